@@ -1,0 +1,30 @@
+"""The Dagster instance that runs are recorded in: the one that `dagster dev` shows."""
+
+from __future__ import annotations
+
+import dagster as dg
+from dagster._core.instance.ref import InstanceRef
+
+from rag_assets.store.settings import StoreSettings
+
+
+def open_instance(settings: StoreSettings) -> dg.DagsterInstance:
+    """Open the instance in force.
+
+    With ``DAGSTER_HOME`` set it is that one. Otherwise it lies in the state folder, where the
+    ``dagster.yaml`` of the repository puts it too; telemetry is off.
+    """
+    if settings.has_dagster_home:
+        return dg.DagsterInstance.get()
+    settings.dagster_home.mkdir(parents=True, exist_ok=True)
+    home = str(settings.dagster_home)
+    overrides = {
+        "storage": {"sqlite": {"base_dir": home}},
+        "telemetry": {"enabled": False},
+        # The default manager takes over this process's stdout while a step runs.
+        "compute_logs": {
+            "module": "dagster._core.storage.noop_compute_log_manager",
+            "class": "NoOpComputeLogManager",
+        },
+    }
+    return dg.DagsterInstance.from_ref(InstanceRef.from_dir(home, overrides=overrides))

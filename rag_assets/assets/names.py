@@ -1,0 +1,45 @@
+"""Names in Dagster: asset keys, groups, and partition keys of a stage's partitions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import dagster as dg
+
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.stage import Stage
+from rag_assets.store.artifacts import ArtifactKey
+
+SEPARATOR = "|"
+"""Dagster joins the dimensions of a multi-partition key with it, in the order of their names."""
+
+
+def asset_key(experiment: str, asset: str) -> dg.AssetKey:
+    """Return ``<experiment>/<asset>``."""
+    return dg.AssetKey([experiment, asset])
+
+
+def group_name(experiment: Experiment, stage: Stage) -> str:
+    """Return the group ``<experiment>/<part of the pipeline>``; groups allow fewer characters."""
+    return f"{re.sub('[.-]', '_', experiment.name)}/{stage.group}"
+
+
+def partition_key(key: ArtifactKey) -> str | None:
+    """Return Dagster's partition key; None for an asset without partitions."""
+    values = [value for _, value in sorted(key.partition)]
+    return SEPARATOR.join(values) if values else None
+
+
+def artifact_key(stage: Stage, partition: str | None) -> ArtifactKey:
+    """Return the partition that Dagster's partition key means."""
+    if partition is None:
+        return ArtifactKey.of(stage.name)
+    values = partition.split(SEPARATOR)
+    found = dict(zip(sorted(stage.dimensions), values, strict=True))
+    return ArtifactKey(stage.name, tuple((name, found[name]) for name in stage.dimensions))
+
+
+def dimension_values(keys: Sequence[ArtifactKey], dimension: str) -> list[str]:
+    """Return the values of one dimension, in the order of the experiment."""
+    return list(dict.fromkeys(key[dimension] for key in keys))

@@ -1,0 +1,83 @@
+"""Partitions of every asset, and the exact mapping of every edge.
+
+Mappings are derived from :meth:`Stage.inputs`, so Dagster's lineage and the fingerprints cannot
+disagree. Every edge states its mapping: without one, Dagster takes identity without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import dagster as dg
+
+from rag_assets.assets.names import dimension_values
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.stage import Stage
+from rag_assets.store.artifacts import ArtifactKey
+
+MAX_TRACKED_PARENTS = 99
+"""Dagster 1.13 gives up on staleness over an edge with 100 parent partitions or more."""
+
+Edge = Sequence[tuple[ArtifactKey, ArtifactKey]]
+"""All (parent, child) pairs of partitions between two assets."""
+
+
+def partitions_of(stage: Stage, experiment: Experiment) -> dg.PartitionsDefinition | None:
+    """Return the static partitions of a stage; None when it has none."""
+    keys = stage.keys(experiment)
+    static = {
+        name: dg.StaticPartitionsDefinition(dimension_values(keys, name))
+        for name in stage.dimensions
+    }
+    if not static:
+        return None
+    if len(static) == 1:
+        return next(iter(static.values()))
+    return dg.MultiPartitionsDefinition(static)
+
+
+def edges_of(stage: Stage, experiment: Experiment) -> dict[str, Edge]:
+    """Return upstream asset -> all pairs of partitions, for every edge into a stage."""
+    edges: dict[str, list[tuple[ArtifactKey, ArtifactKey]]] = {}
+    for child in stage.keys(experiment):
+        for item in stage.inputs(experiment, child):
+            edges.setdefault(item.key.asset, []).append((item.key, child))
+    return edges
+
+
+def mapping_of(edge: Edge) -> dg.PartitionMapping | None:
+    """Return the mapping that gives exactly the pairs of an edge."""
+    parent, child = (dict(key.partition) for key in edge[0])
+    if not parent:
+        return None
+    if not child:
+        return dg.AllPartitionMapping()
+    if len(parent) == len(child) == 1:
+        (parent_name,), (child_name,) = parent, child
+        return _static(edge, parent_name, child_name)
+    if len(parent) == len(child) == 2:
+        return dg.MultiPartitionMapping(
+            {
+                "retriever": dg.DimensionPartitionMapping(
+                    "retriever", _static(edge, "retriever", "retriever")
+                ),
+                "top_k": dg.DimensionPartitionMapping("top_k", dg.IdentityPartitionMapping()),
+            }
+        )
+    # One side has the dimension `retriever` alone, and it is the other side's dimension.
+    return dg.MultiToSingleDimensionPartitionMapping("retriever")
+
+
+def _static(edge: Edge, parent_name: str, child_name: str) -> dg.StaticPartitionMapping:
+    children: Mapping[str, set[str]] = {parent[parent_name]: set() for parent, _ in edge}
+    for parent, child in edge:
+        children[parent[parent_name]].add(child[child_name])
+    return dg.StaticPartitionMapping({name: sorted(found) for name, found in children.items()})
+
+
+def widest_edge(edge: Edge) -> int:
+    """Return the largest number of parent partitions of one child over an edge."""
+    counts: dict[ArtifactKey, int] = {}
+    for _, child in edge:
+        counts[child] = counts.get(child, 0) + 1
+    return max(counts.values(), default=0)

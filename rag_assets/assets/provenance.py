@@ -1,0 +1,87 @@
+"""Tags by which Dagster decides, exactly and for each partition, whether it is stale.
+
+A ranged run would copy one result to all its partitions; so one ``AssetMaterialization`` is
+reported a partition, with the same tags that Dagster writes itself in a run of one partition.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+import dagster as dg
+
+from rag_assets.assets.names import asset_key, partition_key
+from rag_assets.pipeline.pipeline import Outcome, Pipeline
+from rag_assets.pipeline.stage import Stage
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.store.artifacts import ArtifactKey
+
+DATA_VERSION = "dagster/data_version"
+USER_PROVIDED = "dagster/data_version_is_user_provided"
+CODE_VERSION = "dagster/code_version"
+PARTITION = "dagster/partition"
+INPUT_VERSION = "dagster/input_data_version"
+INPUT_POINTER = "dagster/input_event_pointer"
+
+
+def latest_pointers(
+    instance: dg.DagsterInstance, pipeline: Pipeline, stage: Stage
+) -> dict[str, int | None]:
+    """Return upstream asset -> storage id of its latest materialization.
+
+    Read before the inputs are: a parent that is reported meanwhile then looks newer, not older.
+    """
+    experiment = pipeline.experiment
+    assets = {
+        item.key.asset for key in stage.keys(experiment) for item in stage.inputs(experiment, key)
+    }
+    pointers: dict[str, int | None] = {}
+    for asset in sorted(assets):
+        key = asset_key(experiment.name, asset)
+        records = instance.fetch_materializations(key, limit=1).records
+        pointers[asset] = records[0].storage_id if records else None
+    return pointers
+
+
+def tags_of(
+    pipeline: Pipeline, outcome: Outcome, pointers: Mapping[str, int | None]
+) -> dict[str, str]:
+    """Return the tags of one partition's materialization."""
+    stage = STAGES[outcome.key.asset]
+    tags = {
+        DATA_VERSION: pipeline.data_version(outcome.artifact, outcome.key),
+        USER_PROVIDED: "true",
+        CODE_VERSION: stage.code_version,
+        **{f"{PARTITION}/{name}": value for name, value in _dimensions(outcome.key)},
+    }
+    parents: dict[str, list[ArtifactKey]] = {}
+    for item in stage.inputs(pipeline.experiment, outcome.key):
+        parents.setdefault(item.key.asset, []).append(item.key)
+    for asset, keys in parents.items():
+        name = asset_key(pipeline.experiment.name, asset).to_user_string()
+        pointer = pointers.get(asset)
+        tags[f"{INPUT_VERSION}/{name}"] = _version(pipeline, keys)
+        tags[f"{INPUT_POINTER}/{name}"] = "NULL" if pointer is None else str(pointer)
+    return tags
+
+
+def _dimensions(key: ArtifactKey) -> tuple[tuple[str, str], ...]:
+    """Return the dimensions of a multi-partition, which Dagster also writes as tags."""
+    return key.partition if len(key.partition) > 1 else ()
+
+
+def _version(pipeline: Pipeline, keys: Sequence[ArtifactKey]) -> str:
+    """Return the version of one parent, as Dagster forms it.
+
+    An asset without partitions: its version. Partitions: SHA-256 of their versions, joined in the
+    order of the partition keys.
+    """
+    versions: dict[str, str] = {}
+    for key in keys:
+        artifact = pipeline.current(key)
+        if artifact is not None:
+            versions[partition_key(key) or ""] = pipeline.data_version(artifact, key)
+    if not keys[0].partition:
+        return next(iter(versions.values()), "INITIAL")
+    return hashlib.sha256("".join(versions[name] for name in sorted(versions)).encode()).hexdigest()

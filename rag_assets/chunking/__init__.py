@@ -1,0 +1,1 @@
+"""Cuts documents into chunks: one strategy a file, all from Arrow table to Arrow table."""

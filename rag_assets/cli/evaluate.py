@@ -1,0 +1,99 @@
+"""``rag-assets evaluate``: the main job."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from rag_assets.assets.evaluate import Work, evaluate
+from rag_assets.cli.options import selection_options
+from rag_assets.cli.terminal import messages, output, progress_bar
+from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.selection import Selection
+from rag_assets.reporting.formats import formatted
+from rag_assets.reporting.result import EvaluationResult
+from rag_assets.reporting.rows import leaderboard_rows
+from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
+
+
+@click.command("evaluate")
+@selection_options
+def command(
+    path: Path, store: Path | None, retrievers: tuple[str, ...], top_k: tuple[int, ...], form: str
+) -> None:
+    """Compute what is not up to date, then print the leaderboard.
+
+    PATH is a folder with an experiment.yaml, such a file, or any dataset folder or file, which
+    gets the default experiment (BM25, MiniLM and their fusion).
+
+    Example: rag-assets evaluate data/handbook
+    """
+    experiment = load_experiment(path)
+    selection = Selection.of(experiment, retrievers, top_k)
+    settings = StoreSettings.resolve(store)
+    pipeline = Pipeline(experiment, settings, progress_bar)
+    work = evaluate(pipeline, selection)
+    result = EvaluationResult(pipeline.store.root, work.evaluation)
+    rows = leaderboard_rows(result.leaderboard, selection)
+    if form != "table":
+        click.echo(formatted(rows, form), nl=False)
+        return
+    _print_notes(pipeline)
+    _print_tables(result, rows)
+    _print_places(settings, result, work)
+
+
+def _print_notes(pipeline: Pipeline) -> None:
+    """Print what the readers found odd; nothing is dropped without a word."""
+    for stage in pipeline.stages():
+        for key in stage.keys(pipeline.experiment):
+            artifact = pipeline.current(key)
+            for note in artifact.manifest.facts.get("notes", []) if artifact else []:
+                messages().print(f"note: {stage.name}: {note}", markup=False)
+
+
+def _print_tables(result: EvaluationResult, rows: list[dict[str, object]]) -> None:
+    from rag_assets.reporting.terminal import leaderboard_view, slices_view
+
+    console = output()
+    console.print(leaderboard_view(result, rows))
+    slices = result.slices()
+    if slices:
+        console.print("")
+        console.print(slices_view(slices, str(result.primary)))
+
+
+def _print_places(settings: StoreSettings, result: EvaluationResult, work: Work) -> None:
+    from rag_assets.reporting.html import write_report
+
+    report = write_report(result)
+    lines = {
+        "evaluation": f"{work.evaluation.evaluation_id}: {work.computed} partitions computed, "
+        f"{work.reused} reused, {work.seconds:.1f} s",
+        "report": _shown(report),
+        "warehouse": _shown(settings.warehouse),
+        "UI": _ui_command(settings),
+    }
+    click.echo("")
+    for name, text in lines.items():
+        click.echo(f"{name:<11}{text}")
+
+
+def _shown(path: Path) -> str:
+    """Return a path as short as it can be typed from here."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def _ui_command(settings: StoreSettings) -> str:
+    """Return the command that shows these runs in the Dagster UI."""
+    in_checkout = Path("workspace.yaml").is_file() and Path("dagster.yaml").is_file()
+    if in_checkout and settings.store == DEFAULT_STORE.absolute():
+        return "run `make ui`, then open http://127.0.0.1:3000"
+    dagster = Path(sys.executable).with_name("dagster")
+    return (
+        f"RAG_ASSETS_STORE={settings.store} DAGSTER_HOME={settings.dagster_home} "
+        f"{dagster} dev -m rag_assets.definitions"
+    )

@@ -1,0 +1,57 @@
+"""The group of all commands, and how failures leave the program."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from rag_assets.errors import RagAssetsError
+
+INTERRUPTED = 3
+
+
+class _Group(click.Group):
+    """Loads a command's module when it is used: ``score`` needs neither Dagster nor a model."""
+
+    _modules = {"evaluate": "evaluate", "leaderboard": "leaderboard", "score": "score"}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return all names, in the order of use."""
+        return list(self._modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return one command."""
+        from importlib import import_module
+
+        if cmd_name not in self._modules:
+            return None
+        module = import_module(f"rag_assets.cli.{self._modules[cmd_name]}")
+        command: click.Command = module.command
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 (click's signature)
+        """Run a command; an expected failure is one line on stderr and an exit code."""
+        try:
+            return super().invoke(ctx)
+        except RagAssetsError as error:
+            click.echo(f"error: {error}", err=True)
+            ctx.exit(error.exit_code)
+        except KeyboardInterrupt:
+            click.echo("interrupted; what was finished is kept, run it again to go on", err=True)
+            ctx.exit(INTERRUPTED)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="rag-assets")
+def main() -> None:
+    """Which retrieval configuration is best on your questions, and what produced each number.
+
+    Exit codes: 0 success, 1 a finding such as invalid data, 2 wrong usage or configuration,
+    3 interrupted or incomplete.
+    """
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rag_assets.reporting.formats import FORMATS
+
+Decorated = Callable[..., Any]
+
+path_argument = click.argument("path", type=click.Path(path_type=Path))
+
+store_option = click.option(
+    "--store",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for artifacts and state  [default: data/store, or RAG_ASSETS_STORE]",
+)
+retriever_option = click.option(
+    "--retriever", "retrievers", multiple=True, metavar="NAME", help="Only this one; repeatable."
+)
+top_k_option = click.option(
+    "--top-k", "top_k", multiple=True, type=click.IntRange(min=1), metavar="K",
+    help="Only this cut-off; repeatable.",
+)
+format_option = click.option(
+    "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True,
+    help="How to print; all but `table` are for programs.",
+)
+
+
+def selection_options(command: Decorated) -> Decorated:
+    """Add ``PATH``, ``--store``, ``--retriever``, ``--top-k`` and ``--format``."""
+    for option in (format_option, top_k_option, retriever_option, store_option, path_argument):
+        command = option(command)
+    return command

@@ -1,0 +1,70 @@
+"""``rag-assets score``: score any run file, like trec_eval."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from rag_assets.cli.options import format_option
+from rag_assets.cli.terminal import messages
+from rag_assets.errors import UsageError
+from rag_assets.evaluation.score import Scores, score
+from rag_assets.evaluation.trec_files import read_qrels, read_run
+from rag_assets.reporting.formats import formatted
+
+DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
+
+
+@click.command("score")
+@click.option("--run", "run_file", required=True, type=click.Path(path_type=Path),
+              help="TREC run file, .gz too.")
+@click.option("--qrels", "qrels_file", required=True, type=click.Path(path_type=Path),
+              help="TREC qrels, or a BEIR qrels table.")
+@click.option("--metrics", default=DEFAULT_METRICS, show_default=True,
+              help="Names of ours, of ir_measures or of trec_eval, with commas between.")
+@click.option("--per-query", is_flag=True, help="One row a query of the qrels.")
+@click.option("--trec-mean", is_flag=True,
+              help="Average over all queries of the qrels, as trec_eval -c does; without it, over "
+              "those with a relevant document.")
+@format_option
+def command(
+    run_file: Path, qrels_file: Path, metrics: str, per_query: bool, trec_mean: bool, form: str
+) -> None:
+    """Score a run file against qrels.
+
+    Example: rag-assets score --run run.trec --qrels qrels.txt --metrics ndcg@10,P@10
+    """
+    names = [name.strip() for name in metrics.split(",") if name.strip()]
+    if not names:
+        raise UsageError("--metrics names no metric")
+    scores = score(read_run(run_file), read_qrels(qrels_file), names, trec_mean=trec_mean)
+    if per_query:
+        rows = scores.per_query
+        click.echo(formatted(rows, "markdown" if form == "table" else form), nl=False)
+    elif form == "json":
+        click.echo(json.dumps(scores.means, indent=2))
+    elif form == "table":
+        _print_table(scores)
+    else:
+        click.echo(formatted([scores.means], form), nl=False)
+    _print_accounting(scores)
+
+
+def _print_table(scores: Scores) -> None:
+    width = max(len(name) for name in scores.means)
+    for name, value in scores.means.items():
+        click.echo(f"{name:<{width}}  {value:.4f}")
+
+
+def _print_accounting(scores: Scores) -> None:
+    """Say what the means are over; on stderr, so that stdout holds nothing but the numbers."""
+    parts = [f"{scores.n_queries} queries averaged"]
+    if scores.n_unanswerable:
+        parts.append(f"{scores.n_unanswerable} without a relevant document")
+    if scores.n_missing:
+        parts.append(f"{scores.n_missing} missing from the run (count 0)")
+    if scores.n_unjudged_queries:
+        parts.append(f"{scores.n_unjudged_queries} of the run not in the qrels (not scored)")
+    messages().print("; ".join(parts), markup=False)

@@ -1,0 +1,81 @@
+"""The Markdown and text files of a folder, in one order, never outside of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from rag_assets.datasets.lines import unreadable
+
+SUFFIXES = frozenset({".md", ".markdown", ".txt"})
+README = "readme"
+
+
+class Found(NamedTuple):
+    """Files in the order of their paths, and names of symbolic links that were not followed."""
+
+    files: list[Path]
+    readme: list[str]
+    links: list[str]
+
+
+def document_paths(root: Path) -> Found:
+    """Return all files below ``root`` with a Markdown or text suffix, sorted by path.
+
+    Hidden files and folders are passed over. A README at the top describes the folder and is no
+    document; deeper ones are documents. A link to a file inside ``root`` counts as a file; links
+    to anywhere else, to folders and to nothing are not followed.
+
+    Raises:
+        DataError: a folder cannot be read.
+    """
+    inside = root.resolve()
+    found = Found([], [], [])
+    for path in _candidates(root):
+        name = path.relative_to(root).as_posix()
+        if path.is_symlink() and not _is_file_inside(path, inside):
+            found.links.append(name)
+        elif path.suffix.lower() not in SUFFIXES or not path.is_file():
+            continue
+        elif path.parent == root and path.stem.lower() == README:
+            found.readme.append(name)
+        else:
+            found.files.append(path)
+    found.files.sort(key=lambda path: path.relative_to(root).as_posix())
+    return found
+
+
+def has_documents(root: Path) -> bool:
+    """Return whether there is a document below ``root``; stops at the first."""
+    return any(
+        path.suffix.lower() in SUFFIXES
+        and path.is_file()
+        and not (path.parent == root and path.stem.lower() == README)
+        for path in _candidates(root)
+    )
+
+
+def _candidates(root: Path) -> Iterator[Path]:
+    """Yield files that may be documents, and links to folders; nothing hidden."""
+    for folder, folders, files in os.walk(root, onerror=_raise):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        here = Path(folder)
+        for name in sorted(files):
+            path = here / name
+            if not name.startswith(".") and path.suffix.lower() in SUFFIXES:
+                yield path
+        yield from (here / name for name in folders if (here / name).is_symlink())
+
+
+def _is_file_inside(link: Path, inside: Path) -> bool:
+    try:
+        target = link.resolve(strict=True)
+    except (OSError, RuntimeError):
+        return False
+    return target.is_file() and target.is_relative_to(inside)
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise unreadable(Path(str(error.filename)), error) from error

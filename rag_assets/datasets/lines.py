@@ -1,0 +1,65 @@
+"""UTF-8 text from files, whole or line by line, with errors that name file and line."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from pathlib import Path
+
+from rag_assets.errors import DataError
+
+BOM = codecs.BOM_UTF8
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield (line number from 1, line without its end) of every line that is not blank.
+
+    Only line feeds end a line (a carriage return before one is dropped), so that U+2028 or a form
+    feed inside a value does no harm. A byte order mark is skipped.
+
+    Raises:
+        DataError: the file cannot be read or is not UTF-8.
+    """
+    try:
+        with path.open("rb") as stream:
+            for number, raw in enumerate(stream, start=1):
+                content = raw.removeprefix(BOM) if number == 1 else raw
+                if content.strip():
+                    yield number, _decode(content, path, number).rstrip("\r\n")
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def read_text(path: Path) -> str:
+    """Return a whole file as text, without byte order mark, every line ended by a line feed.
+
+    Raises:
+        DataError: the file cannot be read or is not UTF-8.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise unreadable(path, error) from error
+    text = _decode(data.removeprefix(BOM), path, 1)
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def unreadable(path: Path, error: OSError) -> DataError:
+    """Return the error for a file or folder that the system does not let us read."""
+    return DataError(f"cannot be read: {error.strerror or error}", file=path)
+
+
+def _decode(data: bytes, path: Path, first_line: int) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = first_line + data.count(b"\n", 0, error.start)
+        start = data.rfind(b"\n", 0, error.start) + 1
+        utf16 = first_line == 1 and data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        problem = (
+            "looks like UTF-16; must be UTF-8"
+            if utf16
+            else f"not UTF-8: byte 0x{data[error.start]:02x}, the {error.start - start + 1}. "
+            "of its line"
+        )
+        raise DataError(problem, file=path, line=line) from error

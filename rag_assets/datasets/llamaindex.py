@@ -1,0 +1,143 @@
+"""LlamaIndex ``EmbeddingQAFinetuneDataset`` files: one JSON object with three mappings."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import pyarrow as pa
+
+from rag_assets.datasets.dataset import Read
+from rag_assets.datasets.fields import Place, checked_id, shown
+from rag_assets.datasets.lines import read_text, unreadable
+from rag_assets.datasets.notes import note
+from rag_assets.datasets.rows import DocumentRows, QrelRows, QueryRows
+from rag_assets.datasets.strict_json import JsonError, parse_json, type_name
+from rag_assets.errors import DataError, UsageError
+
+QUERIES_KEY = "queries"
+CORPUS_KEY = "corpus"
+RELEVANT_KEY = "relevant_docs"
+GRADE = 1
+"""The format only knows relevant documents, without grades."""
+
+_KEYS = (QUERIES_KEY, CORPUS_KEY, RELEVANT_KEY)
+_HEAD_BYTES = 4096
+_HEAD = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:queries|corpus|relevant_docs|mode)"\s*:')
+
+
+@dataclass(frozen=True)
+class LlamaIndexDataset:
+    """A file with ``queries`` and ``corpus`` (id to text) and ``relevant_docs`` (id to ids)."""
+
+    format: ClassVar[str] = "llamaindex"
+    layout: ClassVar[str] = f"a .json file with the keys {', '.join(_KEYS)}"
+    default_judge: ClassVar[str] = "document"
+    default_chunking: ClassVar[str] = "none"
+
+    file: Path
+
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
+        """Return whether a ``.json`` file starts with one of the three keys, or with ``mode``."""
+        if path.suffix.lower() != ".json" or not path.is_file():
+            return False
+        try:
+            with path.open("rb") as stream:
+                return _HEAD.match(stream.read(_HEAD_BYTES)) is not None
+        except OSError as error:
+            raise unreadable(path, error) from error
+
+    @classmethod
+    def open(cls, path: Path, subset: str | None = None) -> Self:
+        """Return the file.
+
+        Raises:
+            DataError: it is not a file.
+            UsageError: a subset is asked for; only BEIR folders have some.
+        """
+        if subset is not None:
+            raise UsageError(f"{path}: subset '{subset}': a llamaindex file has no subsets")
+        if not path.is_file():
+            raise DataError(f"not {cls.layout}", file=path)
+        return cls(path)
+
+    @property
+    def root(self) -> Path:
+        """The folder of the file."""
+        return self.file.parent
+
+    def document_files(self) -> list[Path]:
+        """Return the file."""
+        return [self.file]
+
+    def query_files(self) -> list[Path]:
+        """Return the file."""
+        return [self.file]
+
+    def qrels_files(self) -> list[Path]:
+        """Return the file."""
+        return [self.file]
+
+    def read_documents(self) -> Read:
+        """Return the nodes of ``corpus``, without titles; a note names unknown top-level keys."""
+        content, place = self._content(), Place(self.file)
+        rows = DocumentRows()
+        for document_id, text in content[CORPUS_KEY].items():
+            checked_text = _checked_text(CORPUS_KEY, document_id, text, place)
+            rows.add(document_id, "", checked_text)
+        unknown = sorted(content.keys() - {*_KEYS, "mode"})
+        about = ("top-level key is ignored", "top-level keys are ignored")
+        return rows.read(place, note(*about, unknown))
+
+    def read_queries(self) -> Read:
+        """Return the queries, without tags."""
+        place = Place(self.file)
+        rows = QueryRows()
+        for query_id, text in self._content()[QUERIES_KEY].items():
+            rows.add(query_id, _checked_text(QUERIES_KEY, query_id, text, place), [])
+        return rows.read(place, [])
+
+    def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
+        """Return a judgment of grade 1 for each relevant node."""
+        place = Place(self.file)
+        rows = QrelRows(documents, queries)
+        for query_id, nodes in self._content()[RELEVANT_KEY].items():
+            path = _path(RELEVANT_KEY, query_id)
+            if not isinstance(nodes, list):
+                raise place.error(f"is {type_name(nodes)}; must be a list of node ids", path)
+            for position, node in enumerate(nodes):
+                node_path = f"{path}[{position}]"
+                document_id = checked_id(node, place, node_path)
+                rows.resolve(query_id, document_id, place, (path, node_path))
+                rows.add(place, query_id, document_id, GRADE)
+        return rows.read(place, [])
+
+    def _content(self) -> dict[str, Any]:
+        try:
+            value = parse_json(read_text(self.file))
+        except JsonError as error:
+            raise DataError(error.problem, file=self.file, line=error.line) from error
+        if not isinstance(value, dict):
+            raise DataError(f"found {type_name(value)}; must be an object", file=self.file)
+        for key in _KEYS:
+            if key not in value:
+                raise DataError(f"is missing; needed: {', '.join(_KEYS)}", file=self.file, key=key)
+            if not isinstance(value[key], dict):
+                found = type_name(value[key])
+                raise DataError(f"is {found}; must be an object", file=self.file, key=key)
+        return value
+
+
+def _checked_text(key: str, found_id: str, text: object, place: Place) -> str:
+    path = _path(key, found_id)
+    checked_id(found_id, place, path)
+    if not isinstance(text, str):
+        raise place.error(f"is {type_name(text)}; must be a string", path)
+    return text
+
+
+def _path(key: str, name: str) -> str:
+    return f"{key}.{name}" if name.isprintable() and name else f"{key}.{shown(name)}"

@@ -1,0 +1,141 @@
+"""The three tables in the making: what all formats check alike."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from rag_assets.datasets.dataset import Read
+from rag_assets.datasets.fields import Place, shown
+from rag_assets.datasets.ids import KnownIds
+from rag_assets.datasets.notes import note
+from rag_assets.datasets.tables import TableBuilder
+from rag_assets.errors import DataError
+from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
+
+QrelKey = tuple[str, str, str, int | None, int | None]
+
+
+class DocumentRows:
+    """Documents in the making; the ids are unique already."""
+
+    def __init__(self) -> None:
+        """Start without documents."""
+        self._rows = TableBuilder(DOCUMENTS)
+        self._empty: list[str] = []
+
+    def add(self, document_id: str, title: str, text: str, metadata: str = "{}") -> None:
+        """Add a document; one without title and text is kept and noted."""
+        size = len(title) + len(text) + len(metadata)
+        self._rows.add(document_id, title, text, metadata, characters=size)
+        if not (text.strip() or title.strip()):
+            self._empty.append(document_id)
+
+    def read(self, place: Place, notes: list[str]) -> Read:
+        """Return the table, with ``notes`` before its own.
+
+        Raises:
+            DataError: there is no document.
+        """
+        table = self._rows.table()
+        if not table.num_rows:
+            raise place.error("holds no document; at least one is needed")
+        return Read(table, notes + note("empty document", "empty documents", self._empty))
+
+
+class QueryRows:
+    """Queries in the making; the ids are unique already."""
+
+    def __init__(self) -> None:
+        """Start without queries."""
+        self._rows = TableBuilder(QUERIES)
+        self._empty: list[str] = []
+
+    def add(self, query_id: str, text: str, tags: list[str], metadata: str = "{}") -> None:
+        """Add a query; an empty one is kept and noted: it finds nothing and counts 0."""
+        self._rows.add(query_id, text, tags, metadata, characters=len(text) + len(metadata))
+        if not text.strip():
+            self._empty.append(query_id)
+
+    def read(self, place: Place, notes: list[str]) -> Read:
+        """Return the table, with ``notes`` before its own.
+
+        Raises:
+            DataError: there is no query.
+        """
+        table = self._rows.table()
+        if not table.num_rows:
+            raise place.error("holds no query; at least one is needed")
+        return Read(table, notes + note("empty query", "empty queries", self._empty))
+
+
+class QrelRows:
+    """Qrels in the making: known queries and documents, no judgment twice."""
+
+    def __init__(self, documents: pa.Table, queries: pa.Table) -> None:
+        """Judge these documents for these queries."""
+        self._queries = KnownIds("query", queries.column("query_id"))
+        self._documents = KnownIds("document", documents.column("document_id"))
+        self._query_ids = queries.column("query_id")
+        self._rows = TableBuilder(QRELS)
+        self._lines: dict[QrelKey, int | None] = {}
+        self._answerable: set[str] = set()
+
+    def resolve(self, query_id: str, document_id: str, place: Place, keys: tuple[str, str]) -> int:
+        """Return the document's row in the documents table.
+
+        ``keys`` are where the source has the query's and the document's id, for the error.
+
+        Raises:
+            DataError: the query or the document does not exist.
+        """
+        self._queries.row(query_id, place, keys[0])
+        return self._documents.row(document_id, place, keys[1])
+
+    def add(
+        self,
+        place: Place,
+        query_id: str,
+        document_id: str,
+        grade: int,
+        evidence_id: str | None = None,
+        span: tuple[int, int] | None = None,
+    ) -> None:
+        """Add a judgment of known ids.
+
+        Without ``evidence_id`` it is an evidence of its own: the document's id, or
+        ``document_id#start-end`` for a span.
+
+        Raises:
+            DataError: the same evidence of the same query was judged at the same place before.
+        """
+        start, end = span if span is not None else (None, None)
+        evidence = evidence_id or (document_id if span is None else f"{document_id}#{start}-{end}")
+        key = (query_id, evidence, document_id, start, end)
+        if key in self._lines:
+            raise self._twice(place, key)
+        self._lines[key] = place.line
+        self._rows.add(*key, grade)
+        if grade > 0:
+            self._answerable.add(query_id)
+
+    def read(self, file: Place, notes: list[str]) -> Read:
+        """Return the table, with ``notes`` before its own.
+
+        Raises:
+            DataError: there is no judgment.
+        """
+        table = self._rows.table()
+        if not table.num_rows:
+            raise file.error("holds no judgment; labels are required")
+        without = [q for q in self._query_ids.to_pylist() if q not in self._answerable]
+        one = "query without a relevant document"
+        return Read(table, notes + note(one, one.replace("query", "queries", 1), without))
+
+    def _twice(self, place: Place, key: QrelKey) -> DataError:
+        query_id, _, document_id, start, end = key
+        span = f", characters {start}-{end}" if start is not None else ""
+        first = f", first on line {self._lines[key]}" if self._lines[key] is not None else ""
+        return place.error(
+            f"query {shown(query_id)} and document {shown(document_id)}{span} are judged twice"
+            f"{first}"
+        )

@@ -1,0 +1,190 @@
+"""Texts to unit vectors by a bi-encoder; a text that was embedded before is looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from rag_assets.embedding.cache_writer import CacheWriter
+from rag_assets.embedding.model_config import (
+    config_sha256,
+    declared_max_seq_length,
+    declared_pooling,
+    declared_prompt,
+    has_tasks,
+)
+from rag_assets.embedding.model_files import ModelFiles
+from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
+from rag_assets.embedding.quiet import quiet_models
+from rag_assets.embedding.unit_vectors import Vectors, to_unit_rows
+from rag_assets.errors import ModelUnavailable
+from rag_assets.store.canonical import fingerprint
+from rag_assets.store.vector_cache import VectorCache
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+Kind = Literal["query", "document"]
+Progress = Callable[[int, int], None]
+
+BATCH_SIZE = 16
+BATCHES_PER_GROUP = 8
+
+
+class Encoder:
+    """A model, its prompts and its cache; the model is loaded for the first unknown text."""
+
+    def __init__(
+        self,
+        model: str = DEFAULT_MODEL,
+        *,
+        cache: Path | None = None,
+        query_prompt: str | None = None,
+        document_prompt: str | None = None,
+        batch_size: int = BATCH_SIZE,
+        device: str | None = None,
+    ) -> None:
+        """Resolve the model's files; nothing is loaded.
+
+        Args:
+            model: name or folder, see ``resolve_model``.
+            cache: folder of the vector cache; None remembers nothing.
+            query_prompt: put before every query; None takes the model's own, empty takes none.
+            document_prompt: the same for documents.
+            batch_size: texts that are embedded at once; changes vectors by rounding only.
+            device: ``cpu`` or ``cuda``; None takes CUDA where there is one.
+
+        Raises:
+            ModelUnavailable: the model's files cannot be had.
+        """
+        self.files: ModelFiles = resolve_model(model)
+        self._cache = cache
+        self._batch_size = batch_size
+        self._device = device
+        self._prompts: dict[Kind, str | None] = {"query": query_prompt, "document": document_prompt}
+
+    def prompt(self, kind: Kind) -> str:
+        """Return what is put before a text of this kind."""
+        given = self._prompts[kind]
+        return declared_prompt(self.files.path, kind) if given is None else given
+
+    def describe(self, kind: Kind) -> dict[str, Any]:
+        """Return all that determines the vector of a text, without loading the model.
+
+        Versions of the libraries, the batch size and the device are not in it: between them a
+        vector differs by the rounding of fp32 only.
+        """
+        folder = self.files.path
+        return {
+            "weights_sha256": self.files.weights_sha256,
+            "tokenizer_sha256": self.files.tokenizer_sha256,
+            "config_sha256": config_sha256(folder),
+            "prompt": self.prompt(kind),
+            "task": kind if has_tasks(folder) else None,
+            "max_seq_length": declared_max_seq_length(folder),
+            "pooling": declared_pooling(folder),
+            "normalisation": "l2",
+            "precision": "float32",
+            "backend": "torch",
+        }
+
+    def encode(
+        self, texts: Sequence[str], *, kind: Kind, progress: Progress | None = None
+    ) -> Vectors:
+        """Return one vector of length 1 for each text.
+
+        Equal texts are embedded once; new ones are cached every 2,000 texts or 60 seconds.
+
+        Args:
+            texts: may be empty strings, and may repeat.
+            kind: which prompt, and which part of a model with two parts.
+            progress: called with (texts embedded, texts to embed); not at all when none is new.
+
+        Returns:
+            float32, shape (len(texts), dimension); shape (0, 0) for no texts.
+
+        Raises:
+            ModelUnavailable: the model cannot be loaded.
+            DataError: the model gives NaN, or length 0, for a text.
+        """
+        if not texts:
+            return np.empty((0, 0), dtype=np.float32)
+        rows: dict[str, int] = {}
+        row_of_text = [rows.setdefault(text, len(rows)) for text in texts]
+        unique = list(rows)
+        if self._cache is None:
+            return self._embed(unique, kind, None, progress)[row_of_text]
+        described = self.describe(kind)
+        cache = VectorCache(self._cache, fingerprint(described))
+        keys = [described["prompt"] + text for text in unique]
+        vectors, found = cache.get(keys)
+        if not found.all():
+            missing = np.flatnonzero(~found)
+            new = self._embed([unique[row] for row in missing], kind, cache, progress)
+            if not found.any():
+                vectors = np.empty((len(unique), new.shape[1]), dtype=np.float32)
+            # Where another process embedded the same text first, its vector is the one that stays.
+            stored, is_stored = cache.get([keys[row] for row in missing])
+            new[is_stored] = stored[is_stored]
+            vectors[missing] = new
+        return vectors[row_of_text]
+
+    def _embed(
+        self, texts: list[str], kind: Kind, cache: VectorCache | None, progress: Progress | None
+    ) -> Vectors:
+        """Embed texts, longest first, so that the texts of a batch are of even length."""
+        order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
+        prompt, size = self.prompt(kind), self._batch_size * BATCHES_PER_GROUP
+        parts: list[Vectors] = []
+        with CacheWriter(cache) as writer:
+            for start in range(0, len(order), size):
+                group = [texts[row] for row in order[start : start + size]]
+                parts.append(self._embed_group(group, kind))
+                writer.add([prompt + text for text in group], parts[-1])
+                if progress is not None:
+                    progress(start + len(group), len(order))
+        in_order = np.concatenate(parts)
+        vectors = np.empty_like(in_order)
+        vectors[order] = in_order
+        return vectors
+
+    def _embed_group(self, texts: list[str], kind: Kind) -> Vectors:
+        encode = self._model.encode_query if kind == "query" else self._model.encode_document
+        with quiet_models():
+            raw = encode(
+                texts,
+                prompt=self.prompt(kind),
+                batch_size=self._batch_size,
+                show_progress_bar=False,
+                convert_to_numpy=True,
+            )
+        return to_unit_rows(
+            np.asarray(raw), lambda row: f"the {kind} {texts[row][:80]!r} by {self.files.name}"
+        )
+
+    @cached_property
+    def _model(self) -> SentenceTransformer:
+        import torch
+        from safetensors import SafetensorError
+
+        failures = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
+        with quiet_models():
+            from sentence_transformers import SentenceTransformer
+
+            try:
+                return SentenceTransformer(
+                    str(self.files.path),
+                    device=self._device or ("cuda" if torch.cuda.is_available() else "cpu"),
+                    trust_remote_code=False,
+                    local_files_only=True,
+                    model_kwargs={"dtype": torch.float32, "use_safetensors": True},
+                )
+            except failures as error:
+                what = " ".join(str(error).split())[:300]
+                raise ModelUnavailable(
+                    f"model '{self.files.name}' in {self.files.path} cannot be loaded: {what}"
+                ) from error

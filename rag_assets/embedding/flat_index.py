@@ -1,0 +1,87 @@
+"""A flat index: all vectors of the chunks, one after the other, as a memory-mapped file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rag_assets.embedding.unit_vectors import Vectors, check_unit_rows
+from rag_assets.errors import DataError, StoreError
+from rag_assets.ordering import Positions, byte_order_ranks
+
+VECTORS_FILE = "vectors.npy"
+IDS_FILE = "chunk_ids.json"
+
+
+@dataclass(frozen=True)
+class FlatIndex:
+    """Chunks and their vectors.
+
+    Attributes:
+        chunk_ids: ids of the chunks; positions refer to this order.
+        vectors: float32, shape (len(chunk_ids), dimension), rows of length 1.
+    """
+
+    chunk_ids: tuple[str, ...]
+    vectors: Vectors
+
+    @cached_property
+    def ids_rank(self) -> Positions:
+        """``byte_order_ranks`` of the chunk ids."""
+        return byte_order_ranks(self.chunk_ids)
+
+    @classmethod
+    def load(cls, folder: Path) -> FlatIndex:
+        """Open an index that ``build`` wrote; the vectors stay on disk until they are used.
+
+        Raises:
+            StoreError: the folder does not hold an index, or its files do not fit together.
+        """
+        try:
+            chunk_ids = json.loads((folder / IDS_FILE).read_text(encoding="utf-8"))
+            vectors = _open_vectors(folder / VECTORS_FILE)
+        except (OSError, ValueError, EOFError) as error:
+            raise StoreError(f"embedding index {folder} cannot be read: {error}") from error
+        if vectors.ndim != 2 or vectors.dtype != np.float32 or len(vectors) != len(chunk_ids):
+            raise StoreError(
+                f"embedding index {folder} is damaged: {len(chunk_ids)} ids, and vectors of shape "
+                f"{vectors.shape} and type {vectors.dtype}"
+            )
+        return cls(tuple(chunk_ids), vectors)
+
+
+def build(chunk_ids: Sequence[str], vectors: Vectors, folder: Path) -> dict[str, Any]:
+    """Write an index into an existing folder.
+
+    Args:
+        chunk_ids: unique ids of the chunks.
+        vectors: float32, shape (len(chunk_ids), dimension), rows of length 1.
+        folder: receives ``vectors.npy`` and ``chunk_ids.json``.
+
+    Returns:
+        Facts for the manifest: ``chunks``, ``dimension``, ``bytes`` (of the vectors).
+
+    Raises:
+        DataError: shapes do not fit, an id occurs twice, or a vector is NaN or not of length 1.
+    """
+    if vectors.ndim != 2 or len(vectors) != len(chunk_ids):
+        raise DataError(f"{len(chunk_ids)} chunks, but vectors of shape {vectors.shape}")
+    byte_order_ranks(chunk_ids)
+    check_unit_rows(vectors, lambda row: f"chunk '{chunk_ids[row]}'")
+    plain = np.ascontiguousarray(vectors, dtype=np.float32)
+    np.save(folder / VECTORS_FILE, plain, allow_pickle=False)
+    (folder / IDS_FILE).write_text(
+        json.dumps(list(chunk_ids), ensure_ascii=False), encoding="utf-8"
+    )
+    return {"chunks": len(plain), "dimension": plain.shape[1], "bytes": plain.nbytes}
+
+
+def _open_vectors(file: Path) -> Vectors:
+    vectors: Vectors = np.load(file, mmap_mode="r", allow_pickle=False)
+    return np.asarray(vectors)

@@ -1,0 +1,1 @@
+"""From runs and judgments to numbers: judging units, metrics, means, the leaderboard."""

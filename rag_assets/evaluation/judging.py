@@ -1,0 +1,70 @@
+"""Which units of a retriever satisfy which evidence.
+
+The labels stay as they are; only this table depends on the chunking. So R, the number of evidences
+of a query, is the same under every chunking, and an evidence that no chunk satisfies stays in R.
+"""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+
+from rag_assets.schemas import JUDGMENTS
+
+_UNITS = {
+    # A document satisfies every evidence that lies in it.
+    "document": """
+        SELECT q.query_id, q.evidence_id, q.document_id AS item_id, q.grade
+        FROM qrels q JOIN (SELECT DISTINCT document_id FROM chunks) USING (document_id)
+    """,
+    # The judged ids are the ids of the chunks themselves.
+    "chunk": """
+        SELECT q.query_id, q.evidence_id, c.chunk_id AS item_id, q.grade
+        FROM qrels q JOIN chunks c ON c.chunk_id = q.document_id
+    """,
+    # A chunk satisfies an evidence when it holds at least half of it, or when at least half of
+    # the chunk lies inside it; evidence without a span is the whole document.
+    "evidence": """
+        SELECT query_id, evidence_id, item_id, grade FROM (
+            SELECT q.query_id, q.evidence_id, c.chunk_id AS item_id, q.grade,
+                   q.start IS NULL AS whole_document,
+                   least(c."end", q."end") - greatest(c.start, q.start) AS shared,
+                   q."end" - q.start AS evidence_length,
+                   c."end" - c.start AS chunk_length
+            FROM qrels q JOIN chunks c USING (document_id)
+        )
+        WHERE whole_document
+           OR (shared > 0 AND (2 * shared >= evidence_length OR 2 * shared >= chunk_length))
+    """,
+}
+
+_JUDGE = """
+    WITH satisfied AS (
+        SELECT query_id, evidence_id, item_id, max(grade) AS grade
+        FROM ({units}) GROUP BY ALL
+    ), evidences AS (
+        SELECT query_id, evidence_id, max(grade) AS grade FROM qrels GROUP BY ALL
+    )
+    SELECT query_id, evidence_id, item_id, coalesce(s.grade, e.grade)::INTEGER AS grade
+    FROM evidences e LEFT JOIN satisfied s USING (query_id, evidence_id)
+    ORDER BY query_id, evidence_id, item_id
+"""
+
+
+def judgments(qrels: pa.Table, chunks: pa.Table, judge: str) -> pa.Table:
+    """Match evidence to units.
+
+    Args:
+        qrels: table of :data:`rag_assets.schemas.QRELS`.
+        chunks: chunks of all chunkings that the retriever's runs can hold.
+        judge: ``document``, ``chunk`` or ``evidence``.
+
+    Returns:
+        Table of :data:`rag_assets.schemas.JUDGMENTS`: a row for each unit and evidence that it
+        satisfies, and one row without a unit for each unreachable evidence.
+    """
+    with duckdb.connect() as connection:
+        connection.register("qrels", qrels)
+        connection.register("chunks", chunks)
+        table = connection.sql(_JUDGE.format(units=_UNITS[judge])).to_arrow_table()
+    return JUDGMENTS.check(table.cast(JUDGMENTS.arrow()))

@@ -1,0 +1,99 @@
+"""Scores any run file against any qrels file, as trec_eval does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.errors import UsageError
+from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
+from rag_assets.evaluation.summary import mean
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Values of one run under the names that were asked for.
+
+    Attributes:
+        means: metric name -> mean, over answerable queries or, as trec_eval -c does, over all
+            queries of the qrels.
+        per_query: one mapping a query of the qrels, with ``query_id`` and a value a metric; None
+            for a query without a relevant document, which has no value.
+        n_queries: the denominator of the means.
+        n_unanswerable: queries of the qrels without a relevant document.
+        n_missing: answerable queries that the run lacks; they count 0.
+        n_unjudged_queries: queries of the run that the qrels lack; they are not scored.
+    """
+
+    means: dict[str, float]
+    per_query: list[dict[str, object]]
+    n_queries: int
+    n_unanswerable: int
+    n_missing: int
+    n_unjudged_queries: int
+
+
+def score(
+    run: pa.Table,
+    judgments: pa.Table,
+    metrics: Sequence[str],
+    *,
+    trec_mean: bool = False,
+) -> Scores:
+    """Score a run.
+
+    Args:
+        run: table of :data:`rag_assets.schemas.RUNS`.
+        judgments: table of :data:`rag_assets.schemas.JUDGMENTS`.
+        metrics: names in any vocabulary, echoed in the result.
+        trec_mean: average over every query of the qrels; one without a relevant document counts 0.
+
+    Raises:
+        UsageError: a metric is unknown, or ``precision`` has no cut-off.
+    """
+    asked = {name: _checked(name) for name in metrics}
+    cutoffs = {metric.cutoff or WHOLE_RANKING for metric in asked.values()}
+    queries = pa.table({"query_id": pc.unique(judgments.column("query_id"))})
+    cells = [("run", cutoff) for cutoff in sorted(cutoffs)]
+    tables = query_metrics({"run": run}, {"qrels": judgments}, {"run": "qrels"}, queries, cells)
+    any_table = tables[cells[0]]
+    columns = {
+        name: tables["run", metric.cutoff or WHOLE_RANKING].column(metric.measure).to_pylist()
+        for name, metric in asked.items()
+    }
+    ids = any_table.column("query_id").to_pylist()
+    per_query = [
+        {"query_id": query_id, **{name: values[i] for name, values in columns.items()}}
+        for i, query_id in enumerate(ids)
+    ]
+    answerable = any_table.filter(pc.greater(any_table["n_relevant"], 0))
+    return Scores(
+        means={name: _mean(values, trec_mean) for name, values in columns.items()},
+        per_query=per_query,
+        n_queries=len(ids) if trec_mean else answerable.num_rows,
+        n_unanswerable=len(ids) - answerable.num_rows,
+        n_missing=_count_not_in(answerable.column("query_id"), run.column("query_id")),
+        n_unjudged_queries=_count_not_in(
+            pc.unique(run.column("query_id")), judgments.column("query_id")
+        ),
+    )
+
+
+def _checked(name: str) -> Metric:
+    metric = parse_metric(name)
+    if metric.measure == "precision" and metric.cutoff is None:
+        raise UsageError(f"metric '{name}' needs a cut-off, such as {name}@10")
+    return metric
+
+
+def _mean(values: list[float | None], trec_mean: bool) -> float:
+    return mean([value or 0.0 for value in values] if trec_mean else values) or 0.0
+
+
+def _count_not_in(values: pa.ChunkedArray | pa.Array, known: pa.ChunkedArray) -> int:
+    inside = pc.sum(pc.is_in(values, value_set=pc.unique(known))).as_py() or 0
+    return len(values) - int(inside)

@@ -1,0 +1,104 @@
+"""From hits on chunks to a ranking of judged units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.ordering import Hits, byte_order_ranks
+from rag_assets.schemas import RUNS
+
+Search = Callable[[Sequence[int], int], list[Hits]]
+"""``search(queries, depth)``: the hits of the queries with these numbers, best first."""
+
+
+def unit_ranking(
+    query_ids: Sequence[str], chunks: pa.Table, search: Search, *, judge: str, depth: int
+) -> pa.Table:
+    """Rank ``depth`` units of every query.
+
+    For ``judge: document`` chunks collapse to their document, the best chunk first; a query whose
+    hits hold too few documents is searched again, twice as deep, until it has ``depth`` documents
+    or no more hits.
+
+    Args:
+        query_ids: all queries, by number.
+        chunks: the table that hit positions refer to.
+        search: finds chunks.
+        judge: ``document``, or a unit that is the chunk itself.
+        depth: how many units are wanted.
+
+    Returns:
+        Table of :data:`rag_assets.schemas.RUNS`, sorted by query number and rank.
+    """
+    unit_column = "document_id" if judge == "document" else "chunk_id"
+    units = _Units.of(chunks.column(unit_column))
+    collapses = not chunks.column(unit_column).equals(chunks.column("chunk_id"))
+    found: list[Hits | None] = [None] * len(query_ids)
+    todo, chunk_depth = list(range(len(query_ids))), depth
+    while todo:
+        deeper = []
+        for number, hits in zip(todo, search(todo, chunk_depth), strict=True):
+            kept = units.best_of_each(hits)
+            found[number] = Hits(kept.positions[:depth], kept.scores[:depth])
+            cut_off = len(hits.positions) >= chunk_depth
+            if collapses and cut_off and not _settled(kept, hits, depth):
+                deeper.append(number)
+        todo, chunk_depth = deeper, chunk_depth * 2
+    return _table(query_ids, chunks, unit_column, [hits for hits in found if hits is not None])
+
+
+class _Units(NamedTuple):
+    """The unit of every chunk, as a number, and each unit's place in the byte order of ids."""
+
+    codes: np.ndarray
+    order: np.ndarray
+
+    @classmethod
+    def of(cls, ids: pa.ChunkedArray) -> _Units:
+        encoded = pc.dictionary_encode(ids).combine_chunks()
+        codes = encoded.indices.to_numpy(zero_copy_only=False)
+        return cls(codes, byte_order_ranks(encoded.dictionary.to_pylist()))
+
+    def best_of_each(self, hits: Hits) -> Hits:
+        """Keep the best chunk of each unit; order by score, then by the unit's id, descending."""
+        codes, first = np.unique(self.codes[hits.positions], return_index=True)
+        by_rank = np.lexsort((-self.order[codes], -hits.scores[first]))
+        keep = first[by_rank]
+        return Hits(hits.positions[keep], hits.scores[keep])
+
+
+def _settled(kept: Hits, hits: Hits, depth: int) -> bool:
+    """Whether deeper hits could change nothing above the cut: they all score less."""
+    return len(kept.positions) >= depth and bool(kept.scores[depth - 1] > hits.scores[-1])
+
+
+def _table(
+    query_ids: Sequence[str], chunks: pa.Table, unit_column: str, found: list[Hits]
+) -> pa.Table:
+    lengths = np.array([len(hits.positions) for hits in found], dtype=np.int64)
+    starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    total = int(lengths.sum())
+    positions = np.concatenate([h.positions for h in found]) if found else np.empty(0, np.int64)
+    scores = np.concatenate([h.scores for h in found]) if found else np.empty(0)
+    rows = pa.array(positions.astype(np.int64))
+    columns = {
+        "query_id": pa.array(query_ids, pa.string()).take(
+            pa.array(np.repeat(np.arange(len(found)), lengths))
+        ),
+        "rank": pa.array((np.arange(total) - starts + 1).astype(np.int32)),
+        "score": pa.array(scores.astype(np.float64)),
+        "item_id": chunks.column(unit_column).take(rows),
+        "chunk_id": chunks.column("chunk_id").take(rows),
+        "document_id": chunks.column("document_id").take(rows),
+    }
+    return RUNS.check(pa.table(columns, schema=RUNS.arrow()).combine_chunks())
+
+
+def cut(ranking: pa.Table, depth: int) -> pa.Table:
+    """Return the first ``depth`` ranks of every query."""
+    return ranking.filter(pc.less_equal(ranking.column("rank"), depth)).combine_chunks()

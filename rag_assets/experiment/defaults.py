@@ -1,0 +1,38 @@
+"""What an experiment does when its YAML, or the whole file, is silent."""
+
+from __future__ import annotations
+
+from rag_assets.datasets.dataset import Dataset
+from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.experiment.config import (
+    BM25Config,
+    ChunkingConfig,
+    EmbeddingConfig,
+    NoneChunking,
+    RecursiveChunking,
+    RetrieverConfig,
+    RRFConfig,
+)
+
+
+def default_chunkings(dataset: Dataset) -> dict[str, ChunkingConfig]:
+    """Return one chunking: none where the data is judged as it stands, else recursive 200/30."""
+    if dataset.default_chunking == "none":
+        return {"whole": NoneChunking(strategy="none")}
+    return {"sections_200": RecursiveChunking(strategy="recursive")}
+
+
+def default_retrievers() -> dict[str, RetrieverConfig]:
+    """Return BM25, MiniLM and their reciprocal rank fusion."""
+    return {
+        "bm25": BM25Config(type="bm25"),
+        "minilm": EmbeddingConfig(type="embedding"),
+        "hybrid": RRFConfig(type="rrf", inputs=("bm25", "minilm")),
+    }
+
+
+def default_primary(metrics: tuple[str, ...], top_k: tuple[int, ...]) -> Metric:
+    """Return ndcg@10, or the nearest to it that the experiment computes."""
+    measures = [parse_metric(name).measure for name in metrics]
+    measure = "ndcg" if "ndcg" in measures else measures[0]
+    return Metric(measure, 10 if 10 in top_k else max(top_k))

@@ -1,0 +1,29 @@
+"""The rule for names of experiments, chunkings and retrievers.
+
+They become partition keys, folder names and column values, so the rule is narrow.
+"""
+
+from __future__ import annotations
+
+import re
+
+NAME_RULE = "lower-case letters, digits, '.', '_' and '-', the first a letter or a digit, no '..'"
+_NAME = re.compile(r"(?!.*\.\.)[a-z0-9][a-z0-9_.-]*")
+
+
+def checked_name(name: str) -> str:
+    """Return ``name``.
+
+    Raises:
+        ValueError: it breaks the rule.
+    """
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is not a name; allowed: {NAME_RULE}")
+    return name
+
+
+def name_from(text: str) -> str:
+    """Return the name nearest to a folder or file name (``My Data`` becomes ``my-data``)."""
+    lowered = re.sub(r"[^a-z0-9_.-]+", "-", text.lower())
+    name = re.sub(r"\.{2,}", ".", lowered).strip("-._")
+    return name or "experiment"

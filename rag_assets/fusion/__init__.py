@@ -1,0 +1,1 @@
+"""Combines rankings of other retrievers into one: one method a file."""

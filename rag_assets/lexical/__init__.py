@@ -1,0 +1,1 @@
+"""Lexical retrieval: analyzers cut texts into tokens, BM25 engines score chunks by them."""

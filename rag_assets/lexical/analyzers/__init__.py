@@ -1,0 +1,84 @@
+"""Analyzers: named, versioned ways to cut texts into tokens."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from rag_assets.errors import UsageError, allowed_names
+from rag_assets.lexical.analyzers import auto
+from rag_assets.lexical.analyzers.analyzer import Analyzer, Tokens
+from rag_assets.lexical.analyzers.auto import detect_analyzer
+from rag_assets.lexical.analyzers.cjk import CJK
+from rag_assets.lexical.analyzers.english import ENGLISH
+from rag_assets.lexical.analyzers.standard import STANDARD
+from rag_assets.lexical.analyzers.whitespace import WHITESPACE
+
+__all__ = [
+    "ANALYZERS",
+    "AUTO",
+    "Analyzer",
+    "analyze",
+    "analyze_all",
+    "analyzer_versions",
+    "detect_analyzer",
+    "resolve_analyzer",
+]
+
+AUTO = "auto"
+ANALYZERS: dict[str, Analyzer] = {a.name: a for a in (ENGLISH, STANDARD, CJK, WHITESPACE)}
+
+
+def analyze(name: str, text: str) -> Tokens:
+    """Return the tokens of one text.
+
+    Raises:
+        UsageError: there is no analyzer of this name.
+    """
+    return analyze_all(name, [text])[0]
+
+
+def analyze_all(name: str, texts: Sequence[str]) -> list[Tokens]:
+    """Return the tokens of each text.
+
+    Raises:
+        UsageError: there is no analyzer of this name (``auto`` is resolved before).
+    """
+    return _analyzer(name).analyze_all(texts)
+
+
+def resolve_analyzer(name: str, texts: Sequence[str]) -> str:
+    """Return ``name``, or what ``auto`` stands for on this corpus.
+
+    Raises:
+        UsageError: the name is neither ``auto`` nor an analyzer.
+    """
+    return detect_analyzer(texts) if name == AUTO else _analyzer(name).name
+
+
+def analyzer_versions(name: str) -> dict[str, str]:
+    """Return all that determines the tokens besides the text: what to version -> its version.
+
+    ``auto`` names every analyzer that it may choose, since the choice is not known beforehand.
+
+    Raises:
+        UsageError: the name is neither ``auto`` nor an analyzer.
+    """
+    versions = {"unicode": unicodedata.unidata_version}
+    if name != AUTO:
+        return versions | _own_versions(_analyzer(name))
+    for candidate in (CJK, ENGLISH, STANDARD):
+        versions |= _own_versions(candidate)
+    return versions | {"analyzer.auto": auto.VERSION}
+
+
+def _own_versions(analyzer: Analyzer) -> dict[str, str]:
+    packages = {name: version(name) for name in analyzer.distributions}
+    return {f"analyzer.{analyzer.name}": analyzer.version, **packages}
+
+
+def _analyzer(name: str) -> Analyzer:
+    if name not in ANALYZERS:
+        raise UsageError(f"analyzer {allowed_names(name, [AUTO, *ANALYZERS])}")
+    return ANALYZERS[name]

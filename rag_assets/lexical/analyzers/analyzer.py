@@ -1,0 +1,22 @@
+"""What an analyzer is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+Tokens = list[str]
+
+
+@dataclass(frozen=True)
+class Analyzer:
+    """A named way to cut texts into the tokens that are indexed and searched for.
+
+    ``version`` changes whenever a text may give other tokens than before. ``distributions`` names
+    the installed packages that have a part in the result.
+    """
+
+    name: str
+    version: str
+    analyze_all: Callable[[Sequence[str]], list[Tokens]]
+    distributions: tuple[str, ...] = ()

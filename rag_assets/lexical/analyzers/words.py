@@ -1,0 +1,72 @@
+r"""Unicode words: the common first step of the analyzers ``standard``, ``english`` and ``cjk``.
+
+A word is a run of letters, digits and underscores (``\w``) with the combining marks on them; all
+else, such as punctuation, hyphens and emoji, separates words and is dropped. Words are lower-cased
+and in Unicode normal form NFKC, so that decomposed accents, ligatures and full-width letters, which
+texts extracted from PDF are full of, meet their plain spelling.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+
+CJK = (
+    "\u2e80-\u2fdf"  # radicals, which NFKC turns into ideographs
+    "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c"  # iteration marks, numerals
+    "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # kana
+    "\u3105-\u312f\u31a0-\u31bf"  # bopomofo
+    "\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb\uffa0-\uffdc"  # hangul
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # ideographs
+    "\U0001aff0-\U0001b16f\U00020000-\U000323af"  # further kana and ideographs
+)
+"""Characters of Chinese, Japanese and Korean, as the inside of a regular expression's ``[...]``."""
+
+CJK_CHARACTER = re.compile(f"[{CJK}]")
+
+_LAST_MARK = 0x1E94A
+_VARIATION_SELECTORS = (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
+_INVISIBLE = {
+    # soft hyphen, joiners, byte order mark: they lie inside words and change how those look only
+    code: None
+    for code in (0xAD, 0x200C, 0x200D, 0x2060, 0xFEFF, *_VARIATION_SELECTORS)
+}
+_ASCII_WORD = re.compile(r"\w+", re.ASCII)
+
+
+def words(text: str) -> list[str]:
+    """Return the words of ``text`` in order, lower-cased; runs of CJK characters stay whole."""
+    if text.isascii():
+        return _ASCII_WORD.findall(text.lower())
+    composed = unicodedata.normalize("NFC", text.translate(_INVISIBLE))
+    # NFKC comes after the cut: before it, "Intel(TM)" written with the one sign would be "inteltm"
+    return [_plain(word) for word in _word().findall(composed)]
+
+
+def split_cjk(word: str) -> list[str]:
+    """Cut a word into its CJK characters, each alone, and the runs of other scripts between."""
+    if word.isascii() or not CJK_CHARACTER.search(word):
+        return [word]
+    return _cjk_or_other().findall(word)
+
+
+def _plain(word: str) -> str:
+    return word.lower() if word.isascii() else unicodedata.normalize("NFKC", word).lower()
+
+
+@cache
+def _word() -> re.Pattern[str]:
+    return re.compile(rf"[\w\u2e80-\u2fdf][\w\u2e80-\u2fdf{_marks()}]*")
+
+
+@cache
+def _cjk_or_other() -> re.Pattern[str]:
+    return re.compile(f"[{CJK}][{_marks()}]*|[^{CJK}]+")
+
+
+@cache
+def _marks() -> str:
+    r"""Return all combining marks; ``\w`` leaves them out and would cut words at them."""
+    codes = map(chr, range(0x300, _LAST_MARK + 1))
+    return "".join(code for code in codes if unicodedata.category(code) in {"Mn", "Mc"})

@@ -1,0 +1,84 @@
+"""What a BM25 engine can do, and which there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from rag_assets.errors import UsageError, allowed_names
+from rag_assets.lexical import bm25s_engine, rank_bm25_engine
+from rag_assets.lexical.bm25s_engine import Bm25sEngine
+from rag_assets.lexical.rank_bm25_engine import RankBm25Engine
+
+DISTRIBUTIONS = {"bm25s": "bm25s", "rank_bm25": "rank-bm25"}
+"""Engine -> the installed package that computes it."""
+
+_CODE_VERSIONS = {"bm25s": bm25s_engine.VERSION, "rank_bm25": rank_bm25_engine.VERSION}
+
+
+class Engine(Protocol):
+    """An index over the tokens of chunks that scores all of them for a query."""
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of distinct tokens."""
+
+    def save(self, folder: Path) -> None:
+        """Write the index as ``.npy`` and JSON files."""
+
+    def scores(self, query_tokens: Sequence[str]) -> npt.NDArray[np.float64]:
+        """Return the BM25 score of every chunk; a repeated token counts as often as it occurs."""
+
+
+def build_engine(engine: str, tokens: Sequence[list[str]], k1: float, b: float) -> Engine:
+    """Index the tokens of each chunk.
+
+    Raises:
+        UsageError: there is no such engine, or ``k1`` or ``b`` lies outside its range.
+    """
+    check_engine(engine)
+    if not k1 >= 0:
+        raise UsageError(f"k1 is {k1}; must be at least 0")
+    if not 0 <= b <= 1:
+        raise UsageError(f"b is {b}; must be from 0 to 1")
+    if engine == "rank_bm25":
+        return RankBm25Engine.build(tokens, k1, b)
+    return Bm25sEngine.build(tokens, k1, b)
+
+
+def load_engine(engine: str, folder: Path, *, mmap: bool = True) -> Engine:
+    """Read back what ``save`` wrote; ``mmap`` maps the arrays instead of reading them.
+
+    Raises:
+        UsageError: there is no such engine.
+    """
+    check_engine(engine)
+    if engine == "rank_bm25":
+        return RankBm25Engine.load(folder)
+    return Bm25sEngine.load(folder, mmap=mmap)
+
+
+def own_versions(engine: str) -> dict[str, str]:
+    """Return the versions of the engine's package and of the code that drives it.
+
+    Raises:
+        UsageError: there is no such engine.
+    """
+    check_engine(engine)
+    package = DISTRIBUTIONS[engine]
+    return {f"engine.{engine}": _CODE_VERSIONS[engine], package: version(package)}
+
+
+def check_engine(engine: str) -> None:
+    """Refuse an unknown name.
+
+    Raises:
+        UsageError: there is no such engine.
+    """
+    if engine not in DISTRIBUTIONS:
+        raise UsageError(f"engine {allowed_names(engine, DISTRIBUTIONS)}")

@@ -1,0 +1,115 @@
+"""A lexical index as a folder: the chunks' ids, the analyzer, and the engine's files.
+
+Chunks are kept in ascending order of their ids, whatever the order of the corpus: the same chunks
+give the same files, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from rag_assets.errors import DataError, StoreError
+from rag_assets.lexical.analyzers import analyze_all, analyzer_versions, resolve_analyzer
+from rag_assets.lexical.engine import Engine, build_engine, check_engine, load_engine, own_versions
+from rag_assets.lexical.index_files import load_list, load_object, save_json
+from rag_assets.ordering import Positions, byte_order_ranks
+
+FORMAT = 1
+"""Version of the folder's layout; another one is refused."""
+
+_DESCRIPTION = "lexical_index.json"
+_CHUNK_IDS = "chunk_ids.json"
+
+
+@dataclass(frozen=True)
+class LexicalIndex:
+    """An index that can be searched; item i of the engine is the chunk ``chunk_ids[i]``."""
+
+    chunk_ids: list[str]
+    analyzer: str
+    engine: Engine
+
+    @classmethod
+    def load(cls, folder: Path, *, mmap: bool = True) -> LexicalIndex:
+        """Open the index in ``folder``; ``mmap`` maps its arrays instead of reading them.
+
+        Raises:
+            StoreError: a file is missing, damaged, or of another format version.
+        """
+        description = load_object(folder / _DESCRIPTION, "format", "engine", "analyzer")
+        if description["format"] != FORMAT:
+            raise StoreError(
+                f"{folder / _DESCRIPTION}: format {description['format']}; allowed: {FORMAT}"
+            )
+        engine = load_engine(description["engine"], folder, mmap=mmap)
+        return cls(load_list(folder / _CHUNK_IDS), description["analyzer"], engine)
+
+    @cached_property
+    def ids_rank(self) -> Positions:
+        """Place of every chunk's id in byte order."""
+        return byte_order_ranks(self.chunk_ids)
+
+
+def build_index(
+    chunk_ids: Sequence[str],
+    texts: Sequence[str],
+    *,
+    engine: str,
+    analyzer: str,
+    k1: float,
+    b: float,
+    folder: Path,
+) -> dict[str, object]:
+    """Index the chunks' texts and write the index into ``folder``, which exists.
+
+    Args:
+        chunk_ids: unique ids.
+        texts: what is indexed of each chunk.
+        engine: ``bm25s`` or ``rank_bm25``.
+        analyzer: ``auto`` or the name of an analyzer.
+        k1: saturation of the term frequency, >= 0.
+        b: strength of the length normalisation, 0 to 1.
+        folder: where the files go.
+
+    Returns:
+        Facts: ``engine``; ``analyzer``, with ``auto`` resolved; ``chunks``; ``empty_chunks``,
+        those without a token; ``vocabulary``, the number of distinct tokens; ``mean_length`` of a
+        chunk in tokens; ``bytes`` of all files.
+
+    Raises:
+        DataError: an id occurs twice, or there are not as many texts as ids.
+        UsageError: an unknown engine or analyzer, or a parameter out of its range.
+    """
+    check_engine(engine)
+    if len(chunk_ids) != len(texts):
+        raise DataError(f"{len(chunk_ids)} chunk ids but {len(texts)} texts")
+    resolved = resolve_analyzer(analyzer, texts)
+    ranks = byte_order_ranks(chunk_ids)
+    order = ranks.argsort().tolist()
+    tokens = analyze_all(resolved, [texts[i] for i in order])
+    built = build_engine(engine, tokens, k1, b)
+    built.save(folder)
+    save_json(folder / _CHUNK_IDS, [chunk_ids[i] for i in order])
+    save_json(folder / _DESCRIPTION, {"format": FORMAT, "engine": engine, "analyzer": resolved})
+    lengths = [len(chunk) for chunk in tokens]
+    return {
+        "engine": engine,
+        "analyzer": resolved,
+        "chunks": len(tokens),
+        "empty_chunks": lengths.count(0),
+        "vocabulary": built.vocabulary_size,
+        "mean_length": sum(lengths) / len(lengths) if lengths else 0.0,
+        "bytes": sum(file.stat().st_size for file in folder.iterdir()),
+    }
+
+
+def engine_versions(engine: str, analyzer: str) -> dict[str, str]:
+    """Return the versions of everything that determines an index and its scores besides the texts.
+
+    Raises:
+        UsageError: an unknown engine or analyzer.
+    """
+    return own_versions(engine) | analyzer_versions(analyzer)

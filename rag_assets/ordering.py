@@ -1,0 +1,114 @@
+"""The one order of rankings: score descending, then id descending by UTF-8 bytes, exact at a cut.
+
+This is the order in which ``trec_eval`` reads a run (``form_res_rels.c``: ``strcmp`` of the ids,
+descending, among equal scores), so what is stored as rank 1, 2, 3 is what any tool evaluates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import isqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from rag_assets.errors import DataError, UsageError
+
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Hits:
+    """The best items of one query, best first.
+
+    Attributes:
+        positions: the items, as positions in the ids of what was searched; int64, shape (n,).
+        scores: their scores; float64, shape (n,).
+    """
+
+    positions: Positions
+    scores: npt.NDArray[np.float64]
+
+
+def byte_order_ranks(ids: Sequence[str]) -> Positions:
+    """Return for each id its position, from 0, among all ids in ascending order of UTF-8 bytes.
+
+    UTF-8 keeps the order of code points, by which Python compares strings: nothing is encoded.
+
+    Args:
+        ids: the ids of the items, in any order.
+
+    Returns:
+        int64, shape (len(ids),).
+
+    Raises:
+        DataError: an id occurs twice, so that the order would not be defined.
+    """
+    order = sorted(range(len(ids)), key=ids.__getitem__)
+    for first, second in pairwise(order):
+        if ids[first] == ids[second]:
+            raise DataError(f"id '{ids[first]}' occurs twice; ids of ranked items must be unique")
+    ranks = np.empty(len(ids), dtype=np.int64)
+    ranks[order] = np.arange(len(ids), dtype=np.int64)
+    return ranks
+
+
+def top_k(
+    scores: npt.NDArray[np.floating],
+    ids_rank: Positions,
+    k: int,
+    *,
+    above: float | None = None,
+) -> Positions:
+    """Return the positions of the best ``k`` items, best first.
+
+    Exact at the cut: every item tied with the k-th score takes part in the sort, then the list is
+    cut. (Partial selections such as ``argpartition`` keep an arbitrary part of that tie.)
+
+    Args:
+        scores: the items' scores, shape (n,).
+        ids_rank: ``byte_order_ranks`` of the items' ids, shape (n,).
+        k: how many items at most; clipped to what there is.
+        above: only items that score more than this are taken; None takes all.
+
+    Returns:
+        int64 positions in ``scores``, shape (at most k,).
+
+    Raises:
+        UsageError: ``k`` is below 1.
+        DataError: a score is NaN.
+    """
+    if k < 1:
+        raise UsageError(f"k is {k}; at least 1 item must be asked for")
+    if scores.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if np.isnan(scores.min()):  # min() hands a NaN on, and needs no array of its own
+        raise DataError(f"score of item {int(np.argmax(np.isnan(scores)))} is NaN")
+    candidates = _candidates(scores, k, above)
+    values = scores[candidates]
+    if values.size > k:
+        kth_best = np.partition(values, values.size - k)[values.size - k]
+        reaches_cut = values >= kth_best
+        candidates, values = candidates[reaches_cut], values[reaches_cut]
+    ascending = np.lexsort((ids_rank[candidates], values))
+    best: Positions = candidates[ascending[::-1][:k]]
+    return best
+
+
+def _candidates(
+    scores: npt.NDArray[np.floating], k: int, above: float | None
+) -> npt.NDArray[np.intp]:
+    """Return positions that hold the best ``k`` and all items tied with the k-th, and few others.
+
+    The k-th best of a part of the scores is never above the k-th best of all. The part is every
+    n-th item, n = sqrt(items / k), so that both it and what reaches its k-th best are small.
+    """
+    step = isqrt(scores.size // k)
+    if step > 1:
+        part = scores[::step]
+        at_least = np.partition(part, part.size - k)[part.size - k]
+        if above is None or at_least > above:
+            return np.flatnonzero(scores >= at_least)
+    return np.arange(scores.size) if above is None else np.flatnonzero(scores > above)

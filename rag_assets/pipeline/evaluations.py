@@ -1,0 +1,175 @@
+"""Evaluations: snapshots that name the artifacts of one moment, and the pointer to the current one.
+
+``<store>/<experiment>/evaluations/<id>.json`` is written once; ``current`` holds an id and is
+swapped at the end of an evaluation. A reader so sees one consistent state, and old states stay.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rag_assets.errors import NotEvaluated, StoreError
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.schemas import SCHEMA_VERSION
+from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.atomic import write_text
+from rag_assets.store.canonical import fingerprint
+
+FOLDER = "evaluations"
+CURRENT = "current"
+
+
+@dataclass(frozen=True)
+class SnapshotEntry:
+    """One partition in a snapshot; ``path`` is relative to the experiment's folder in the store."""
+
+    asset: str
+    partition: Mapping[str, str]
+    fingerprint: str
+    digest: str
+    rows: int
+    path: str
+
+    @property
+    def key(self) -> ArtifactKey:
+        """The partition's key."""
+        return ArtifactKey(self.asset, tuple(self.partition.items()))
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One execution over an experiment.
+
+    Attributes:
+        evaluation_id: ordered by time.
+        primary: the metric that ranks its leaderboard.
+        complete: whether every cell of the experiment was up to date at the end.
+        computed: how many partitions were computed; the others were reused.
+        dagster_runs: ids of the Dagster runs that it started.
+        entries: all partitions that were up to date at the end.
+    """
+
+    evaluation_id: str
+    experiment: str
+    source: str
+    started: str
+    finished: str
+    trigger: str
+    primary: str
+    baseline: str
+    complete: bool
+    computed: int
+    dagster_runs: tuple[str, ...]
+    entries: tuple[SnapshotEntry, ...]
+    schema_version: int = SCHEMA_VERSION
+
+    def entries_of(self, asset: str) -> list[SnapshotEntry]:
+        """Return the entries of one asset."""
+        return [entry for entry in self.entries if entry.asset == asset]
+
+    @property
+    def content(self) -> str:
+        """Digest of what the snapshot names, whenever it was made."""
+        return fingerprint([[str(e.key), e.fingerprint, e.digest] for e in self.entries])
+
+
+def new_evaluation_id(now: datetime) -> str:
+    """Return an id that sorts by time and is unique across processes."""
+    return f"{now:%Y%m%dT%H%M%S%f}-{os.getpid():x}"
+
+
+def record(
+    pipeline: Pipeline,
+    *,
+    started: datetime,
+    trigger: str,
+    computed: int,
+    dagster_runs: tuple[str, ...] = (),
+) -> Evaluation:
+    """Write the snapshot of what is current now, and make it the current evaluation."""
+    experiment = pipeline.experiment
+    entries = tuple(_entries(pipeline))
+    cells = len(experiment.retrievers) * len(experiment.top_k)
+    evaluation = Evaluation(
+        evaluation_id=new_evaluation_id(started),
+        experiment=experiment.name,
+        source=str(experiment.source),
+        started=started.isoformat(timespec="milliseconds"),
+        finished=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        trigger=trigger,
+        primary=str(experiment.primary),
+        baseline=experiment.baseline,
+        complete=sum(entry.asset == "metrics" for entry in entries) == cells,
+        computed=computed,
+        dagster_runs=dagster_runs,
+        entries=entries,
+    )
+    root = pipeline.store.root
+    text = json.dumps(asdict(evaluation), indent=1)
+    write_text(root / FOLDER / f"{evaluation.evaluation_id}.json", text)
+    write_text(root / CURRENT, evaluation.evaluation_id)
+    return evaluation
+
+
+def _entries(pipeline: Pipeline) -> list[SnapshotEntry]:
+    entries = []
+    for stage in pipeline.stages():
+        for key in stage.keys(pipeline.experiment):
+            artifact = pipeline.current(key)
+            if artifact is not None:
+                entries.append(
+                    SnapshotEntry(
+                        asset=key.asset,
+                        partition=dict(key.partition),
+                        fingerprint=artifact.manifest.fingerprint,
+                        digest=artifact.manifest.digests["all"],
+                        rows=artifact.manifest.rows,
+                        path=artifact.path.relative_to(pipeline.store.root).as_posix(),
+                    )
+                )
+    return entries
+
+
+def read_current(root: Path) -> Evaluation:
+    """Return the current evaluation of the experiment whose folder in the store is ``root``.
+
+    Raises:
+        NotEvaluated: there is none.
+        StoreError: the snapshot cannot be read.
+    """
+    pointer = root / CURRENT
+    if not pointer.is_file():
+        raise NotEvaluated(f"{root.name} has no evaluation in {root.parent} yet")
+    return read_evaluation(root / FOLDER / f"{pointer.read_text(encoding='utf-8')}.json")
+
+
+def read_evaluation(file: Path) -> Evaluation:
+    """Read one snapshot.
+
+    Raises:
+        StoreError: it cannot be read, or is of another schema version.
+    """
+    try:
+        data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        entries = tuple(SnapshotEntry(**entry) for entry in data.pop("entries"))
+        runs = tuple(data.pop("dagster_runs"))
+        evaluation = Evaluation(**data, entries=entries, dagster_runs=runs)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise StoreError(f"{file}: is not a readable evaluation ({error})") from error
+    if evaluation.schema_version != SCHEMA_VERSION:
+        raise StoreError(
+            f"{file}: schema version {evaluation.schema_version}, this program writes "
+            f"{SCHEMA_VERSION}; evaluate the experiment again"
+        )
+    return evaluation
+
+
+def all_experiments(store: Path) -> list[Path]:
+    """Return the folders of all experiments that have a current evaluation."""
+    return sorted(pointer.parent for pointer in store.glob(f"*/{CURRENT}"))

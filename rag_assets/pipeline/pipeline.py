@@ -1,0 +1,195 @@
+"""Brings partitions up to date: asks the store first, computes what is missing, once.
+
+What a partition must be follows from the configuration, the source files and the upstream
+artifacts alone: there is no mutable record of "the latest version" that could be wrong. A partition
+is current when the store holds an artifact with the fingerprint of its recipe.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+from rag_assets.errors import MissingArtifact
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.measurements import Measurements
+from rag_assets.pipeline.progress import Progress, no_progress
+from rag_assets.pipeline.rankings import Rankings
+from rag_assets.pipeline.stage import FolderProduct, Product, Recipe, Stage
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.store.artifacts import (
+    Artifact,
+    ArtifactKey,
+    ArtifactStore,
+    Manifest,
+    save_manifest,
+)
+from rag_assets.store.canonical import folder_digest, table_digest
+from rag_assets.store.settings import StoreSettings
+from rag_assets.store.source_files import SourceFiles
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one partition that was asked for."""
+
+    key: ArtifactKey
+    artifact: Artifact
+    reused: bool
+    seconds: float
+
+
+class Pipeline:
+    """One experiment and its store, seen at one moment.
+
+    Source files are hashed once: an edit while an evaluation runs belongs to the next one.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        settings: StoreSettings,
+        progress: Progress = no_progress,
+    ) -> None:
+        """Bind an experiment to a store; nothing is read or written yet."""
+        self.experiment = experiment
+        self.settings = settings
+        self.progress = progress
+        self.store = ArtifactStore(settings.store, experiment.name, settings.locks)
+        self.measurements = Measurements(self.store.root / "measurements")
+        self.rankings = Rankings(self)
+        self._sources = SourceFiles(settings.state_dir / "source_digests.json")
+        self._current: dict[ArtifactKey, Artifact] = {}
+
+    @cached_property
+    def source_digests(self) -> Mapping[str, str]:
+        """Digests of the files behind ``documents``, ``queries`` and ``qrels``."""
+        dataset = self.experiment.dataset
+        files = {
+            "documents": dataset.document_files(),
+            "queries": dataset.query_files(),
+            "qrels": dataset.qrels_files(),
+        }
+        return {part: self._sources.digest(names, dataset.root) for part, names in files.items()}
+
+    def stages(self) -> list[Stage]:
+        """Return the stages that the experiment uses, in the order of the graph."""
+        return [stage for stage in STAGES.values() if stage.keys(self.experiment)]
+
+    def recipe(self, key: ArtifactKey) -> Recipe | None:
+        """Return what determines a partition now; None while an input is missing."""
+        return STAGES[key.asset].recipe(self, key)
+
+    def current(self, key: ArtifactKey) -> Artifact | None:
+        """Return the up-to-date artifact of a partition; None when it must be computed."""
+        if key not in self._current:
+            recipe = self.recipe(key)
+            artifact = self.store.find(key, recipe.fingerprint) if recipe else None
+            if artifact is None:
+                return None
+            self._current[key] = artifact
+        return self._current[key]
+
+    def artifact(self, key: ArtifactKey) -> Artifact:
+        """Return the up-to-date artifact of a partition.
+
+        Raises:
+            MissingArtifact: it is not in the store.
+        """
+        artifact = self.current(key)
+        if artifact is None:
+            raise MissingArtifact(
+                f"{key} is not in the store as the files and the configuration now ask for; "
+                f"materialize it first, or run `rag-assets evaluate {self.experiment.source}`"
+            )
+        return artifact
+
+    def data_version(self, artifact: Artifact, key: ArtifactKey) -> str:
+        """Return the version of a partition as its consumers see it."""
+        return STAGES[key.asset].data_version(self, key, artifact.manifest.digests["all"])
+
+    def materialize(self, asset: str, keys: Sequence[ArtifactKey]) -> list[Outcome]:
+        """Bring partitions of one asset up to date, in the order given.
+
+        Raises:
+            MissingArtifact: a required input is not in the store.
+        """
+        stage = STAGES[asset]
+        for key in keys:
+            self._require_inputs(stage, key)
+        groups: Iterable[Sequence[ArtifactKey]] = [keys] if stage.batched else [[k] for k in keys]
+        computed: dict[ArtifactKey, float] = {}
+        for group in groups:
+            lock = ArtifactKey(asset) if stage.batched else group[0]
+            with self.store.lock(lock):
+                missing = [key for key in group if self.current(key) is None]
+                computed |= self._compute(stage, missing)
+        return [
+            Outcome(key, self.artifact(key), key not in computed, computed.get(key, 0.0))
+            for key in keys
+        ]
+
+    def _require_inputs(self, stage: Stage, key: ArtifactKey) -> None:
+        for item in stage.inputs(self.experiment, key):
+            if not item.optional:
+                self.artifact(item.key)
+
+    def _compute(self, stage: Stage, keys: Sequence[ArtifactKey]) -> dict[ArtifactKey, float]:
+        seconds: dict[ArtifactKey, float] = {}
+        if not keys:
+            return seconds
+        started = time.perf_counter()
+        for key, product in stage.compute(self, keys):
+            recipe = self.recipe(key)
+            if recipe is None:
+                raise MissingArtifact(f"an input of {key} vanished while it was computed")
+            artifact = self._write(stage, key, product, recipe)
+            seconds[key] = time.perf_counter() - started
+            self.measurements.add(stage.name, artifact.manifest.fingerprint, seconds[key])
+            started = time.perf_counter()
+        return seconds
+
+    def _write(self, stage: Stage, key: ArtifactKey, product: Product, recipe: Recipe) -> Artifact:
+        if isinstance(product, FolderProduct):
+            return self._write_folder(key, product, recipe)
+        schema = stage.schema
+        if schema is None:
+            raise TypeError(f"stage {stage.name} gave a table but declares none")
+        table = schema.check(product.table)
+        digests = {"all": table_digest(table, schema.key)}
+        for name, columns in stage.projections.items():
+            digests[name] = table_digest(table, schema.key, columns)
+        manifest = _manifest(recipe, digests, table.num_rows, product.facts)
+        return self.store.write_table(key, table, manifest)
+
+    def _write_folder(self, key: ArtifactKey, product: FolderProduct, recipe: Recipe) -> Artifact:
+        with self.store.write_directory(key, recipe.fingerprint) as folder:
+            rows, facts = product.write(folder)
+            manifest = _manifest(recipe, {"all": folder_digest(folder)}, rows, facts)
+            save_manifest(folder, manifest)
+        return Artifact(self.store.path(key, recipe.fingerprint, directory=True), manifest)
+
+    @contextmanager
+    def measured(self, what: str, label: str, amount: int) -> Iterator[None]:
+        """Time a block and keep the measurement under a fingerprint (``label``)."""
+        started = time.perf_counter()
+        yield
+        self.measurements.add(what, label, time.perf_counter() - started, amount)
+
+
+def _manifest(
+    recipe: Recipe, digests: Mapping[str, str], rows: int, facts: Mapping[str, object]
+) -> Manifest:
+    return Manifest(
+        asset=recipe.stage,
+        fingerprint=recipe.fingerprint,
+        digests=digests,
+        config=recipe.config,
+        inputs=recipe.inputs,
+        versions=recipe.versions,
+        rows=rows,
+        facts=facts,
+    )

@@ -1,0 +1,119 @@
+"""Stored rankings: the deep result of a retriever, from which its cells are cut.
+
+A retriever searches once, as deep as its deepest consumer needs. A ranking is kept by fingerprint
+and depth; a shallower need is served from a deeper ranking, a deeper one makes a new ranking.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from rag_assets.evaluation.units import cut
+from rag_assets.pipeline.stage import Recipe
+from rag_assets.schemas import RUNS
+from rag_assets.store.artifacts import Artifact, ArtifactKey, Manifest
+from rag_assets.store.canonical import table_digest
+
+if TYPE_CHECKING:
+    from rag_assets.pipeline.pipeline import Pipeline
+
+ASSET = "rankings"
+
+
+class Ranker(Protocol):
+    """A stage that can rank: what determines its ranking, and how it is computed."""
+
+    def ranking_recipe(self, pipeline: Pipeline, retriever: str, top_k: int) -> Recipe | None:
+        """Return what determines the ranking; None while an input is missing."""
+
+    def rank(self, pipeline: Pipeline, retriever: str, top_k: int, depth: int) -> pa.Table:
+        """Compute the ranking to ``depth``."""
+
+
+class Ranking(NamedTuple):
+    """A ranking cut at some depth, and the fingerprint of the whole."""
+
+    table: pa.Table
+    fingerprint: str
+
+
+class Rankings:
+    """The stored rankings of one experiment."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        """Serve the retrievers of ``pipeline.experiment``."""
+        self._pipeline = pipeline
+        self._tables: dict[tuple[str, int], pa.Table] = {}
+
+    def table(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> Ranking:
+        """Return the ranking cut at ``depth``: stored, or computed now and stored.
+
+        Args:
+            ranker: the stage that computes this retriever's rankings.
+            retriever: name of the retriever.
+            top_k: the cell that asks; matters only where the ranking depends on it.
+            depth: how many ranks are needed.
+        """
+        recipe = ranker.ranking_recipe(self._pipeline, retriever, top_k)
+        if recipe is None:
+            raise LookupError(f"the inputs of {retriever} are not complete")
+        with self._pipeline.store.lock(ArtifactKey.of(ASSET, retriever=retriever)):
+            found = self._find(retriever, recipe, depth)
+            if found is None:
+                found = self._compute(ranker, retriever, recipe, top_k, depth)
+        return Ranking(cut(self._read(found), depth), recipe.fingerprint)
+
+    def digest(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
+        """Return the content digest of the ranking cut at ``depth``; None when it is not stored."""
+        recipe = ranker.ranking_recipe(self._pipeline, retriever, top_k)
+        found = self._find(retriever, recipe, depth) if recipe else None
+        if found is None:
+            return None
+        known = found.manifest.digests.get(str(depth))
+        return known or table_digest(cut(self._read(found), depth), RUNS.key)
+
+    def _find(self, retriever: str, recipe: Recipe, depth: int) -> Artifact | None:
+        folder = self._pipeline.store.root / ASSET / f"retriever={retriever}"
+        depths = sorted(int(path.name.removeprefix("depth=")) for path in folder.glob("depth=*"))
+        for stored in depths:
+            if stored >= depth:
+                key = ArtifactKey.of(ASSET, retriever=retriever, depth=stored)
+                artifact = self._pipeline.store.find(key, recipe.fingerprint)
+                if artifact is not None:
+                    return artifact
+        return None
+
+    def _compute(
+        self, ranker: Ranker, retriever: str, recipe: Recipe, top_k: int, depth: int
+    ) -> Artifact:
+        pipeline = self._pipeline
+        n_queries = len(pipeline.artifact(ArtifactKey.of("queries")).table())
+        with pipeline.measured("search", recipe.fingerprint, n_queries):
+            table = RUNS.check(ranker.rank(pipeline, retriever, top_k, depth))
+        digests = {"all": table_digest(table, RUNS.key)}
+        for consumed in self._consumed_depths(retriever):
+            digests[str(consumed)] = table_digest(cut(table, consumed), RUNS.key)
+        manifest = Manifest(
+            asset=ASSET,
+            fingerprint=recipe.fingerprint,
+            digests=digests,
+            config=recipe.config,
+            inputs=recipe.inputs,
+            versions=recipe.versions,
+            rows=table.num_rows,
+            facts={"depth": depth},
+        )
+        key = ArtifactKey.of(ASSET, retriever=retriever, depth=depth)
+        return pipeline.store.write_table(key, table, manifest)
+
+    def _consumed_depths(self, retriever: str) -> set[int]:
+        return self._pipeline.experiment.candidate_depths(retriever)
+
+    def _read(self, artifact: Artifact) -> pa.Table:
+        """Read a ranking once: all cells of a retriever are cut from it in one process."""
+        memory = (artifact.manifest.fingerprint, int(artifact.manifest.facts["depth"]))
+        if memory not in self._tables:
+            self._tables = {memory: artifact.table()}
+        return self._tables[memory]

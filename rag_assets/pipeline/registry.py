@@ -1,0 +1,43 @@
+"""The list of experiments that were evaluated, so that Dagster shows those outside ``data/`` too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from filelock import FileLock
+
+from rag_assets.errors import UsageError
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.store.atomic import write_text
+from rag_assets.store.settings import StoreSettings
+
+
+def register(experiment: Experiment, settings: StoreSettings) -> None:
+    """Add the experiment to the list.
+
+    Raises:
+        UsageError: another experiment, which still exists, has its name.
+    """
+    settings.locks.mkdir(parents=True, exist_ok=True)
+    with FileLock(settings.locks / "experiments.lock"):
+        known = registered(settings)
+        other = known.get(experiment.name)
+        source = str(experiment.source)
+        if other is not None and other != source and Path(other).exists():
+            raise UsageError(
+                f"the name '{experiment.name}' of {source} is taken by {other} in the store "
+                f"{settings.store}; give one of them another `name` in its experiment.yaml, "
+                f"or use another --store"
+            )
+        if other != source:
+            write_text(settings.registry, json.dumps({**known, experiment.name: source}, indent=1))
+
+
+def registered(settings: StoreSettings) -> dict[str, str]:
+    """Return name -> source of every experiment on the list."""
+    try:
+        known = json.loads(settings.registry.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}

@@ -1,0 +1,68 @@
+"""Which cells an evaluation is about: all, or some retrievers and cut-offs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rag_assets.errors import UsageError, allowed_names
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.store.artifacts import ArtifactKey
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Retrievers and cut-offs, both in the order of the experiment."""
+
+    retrievers: tuple[str, ...]
+    top_k: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls, experiment: Experiment, retrievers: Sequence[str] = (), top_k: Sequence[int] = ()
+    ) -> Selection:
+        """Narrow an experiment; nothing given means all.
+
+        Raises:
+            UsageError: a name or a cut-off is not the experiment's.
+        """
+        for name in retrievers:
+            if name not in experiment.retrievers:
+                found = allowed_names(name, experiment.retrievers)
+                raise UsageError(f"unknown retriever {found}")
+        for k in top_k:
+            if k not in experiment.top_k:
+                allowed = ", ".join(map(str, experiment.top_k))
+                raise UsageError(
+                    f"top_k {k} is not in {experiment.name}; allowed: {allowed} "
+                    f"(others: list them under `top_k` in experiment.yaml)"
+                )
+        return cls(
+            tuple(r for r in experiment.retrievers if not retrievers or r in retrievers),
+            tuple(k for k in experiment.top_k if not top_k or k in top_k),
+        )
+
+    def keys(self, experiment: Experiment) -> dict[str, list[ArtifactKey]]:
+        """Return, by asset in graph order, the partitions that the selected metrics need."""
+        needed: set[ArtifactKey] = set()
+        ends = [ArtifactKey.of("leaderboard")]
+        ends += [ArtifactKey.of("metrics_summary", retriever=r) for r in self.retrievers]
+        ends += [
+            ArtifactKey.of("metrics", retriever=r, top_k=k)
+            for r in self.retrievers
+            for k in self.top_k
+        ]
+        while ends:
+            key = ends.pop()
+            if key in needed:
+                continue
+            needed.add(key)
+            inputs = STAGES[key.asset].inputs(experiment, key)
+            ends += [item.key for item in inputs if not item.optional]
+        chosen = {name: stage.keys(experiment) for name, stage in STAGES.items()}
+        return {
+            name: [key for key in keys if key in needed]
+            for name, keys in chosen.items()
+            if any(key in needed for key in keys)
+        }

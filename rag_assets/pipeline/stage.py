@@ -1,0 +1,149 @@
+"""What a stage is: an asset of the graph, its partitions, its exact inputs and its computation."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+
+from rag_assets.schemas import SCHEMA_VERSION, TableSchema
+from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.canonical import fingerprint
+
+if TYPE_CHECKING:
+    from rag_assets.experiment.experiment import Experiment
+    from rag_assets.pipeline.pipeline import Pipeline
+
+
+@dataclass(frozen=True)
+class Input:
+    """One upstream partition.
+
+    Attributes:
+        role: what it is to the consumer; never a retriever's name, so that renaming changes no
+            fingerprint.
+        key: the upstream partition.
+        projection: the part of it that matters; another part may change without consequence.
+        optional: whether the consumer can do without it.
+    """
+
+    role: str
+    key: ArtifactKey
+    projection: str = "all"
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that determines an artifact; its hash is the fingerprint."""
+
+    stage: str
+    code_version: str
+    config: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    versions: Mapping[str, str]
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the recipe."""
+        parts = [self.stage, self.code_version, self.config, self.inputs, self.versions]
+        return fingerprint([SCHEMA_VERSION, *parts])
+
+
+@dataclass(frozen=True)
+class FolderProduct:
+    """A computed artifact that is a folder, such as an index.
+
+    ``write`` fills an empty folder and returns the number of rows and facts worth showing. The
+    files must be the same, byte for byte, for the same inputs.
+    """
+
+    write: Callable[[Path], tuple[int, Mapping[str, Any]]]
+
+
+@dataclass(frozen=True)
+class TableProduct:
+    """A computed artifact that is a table, with facts worth showing (``notes`` are for people)."""
+
+    table: pa.Table
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+Product = TableProduct | FolderProduct
+
+
+class Stage(ABC):
+    """One asset of the graph.
+
+    Attributes:
+        name: the asset's name.
+        dimensions: its partition dimensions: none, ``chunking``, ``query_set``, ``retriever``, or
+            ``retriever`` and ``top_k``.
+        schema: its table; None for a folder.
+        row: for people: what one row, or the artifact, is.
+        group: the part of the pipeline under which the Dagster UI shows it.
+        kinds: what computes or holds it, shown as icons in the Dagster UI.
+        code_version: raised whenever the computation's result can change.
+        implementation: modules of the library that compute it; a test fails when they change and
+            ``code_version`` does not.
+        projections: parts of the table with a digest of their own; ``all`` always exists.
+        batched: whether the missing partitions are computed in one go.
+    """
+
+    name: ClassVar[str]
+    dimensions: ClassVar[tuple[str, ...]] = ()
+    schema: ClassVar[TableSchema | None] = None
+    row: ClassVar[str]
+    group: ClassVar[str]
+    kinds: ClassVar[frozenset[str]] = frozenset({"parquet"})
+    code_version: ClassVar[str]
+    implementation: ClassVar[tuple[str, ...]] = ()
+    projections: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    batched: ClassVar[bool] = False
+
+    @abstractmethod
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        """Return all partitions; empty when the experiment does not use the stage."""
+
+    @abstractmethod
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        """Return the exact upstream partitions of one partition."""
+
+    @abstractmethod
+    def compute(
+        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, Product]]:
+        """Compute the given partitions; every required input is in the store."""
+
+    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+        """Return what of the configuration determines the partition, without names."""
+        return {}
+
+    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+        """Return the versions of the engines that compute the partition."""
+        return {}
+
+    def recipe(self, pipeline: Pipeline, key: ArtifactKey) -> Recipe | None:
+        """Return what determines the partition now; None while a required input is missing."""
+        digests: dict[str, str] = {}
+        for item in self.inputs(pipeline.experiment, key):
+            artifact = pipeline.current(item.key)
+            if artifact is not None:
+                digests[item.role] = artifact.manifest.digests[item.projection]
+            elif not item.optional:
+                return None
+        return Recipe(
+            self.name,
+            self.code_version,
+            self.config(pipeline, key),
+            digests,
+            self.versions(pipeline, key),
+        )
+
+    def data_version(self, pipeline: Pipeline, key: ArtifactKey, digest: str) -> str:
+        """Return the version by which consumers see whether the partition changed."""
+        return digest

@@ -1,0 +1,63 @@
+"""``judgments[retriever]``: the evidence, on the units of one retriever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+
+from rag_assets.evaluation.judging import judgments
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.stages.chunks import chunks_key
+from rag_assets.pipeline.stages.sources import QRELS_KEY
+from rag_assets.schemas import JUDGMENTS
+from rag_assets.store.artifacts import ArtifactKey
+
+if TYPE_CHECKING:
+    from rag_assets.pipeline.pipeline import Pipeline
+
+
+class Judgments(Stage):
+    """One partition a retriever."""
+
+    name = "judgments"
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    schema = JUDGMENTS
+    row = "One unit of this retriever that satisfies one evidence of a query."
+    group = "judgments"
+    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
+    code_version = "1"
+    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.judging",)
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [judgments_key(name) for name in experiment.retrievers]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        chunkings = experiment.chunkings_of(key["retriever"])
+        return [
+            Input("qrels", QRELS_KEY),
+            *[
+                Input(f"chunks_{number}", chunks_key(name), "spans")
+                for number, name in enumerate(chunkings)
+            ],
+        ]
+
+    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+        return {"judge": pipeline.experiment.judge}
+
+    def compute(
+        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        qrels = pipeline.artifact(QRELS_KEY).table()
+        for key in keys:
+            chunkings = pipeline.experiment.chunkings_of(key["retriever"])
+            chunks = [pipeline.artifact(chunks_key(name)).table() for name in chunkings]
+            table = judgments(qrels, pa.concat_tables(chunks), pipeline.experiment.judge)
+            yield key, TableProduct(table)
+
+
+def judgments_key(retriever: str) -> ArtifactKey:
+    """Return the judgments of one retriever."""
+    return ArtifactKey.of("judgments", retriever=retriever)

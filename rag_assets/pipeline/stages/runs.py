@@ -1,0 +1,93 @@
+"""What all families of runs share: a cell is cut from the retriever's stored ranking."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+
+from rag_assets.evaluation.units import cut
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.stage import Recipe, Stage, TableProduct
+from rag_assets.schemas import RUNS
+from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.canonical import fingerprint
+
+if TYPE_CHECKING:
+    from rag_assets.pipeline.pipeline import Pipeline
+
+
+class RunsStage(Stage):
+    """Runs of one family of retrievers, one partition a retriever and top_k.
+
+    The recipe of a cell is that of the ranking, plus the cut. The judged unit is part of it, since
+    chunks collapse to documents before they are counted.
+    """
+
+    family: ClassVar[str]
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever", "top_k")
+    schema = RUNS
+    row = "One retrieved unit of one query: its rank and score."
+    group = "runs"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        """Return the cells of this family."""
+        return [
+            run_key(experiment, retriever, top_k)
+            for retriever in experiment.of_family(self.family)
+            for top_k in experiment.top_k
+        ]
+
+    @abstractmethod
+    def rank(self, pipeline: Pipeline, retriever: str, top_k: int, depth: int) -> pa.Table:
+        """Compute the retriever's ranking to ``depth``."""
+
+    def ranking_config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+        """Return what of the configuration determines the ranking."""
+        return {"judge": pipeline.experiment.judge}
+
+    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+        """Return the ranking's configuration and the cut."""
+        return {**self.ranking_config(pipeline, key), "top_k": int(key["top_k"])}
+
+    def ranking_recipe(self, pipeline: Pipeline, retriever: str, top_k: int) -> Recipe | None:
+        """Return what determines the ranking, whatever the cut."""
+        key = run_key(pipeline.experiment, retriever, top_k)
+        recipe = self.recipe(pipeline, key)
+        if recipe is None:
+            return None
+        config = self.ranking_config(pipeline, key)
+        return Recipe(recipe.stage, recipe.code_version, config, recipe.inputs, recipe.versions)
+
+    def compute(
+        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        """Cut each cell from the stored ranking, which is computed when it is not there yet."""
+        for key in keys:
+            retriever, top_k = key["retriever"], int(key["top_k"])
+            depth = self.depth(pipeline.experiment, retriever, top_k)
+            ranking = pipeline.rankings.table(self, retriever, top_k, depth)
+            yield key, TableProduct(cut(ranking.table, top_k), {"ranking": ranking.fingerprint})
+
+    def depth(self, experiment: Experiment, retriever: str, top_k: int) -> int:
+        """Return how deep the ranking is searched: for all its consumers at once."""
+        return experiment.depth(retriever)
+
+    def data_version(self, pipeline: Pipeline, key: ArtifactKey, digest: str) -> str:
+        """Return a version that also tells of the ranks below the cut that a fusion reads.
+
+        A fused cell at top_k 10 may depend on the hundredth candidate: its parents must look
+        changed whenever what it reads has changed.
+        """
+        retriever, top_k = key["retriever"], int(key["top_k"])
+        depths = sorted(pipeline.experiment.candidate_depths(retriever))
+        below = [pipeline.rankings.digest(self, retriever, top_k, depth) for depth in depths]
+        return fingerprint([digest, *below]) if below else digest
+
+
+def run_key(experiment: Experiment, retriever: str, top_k: int | str) -> ArtifactKey:
+    """Return the cell of a retriever at a cut-off."""
+    asset = f"{experiment.family(retriever)}_runs"
+    return ArtifactKey.of(asset, retriever=retriever, top_k=top_k)

@@ -1,0 +1,99 @@
+"""The three tables that are read from the experiment's files: documents, queries, qrels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rag_assets.datasets.dataset import Read
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
+from rag_assets.store.artifacts import ArtifactKey
+
+if TYPE_CHECKING:
+    from rag_assets.pipeline.pipeline import Pipeline
+
+DOCUMENTS_KEY = ArtifactKey.of("documents")
+QUERIES_KEY = ArtifactKey.of("queries")
+QRELS_KEY = ArtifactKey.of("qrels")
+
+
+class _SourceStage(Stage):
+    """Read from files; the fingerprint holds the digest of their names and contents."""
+
+    group: ClassVar[str] = "data"
+    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.datasets",)
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [ArtifactKey.of(self.name)]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return []
+
+    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+        dataset = pipeline.experiment.dataset
+        return {"format": dataset.format, "files": pipeline.source_digests[self.name]}
+
+    def compute(
+        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        for key in keys:
+            table, notes = self.read(pipeline)
+            yield key, TableProduct(table, {"notes": notes})
+
+    def read(self, pipeline: Pipeline) -> Read:
+        """Read the table."""
+        raise NotImplementedError
+
+
+class Documents(_SourceStage):
+    """The corpus."""
+
+    name = "documents"
+    schema = DOCUMENTS
+    row = "One source document: its id, title, text and other fields."
+    code_version = "1"
+    projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "text": ("document_id", "title", "text"),
+        "ids": ("document_id",),
+    }
+
+    def read(self, pipeline: Pipeline) -> Read:
+        return pipeline.experiment.dataset.read_documents()
+
+
+class Queries(_SourceStage):
+    """The questions."""
+
+    name = "queries"
+    schema = QUERIES
+    row = "One query: its id, text and tags."
+    code_version = "1"
+    projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "text": ("query_id", "text"),
+        "ids": ("query_id",),
+    }
+
+    def read(self, pipeline: Pipeline) -> Read:
+        return pipeline.experiment.dataset.read_queries()
+
+
+class Qrels(_SourceStage):
+    """The labels; documents and queries are read too, since quotes and ids are checked."""
+
+    name = "qrels"
+    schema = QRELS
+    row = "One judgment: a document, or a span of it, that is evidence for a query, with a grade."
+    code_version = "1"
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return [
+            Input("documents", DOCUMENTS_KEY, "text"),
+            Input("queries", QUERIES_KEY, "ids"),
+        ]
+
+    def read(self, pipeline: Pipeline) -> Read:
+        documents = pipeline.artifact(DOCUMENTS_KEY).table()
+        queries = pipeline.artifact(QUERIES_KEY).table()
+        return pipeline.experiment.dataset.read_qrels(documents, queries)

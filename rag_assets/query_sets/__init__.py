@@ -1,0 +1,1 @@
+"""Query sets: what is really searched for each query, one strategy a file."""

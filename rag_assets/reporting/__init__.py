@@ -1,0 +1,1 @@
+"""What people and programs are shown: rows, terminal tables and the HTML report."""

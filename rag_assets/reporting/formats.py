@@ -1,0 +1,51 @@
+"""Rows as JSON, CSV or Markdown: the forms for programs and for pasting."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+
+FORMATS = ("table", "json", "csv", "markdown")
+"""What ``--format`` takes; ``table`` is drawn for a terminal."""
+
+Rows = Sequence[Mapping[str, object]]
+
+
+def formatted(rows: Rows, form: str) -> str:
+    """Return rows as ``json``, ``csv`` or ``markdown``, ending with a newline."""
+    match form:
+        case "json":
+            return json.dumps(list(rows), indent=2, ensure_ascii=False) + "\n"
+        case "csv":
+            return _csv(rows)
+        case _:
+            return _markdown(rows)
+
+
+def columns_of(rows: Rows) -> list[str]:
+    """Return the names of all columns, in order of first appearance."""
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def _csv(rows: Rows) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns_of(rows), restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _markdown(rows: Rows) -> str:
+    names = columns_of(rows)
+    lines = [names, ["---"] * len(names)]
+    lines += [[_cell(row.get(name)) for name in names] for row in rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.4f}" if isinstance(value, float) else str(value)
+    return text.replace("|", "\\|").replace("\n", " ")

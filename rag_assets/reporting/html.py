@@ -1,0 +1,68 @@
+"""The HTML report of an evaluation: one self-contained page, no network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader
+
+from rag_assets.evaluation.leaderboard import TIE
+from rag_assets.evaluation.metric_names import MEASURES
+from rag_assets.reporting.result import EvaluationResult
+from rag_assets.reporting.rows import Row
+from rag_assets.store.atomic import write_text
+
+REPORT_FILE = "report.html"
+
+
+def write_report(result: EvaluationResult) -> Path:
+    """Write the report beside the experiment's artifacts and return its path.
+
+    Raises:
+        StoreError: the store cannot be written.
+    """
+    path = result.root / REPORT_FILE
+    write_text(path, render(result))
+    return path
+
+
+def render(result: EvaluationResult) -> str:
+    """Return the page; all text from data is escaped."""
+    loader = PackageLoader("rag_assets.reporting", "templates")
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.get_template("report.html").render(_context(result))
+
+
+def _context(result: EvaluationResult) -> dict[str, Any]:
+    rows = [{n: v for n, v in row.items() if v is not None} for row in result.leaderboard.to_pylist()]
+    measure, cutoff = result.primary
+    at_cutoff = [row for row in rows if row["top_k"] == cutoff]
+    return {
+        "evaluation": result.evaluation,
+        "primary": str(result.primary),
+        "measure": measure,
+        "cutoff": cutoff,
+        "top": at_cutoff,
+        "measures": [name for name in MEASURES if any(name in row for row in rows)],
+        "best": _best(rows),
+        "rows": rows,
+        "cutoffs": sorted({row["top_k"] for row in rows}),
+        "retrievers": list(dict.fromkeys(row["retriever"] for row in rows)),
+        "curve": {(row["retriever"], row["top_k"]): row.get(measure) for row in rows},
+        "slices": result.slices(),
+        "speed": result.milliseconds_per_query(),
+        "tie": TIE,
+    }
+
+
+def _best(rows: list[Row]) -> dict[tuple[object, str], float]:
+    """Return (top_k, metric) -> the highest mean."""
+    best: dict[tuple[object, str], float] = {}
+    for row in rows:
+        for name in MEASURES:
+            value = row.get(name)
+            if isinstance(value, float):
+                place = (row["top_k"], name)
+                best[place] = max(value, best.get(place, value))
+    return best

@@ -1,0 +1,23 @@
+"""The leaderboard as a list of rows for programs."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from rag_assets.pipeline.selection import Selection
+
+Row = dict[str, object]
+
+
+def leaderboard_rows(board: pa.Table, selection: Selection) -> list[Row]:
+    """Return one mapping a selected cell, best retriever first.
+
+    Metric names carry no cut-off: that is ``top_k``. A metric that is not computed at a cut-off is
+    left out of its row.
+    """
+    rows: list[Row] = []
+    for row in board.to_pylist():
+        if row["retriever"] in selection.retrievers and row["top_k"] in selection.top_k:
+            lead = {name: row.pop(name) for name in ("retriever", "top_k", "position")}
+            rows.append({**lead, **{name: v for name, v in row.items() if v is not None}})
+    return rows

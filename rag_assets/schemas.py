@@ -1,0 +1,243 @@
+"""Every table of the pipeline, declared once: column, type, unit and meaning.
+
+A table that enters or leaves a stage passes :meth:`TableSchema.check`. The same declarations feed
+the column schema shown in the Dagster UI and the documentation of the warehouse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from rag_assets.errors import SchemaMismatch
+
+SCHEMA_VERSION = 1
+"""Version of the shapes below, written into every file of the store."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its Arrow type, what it means, and whether it may be null."""
+
+    name: str
+    type: pa.DataType
+    meaning: str
+    nullable: bool = False
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """One table: what a row is, which columns identify it, and all columns.
+
+    ``open_columns`` allows further float64 columns, one for each metric of the experiment.
+    """
+
+    name: str
+    row: str
+    key: tuple[str, ...]
+    columns: tuple[Column, ...]
+    open_columns: bool = False
+
+    def arrow(self) -> pa.Schema:
+        """Return the Arrow schema of the declared columns."""
+        return pa.schema([pa.field(c.name, c.type, c.nullable) for c in self.columns])
+
+    def empty(self) -> pa.Table:
+        """Return a table of this schema without rows."""
+        return self.arrow().empty_table()
+
+    def from_rows(self, rows: list[dict[str, object]]) -> pa.Table:
+        """Build a checked table from one mapping a row."""
+        return self.check(pa.Table.from_pylist(rows, schema=self.arrow()))
+
+    def check(self, table: pa.Table) -> pa.Table:
+        """Return ``table`` with its columns in declared order.
+
+        Raises:
+            SchemaMismatch: a column is missing, unexpected, of another type, or holds a null that
+                its declaration forbids.
+        """
+        names = [c.name for c in self.columns]
+        missing = [n for n in names if n not in table.column_names]
+        extra = [n for n in table.column_names if n not in names]
+        if missing or (extra and not self.open_columns):
+            raise SchemaMismatch(
+                f"table {self.name}: columns {table.column_names}; missing {missing}, "
+                f"unexpected {extra if not self.open_columns else []}"
+            )
+        for column in self.columns:
+            self._check_column(column, table.column(column.name))
+        return table.select(names + extra)
+
+    def _check_column(self, column: Column, values: pa.ChunkedArray) -> None:
+        if values.type != column.type:
+            raise SchemaMismatch(
+                f"table {self.name}: column {column.name} is {values.type}, must be {column.type}"
+            )
+        if values.null_count and not column.nullable:
+            raise SchemaMismatch(
+                f"table {self.name}: column {column.name} has {values.null_count} nulls"
+            )
+
+
+TEXT = pa.string()
+INT = pa.int32()
+COUNT = pa.int64()
+FLOAT = pa.float64()
+TAGS = pa.list_(pa.string())
+
+DOCUMENTS = TableSchema(
+    "documents",
+    "one source document",
+    ("document_id",),
+    (
+        Column("document_id", TEXT, "id, unique in the corpus"),
+        Column("title", TEXT, "title, empty when there is none; indexed with the text"),
+        Column("text", TEXT, "body; all spans count characters of this column"),
+        Column("metadata", TEXT, "JSON object with the other fields of the source"),
+    ),
+)
+
+CHUNKS = TableSchema(
+    "chunks",
+    "one chunk of one chunking",
+    ("chunk_id",),
+    (
+        Column("chunk_id", TEXT, "document_id, or document_id#start-end when a document is cut"),
+        Column("document_id", TEXT, "the document that was cut"),
+        Column("start", COUNT, "first character of the chunk in the document's text"),
+        Column("end", COUNT, "character after the last one"),
+        Column("title", TEXT, "the document's title, indexed before the text"),
+        Column("text", TEXT, "exactly text[start:end] of the document"),
+    ),
+)
+
+QUERIES = TableSchema(
+    "queries",
+    "one query",
+    ("query_id",),
+    (
+        Column("query_id", TEXT, "id, unique in the query set"),
+        Column("text", TEXT, "what is asked"),
+        Column("tags", TAGS, "labels by which results are sliced"),
+        Column("metadata", TEXT, "JSON object with the other fields of the source"),
+    ),
+)
+
+QUERY_VARIANTS = TableSchema(
+    "query_sets",
+    "one variant of one query in one query set; variant 0 is the original",
+    ("query_id", "variant"),
+    (
+        Column("query_id", TEXT, "the query"),
+        Column("variant", INT, "0 for the original text"),
+        Column("text", TEXT, "what is searched for"),
+    ),
+)
+
+QRELS = TableSchema(
+    "qrels",
+    "one judgment: a document, or a span of it, that is evidence for a query",
+    ("query_id", "evidence_id", "document_id", "start", "end"),
+    (
+        Column("query_id", TEXT, "the query"),
+        Column("evidence_id", TEXT, "rows of a query that share it are alternatives (OR)"),
+        Column("document_id", TEXT, "the document that holds the evidence"),
+        Column("start", COUNT, "first character of the evidence, null: the whole document", True),
+        Column("end", COUNT, "character after the last one, null: the whole document", True),
+        Column("grade", INT, "graded relevance; > 0 is relevant"),
+    ),
+)
+
+JUDGMENTS = TableSchema(
+    "judgments",
+    "one unit of a retriever that satisfies one evidence (item_id null: no unit does)",
+    ("query_id", "evidence_id", "item_id"),
+    (
+        Column("query_id", TEXT, "the query"),
+        Column("evidence_id", TEXT, "the evidence that the unit satisfies"),
+        Column("item_id", TEXT, "the judged unit, null when the evidence is unreachable", True),
+        Column("grade", INT, "highest grade of the judgments that the unit satisfies"),
+    ),
+)
+
+RUNS = TableSchema(
+    "runs",
+    "one retrieved unit of one query",
+    ("query_id", "rank"),
+    (
+        Column("query_id", TEXT, "the query"),
+        Column("rank", INT, "1 is the best"),
+        Column("score", FLOAT, "the retriever's score; comparable within a query only"),
+        Column("item_id", TEXT, "the unit that is judged: the document's or the chunk's id"),
+        Column("chunk_id", TEXT, "the best chunk of the unit"),
+        Column("document_id", TEXT, "the document of that chunk"),
+    ),
+)
+
+QUERY_VECTORS = TableSchema(
+    "embedding_queries",
+    "the vector of one variant of one query",
+    ("query_id", "variant"),
+    (
+        Column("query_id", TEXT, "the query"),
+        Column("variant", INT, "0 for the original text"),
+        Column("vector", pa.list_(pa.float32()), "embedding, normalised to length 1"),
+    ),
+)
+
+QUERY_METRICS = TableSchema(
+    "query_metrics",
+    "one query of one retriever at one top_k; a float64 column for each metric",
+    ("query_id",),
+    (
+        Column("query_id", TEXT, "the query"),
+        Column("n_relevant", INT, "R: evidences with a positive grade; 0: unanswerable"),
+        Column("n_unreachable", INT, "positive evidences that no unit of the retriever satisfies"),
+        Column("n_retrieved", INT, "units retrieved, at most top_k"),
+        Column("n_judged", INT, "retrieved units that have a judgment for this query"),
+    ),
+    open_columns=True,
+)
+
+METRICS_SUMMARY = TableSchema(
+    "metrics_summary",
+    "one top_k of one retriever; a float64 column for each metric, its mean",
+    ("top_k",),
+    (
+        Column("top_k", INT, "cut-off"),
+        Column("n_queries", COUNT, "answerable queries: the denominator of every mean"),
+        Column("n_unanswerable", COUNT, "queries without a relevant judgment; not averaged"),
+        Column("n_empty", COUNT, "answerable queries for which nothing was retrieved; count 0"),
+        Column("n_unreachable", COUNT, "positive evidences that no unit satisfies; stay in R"),
+        Column("judged", FLOAT, "share of retrieved units that have a judgment", True),
+    ),
+    open_columns=True,
+)
+
+LEADERBOARD = TableSchema(
+    "leaderboard",
+    "one cell: a retriever at a top_k; a float64 column for each metric, its mean",
+    ("retriever", "top_k"),
+    (
+        Column("position", INT, "place by the primary metric, equal values share a place"),
+        Column("retriever", TEXT, "name from experiment.yaml"),
+        *METRICS_SUMMARY.columns,
+    ),
+    open_columns=True,
+)
+
+ALL_TABLES = (
+    DOCUMENTS,
+    CHUNKS,
+    QUERIES,
+    QUERY_VARIANTS,
+    QRELS,
+    JUDGMENTS,
+    RUNS,
+    QUERY_VECTORS,
+    QUERY_METRICS,
+    METRICS_SUMMARY,
+    LEADERBOARD,
+)

@@ -1,0 +1,1 @@
+"""Where everything is kept: immutable artifacts, snapshots, caches, locks and the warehouse."""

@@ -1,0 +1,82 @@
+"""Writes that are either complete or not there: a temporary name, fsync, then a rename."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rag_assets.errors import StoreError
+
+TEMPORARY_MARK = ".tmp-"
+"""Part of the name of everything that is not finished; such a name may be removed at any time."""
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside ``path`` that replaces it when the block ends well.
+
+    Raises:
+        StoreError: the folder cannot be written (read-only, full disk).
+    """
+    temporary = _temporary(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        _fsync(temporary)
+        os.replace(temporary, path)
+        _fsync(path.parent)
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_directory(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder that becomes ``path`` when the block ends well.
+
+    When ``path`` already exists (another process was first) the new folder is dropped: artifacts
+    are immutable and both hold the same content.
+    """
+    temporary = _temporary(path)
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        for file in temporary.rglob("*"):
+            _fsync(file)
+        _rename_unless_there(temporary, path)
+        _fsync(path.parent)
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small text file atomically."""
+    with atomic_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def _rename_unless_there(temporary: Path, path: Path) -> None:
+    try:
+        os.rename(temporary, path)
+    except OSError:
+        if not path.is_dir():
+            raise
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f"{path.name}{TEMPORARY_MARK}{uuid.uuid4().hex[:12]}")
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag_assets.datasets import FORMATS, open_dataset
+from rag_assets.errors import DataError, UsageError
+
+BEIR = {"corpus.jsonl": '{"_id": 1, "text": "t"}', "queries.jsonl": "", "qrels/test.tsv": "1 1 1"}
+LOOKED_FOR = (
+    "looked for: a .json file with the keys queries, corpus, relevant_docs (llamaindex); a folder "
+    "with corpus.jsonl, queries.jsonl and qrels/ (beir); a folder with .md, .markdown or .txt "
+    "files (markdown)"
+)
+
+
+@pytest.mark.parametrize(
+    ("files", "name", "format"),
+    [
+        (BEIR, ".", "beir"),
+        ({**BEIR, "notes/a.md": "stray"}, ".", "beir"),
+        ({"deep/er/a.txt": ""}, ".", "markdown"),
+        ({"A.MD": ""}, ".", "markdown"),
+        ({"a.json": '\n { "queries" : {'}, "a.json", "llamaindex"),
+        ({"a.json": '{"mode": "text"'}, "a.json", "llamaindex"),
+    ],
+)
+def test_layout_decides(write: Any, files: dict[str, str], name: str, format: str) -> None:
+    assert open_dataset(write(files) / name).format == format
+
+
+def test_beir_wins_over_stray_files_and_says_so(write: Any) -> None:
+    notes = open_dataset(write({**BEIR, "notes/a.md": "stray"})).read_documents().notes
+    assert notes == ["1 file beside the BEIR files is not read: notes/a.md"]
+
+
+def test_format_can_be_said(write: Any) -> None:
+    folder = write({**BEIR, "notes/a.md": "stray"})
+    assert open_dataset(folder, "markdown").format == "markdown"
+    assert list(FORMATS) == ["llamaindex", "beir", "markdown"]
+
+
+@pytest.mark.parametrize(
+    ("files", "name", "problem"),
+    [
+        ({}, ".", "an empty folder"),
+        ({"README.md": "x", ".git/a.md": "x"}, ".", "a folder of no known format"),
+        ({"a.json": '{"data": []}'}, "a.json", "a file of no known format"),
+        ({"a.pdf": "x"}, "a.pdf", "a file of no known format"),
+    ],
+)
+def test_unrecognised(write: Any, files: dict[str, str], name: str, problem: str) -> None:
+    path = write(files) / name
+    with pytest.raises(DataError) as caught:
+        open_dataset(path)
+    assert str(caught.value) == f"{path}: {problem}; {LOOKED_FOR}"
+
+
+def test_wrong_use(write: Any) -> None:
+    folder = write({"a.md": "x", "b.json": '{"queries":{}}'})
+    cases: list[tuple[Path, dict[str, str], type[Exception], str]] = [
+        (folder / "no", {}, UsageError, f"{folder}/no: no such file or folder"),
+        (
+            folder,
+            {"format": "beer"},
+            UsageError,
+            "unknown dataset format 'beer' (did you mean 'beir'?); allowed: llamaindex, beir, "
+            "markdown",
+        ),
+        (
+            folder,
+            {"format": "beir"},
+            DataError,
+            f"{folder}: not a BEIR folder: corpus.jsonl, queries.jsonl, qrels/ missing",
+        ),
+        (
+            folder,
+            {"format": "llamaindex"},
+            DataError,
+            f"{folder}: not a .json file with the keys queries, corpus, relevant_docs",
+        ),
+        (
+            folder / "b.json",
+            {"format": "markdown"},
+            DataError,
+            f"{folder}/b.json: not a folder with .md, .markdown or .txt files",
+        ),
+        (
+            folder,
+            {"subset": "test"},
+            UsageError,
+            f"{folder}: subset 'test': a markdown folder has no subsets",
+        ),
+        (
+            folder / "b.json",
+            {"subset": "test"},
+            UsageError,
+            f"{folder}/b.json: subset 'test': a llamaindex file has no subsets",
+        ),
+    ]
+    for path, arguments, kind, message in cases:
+        with pytest.raises(kind) as caught:
+            open_dataset(path, **arguments)
+        assert str(caught.value) == message
+
+
+def test_name_too_long_is_an_error_of_ours(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot be read: File name too long"):
+        open_dataset(tmp_path / ("x" * 5000))

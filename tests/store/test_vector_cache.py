@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rag_assets.errors import DataError, StoreError
+from rag_assets.store.vector_cache import VectorCache
+
+SPACE = "0123456789abcdef" * 4
+
+
+def vectors_of(texts: list[str]) -> np.ndarray:
+    return np.array([[len(text), hash(text) % 1000, 1.5] for text in texts], dtype=np.float32)
+
+
+def names(prefix: str, count: int) -> list[str]:
+    return [f"{prefix} {i}" for i in range(count)]
+
+
+def segments(cache: VectorCache) -> list[Path]:
+    return sorted(cache.folder.glob("*"))
+
+
+def test_unknown_texts(tmp_path: Path) -> None:
+    vectors, found = VectorCache(tmp_path, SPACE).get(["a", "b"])
+    assert vectors.shape == (2, 0)
+    assert found.tolist() == [False, False]
+    assert not list(tmp_path.iterdir())
+
+
+def test_round_trip_over_segments_and_processes(tmp_path: Path) -> None:
+    first, second = names("one", 5), names("two", 3)
+    cache = VectorCache(tmp_path, SPACE)
+    cache.put(first, vectors_of(first))
+    cache.put(second, vectors_of(second))
+    asked = [second[2], "unknown", first[4], second[0], first[4], ""]
+    for reader in (cache, VectorCache(tmp_path, SPACE)):
+        vectors, found = reader.get(asked)
+        assert found.tolist() == [True, False, True, True, True, False]
+        assert np.array_equal(
+            vectors[found], vectors_of([t for t in asked if "unknown" != t != ""])
+        )
+        assert not vectors[~found].any()
+    assert cache.folder == tmp_path / SPACE[:16]
+
+
+def test_reader_sees_what_is_written_later(tmp_path: Path) -> None:
+    reader = VectorCache(tmp_path, SPACE)
+    assert not reader.get(["a"])[1].any()
+    VectorCache(tmp_path, SPACE).put(["a"], vectors_of(["a"]))
+    assert reader.get(["a"])[1].all()
+
+
+def test_spaces_are_apart(tmp_path: Path) -> None:
+    VectorCache(tmp_path, SPACE).put(["a"], vectors_of(["a"]))
+    assert not VectorCache(tmp_path, "f" * 64).get(["a"])[1].any()
+
+
+def test_known_texts_are_not_written_again(tmp_path: Path) -> None:
+    cache = VectorCache(tmp_path, SPACE)
+    cache.put(["a", "b"], vectors_of(["a", "b"]))
+    cache.put(["b"], vectors_of(["b"]) + 1)
+    assert len(segments(cache)) == 1
+    cache.put(["b", "c"], vectors_of(["b", "c"]) + 1)
+    vectors, _ = cache.get(["b", "c"])
+    assert np.array_equal(vectors[0], vectors_of(["b"])[0])
+    assert np.array_equal(vectors[1], vectors_of(["c"])[0] + 1)
+
+
+def test_older_segment_wins(tmp_path: Path) -> None:
+    early, late = VectorCache(tmp_path, SPACE), VectorCache(tmp_path, "f" * 64)
+    early.put(["a"], vectors_of(["a"]))
+    late.put(["a"], vectors_of(["a"]) + 1)
+    for file in segments(late):
+        file.rename(early.folder / file.name)
+    vectors, _ = VectorCache(tmp_path, SPACE).get(["a"])
+    assert np.array_equal(vectors, vectors_of(["a"]))
+
+
+def test_file_is_plain_parquet(tmp_path: Path) -> None:
+    cache = VectorCache(tmp_path, SPACE)
+    cache.put(["a"], vectors_of(["a"]))
+    (file,) = segments(cache)
+    schema = pq.read_schema(file)
+    assert schema.field("key").type == pa.binary(32)
+    assert pa.types.is_fixed_size_list(schema.field("vector").type)
+    assert schema.field("vector").type.list_size == 3
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "text", "columns"])
+def test_damaged_segment_is_ignored_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    writer = VectorCache(tmp_path, SPACE)
+    for name in ("bad", "good"):
+        writer.put(names(name, 50), vectors_of(names(name, 50)))
+    bad = segments(writer)[0]
+    content = bytearray(bad.read_bytes())
+    if damage == "truncated":
+        bad.write_bytes(content[: len(content) // 2])
+    elif damage == "flipped":  # in the vectors: only the checksum can tell
+        place = content.find(np.float32(1.5).tobytes(), 50 * 32)
+        content[place + 1] ^= 1
+        bad.write_bytes(content)
+    elif damage == "columns":
+        pq.write_table(pa.table({"key": ["x"], "vector": [1.0]}), bad)
+    else:
+        bad.write_bytes(b"" if damage == "empty" else b"hello")
+    cache = VectorCache(tmp_path, SPACE)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            vectors, found = cache.get(["bad 1", "good 1", "bad 2"])
+    assert found.tolist() == [False, True, False]
+    assert np.array_equal(vectors[1:2], vectors_of(["good 1"]))
+    assert len(caplog.records) == 1
+    assert bad.name in caplog.text
+    cache.put(["bad 1"], vectors_of(["bad 1"]))
+    assert cache.get(["bad 1"])[1].all()
+
+
+def test_segment_that_was_removed_is_forgotten(tmp_path: Path) -> None:
+    cache = VectorCache(tmp_path, SPACE)
+    cache.put(["a"], vectors_of(["a"]))
+    segments(cache)[0].unlink()
+    assert not cache.get(["a"])[1].any()
+
+
+def test_unfinished_file_is_not_read(tmp_path: Path) -> None:
+    cache = VectorCache(tmp_path, SPACE)
+    cache.put(["a"], vectors_of(["a"]))
+    (cache.folder / "00000000000000000000-x.parquet.tmp-1234").write_bytes(b"half")
+    assert cache.get(["a"])[1].all()
+
+
+def test_wrong_vectors_are_refused(tmp_path: Path) -> None:
+    cache = VectorCache(tmp_path, SPACE)
+    with pytest.raises(DataError, match="2 texts, but vectors of shape"):
+        cache.put(["a", "b"], vectors_of(["a"]))
+    with pytest.raises(DataError, match="float64"):
+        cache.put(["a"], np.ones((1, 3)))  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="NaN"):
+        cache.put(["a"], np.full((1, 3), np.nan, dtype=np.float32))
+    assert not list(tmp_path.iterdir())
+
+
+def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    cache = VectorCache(tmp_path, SPACE)
+    cache.folder.symlink_to(tmp_path / "unmounted")
+    with pytest.raises(StoreError, match="cannot write"):
+        cache.put(["a"], vectors_of(["a"]))
+
+
+def _write(root: Path, writer: int) -> None:
+    cache = VectorCache(root, SPACE)
+    for start in range(0, 200, 10):
+        texts = [f"t{i}" for i in range(start, start + 20)]
+        cache.put(texts, np.full((20, 3), writer, dtype=np.float32))
+        assert cache.get(texts)[1].all()
+
+
+def test_two_processes_write_at_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_write, args=(tmp_path, number)) for number in (1, 2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    texts = [f"t{i}" for i in range(210)]
+    vectors, found = VectorCache(tmp_path, SPACE).get(texts)
+    assert found.all()
+    assert set(vectors.ravel().tolist()) <= {1.0, 2.0}
+    assert np.array_equal(VectorCache(tmp_path, SPACE).get(texts)[0], vectors)
+
+
+def test_threads_write_at_once(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: _write(tmp_path, number), range(1, 5)))
+    assert VectorCache(tmp_path, SPACE).get([f"t{i}" for i in range(210)])[1].all()
+
+
+def test_many_texts_take_about_a_second(tmp_path: Path) -> None:
+    texts = names("text", 50_000)
+    vectors = np.random.default_rng(0).normal(size=(50_000, 64)).astype(np.float32)
+    writer = VectorCache(tmp_path, SPACE)
+    for start in range(0, 50_000, 2_000):
+        writer.put(texts[start : start + 2_000], vectors[start : start + 2_000])
+    started = time.perf_counter()
+    read, found = VectorCache(tmp_path, SPACE).get(texts)
+    assert time.perf_counter() - started < 5
+    assert found.all()
+    assert np.array_equal(read, vectors)
