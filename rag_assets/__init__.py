@@ -2,4 +2,8 @@
 
 from __future__ import annotations
 
+from rag_assets.api import evaluate, load_experiment, score
+
 __version__ = "0.1.0"
+
+__all__ = ["evaluate", "load_experiment", "score"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
@@ -31,9 +32,7 @@ def defs() -> dg.Definitions:
     settings = StoreSettings.resolve()
     assets = []
     for experiment in _experiments(settings):
-        assets += build_assets(
-            experiment, lambda experiment=experiment: Pipeline(experiment, settings)
-        )
+        assets += build_assets(experiment, partial(Pipeline, experiment, settings))
     return dg.Definitions(assets=assets)
 
 

@@ -152,12 +152,12 @@ QRELS = TableSchema(
 
 JUDGMENTS = TableSchema(
     "judgments",
-    "one unit of a retriever that satisfies one evidence (item_id null: no unit does)",
+    "one unit of a retriever that satisfies one evidence (item_id null: none does at this grade)",
     ("query_id", "evidence_id", "item_id"),
     (
         Column("query_id", TEXT, "the query"),
         Column("evidence_id", TEXT, "the evidence that the unit satisfies"),
-        Column("item_id", TEXT, "the judged unit, null when the evidence is unreachable", True),
+        Column("item_id", TEXT, "the unit, null when none has the evidence's best grade", True),
         Column("grade", INT, "highest grade of the judgments that the unit satisfies"),
     ),
 )

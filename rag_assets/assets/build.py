@@ -6,6 +6,7 @@ Without `from __future__ import annotations`: Dagster reads the annotation of `c
 import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import dagster as dg
 
@@ -32,11 +33,16 @@ ASKED_TAG = "rag_assets/partitions"
 DEFER_TAG = "dagster/defer_asset_events"
 """Run tag: Dagster itself writes no materialization; the body reports each partition."""
 
+Report = dg.MaterializeResult[Any] | dg.AssetMaterialization
+"""What a body yields: the result of its output, and an event a partition."""
+
 PipelineFactory = Callable[[], Pipeline]
 """Gives the pipeline of a run: a new one in a worker, the driver's own in process."""
 
 
-def build_assets(experiment: Experiment, open_pipeline: PipelineFactory) -> list[dg.AssetsDefinition]:
+def build_assets(
+    experiment: Experiment, open_pipeline: PipelineFactory
+) -> list[dg.AssetsDefinition]:
     """Return one asset for each stage that the experiment uses."""
     with warnings.catch_warnings():
         # Known: multi-dimensional mappings and backfill policies are beta in Dagster 1.13.
@@ -59,12 +65,12 @@ def _build(
         partitions_def=partitions,
         group_name=group_name(experiment, stage),
         description=stage.row,
-        metadata=metadata.of_asset(stage),
+        metadata=metadata.of_asset(stage, experiment),
         kinds=set(stage.kinds),
         code_version=stage.code_version,
         backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
     )
-    def body(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
+    def body(context: dg.AssetExecutionContext) -> Iterator[Report]:
         yield from _materialize(context, stage, open_pipeline())
 
     return body
@@ -87,7 +93,7 @@ def _deps(stage: Stage, experiment: Experiment) -> list[dg.AssetDep]:
 
 def _materialize(
     context: dg.AssetExecutionContext, stage: Stage, pipeline: Pipeline
-) -> Iterator[dg.MaterializeResult]:
+) -> Iterator[Report]:
     """Bring the wanted partitions up to date and report each with its own version."""
     keys = [artifact_key(stage, partition) for partition in _wanted(context)]
     by_driver = DEFER_TAG in context.run.tags
@@ -109,7 +115,7 @@ def _materialize(
     # skipped; the events after it are what counts.
     yield dg.MaterializeResult()
     for outcome in outcomes:
-        yield dg.AssetMaterialization(  # type: ignore[misc]
+        yield dg.AssetMaterialization(
             asset_key=context.asset_key,
             partition=partition_key(outcome.key),
             metadata=metadata.of_materialization(stage, outcome),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from rag_assets.assets.reported import Reported
 from rag_assets.errors import NotEvaluated, StoreError
@@ -13,6 +16,9 @@ from rag_assets.pipeline.registry import register
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.store.artifacts import ArtifactKey
+
+if TYPE_CHECKING:
+    from rag_assets.assets.runner import StageRunner
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,8 @@ def evaluate(pipeline: Pipeline, selection: Selection, *, trigger: str = "comman
     started = datetime.now(UTC)
     register(pipeline.experiment, pipeline.settings)
     wanted = selection.keys(pipeline.experiment)
-    runs, computed = _run_stages(pipeline, wanted, trigger)
+    runs = _run_stages(pipeline, wanted, trigger)
+    computed = pipeline.n_computed
     previous = _previous(pipeline)
     evaluation = record(
         pipeline, started=started, trigger=trigger, computed=computed, dagster_runs=runs
@@ -51,30 +58,28 @@ def evaluate(pipeline: Pipeline, selection: Selection, *, trigger: str = "comman
 
 def _run_stages(
     pipeline: Pipeline, wanted: dict[str, list[ArtifactKey]], trigger: str
-) -> tuple[tuple[str, ...], int]:
-    """Run each stage that has something to do; return the run ids and how much was computed."""
-    reported = Reported(pipeline)
+) -> tuple[str, ...]:
+    """Run each stage that has something to do, in the order of the graph; return the run ids."""
     runs: list[str] = []
-    computed = 0
-    starter = None
-    for asset, keys in wanted.items():
-        missing = sum(pipeline.current(key) is None for key in keys)
-        stale = [key for key in keys if not reported.is_current(key)]
-        if not stale:
-            continue
-        if starter is None:
-            starter = _starter(pipeline, trigger)
-        runs.append(starter.run(asset, stale))
-        computed += missing
-        reported = Reported(pipeline)
-    return tuple(runs), computed
+    with ExitStack() as stack:
+        runner: StageRunner | None = None
+        for asset, keys in wanted.items():
+            reported = Reported(pipeline)
+            stale = [key for key in keys if not reported.is_current(key)]
+            if stale:
+                runner = runner or stack.enter_context(_runner(pipeline, trigger))
+                runs.append(runner.run(asset, stale))
+    return tuple(runs)
 
 
-def _starter(pipeline: Pipeline, trigger: str):  # noqa: ANN202 (Dagster is imported here only)
+@contextmanager
+def _runner(pipeline: Pipeline, trigger: str) -> Iterator[StageRunner]:
+    """Open Dagster; it is imported here and not before, since most evaluations find no work."""
     from rag_assets.assets.instance import open_instance
     from rag_assets.assets.runner import StageRunner
 
-    return StageRunner(pipeline, open_instance(pipeline.settings), trigger)
+    with open_instance(pipeline.settings) as instance:
+        yield StageRunner(pipeline, instance, trigger)
 
 
 def _previous(pipeline: Pipeline) -> Evaluation | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dagster as dg
 from dagster._core.instance.ref import InstanceRef
 
+from rag_assets.errors import StoreError, UsageError
 from rag_assets.store.settings import StoreSettings
 
 
@@ -13,10 +14,18 @@ def open_instance(settings: StoreSettings) -> dg.DagsterInstance:
 
     With ``DAGSTER_HOME`` set it is that one. Otherwise it lies in the state folder, where the
     ``dagster.yaml`` of the repository puts it too; telemetry is off.
+
+    Raises:
+        UsageError: ``DAGSTER_HOME`` is no folder with a valid instance.
+        StoreError: the state folder cannot be written.
     """
     if settings.has_dagster_home:
-        return dg.DagsterInstance.get()
-    settings.dagster_home.mkdir(parents=True, exist_ok=True)
+        return _of_user()
+    try:
+        settings.dagster_home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        problem = f"cannot write {settings.dagster_home}: {error.strerror or error}"
+        raise StoreError(problem) from error
     home = str(settings.dagster_home)
     overrides = {
         "storage": {"sqlite": {"base_dir": home}},
@@ -28,3 +37,10 @@ def open_instance(settings: StoreSettings) -> dg.DagsterInstance:
         },
     }
     return dg.DagsterInstance.from_ref(InstanceRef.from_dir(home, overrides=overrides))
+
+
+def _of_user() -> dg.DagsterInstance:
+    try:
+        return dg.DagsterInstance.get()
+    except dg.DagsterError as error:
+        raise UsageError(f"DAGSTER_HOME: {' '.join(str(error).split())}") from error

@@ -9,47 +9,60 @@ import pyarrow.parquet as pq
 
 from rag_assets.evaluation.metric_names import MEASURES
 from rag_assets.evaluation.summary import mean
+from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.pipeline import Outcome
 from rag_assets.pipeline.stage import Stage
 from rag_assets.schemas import TableSchema
 from rag_assets.store.artifacts import Artifact
 
 PREVIEW_ROWS = 5
+BOARD_ROWS = 100
+"""Of the leaderboard more is shown: it is what people look for."""
+
 PREVIEW_CHARACTERS = 120
 
-Metadata = Mapping[str, dg.MetadataValue | str | int | float | bool]
+Metadata = Mapping[str, dg.TableSchema | str]
 
 
-def of_asset(stage: Stage) -> Metadata:
+def of_asset(stage: Stage, experiment: Experiment) -> Metadata:
     """Return the metadata of an asset's definition: its columns with type and meaning."""
     if stage.schema is None:
         return {"dagster/storage_kind": "folder"}
-    return {"dagster/column_schema": _columns(stage.schema), "dagster/storage_kind": "parquet"}
+    measures = experiment.metrics if stage.schema.open_columns else ()
+    columns = [*_columns(stage.schema), *(_metric_column(name) for name in measures)]
+    return {"dagster/column_schema": dg.TableSchema(columns), "dagster/storage_kind": "parquet"}
 
 
-def _columns(schema: TableSchema) -> dg.TableSchema:
-    return dg.TableSchema(
-        [
-            dg.TableColumn(
-                column.name,
-                str(column.type),
-                description=column.meaning,
-                constraints=dg.TableColumnConstraints(nullable=column.nullable),
-            )
-            for column in schema.columns
-        ]
-    )
+def _columns(schema: TableSchema) -> list[dg.TableColumn]:
+    return [
+        dg.TableColumn(
+            column.name,
+            str(column.type),
+            description=column.meaning,
+            constraints=dg.TableColumnConstraints(nullable=column.nullable),
+        )
+        for column in schema.columns
+    ]
+
+
+def _metric_column(name: str) -> dg.TableColumn:
+    return dg.TableColumn(name, "double", description="metric at top_k, null: not answerable")
 
 
 def of_materialization(stage: Stage, outcome: Outcome) -> dict[str, dg.MetadataValue]:
-    """Return the metadata of one partition: how it came to be, how large, what is in it."""
+    """Return the metadata of one partition: what is in it, how it came to be, what made it."""
     artifact = outcome.artifact
     manifest = artifact.manifest
     rows = "dagster/partition_row_count" if stage.dimensions else "dagster/row_count"
-    shown: dict[str, dg.MetadataValue] = {
-        rows: dg.MetadataValue.int(manifest.rows),
+    shown = _means(artifact) if stage.name == "metrics" else {}
+    shown[rows] = dg.MetadataValue.int(manifest.rows)
+    if stage.schema is not None:
+        n_rows = BOARD_ROWS if stage.name == "leaderboard" else PREVIEW_ROWS
+        shown["preview"] = _preview(artifact, n_rows)
+    shown |= {name: _fact(value) for name, value in manifest.facts.items()}
+    shown |= {
         "reused": dg.MetadataValue.bool(outcome.reused),
-        "seconds": dg.MetadataValue.float(outcome.seconds),
+        "seconds": dg.MetadataValue.float(round(outcome.seconds, 4)),
         "path": dg.MetadataValue.path(artifact.path),
         "fingerprint": dg.MetadataValue.text(manifest.fingerprint),
         "made_from": dg.MetadataValue.json(
@@ -60,12 +73,6 @@ def of_materialization(stage: Stage, outcome: Outcome) -> dict[str, dg.MetadataV
             }
         ),
     }
-    for name, value in manifest.facts.items():
-        shown[name] = _fact(value)
-    if stage.schema is not None:
-        shown["preview"] = _preview(artifact)
-    if stage.name == "metrics":
-        shown |= _means(artifact)
     return shown
 
 
@@ -85,22 +92,20 @@ def _fact(value: object) -> dg.MetadataValue:
             return dg.MetadataValue.json(value)  # type: ignore[arg-type]
 
 
-def _preview(artifact: Artifact) -> dg.MetadataValue:
+def _preview(artifact: Artifact, n_rows: int) -> dg.MetadataValue:
     with pq.ParquetFile(artifact.path) as file:
-        batch = next(file.iter_batches(batch_size=PREVIEW_ROWS), None)
+        batch = next(file.iter_batches(batch_size=n_rows), None)
+        fields = list(file.schema_arrow)
     rows = batch.to_pylist() if batch is not None else []
     records = [dg.TableRecord({name: _cell(v) for name, v in row.items()}) for row in rows]
-    schema = dg.TableSchema([dg.TableColumn(f.name, str(f.type)) for f in artifact_schema(artifact)])
-    return dg.MetadataValue.table(records, schema)
-
-
-def artifact_schema(artifact: Artifact) -> list[pq.ColumnSchema]:
-    """Return the fields of a Parquet artifact."""
-    return list(pq.read_schema(artifact.path))
+    columns = [dg.TableColumn(field.name, str(field.type)) for field in fields]
+    return dg.MetadataValue.table(records, dg.TableSchema(columns))
 
 
 def _cell(value: object) -> str | int | float | bool | None:
-    if value is None or isinstance(value, bool | int | float):
+    if isinstance(value, float):
+        return round(value, 4)
+    if value is None or isinstance(value, bool | int):
         return value
     text = str(value)
     return text if len(text) <= PREVIEW_CHARACTERS else f"{text[:PREVIEW_CHARACTERS]}…"
@@ -109,6 +114,9 @@ def _cell(value: object) -> str | int | float | bool | None:
 def _means(artifact: Artifact) -> dict[str, dg.MetadataValue]:
     """Return the mean of every metric as a number, so that the UI plots its course."""
     table = artifact.table()
-    means = {name: mean(table.column(name).to_pylist()) for name in table.column_names
-             if name in MEASURES}
+    means = {
+        name: mean(table.column(name).to_pylist())
+        for name in table.column_names
+        if name in MEASURES
+    }
     return {name: dg.MetadataValue.float(m) for name, m in means.items() if m is not None}

@@ -36,7 +36,7 @@ def partitions_of(stage: Stage, experiment: Experiment) -> dg.PartitionsDefiniti
     return dg.MultiPartitionsDefinition(static)
 
 
-def edges_of(stage: Stage, experiment: Experiment) -> dict[str, Edge]:
+def edges_of(stage: Stage, experiment: Experiment) -> Mapping[str, Edge]:
     """Return upstream asset -> all pairs of partitions, for every edge into a stage."""
     edges: dict[str, list[tuple[ArtifactKey, ArtifactKey]]] = {}
     for child in stage.keys(experiment):

@@ -9,13 +9,12 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from filelock import FileLock
-
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
+from rag_assets.store.locks import locked
 
 FOLDER = "rag_assets"
 
@@ -39,8 +38,7 @@ class Reported:
         """Remember that the present state of these partitions was reported."""
         states = {str(key): self._state(key) for key in keys}
         locks = self._pipeline.settings.locks
-        locks.mkdir(parents=True, exist_ok=True)
-        with FileLock(locks / f"reported-{self._pipeline.experiment.name}.lock"):
+        with locked(locks / f"reported-{self._pipeline.experiment.name}.lock"):
             self._states = {**_read(self._file), **states}
             write_text(self._file, json.dumps(self._states))
 

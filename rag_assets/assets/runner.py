@@ -43,7 +43,7 @@ class StageRunner:
             RagAssetsError: what the stage raised.
         """
         key = asset_key(self._pipeline.experiment.name, asset)
-        with _quiet():
+        with _quiet(), _interruptible():
             result = self._job.execute_in_process(
                 instance=self._instance,
                 asset_selection=[key],
@@ -62,9 +62,7 @@ class StageRunner:
         return tags
 
 
-def _bounding_range(
-    asset: str, keys: Sequence[ArtifactKey], pipeline: Pipeline
-) -> tuple[str, str]:
+def _bounding_range(asset: str, keys: Sequence[ArtifactKey], pipeline: Pipeline) -> tuple[str, str]:
     """Return the first and last partition of the smallest cross product that holds ``keys``."""
     everything = STAGES[asset].keys(pipeline.experiment)
     ends: list[str] = []
@@ -76,6 +74,15 @@ def _bounding_range(
             corner.append((dimension, values[place]))
         ends.append(partition_key(ArtifactKey(asset, tuple(corner))) or "")
     return ends[0], ends[1]
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C leave a run as the exception that it is everywhere else."""
+    try:
+        yield
+    except dg.DagsterExecutionInterruptedError as error:
+        raise KeyboardInterrupt from error
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
 from rag_assets.reporting.formats import formatted
+from rag_assets.reporting.html import write_report
 from rag_assets.reporting.result import EvaluationResult
-from rag_assets.reporting.rows import leaderboard_rows
+from rag_assets.reporting.rows import Row, leaderboard_rows
+from rag_assets.reporting.slices import TagSlice
 from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
 
 
@@ -37,13 +40,14 @@ def command(
     pipeline = Pipeline(experiment, settings, progress_bar)
     work = evaluate(pipeline, selection)
     result = EvaluationResult(pipeline.store.root, work.evaluation)
+    report = write_report(result)
     rows = leaderboard_rows(result.leaderboard, selection)
+    _print_notes(pipeline)
     if form != "table":
         click.echo(formatted(rows, form), nl=False)
         return
-    _print_notes(pipeline)
-    _print_tables(result, rows)
-    _print_places(settings, result, work)
+    _print_tables(result.slices(selection.retrievers), result, rows)
+    _print_places(settings, report, work)
 
 
 def _print_notes(pipeline: Pipeline) -> None:
@@ -55,21 +59,17 @@ def _print_notes(pipeline: Pipeline) -> None:
                 messages().print(f"note: {stage.name}: {note}", markup=False)
 
 
-def _print_tables(result: EvaluationResult, rows: list[dict[str, object]]) -> None:
+def _print_tables(slices: list[TagSlice], result: EvaluationResult, rows: list[Row]) -> None:
     from rag_assets.reporting.terminal import leaderboard_view, slices_view
 
     console = output()
     console.print(leaderboard_view(result, rows))
-    slices = result.slices()
     if slices:
         console.print("")
         console.print(slices_view(slices, str(result.primary)))
 
 
-def _print_places(settings: StoreSettings, result: EvaluationResult, work: Work) -> None:
-    from rag_assets.reporting.html import write_report
-
-    report = write_report(result)
+def _print_places(settings: StoreSettings, report: Path, work: Work) -> None:
     lines = {
         "evaluation": f"{work.evaluation.evaluation_id}: {work.computed} partitions computed, "
         f"{work.reused} reused, {work.seconds:.1f} s",
@@ -92,8 +92,12 @@ def _ui_command(settings: StoreSettings) -> str:
     in_checkout = Path("workspace.yaml").is_file() and Path("dagster.yaml").is_file()
     if in_checkout and settings.store == DEFAULT_STORE.absolute():
         return "run `make ui`, then open http://127.0.0.1:3000"
-    dagster = Path(sys.executable).with_name("dagster")
-    return (
-        f"RAG_ASSETS_STORE={settings.store} DAGSTER_HOME={settings.dagster_home} "
-        f"{dagster} dev -m rag_assets.definitions"
+    store, home, dagster = (
+        shlex.quote(str(path))
+        for path in (
+            settings.store,
+            settings.dagster_home,
+            Path(sys.executable).with_name("dagster"),
+        )
     )
+    return f"RAG_ASSETS_STORE={store} DAGSTER_HOME={home} {dagster} dev -m rag_assets.definitions"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
+from rag_assets import __version__
 from rag_assets.errors import RagAssetsError
 
 INTERRUPTED = 3
@@ -15,7 +15,11 @@ INTERRUPTED = 3
 class _Group(click.Group):
     """Loads a command's module when it is used: ``score`` needs neither Dagster nor a model."""
 
-    _modules = {"evaluate": "evaluate", "leaderboard": "leaderboard", "score": "score"}
+    _modules: ClassVar[dict[str, str]] = {
+        "evaluate": "evaluate",
+        "leaderboard": "leaderboard",
+        "score": "score",
+    }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all names, in the order of use."""
@@ -36,22 +40,23 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except RagAssetsError as error:
-            click.echo(f"error: {error}", err=True)
+            click.echo(f"error: {_one_line(str(error))}", err=True)
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
             click.echo("interrupted; what was finished is kept, run it again to go on", err=True)
             ctx.exit(INTERRUPTED)
 
 
+def _one_line(text: str) -> str:
+    """Escape what a name from a file may hold and a terminal would obey, such as a line break."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="rag-assets")
+@click.version_option(__version__, prog_name="rag-assets")
 def main() -> None:
     """Which retrieval configuration is best on your questions, and what produced each number.
 
     Exit codes: 0 success, 1 a finding such as invalid data, 2 wrong usage or configuration,
     3 interrupted or incomplete.
     """
-
-
-if __name__ == "__main__":
-    sys.exit(main())

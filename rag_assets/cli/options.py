@@ -16,18 +16,26 @@ path_argument = click.argument("path", type=click.Path(path_type=Path))
 
 store_option = click.option(
     "--store",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=click.Path(path_type=Path),
     help="Folder for artifacts and state  [default: data/store, or RAG_ASSETS_STORE]",
 )
 retriever_option = click.option(
     "--retriever", "retrievers", multiple=True, metavar="NAME", help="Only this one; repeatable."
 )
 top_k_option = click.option(
-    "--top-k", "top_k", multiple=True, type=click.IntRange(min=1), metavar="K",
+    "--top-k",
+    "top_k",
+    multiple=True,
+    type=click.IntRange(min=1),
+    metavar="K",
     help="Only this cut-off; repeatable.",
 )
 format_option = click.option(
-    "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True,
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="table",
+    show_default=True,
     help="How to print; all but `table` are for programs.",
 )
 

@@ -18,16 +18,33 @@ DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
 
 
 @click.command("score")
-@click.option("--run", "run_file", required=True, type=click.Path(path_type=Path),
-              help="TREC run file, .gz too.")
-@click.option("--qrels", "qrels_file", required=True, type=click.Path(path_type=Path),
-              help="TREC qrels, or a BEIR qrels table.")
-@click.option("--metrics", default=DEFAULT_METRICS, show_default=True,
-              help="Names of ours, of ir_measures or of trec_eval, with commas between.")
+@click.option(
+    "--run",
+    "run_file",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="TREC run file, .gz too.",
+)
+@click.option(
+    "--qrels",
+    "qrels_file",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="TREC qrels, or a BEIR qrels table.",
+)
+@click.option(
+    "--metrics",
+    default=DEFAULT_METRICS,
+    show_default=True,
+    help="Names of ours, of ir_measures or of trec_eval, with commas between.",
+)
 @click.option("--per-query", is_flag=True, help="One row a query of the qrels.")
-@click.option("--trec-mean", is_flag=True,
-              help="Average over all queries of the qrels, as trec_eval -c does; without it, over "
-              "those with a relevant document.")
+@click.option(
+    "--trec-mean",
+    is_flag=True,
+    help="Average over all queries of the qrels, as trec_eval -c does; without it, over "
+    "those with a relevant document.",
+)
 @format_option
 def command(
     run_file: Path, qrels_file: Path, metrics: str, per_query: bool, trec_mean: bool, form: str

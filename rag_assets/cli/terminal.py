@@ -40,7 +40,8 @@ def progress_bar(label: str, total: int) -> Iterator[Advance]:
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task(label, total=total, rate="")
 
         def advance(done: int, new_total: int | None = None, /) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
 
 import yaml
 
@@ -29,7 +28,7 @@ class FrontMatterError(ValueError):
         self.line = line
 
 
-def split_front_matter(text: str) -> tuple[dict[str, Any] | None, str]:
+def split_front_matter(text: str) -> tuple[dict[str, object] | None, str]:
     """Return the front matter and the rest of a document.
 
     The front matter is None when there is none: no ``---`` on the first line, no second one, or
@@ -66,7 +65,7 @@ def _compose(block: str) -> yaml.Node | None:
         ) from error
     except yaml.reader.ReaderError as error:
         line = block.count("\n", 0, error.position) + 2
-        problem = f"invalid front matter: character {error.character!r} is not allowed in YAML"
+        problem = f"invalid front matter: character U+{error.character:04X} is not allowed in YAML"
         raise FrontMatterError(problem, line) from error
     except RecursionError as error:
         raise FrontMatterError("front matter nested too deep", None) from error
@@ -74,20 +73,20 @@ def _compose(block: str) -> yaml.Node | None:
         raise FrontMatterError(f"invalid front matter: {error}", None) from error
 
 
-def _value(node: yaml.Node, seen: set[int]) -> Any:
+def _value(node: yaml.Node, seen: set[int]) -> object:
     if id(node) in seen:
         problem = "front matter with an alias (*name) of this value; write it out"
         raise FrontMatterError(problem, node.start_mark.line + 2)
     seen.add(id(node))
     if isinstance(node, yaml.ScalarNode):
         return _scalar(node)
-    if isinstance(node, yaml.SequenceNode):
-        return [_value(item, seen) for item in node.value]
-    return _mapping(node, seen)
+    if isinstance(node, yaml.MappingNode):
+        return _mapping(node, seen)
+    return [_value(item, seen) for item in node.value]
 
 
-def _mapping(node: yaml.MappingNode, seen: set[int]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _mapping(node: yaml.MappingNode, seen: set[int]) -> dict[str, object]:
+    found: dict[str, object] = {}
     seen.add(id(node))
     for key, value in node.value:
         line = key.start_mark.line + 2
@@ -100,7 +99,7 @@ def _mapping(node: yaml.MappingNode, seen: set[int]) -> dict[str, Any]:
     return found
 
 
-def _scalar(node: yaml.ScalarNode) -> Any:
+def _scalar(node: yaml.ScalarNode) -> object:
     text = _text(node)
     if node.style is not None:
         return text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rag_assets.datasets.front_matter import FrontMatterError, split_front_matter
 from rag_assets.datasets.lines import read_text
@@ -49,7 +49,7 @@ def read_markdown(path: Path) -> MarkdownDocument:
     return MarkdownDocument(title, text, canonical_json(fields))
 
 
-def _declared_title(value: Any, path: Path) -> str:
+def _declared_title(value: object, path: Path) -> str:
     if value is None or isinstance(value, str):
         return (value or "").strip()
     if isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -25,7 +25,7 @@ _TOO_DEEP = f"JSON nested deeper than {MAX_DEPTH} levels"
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def parse_json(text: str) -> Any:
+def parse_json(text: str) -> object:
     """Return the value of a JSON text.
 
     Raises:

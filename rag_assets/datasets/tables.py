@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
 from rag_assets.schemas import TableSchema
@@ -20,10 +18,10 @@ class TableBuilder:
         self._schema = schema
         self._arrow = schema.arrow()
         self._batches: list[pa.RecordBatch] = []
-        self._rows: list[tuple[Any, ...]] = []
+        self._rows: list[tuple[object, ...]] = []
         self._characters = 0
 
-    def add(self, *values: Any, characters: int = 0) -> None:
+    def add(self, *values: object, characters: int = 0) -> None:
         """Add a row, its values in declared order; ``characters`` says how large it is."""
         self._rows.append(values)
         self._characters += characters

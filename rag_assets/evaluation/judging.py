@@ -1,7 +1,8 @@
 """Which units of a retriever satisfy which evidence.
 
 The labels stay as they are; only this table depends on the chunking. So R, the number of evidences
-of a query, is the same under every chunking, and an evidence that no chunk satisfies stays in R.
+of a query, and the highest grade of each are the same under every chunking, and an evidence that
+no chunk satisfies stays in R.
 """
 
 from __future__ import annotations
@@ -44,9 +45,14 @@ _JUDGE = """
         FROM ({units}) GROUP BY ALL
     ), evidences AS (
         SELECT query_id, evidence_id, max(grade) AS grade FROM qrels GROUP BY ALL
+    ), reached AS (
+        SELECT query_id, evidence_id, max(grade) AS grade FROM satisfied GROUP BY ALL
     )
-    SELECT query_id, evidence_id, item_id, coalesce(s.grade, e.grade)::INTEGER AS grade
-    FROM evidences e LEFT JOIN satisfied s USING (query_id, evidence_id)
+    SELECT query_id, evidence_id, item_id, grade FROM satisfied
+    UNION ALL
+    SELECT query_id, evidence_id, NULL, e.grade
+    FROM evidences e LEFT JOIN reached s USING (query_id, evidence_id)
+    WHERE s.grade IS NULL OR s.grade < e.grade
     ORDER BY query_id, evidence_id, item_id
 """
 
@@ -61,7 +67,8 @@ def judgments(qrels: pa.Table, chunks: pa.Table, judge: str) -> pa.Table:
 
     Returns:
         Table of :data:`rag_assets.schemas.JUDGMENTS`: a row for each unit and evidence that it
-        satisfies, and one row without a unit for each unreachable evidence.
+        satisfies, and one row without a unit, with the highest grade of all judgments, for each
+        evidence that no unit satisfies with that grade.
     """
     with duckdb.connect() as connection:
         connection.register("qrels", qrels)

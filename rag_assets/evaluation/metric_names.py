@@ -30,7 +30,10 @@ ALIASES = {
     "hits": "hit_rate",
 }
 
-_PATTERN = re.compile(r"(?P<measure>[A-Za-z_]+?)(?:[@_](?P<cutoff>\d+))?")
+LARGEST_CUTOFF = 2**31 - 1
+"""What a column of top_k can hold."""
+
+_PATTERN = re.compile(r"(?P<measure>[A-Za-z_]+?)(?:[@_](?P<cutoff>[0-9]+))?")
 
 
 class Metric(NamedTuple):
@@ -50,7 +53,7 @@ def parse_metric(name: str) -> Metric:
     Examples: ``ndcg@10``, ``nDCG@10``, ``ndcg_cut_10``, ``P_5``, ``recip_rank``, ``Success@1``.
 
     Raises:
-        UsageError: the measure is unknown, or the cut-off is not a positive integer.
+        UsageError: the measure is unknown, or the cut-off is out of range.
     """
     match = _PATTERN.fullmatch(name.strip())
     measure = match["measure"].lower() if match else name
@@ -58,6 +61,7 @@ def parse_metric(name: str) -> Metric:
     if match is None or measure not in MEASURES:
         raise UsageError(f"unknown metric {allowed_names(name, MEASURES)}, each with or without @k")
     cutoff = int(match["cutoff"]) if match["cutoff"] else None
-    if cutoff == 0:
-        raise UsageError(f"metric '{name}': the cut-off must be at least 1")
+    if cutoff is not None and not 1 <= cutoff <= LARGEST_CUTOFF:
+        problem = f"the cut-off must be at least 1 and at most {LARGEST_CUTOFF}"
+        raise UsageError(f"metric '{name}': {problem}")
     return Metric(measure, cutoff)

@@ -10,7 +10,8 @@ the unit at rank i satisfies any of them:
 - ``mrr@k``: 1 / rank of the first relevant unit, 0 when it is deeper than k.
 - ``precision@k``: relevant units in the first k / k, also when fewer than k were retrieved.
 - ``recall@k``: evidences satisfied in the first k / R.
-- ``map@k``: sum over evidences satisfied in the first k of precision at the rank that first does / R.
+- ``map@k``: sum over evidences satisfied in the first k of the precision at the rank that first
+  satisfies it / R.
 - ``ndcg@k``: DCG / ideal DCG; DCG = sum of gain(i) / log2(i + 1) with gain(i) the highest grade
   among the evidences first satisfied at rank i; the ideal has the R highest grades, one a rank,
   cut at k.
@@ -25,10 +26,10 @@ from collections.abc import Iterable, Mapping
 import duckdb
 import pyarrow as pa
 
-from rag_assets.evaluation.metric_names import MEASURES
+from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, MEASURES
 from rag_assets.schemas import QUERY_METRICS
 
-WHOLE_RANKING = 2**31 - 1
+WHOLE_RANKING = LARGEST_CUTOFF
 """Cut-off that cuts nothing."""
 
 # Sums of floats are ordered by rank, so that the last bit does not depend on threads.

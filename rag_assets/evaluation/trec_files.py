@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import math
+import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from rag_assets.ordering import byte_order_ranks
 from rag_assets.schemas import JUDGMENTS, RUNS
 
 _BEIR_HEADER = ["query-id", "corpus-id", "score"]
+_LARGEST_GRADE = 2**31 - 1
 
 
 def read_run(path: Path) -> pa.Table:
@@ -44,7 +47,7 @@ def read_run(path: Path) -> pa.Table:
 
 def _score(text: str, path: Path, number: int) -> float:
     try:
-        score = float(text)
+        score = math.nan if "_" in text else float(text)
     except ValueError:
         score = math.nan
     if not math.isfinite(score):
@@ -76,8 +79,8 @@ def read_qrels(path: Path) -> pa.Table:
         Table of :data:`rag_assets.schemas.JUDGMENTS`: every document is an evidence of its own.
 
     Raises:
-        DataError: a line has another number of fields, a grade is not an integer, or a pair stands
-            twice; names the file and the line.
+        DataError: a line has another number of fields, a grade is not an integer of 32 bits, or a
+            pair stands twice; names the file and the line.
     """
     seen: dict[tuple[str, str], int] = {}
     grades: list[int] = []
@@ -89,7 +92,7 @@ def read_qrels(path: Path) -> pa.Table:
             raise DataError(problem, file=path, line=number)
         pair = (fields[0], fields[-2])
         if pair in seen:
-            problem = f"query '{pair[0]}' and document '{pair[1]}' stand already on line {seen[pair]}"
+            problem = f"query '{pair[0]}', document '{pair[1]}' stand already on line {seen[pair]}"
             raise DataError(problem, file=path, line=number)
         seen[pair] = number
         grades.append(_grade(fields[-1], path, number))
@@ -102,21 +105,32 @@ def read_qrels(path: Path) -> pa.Table:
 
 def _grade(text: str, path: Path, number: int) -> int:
     try:
-        return int(text)
+        grade = None if "_" in text else int(text)
     except ValueError:
-        raise DataError(f"grade '{text}' is not an integer", file=path, line=number) from None
+        grade = None
+    if grade is None or abs(grade) > _LARGEST_GRADE:
+        problem = f"grade '{text}' is not an integer, or is beyond {_LARGEST_GRADE}"
+        raise DataError(problem, file=path, line=number)
+    return grade
 
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the fields of every line that is not blank."""
+    """Yield the number and the fields of every line that is not blank.
+
+    Fields are cut at ASCII white space only, as trec_eval does: an id may hold other blanks.
+    """
+    number = 0
     try:
-        opened = gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
-        with opened as stream:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as stream:
             for number, line in enumerate(stream, 1):
-                fields = line.decode().split()
+                content = line.removeprefix(BOM_UTF8) if number == 1 else line
+                fields = [field.decode() for field in content.split()]
                 if fields:
                     yield number, fields
     except UnicodeDecodeError as error:
-        raise DataError(f"is not UTF-8 text ({error.reason})", file=path) from error
+        problem = f"is not UTF-8 text ({error.reason})"
+        raise DataError(problem, file=path, line=number) from error
+    except (EOFError, zlib.error) as error:
+        raise DataError(f"is a damaged gzip file ({error})", file=path) from error
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", file=path) from error

@@ -5,12 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.experiment.names import checked_name
 
+MAX_DEPTH = 2**31 - 1
+"""The largest cut-off or depth: ranks are 32-bit integers."""
+
 Name = Annotated[str, AfterValidator(checked_name)]
+# Strict: a text such as '5' or the word `yes` is not taken for a number.
+Depth = Annotated[int, Field(ge=1, le=MAX_DEPTH, strict=True)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
 class _Config(BaseModel):
@@ -29,6 +35,13 @@ class DatasetConfig(_Config):
     subset: str | None = None
     judge: Literal["document", "chunk", "evidence"] | None = None
 
+    @field_validator("path")
+    @classmethod
+    def _without_nul(cls, path: Path) -> Path:
+        if "\0" in str(path):
+            raise ValueError(f"{str(path)!r} is not a path")
+        return path
+
 
 class NoneChunking(_Config):
     """Every document is one chunk."""
@@ -43,9 +56,17 @@ class RecursiveChunking(_Config):
     """
 
     strategy: Literal["recursive"]
-    max_tokens: int = Field(200, ge=1)
-    overlap: int = Field(30, ge=0)
-    tokenizer: str = DEFAULT_MODEL
+    max_tokens: int = Field(default=200, ge=1, strict=True)
+    overlap: int = Field(default=30, ge=0, strict=True, validate_default=True)
+    tokenizer: str = Field(default=DEFAULT_MODEL, min_length=1)
+
+    @field_validator("overlap")
+    @classmethod
+    def _less_than_a_chunk(cls, overlap: int, info: ValidationInfo) -> int:
+        max_tokens = info.data.get("max_tokens")
+        if max_tokens is not None and overlap >= max_tokens:
+            raise ValueError(f"overlap {overlap} must be less than max_tokens {max_tokens}")
+        return overlap
 
 
 ChunkingConfig = Annotated[NoneChunking | RecursiveChunking, Field(discriminator="strategy")]
@@ -62,8 +83,8 @@ class BM25Config(_Config):
     chunking: str | None = None
     analyzer: Literal["auto", "english", "standard", "cjk", "whitespace"] = "auto"
     engine: Literal["bm25s", "rank_bm25"] = "bm25s"
-    k1: float = Field(1.2, ge=0)
-    b: float = Field(0.75, ge=0, le=1)
+    k1: Number = Field(default=1.2, ge=0)
+    b: Number = Field(default=0.75, ge=0, le=1)
 
 
 class EmbeddingConfig(_Config):
@@ -74,7 +95,7 @@ class EmbeddingConfig(_Config):
 
     type: Literal["embedding"]
     chunking: str | None = None
-    model: str = DEFAULT_MODEL
+    model: str = Field(default=DEFAULT_MODEL, min_length=1)
     query_prompt: str | None = None
     document_prompt: str | None = None
 
@@ -88,8 +109,8 @@ class RRFConfig(_Config):
 
     type: Literal["rrf"]
     inputs: tuple[str, ...] = Field(min_length=2)
-    k: float = Field(60, gt=0)
-    candidates: Annotated[int, Field(ge=1)] | Literal["top_k"] = 100
+    k: Number = Field(default=60, gt=0)
+    candidates: Depth | Literal["top_k"] = 100
 
 
 RetrieverConfig = Annotated[BM25Config | EmbeddingConfig | RRFConfig, Field(discriminator="type")]
@@ -109,9 +130,9 @@ class ExperimentConfig(_Config):
     dataset: DatasetConfig = DatasetConfig()
     chunking: dict[Name, ChunkingConfig] = Field(default_factory=dict)
     retrievers: dict[Name, RetrieverConfig] = Field(default_factory=dict)
-    top_k: tuple[Annotated[int, Field(ge=1)], ...] = Field((1, 3, 5, 10, 100), min_length=1)
+    top_k: tuple[Depth, ...] = Field(default=(1, 3, 5, 10, 100), min_length=1)
     metrics: tuple[str, ...] = Field(
-        ("hit_rate", "mrr", "ndcg", "recall", "precision", "map"), min_length=1
+        default=("hit_rate", "mrr", "ndcg", "recall", "precision", "map"), min_length=1
     )
     primary: str | None = None
     baseline: str | None = None

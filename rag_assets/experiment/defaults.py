@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rag_assets.datasets.dataset import Dataset
-from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.evaluation.metric_names import Metric
 from rag_assets.experiment.config import (
     BM25Config,
     ChunkingConfig,
@@ -31,8 +31,17 @@ def default_retrievers() -> dict[str, RetrieverConfig]:
     }
 
 
-def default_primary(metrics: tuple[str, ...], top_k: tuple[int, ...]) -> Metric:
-    """Return ndcg@10, or the nearest to it that the experiment computes."""
-    measures = [parse_metric(name).measure for name in metrics]
+def default_primary(
+    measures: tuple[str, ...], extra: tuple[Metric, ...], top_k: tuple[int, ...]
+) -> Metric:
+    """Return ndcg@10, or the nearest to it that the experiment computes.
+
+    Args:
+        measures: computed at each top_k.
+        extra: metrics with a cut-off of their own; the first is primary when there is no other.
+        top_k: the cut-offs of ``measures``.
+    """
+    if not measures:
+        return extra[0]
     measure = "ndcg" if "ndcg" in measures else measures[0]
     return Metric(measure, 10 if 10 in top_k else max(top_k))

@@ -83,8 +83,11 @@ class Experiment:
         bases = self.inputs(retriever) or (retriever,)
         return tuple(sorted({self.chunking_of(base) for base in bases}))
 
-    def candidate_depths(self, retriever: str) -> set[int]:
-        """Return the depths to which fused retrievers read this retriever's ranking."""
+    def candidate_depths(self, retriever: str, top_k: int | None = None) -> set[int]:
+        """Return the depths to which fused retrievers read this retriever's ranking.
+
+        With ``top_k``, those of their cells at this cut-off only.
+        """
         consumers = [
             config
             for config in self.retrievers.values()
@@ -92,7 +95,7 @@ class Experiment:
         ]
         depths = {c.candidates for c in consumers if isinstance(c.candidates, int)}
         if any(c.candidates == "top_k" for c in consumers):
-            depths |= set(self.top_k)
+            depths |= set(self.top_k) if top_k is None else {top_k}
         return depths
 
     def depth(self, retriever: str) -> int:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
 from rag_assets.datasets.dataset import Dataset
 from rag_assets.datasets.detect import open_dataset
-from rag_assets.errors import ConfigError, RagAssetsError, UsageError, allowed_names
+from rag_assets.errors import ConfigError, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.experiment.config import (
-    CHUNKING_TYPES,
-    RETRIEVER_TYPES,
+    ChunkingConfig,
     DatasetConfig,
     ExperimentConfig,
+    NoneChunking,
     RetrieverConfig,
     RRFConfig,
 )
@@ -26,8 +26,9 @@ from rag_assets.experiment.defaults import (
 )
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.names import name_from
-from rag_assets.experiment.retriever_graph import check_retrievers
-from rag_assets.experiment.yaml_file import YamlFile, read_yaml
+from rag_assets.experiment.problems import first_problem
+from rag_assets.experiment.retriever_graph import Fail, check_retrievers
+from rag_assets.experiment.yaml_file import Location, YamlFile, dotted, read_yaml
 
 EXPERIMENT_FILE = "experiment.yaml"
 
@@ -45,9 +46,14 @@ def load_experiment(path: Path | str) -> Experiment:
         DataError: the dataset's format is not recognised.
     """
     path = Path(path).absolute()
-    if not path.exists():
-        raise UsageError(f"{path}: no such file or folder")
-    file = _experiment_file(path)
+    if ".." in path.parts:
+        path = path.resolve()
+    try:
+        if not path.exists():
+            raise UsageError(f"{path}: no such file or folder")
+        file = _experiment_file(path)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
     if file is None:
         config = ExperimentConfig(dataset=DatasetConfig(path=path))
         return _complete(path, None, config)
@@ -71,65 +77,21 @@ def validate(yaml_file: YamlFile) -> ExperimentConfig:
     try:
         return ExperimentConfig.model_validate(yaml_file.data)
     except ValidationError as error:
-        problems = error.errors()
-        location = _in_file(yaml_file, problems[0]["loc"])
-        text = _problem(dict(problems[0]))
-        if len(problems) > 1:
-            text += f" (and {len(problems) - 1} more)"
+        location, text = first_problem(error.errors(), yaml_file.lines)
         raise _error(yaml_file, location, text) from error
 
 
-def _in_file(yaml_file: YamlFile, location: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """Drop from a pydantic location what does not stand in the file, such as union tags."""
-    found: tuple[int | str, ...] = ()
-    for part in location:
-        if (*found, part) in yaml_file.lines:
-            found = (*found, part)
-    return found
-
-
-def _problem(error: dict[str, Any]) -> str:
-    location, kind = error["loc"], error["type"]
-    if kind == "extra_forbidden":
-        return f"unknown key {allowed_names(str(location[-1]), _keys_at(location[:-1]))}"
-    if kind == "union_tag_invalid":
-        tags = RETRIEVER_TYPES if location[0] == "retrievers" else CHUNKING_TYPES
-        key = error["ctx"]["discriminator"].strip("'")
-        return f"unknown {key} {allowed_names(str(error['ctx']['tag']), tags)}"
-    if kind == "union_tag_not_found":
-        return f"needs the key {error['ctx']['discriminator']}"
-    if kind == "missing":
-        return f"needs the key '{location[-1]}'"
-    message = error["msg"].removeprefix("Value error, ")
-    return f"{message[0].lower()}{message[1:]}; found {error['input']!r}"
-
-
-def _keys_at(location: tuple[int | str, ...]) -> list[str]:
-    types = {"retrievers": RETRIEVER_TYPES, "chunking": CHUNKING_TYPES}
-    match location:
-        case (("retrievers" | "chunking") as section, _, tag):
-            return list(types[str(section)][str(tag)].model_fields)
-        case ("dataset",):
-            return list(DatasetConfig.model_fields)
-        case _:
-            return list(ExperimentConfig.model_fields)
-
-
-def _error(yaml_file: YamlFile | None, location: tuple[int | str, ...], problem: str) -> Exception:
+def _error(yaml_file: YamlFile | None, location: Location, problem: str) -> Exception:
+    key = dotted(location)
     if yaml_file is None:
-        return ConfigError(problem, key=".".join(map(str, location)) or None)
-    return ConfigError(
-        problem,
-        file=yaml_file.path,
-        line=yaml_file.line_of(location),
-        key=".".join(map(str, location)) or None,
-    )
+        return ConfigError(problem, key=key)
+    return ConfigError(problem, file=yaml_file.path, line=yaml_file.line_of(location), key=key)
 
 
 def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig) -> Experiment:
     """Fill in the defaults and check what only holds between keys."""
 
-    def fail(location: tuple[int | str, ...], problem: str) -> Exception:
+    def fail(location: Location, problem: str) -> Exception:
         return _error(yaml_file, location, problem)
 
     dataset = _open(source, yaml_file, config.dataset)
@@ -140,8 +102,11 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         for name, retriever in retrievers.items()
     }
     check_retrievers(retrievers, fail)
+    judge = config.dataset.judge or dataset.default_judge
+    if judge == "chunk":
+        _check_given_chunks(chunkings, fail)
     measures, extra = _metrics(config, fail)
-    primary = _primary(config, measures, fail)
+    primary = _primary(config, measures, extra, fail)
     baseline = config.baseline or next(iter(retrievers))
     if baseline not in retrievers:
         raise fail(("baseline",), f"unknown retriever {allowed_names(baseline, retrievers)}")
@@ -152,7 +117,7 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         source=source,
         has_file=yaml_file is not None,
         dataset=dataset,
-        judge=config.dataset.judge or dataset.default_judge,
+        judge=judge,
         chunkings=chunkings,
         retrievers=retrievers,
         top_k=tuple(sorted({*listed, *cutoffs})),
@@ -178,13 +143,22 @@ def _open(source: Path, yaml_file: YamlFile | None, config: DatasetConfig) -> Da
     except UsageError as error:
         if yaml_file is None:
             raise
-        raise _error(yaml_file, ("dataset", "path"), str(error)) from error
-    except RagAssetsError:
-        raise
+        key = "subset" if config.subset is not None and path.exists() else "path"
+        raise _error(yaml_file, ("dataset", key), str(error)) from error
+
+
+def _check_given_chunks(chunkings: Mapping[str, ChunkingConfig], fail: Fail) -> None:
+    for name, chunking in chunkings.items():
+        if not isinstance(chunking, NoneChunking):
+            raise fail(
+                ("dataset", "judge"),
+                f"chunk: the judged ids are those of whole documents, but chunking '{name}' cuts "
+                f"documents; use strategy none, or judge document or evidence",
+            )
 
 
 def _with_chunking(
-    name: str, config: RetrieverConfig, chunkings: list[str], fail: Any
+    name: str, config: RetrieverConfig, chunkings: list[str], fail: Fail
 ) -> RetrieverConfig:
     if isinstance(config, RRFConfig):
         return config
@@ -200,14 +174,11 @@ def _with_chunking(
     return config
 
 
-def _metrics(config: ExperimentConfig, fail: Any) -> tuple[tuple[str, ...], tuple[Metric, ...]]:
+def _metrics(config: ExperimentConfig, fail: Fail) -> tuple[tuple[str, ...], tuple[Metric, ...]]:
     measures: list[str] = []
     extra: list[Metric] = []
     for number, name in enumerate(config.metrics):
-        try:
-            metric = parse_metric(name)
-        except UsageError as error:
-            raise fail(("metrics", number), str(error)) from error
+        metric = _metric(name, ("metrics", number), fail)
         if metric.cutoff is not None:
             extra.append(metric)
         elif metric.measure not in measures:
@@ -215,13 +186,19 @@ def _metrics(config: ExperimentConfig, fail: Any) -> tuple[tuple[str, ...], tupl
     return tuple(measures), tuple(extra)
 
 
-def _primary(config: ExperimentConfig, measures: tuple[str, ...], fail: Any) -> Metric:
+def _primary(
+    config: ExperimentConfig, measures: tuple[str, ...], extra: tuple[Metric, ...], fail: Fail
+) -> Metric:
     if config.primary is None:
-        return default_primary(measures or config.metrics, config.top_k)
-    try:
-        metric = parse_metric(config.primary)
-    except UsageError as error:
-        raise fail(("primary",), str(error)) from error
+        return default_primary(measures, extra, config.top_k)
+    metric = _metric(config.primary, ("primary",), fail)
     if metric.cutoff is None:
         raise fail(("primary",), f"needs a cut-off, such as {metric.measure}@{max(config.top_k)}")
     return metric
+
+
+def _metric(name: str, location: Location, fail: Fail) -> Metric:
+    try:
+        return parse_metric(name)
+    except UsageError as error:
+        raise fail(location, str(error)) from error

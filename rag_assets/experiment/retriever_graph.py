@@ -38,11 +38,9 @@ def _check_names(
             raise fail(location, f"'{item}' stands twice; each input is fused once")
 
 
-def _check_no_cycle(
-    start: str, retrievers: Mapping[str, RetrieverConfig], fail: Fail
-) -> None:
+def _check_no_cycle(start: str, retrievers: Mapping[str, RetrieverConfig], fail: Fail) -> None:
     """Walk the inputs of ``start`` depth first; the path back to ``start`` is the cycle."""
-    stack = [(start,)]
+    stack: list[tuple[str, ...]] = [(start,)]
     while stack:
         path = stack.pop()
         config = retrievers[path[-1]]

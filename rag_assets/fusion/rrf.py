@@ -16,7 +16,8 @@ import pyarrow as pa
 from rag_assets.schemas import RUNS
 
 # The chunk shown for a fused unit is the one of the input that ranks the unit highest; the first
-# input wins a tie. Sums are ordered by input, so that the last bit does not depend on threads.
+# input wins a tie. A sum is ordered by rank: its last bit depends neither on threads nor on which
+# input gave which rank, so items with the same ranks tie exactly.
 _FUSE = """
 WITH contributions AS (
     SELECT query_id, item_id, input, min(rank) AS rank,
@@ -24,7 +25,7 @@ WITH contributions AS (
     FROM inputs WHERE rank <= $candidates GROUP BY ALL
 ), fused AS (
     SELECT query_id, item_id,
-           sum(1 / ($k + rank) ORDER BY input) AS score,
+           sum(1 / ($k + rank) ORDER BY rank) AS score,
            first(chunk_id ORDER BY rank, input) AS chunk_id,
            first(document_id ORDER BY rank, input) AS document_id
     FROM contributions GROUP BY ALL

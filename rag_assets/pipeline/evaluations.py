@@ -111,7 +111,7 @@ def record(
         entries=entries,
     )
     root = pipeline.store.root
-    text = json.dumps(asdict(evaluation), indent=1)
+    text = json.dumps({**asdict(evaluation), "content": evaluation.content}, indent=1)
     write_text(root / FOLDER / f"{evaluation.evaluation_id}.json", text)
     write_text(root / CURRENT, evaluation.evaluation_id)
     return evaluation
@@ -159,8 +159,9 @@ def read_evaluation(file: Path) -> Evaluation:
         data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         entries = tuple(SnapshotEntry(**entry) for entry in data.pop("entries"))
         runs = tuple(data.pop("dagster_runs"))
+        data.pop("content")
         evaluation = Evaluation(**data, entries=entries, dagster_runs=runs)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(f"{file}: is not a readable evaluation ({error})") from error
     if evaluation.schema_version != SCHEMA_VERSION:
         raise StoreError(

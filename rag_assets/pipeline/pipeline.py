@@ -12,8 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
-from rag_assets.errors import MissingArtifact
+from rag_assets.datasets.lines import unreadable
+from rag_assets.errors import DataError, MissingArtifact
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.measurements import Measurements
 from rag_assets.pipeline.progress import Progress, no_progress
@@ -46,6 +48,7 @@ class Pipeline:
     """One experiment and its store, seen at one moment.
 
     Source files are hashed once: an edit while an evaluation runs belongs to the next one.
+    ``n_computed`` counts the partitions that were computed, not found in the store.
     """
 
     def __init__(
@@ -62,18 +65,35 @@ class Pipeline:
         self.measurements = Measurements(self.store.root / "measurements")
         self.rankings = Rankings(self)
         self._sources = SourceFiles(settings.state_dir / "source_digests.json")
+        self.n_computed = 0
         self._current: dict[ArtifactKey, Artifact] = {}
 
     @cached_property
     def source_digests(self) -> Mapping[str, str]:
         """Digests of the files behind ``documents``, ``queries`` and ``qrels``."""
+        return {part: self._source_digest(part) for part in ("documents", "queries", "qrels")}
+
+    def check_source(self, part: str) -> None:
+        """Check that files which were just read are still those that were hashed.
+
+        Raises:
+            DataError: they were edited meanwhile; what was read belongs to another fingerprint.
+        """
+        if self._source_digest(part) != self.source_digests[part]:
+            problem = f"the {part} changed while they were read; evaluate again"
+            raise DataError(problem, file=self.experiment.dataset.root)
+
+    def _source_digest(self, part: str) -> str:
         dataset = self.experiment.dataset
         files = {
-            "documents": dataset.document_files(),
-            "queries": dataset.query_files(),
-            "qrels": dataset.qrels_files(),
+            "documents": dataset.document_files,
+            "queries": dataset.query_files,
+            "qrels": dataset.qrels_files,
         }
-        return {part: self._sources.digest(names, dataset.root) for part, names in files.items()}
+        try:
+            return self._sources.digest(files[part](), dataset.root)
+        except OSError as error:
+            raise unreadable(Path(error.filename or dataset.root), error) from error
 
     def stages(self) -> list[Stage]:
         """Return the stages that the experiment uses, in the order of the graph."""
@@ -88,7 +108,7 @@ class Pipeline:
         if key not in self._current:
             recipe = self.recipe(key)
             artifact = self.store.find(key, recipe.fingerprint) if recipe else None
-            if artifact is None:
+            if artifact is None or not STAGES[key.asset].is_complete(self, key):
                 return None
             self._current[key] = artifact
         return self._current[key]
@@ -147,6 +167,7 @@ class Pipeline:
             if recipe is None:
                 raise MissingArtifact(f"an input of {key} vanished while it was computed")
             artifact = self._write(stage, key, product, recipe)
+            self.n_computed += 1
             seconds[key] = time.perf_counter() - started
             self.measurements.add(stage.name, artifact.manifest.fingerprint, seconds[key])
             started = time.perf_counter()

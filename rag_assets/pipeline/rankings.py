@@ -65,6 +65,11 @@ class Rankings:
                 found = self._compute(ranker, retriever, recipe, top_k, depth)
         return Ranking(cut(self._read(found), depth), recipe.fingerprint)
 
+    def holds(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> bool:
+        """Return whether the ranking is stored at ``depth`` or deeper."""
+        recipe = ranker.ranking_recipe(self._pipeline, retriever, top_k)
+        return recipe is not None and self._find(retriever, recipe, depth) is not None
+
     def digest(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
         """Return the content digest of the ranking cut at ``depth``; None when it is not stored."""
         recipe = ranker.ranking_recipe(self._pipeline, retriever, top_k)

@@ -7,25 +7,45 @@ Parquet files that the snapshots name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import duckdb
-from filelock import FileLock
 
+from rag_assets.errors import StoreError
 from rag_assets.pipeline.evaluations import (
+    CURRENT,
     FOLDER,
     Evaluation,
     all_experiments,
     read_current,
-    read_evaluation,
 )
 from rag_assets.pipeline.measurements import Measurements
 from rag_assets.store.atomic import atomic_file
+from rag_assets.store.locks import locked
 from rag_assets.store.settings import StoreSettings
 
-_TABLES = {"query_metrics": "metrics", "metrics_summary": "metrics_summary",
-           "leaderboard": "leaderboard"}
+_logger = logging.getLogger("rag_assets")
+
+_EVALUATION_COLUMNS = {
+    "experiment": "VARCHAR",
+    "evaluation_id": "VARCHAR",
+    "started": "TIMESTAMPTZ",
+    "finished": "TIMESTAMPTZ",
+    "trigger": "VARCHAR",
+    "complete": "BOOLEAN",
+    "computed": "INTEGER",
+    "entries": "JSON[]",
+    "content": "VARCHAR",
+}
+"""What of a snapshot file the view ``evaluations`` reads."""
+
+_TABLES = {
+    "query_metrics": "metrics",
+    "metrics_summary": "metrics_summary",
+    "leaderboard": "leaderboard",
+}
 """Table -> the asset whose partitions it unites."""
 
 _VIEWS = {
@@ -40,26 +60,42 @@ _VIEWS = {
 
 
 def rebuild(settings: StoreSettings) -> Path:
-    """Build the warehouse anew from all current snapshots and return its path."""
-    settings.locks.mkdir(parents=True, exist_ok=True)
+    """Build the warehouse anew from all current snapshots and return its path.
+
+    Raises:
+        StoreError: an artifact that a snapshot names is damaged; the old file stays.
+    """
     roots = all_experiments(settings.store)
-    with (
-        FileLock(settings.locks / "warehouse.lock"),
-        atomic_file(settings.warehouse) as temporary,
-        duckdb.connect(str(temporary)) as connection,
-    ):
-        _fill(connection, roots)
+    try:
+        with (
+            locked(settings.locks / "warehouse.lock"),
+            atomic_file(settings.warehouse) as temporary,
+            duckdb.connect(str(temporary)) as connection,
+        ):
+            _fill(connection, settings.store, roots)
+    except duckdb.Error as error:
+        problem = " ".join(str(error).split())
+        raise StoreError(f"cannot build {settings.warehouse}: {problem}") from error
     return settings.warehouse
 
 
-def _fill(connection: duckdb.DuckDBPyConnection, roots: list[Path]) -> None:
-    current = [(root, read_current(root)) for root in roots]
+def _fill(connection: duckdb.DuckDBPyConnection, store: Path, roots: list[Path]) -> None:
+    current = list(_readable(roots))
     for table, asset in _TABLES.items():
         _create(connection, "TABLE", table, list(_selects(current, (asset,))))
     for view, assets in _VIEWS.items():
         _create(connection, "VIEW", view, list(_selects(current, assets)))
-    _create_evaluations(connection, roots, {e.evaluation_id for _, e in current})
+    _create_evaluations(connection, store)
     _create_measurements(connection, roots)
+
+
+def _readable(roots: Iterable[Path]) -> Iterator[tuple[Path, Evaluation]]:
+    """Yield the current evaluations; one that cannot be read does not hide the others."""
+    for root in roots:
+        try:
+            yield root, read_current(root)
+        except StoreError as error:
+            _logger.warning("left out of the warehouse: %s", error)
 
 
 def _create(
@@ -69,16 +105,13 @@ def _create(
         connection.execute(f"CREATE {kind} {name} AS {' UNION ALL BY NAME '.join(selects)}")
 
 
-def _selects(
-    current: Iterable[tuple[Path, Evaluation]], assets: tuple[str, ...]
-) -> Iterable[str]:
+def _selects(current: Iterable[tuple[Path, Evaluation]], assets: tuple[str, ...]) -> Iterable[str]:
     for root, evaluation in current:
         for entry in evaluation.entries:
             if entry.asset in assets:
                 labels = {"experiment": evaluation.experiment, **entry.partition}
                 columns = [_label(name, value) for name, value in labels.items()]
                 own = f"read_parquet({_quoted(str(root / entry.path))}, hive_partitioning = false)"
-                # A label that the file itself has, as the leaderboard has top_k, is not repeated.
                 yield f"SELECT {', '.join(columns)}, * FROM {own}"
 
 
@@ -90,22 +123,19 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _create_evaluations(
-    connection: duckdb.DuckDBPyConnection, roots: list[Path], current: set[str]
-) -> None:
+def _create_evaluations(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
+    """Create a view over the snapshots themselves: one without change needs no rebuild."""
+    if not any(store.glob(f"*/{CURRENT}")):
+        connection.execute("CREATE TABLE evaluations (experiment VARCHAR, evaluation_id VARCHAR)")
+        return
+    snapshots = _quoted(str(store / "*" / FOLDER / "*.json"))
+    pointers = _quoted(str(store / "*" / CURRENT))
     connection.execute(
-        "CREATE TABLE evaluations (experiment VARCHAR, evaluation_id VARCHAR, started TIMESTAMPTZ, "
-        "finished TIMESTAMPTZ, trigger VARCHAR, complete BOOLEAN, computed INTEGER, "
-        "n_artifacts INTEGER, content_digest VARCHAR, is_current BOOLEAN)"
+        "CREATE VIEW evaluations AS SELECT experiment, evaluation_id, started, finished, trigger, "
+        "complete, computed, len(entries) AS n_artifacts, content AS content_digest, "
+        f"evaluation_id IN (SELECT content FROM read_text({pointers})) AS is_current "
+        f"FROM read_json({snapshots}, columns = {_EVALUATION_COLUMNS})"
     )
-    rows = []
-    for root in roots:
-        for file in sorted((root / FOLDER).glob("*.json")):
-            e = read_evaluation(file)
-            rows.append((e.experiment, e.evaluation_id, e.started, e.finished, e.trigger,
-                         e.complete, e.computed, len(e.entries), e.content,
-                         e.evaluation_id in current))
-    _insert(connection, "evaluations", rows)
 
 
 def _create_measurements(connection: duckdb.DuckDBPyConnection, roots: list[Path]) -> None:
@@ -122,10 +152,8 @@ def _create_measurements(connection: duckdb.DuckDBPyConnection, roots: list[Path
 
 
 def _insert(
-    connection: duckdb.DuckDBPyConnection, table: str, rows: list[tuple[object, ...]]
+    connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[tuple[object, ...]]
 ) -> None:
     if rows:
         marks = ", ".join("?" * len(rows[0]))
         connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
-
-

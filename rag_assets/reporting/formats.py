@@ -48,4 +48,4 @@ def _cell(value: object) -> str:
     if value is None:
         return ""
     text = f"{value:.4f}" if isinstance(value, float) else str(value)
-    return text.replace("|", "\\|").replace("\n", " ")
+    return " ".join(text.replace("|", "\\|").splitlines())

@@ -35,7 +35,8 @@ def render(result: EvaluationResult) -> str:
 
 
 def _context(result: EvaluationResult) -> dict[str, Any]:
-    rows = [{n: v for n, v in row.items() if v is not None} for row in result.leaderboard.to_pylist()]
+    board = result.leaderboard.to_pylist()
+    rows = [{n: v for n, v in row.items() if v is not None} for row in board]
     measure, cutoff = result.primary
     at_cutoff = [row for row in rows if row["top_k"] == cutoff]
     return {

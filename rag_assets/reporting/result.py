@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 
@@ -55,9 +56,15 @@ class EvaluationResult:
             if entry.partition["top_k"] == str(top_k)
         }
 
-    def slices(self) -> list[TagSlice]:
-        """Return the primary metric by query tag; empty when no query has a tag."""
+    def slices(self, retrievers: Collection[str] | None = None) -> list[TagSlice]:
+        """Return the primary metric by query tag; empty when no query has a tag.
+
+        Args:
+            retrievers: whose means to give; all of the evaluation when absent.
+        """
         cells = self.query_metrics(self.primary.cutoff or 0)
+        if retrievers is not None:
+            cells = {name: table for name, table in cells.items() if name in retrievers}
         return by_tag(cells, self.queries, self.primary.measure) if cells else []
 
     def milliseconds_per_query(self) -> dict[str, float]:

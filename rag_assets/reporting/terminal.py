@@ -26,26 +26,31 @@ def leaderboard_view(result: EvaluationResult, rows: Sequence[Row]) -> Renderabl
     cutoffs = sorted({int(str(row["top_k"])) for row in rows})
     shown = cutoff if cutoff in cutoffs else cutoffs[-1]
     at_cutoff = [row for row in rows if row["top_k"] == shown]
-    parts: list[RenderableType] = [_cells(result, at_cutoff, shown)]
+    parts: list[RenderableType] = [_title(result, at_cutoff, shown), _cells(result, at_cutoff)]
     if len(cutoffs) > 1:
-        parts += ["", _curve(rows, measure, cutoffs)]
+        parts += ["", _heading(f"{measure} by top_k"), _curve(rows, measure, cutoffs)]
     return Group(*parts, *(_warnings(at_cutoff)))
 
 
-def _cells(result: EvaluationResult, rows: Sequence[Row], top_k: int) -> Table:
-    first = rows[0]
-    n_queries, unanswerable = first["n_queries"], first["n_unanswerable"]
+def _title(result: EvaluationResult, rows: Sequence[Row], top_k: int) -> Text:
+    n_queries, unanswerable = rows[0]["n_queries"], rows[0]["n_unanswerable"]
     title = f"{result.evaluation.experiment}: top_k {top_k}, mean over {n_queries} queries"
-    if unanswerable:
-        title += f" ({unanswerable} unanswerable ones are not averaged)"
-    measures = [name for name in MEASURES if name in first]
+    return _heading(f"{title} ({unanswerable} unanswerable left out)" if unanswerable else title)
+
+
+def _heading(text: str) -> Text:
+    return Text(text, style="bold")
+
+
+def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:
+    measures = [name for name in MEASURES if name in rows[0]]
     speed = result.milliseconds_per_query()
-    table = _table(title)
-    table.add_column("#", justify="right")
-    table.add_column("retriever", no_wrap=True)
+    table = _table()
+    _number_column(table, "#")
+    table.add_column("retriever", overflow="fold")
     for name in measures:
-        table.add_column(f"{name}*" if name == result.primary.measure else name, justify="right")
-    table.add_column("ms/query", justify="right")
+        _number_column(table, f"{name}*" if name == result.primary.measure else name)
+    _number_column(table, "ms/query")
     best = {name: max(_number(row, name) for row in rows) for name in measures}
     for row in rows:
         values = [_value(_number(row, name), best[name]) for name in measures]
@@ -56,10 +61,10 @@ def _cells(result: EvaluationResult, rows: Sequence[Row], top_k: int) -> Table:
 
 
 def _curve(rows: Sequence[Row], measure: str, cutoffs: Sequence[int]) -> Table:
-    table = _table(f"{measure} by top_k")
-    table.add_column("retriever", no_wrap=True)
+    table = _table()
+    table.add_column("retriever", overflow="fold")
     for cutoff in cutoffs:
-        table.add_column(f"@{cutoff}", justify="right")
+        _number_column(table, f"@{cutoff}")
     cells = {(row["retriever"], row["top_k"]): row.get(measure) for row in rows}
     names = list(dict.fromkeys(str(row["retriever"]) for row in rows))
     for name in names:
@@ -72,22 +77,27 @@ def _curve(rows: Sequence[Row], measure: str, cutoffs: Sequence[int]) -> Table:
     return table
 
 
-def slices_view(slices: Sequence[TagSlice], metric: str) -> Table:
+def slices_view(slices: Sequence[TagSlice], metric: str) -> RenderableType:
     """Return one table: a row a tag, a column a retriever, the best of each row marked."""
     names = list(slices[0].means)
-    table = _table(f"{metric} by query tag")
-    table.add_column("tag", no_wrap=True)
-    table.add_column("queries", justify="right")
+    table = _table()
+    table.add_column("tag", overflow="fold")
+    _number_column(table, "queries")
     for name in names:
         table.add_column(name, justify="right", overflow="fold")
     for one in slices:
         values = [_value(one.means[name], one.best) for name in names]
         table.add_row(one.tag, str(one.n_queries), *values)
-    return table
+    return Group(_heading(f"{metric} by query tag"), table)
 
 
-def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+def _table() -> Table:
+    return Table(box=None, pad_edge=False)
+
+
+def _number_column(table: Table, name: str) -> None:
+    """Add a column that stays whole when a long name makes the table too wide."""
+    table.add_column(name, justify="right", no_wrap=True)
 
 
 def _number(row: Row, name: str) -> float:
@@ -105,9 +115,12 @@ def _warnings(rows: Iterable[Row]) -> list[str]:
     lines = []
     for row in rows:
         if row["n_empty"]:
-            lines.append(f"{row['retriever']}: nothing retrieved for {row['n_empty']} queries, "
-                         "which count 0")
+            lines.append(
+                f"{row['retriever']}: nothing retrieved for {row['n_empty']} queries, which count 0"
+            )
         if row["n_unreachable"]:
-            lines.append(f"{row['retriever']}: {row['n_unreachable']} evidences lie in no chunk, "
-                         "and stay in the denominator of recall")
+            lines.append(
+                f"{row['retriever']}: {row['n_unreachable']} evidences lie in no chunk, "
+                "and stay in the denominator of recall"
+            )
     return ["", *lines] if lines else []

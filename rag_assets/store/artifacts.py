@@ -8,6 +8,7 @@ Nothing is ever changed in place, so going back to an old configuration costs no
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -16,12 +17,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from filelock import FileLock
 
-from rag_assets.errors import StoreError
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.atomic import atomic_directory, atomic_file
 from rag_assets.store.canonical import canonical_json
+from rag_assets.store.locks import locked
 
 MANIFEST_KEY = b"rag_assets"
 MANIFEST_FILE = "manifest.json"
@@ -122,19 +122,18 @@ class ArtifactStore:
     @contextmanager
     def write_directory(self, key: ArtifactKey, fingerprint: str) -> Iterator[Path]:
         """Yield an empty folder to fill; the caller writes its manifest with ``save_manifest``."""
-        with atomic_directory(self.path(key, fingerprint, directory=True)) as temporary:
+        path = self.path(key, fingerprint, directory=True)
+        if path.is_dir() and read_manifest(path) is None:
+            shutil.rmtree(path, ignore_errors=True)  # damaged: the new folder takes its place
+        with atomic_directory(path) as temporary:
             yield temporary
 
     @contextmanager
     def lock(self, key: ArtifactKey) -> Iterator[None]:
         """Hold the lock of one key, so that two processes never compute the same thing twice."""
         name = "__".join([key.asset, *(value for _, value in key.partition)])
-        try:
-            self._locks.mkdir(parents=True, exist_ok=True)
-            with FileLock(self._locks / f"{name}.lock"):
-                yield
-        except PermissionError as error:
-            raise StoreError(f"cannot write {self._locks}: {error.strerror}") from error
+        with locked(self._locks / f"{name}.lock"):
+            yield
 
 
 def save_manifest(folder: Path, manifest: Manifest) -> None:

@@ -6,7 +6,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rag_assets.errors import StoreError
@@ -27,12 +27,13 @@ def atomic_file(path: Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         _fsync(temporary)
-        os.replace(temporary, path)
+        temporary.replace(path)
         _fsync(path.parent)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # already renamed, or its folder could never be made
+            temporary.unlink()
 
 
 @contextmanager
@@ -64,7 +65,7 @@ def write_text(path: Path, text: str) -> None:
 
 def _rename_unless_there(temporary: Path, path: Path) -> None:
     try:
-        os.rename(temporary, path)
+        temporary.rename(path)
     except OSError:
         if not path.is_dir():
             raise

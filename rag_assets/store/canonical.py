@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
-Json = Mapping[str, Any]
 
 
 def canonical_json(value: object) -> str:
@@ -61,7 +58,7 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
-def _update(digest: Any, values: pa.Array) -> None:
+def _update(digest: hashlib._Hash, values: pa.Array) -> None:
     if len(values) == 0:
         return
     digest.update(np.packbits(values.is_null().to_numpy(zero_copy_only=False)).tobytes())

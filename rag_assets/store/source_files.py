@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
+
+SETTLED = 2_000_000_000
+"""Nanoseconds after which another edit of a file surely changes its time of modification."""
 
 
 class SourceFiles:
@@ -34,8 +38,9 @@ class SourceFiles:
             return str(known[3])
         with file.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        self._known[str(file)] = [*stamp, digest]
-        self._changed = True
+        if time.time_ns() - status.st_mtime_ns > SETTLED:
+            self._known[str(file)] = [*stamp, digest]
+            self._changed = True
         return digest
 
     def _save(self) -> None:

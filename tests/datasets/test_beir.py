@@ -1,12 +1,16 @@
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 
-from rag_assets.datasets import open_dataset
+from rag_assets.datasets import Dataset, Read, open_dataset
 from rag_assets.errors import DataError, UsageError
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
+
+Write = Callable[[Mapping[str, str | bytes]], Path]
+ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]
 
 CORPUS = (
     '{"_id": "d1", "title": "T", "text": "alpha", "metadata": {"url": "u"}, "lang": "en"}\n'
@@ -18,14 +22,14 @@ QUERIES_TEXT = (
     '{"_id": "q1", "text": "one", "metadata": {"tags": ["a", "b"], "x": 1}}\r\n'
     '{"_id": 7, "text": "two", "metadata": "free"}\r\n'
 )
-FILES = {
+FILES: dict[str, str | bytes] = {
     "corpus.jsonl": b"\xef\xbb\xbf" + CORPUS.encode(),
     "queries.jsonl": QUERIES_TEXT,
     "qrels/test.tsv": "query-id\tcorpus-id\tscore\r\nq1\td1\t2\r\nq1  2   -1.0\r\n7\td 3\t0\r\n",
 }
 
 
-def test_tables_of_a_folder(write: Any, read_all: Any) -> None:
+def test_tables_of_a_folder(write: Write, read_all: ReadAll) -> None:
     documents, queries, qrels = read_all(open_dataset(write(FILES)))
     assert documents.table.schema.equals(DOCUMENTS.arrow())
     assert queries.table.schema.equals(QUERIES.arrow())
@@ -55,14 +59,14 @@ def test_tables_of_a_folder(write: Any, read_all: Any) -> None:
     assert qrels.notes == ["1 query without a relevant document: 7"]
 
 
-def test_metadata_whose_name_clashes_stays_whole(write: Any) -> None:
+def test_metadata_whose_name_clashes_stays_whole(write: Write) -> None:
     corpus = '{"_id": "d", "text": "t", "url": 1, "metadata": {"url": 2}}\n'
     dataset = open_dataset(write({**FILES, "corpus.jsonl": corpus}))
     table = dataset.read_documents().table
     assert table.column("metadata").to_pylist() == ['{"metadata":{"url":2},"url":1}']
 
 
-def test_queries_of_another_subset_are_left_out_and_counted(write: Any) -> None:
+def test_queries_of_another_subset_are_left_out_and_counted(write: Write) -> None:
     queries = "".join(f'{{"_id": "q{i}", "text": "t"}}\n' for i in range(5))
     folder = write(
         {
@@ -81,14 +85,14 @@ def test_queries_of_another_subset_are_left_out_and_counted(write: Any) -> None:
     assert [f.name for f in test.qrels_files()] == ["test.tsv"]
 
 
-def test_the_only_subset_is_the_default(write: Any, read_all: Any) -> None:
+def test_the_only_subset_is_the_default(write: Write, read_all: ReadAll) -> None:
     files = {k: v for k, v in FILES.items() if "qrels" not in k}
     dataset = open_dataset(write({**files, "qrels/dev.tsv": "q1 d1 1\n"}))
     assert read_all(dataset)[2].table.num_rows == 1
     assert [f.name for f in dataset.query_files()] == ["queries.jsonl"]
 
 
-def test_subset_must_be_chosen_among_several(write: Any) -> None:
+def test_subset_must_be_chosen_among_several(write: Write) -> None:
     files = {k: v for k, v in FILES.items() if "qrels" not in k}
     folder = write({**files, "qrels/dev.tsv": "q1 d1 1\n", "qrels/train.tsv": "q1 d1 1\n"})
     with pytest.raises(DataError, match=r"has no test\.tsv; choose a subset: dev, train$"):
@@ -98,12 +102,12 @@ def test_subset_must_be_chosen_among_several(write: Any) -> None:
 
 
 @pytest.mark.parametrize("score", ["1", "+1", "1.", "1.000"])
-def test_integral_scores(write: Any, read_all: Any, score: str) -> None:
+def test_integral_scores(write: Write, read_all: ReadAll, score: str) -> None:
     dataset = open_dataset(write({**FILES, "qrels/test.tsv": f"q1\td1\t{score}"}))
     assert read_all(dataset)[2].table.column("grade").to_pylist() == [1]
 
 
-def test_many_batches_give_one_table(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_batches_give_one_table(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rag_assets.datasets.tables.BATCH_ROWS", 7)
     corpus = "".join(f'{{"_id": {i}, "text": "t{i}"}}\n' for i in range(100))
     table = open_dataset(write({**FILES, "corpus.jsonl": corpus})).read_documents().table

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from rag_assets.datasets import open_dataset
+from rag_assets.datasets import Dataset, Read, open_dataset
 from rag_assets.errors import DataError
+
+Write = Callable[[Mapping[str, str | bytes]], Path]
+ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]
 
 BEIR: dict[str, str | bytes] = {
     "corpus.jsonl": '{"_id": "d1", "text": "t"}\n{"_id": "d2", "text": "t"}\n',
@@ -141,7 +144,7 @@ BEIR_CASES = [
     ),
     (
         qrels("q1\td3\t1\n"),
-        "qrels/test.tsv:1: `corpus-id`: unknown document 'd3' (did you mean 'd2'?)",
+        "qrels/test.tsv:1: `corpus-id`: unknown document 'd3'",
     ),
     (qrels("x\td1\t1\n"), "qrels/test.tsv:1: `query-id`: unknown query 'x'"),
     (
@@ -177,7 +180,7 @@ MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
     (("a.md", b"fine\n\nbad \xe9\n"), "a.md:3: not UTF-8: byte 0xe9, the 5. of its line"),
     (
         ("a.md", "---\nok: 1\nbad: [\n---\n"),
-        "a.md:4: invalid front matter: expected the node content, but found '<stream end>'",
+        "a.md:3: invalid front matter: expected the node content, but found '<stream end>'",
     ),
     (
         ("a.md", "---\na: b: c\n---\n"),
@@ -192,7 +195,7 @@ MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
     ),
     (
         ("a.md", "---\na: 1\nb: \x07\n---\n"),
-        "a.md:3: invalid front matter: character '\\x07' is not allowed in YAML",
+        "a.md:3: invalid front matter: character U+0007 is not allowed in YAML",
     ),
     (
         ("a.md", '---\na: "\\ud800"\n---\n'),
@@ -219,8 +222,8 @@ MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
         "judgments.jsonl:2: `doc_id`: unknown document 'b.md' (did you mean 'guides/b.md'?)",
     ),
     (
-        judgment("", query_id='"q2"'),
-        "judgments.jsonl:2: `query_id`: unknown query 'q2' (did you mean 'q1'?)",
+        judgment("", query_id='"q11"'),
+        "judgments.jsonl:2: `query_id`: unknown query 'q11' (did you mean 'q1'?)",
     ),
     (
         judgment(', "relevance": true'),
@@ -310,7 +313,7 @@ LLAMAINDEX_CASES = [
     ),
     (
         '{"queries": {"q": "t"}, "corpus": {"n1": "a"}, "relevant_docs": {"q": ["n1", "n2"]}}',
-        "a.json: `relevant_docs.q[1]`: unknown document 'n2' (did you mean 'n1'?)",
+        "a.json: `relevant_docs.q[1]`: unknown document 'n2'",
     ),
     (
         '{"queries": {"q": "t"}, "corpus": {"n": "a"}, "relevant_docs": {"x": ["n"]}}',
@@ -339,14 +342,16 @@ LLAMAINDEX_CASES = [
 ]
 
 
-def refusal(path: Path, form: str, read_all: Any) -> str:
+def refusal(path: Path, form: str, read_all: ReadAll) -> str:
     with pytest.raises(DataError) as caught:
         read_all(open_dataset(path, form))
     return str(caught.value)
 
 
 @pytest.mark.parametrize(("broken", "message"), BEIR_CASES)
-def test_beir(write: Any, read_all: Any, broken: tuple[str, str | bytes], message: str) -> None:
+def test_beir(
+    write: Write, read_all: ReadAll, broken: tuple[str, str | bytes], message: str
+) -> None:
     name, content = broken
     folder = write({**BEIR, name: content})
     assert refusal(folder, "beir", read_all) == f"{folder}/{message}"
@@ -354,7 +359,7 @@ def test_beir(write: Any, read_all: Any, broken: tuple[str, str | bytes], messag
 
 @pytest.mark.parametrize(("broken", "message"), MARKDOWN_CASES)
 def test_markdown(
-    write: Any, read_all: Any, broken: tuple[str, str | bytes | None], message: str
+    write: Write, read_all: ReadAll, broken: tuple[str, str | bytes | None], message: str
 ) -> None:
     name, content = broken
     files = {**MARKDOWN, name: content}
@@ -363,6 +368,6 @@ def test_markdown(
 
 
 @pytest.mark.parametrize(("content", "message"), LLAMAINDEX_CASES)
-def test_llamaindex(write: Any, read_all: Any, content: str, message: str) -> None:
+def test_llamaindex(write: Write, read_all: ReadAll, content: str, message: str) -> None:
     folder = write({"a.json": content})
     assert refusal(folder / "a.json", "llamaindex", read_all) == f"{folder}/{message}"

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from rag_assets.datasets import FORMATS, open_dataset
 from rag_assets.errors import DataError, UsageError
+
+Write = Callable[[Mapping[str, str | bytes]], Path]
 
 BEIR = {"corpus.jsonl": '{"_id": 1, "text": "t"}', "queries.jsonl": "", "qrels/test.tsv": "1 1 1"}
 LOOKED_FOR = (
@@ -27,16 +29,16 @@ LOOKED_FOR = (
         ({"a.json": '{"mode": "text"'}, "a.json", "llamaindex"),
     ],
 )
-def test_layout_decides(write: Any, files: dict[str, str], name: str, format: str) -> None:
+def test_layout_decides(write: Write, files: dict[str, str], name: str, format: str) -> None:
     assert open_dataset(write(files) / name).format == format
 
 
-def test_beir_wins_over_stray_files_and_says_so(write: Any) -> None:
+def test_beir_wins_over_stray_files_and_says_so(write: Write) -> None:
     notes = open_dataset(write({**BEIR, "notes/a.md": "stray"})).read_documents().notes
     assert notes == ["1 file beside the BEIR files is not read: notes/a.md"]
 
 
-def test_format_can_be_said(write: Any) -> None:
+def test_format_can_be_said(write: Write) -> None:
     folder = write({**BEIR, "notes/a.md": "stray"})
     assert open_dataset(folder, "markdown").format == "markdown"
     assert list(FORMATS) == ["llamaindex", "beir", "markdown"]
@@ -51,14 +53,14 @@ def test_format_can_be_said(write: Any) -> None:
         ({"a.pdf": "x"}, "a.pdf", "a file of no known format"),
     ],
 )
-def test_unrecognised(write: Any, files: dict[str, str], name: str, problem: str) -> None:
+def test_unrecognised(write: Write, files: dict[str, str], name: str, problem: str) -> None:
     path = write(files) / name
     with pytest.raises(DataError) as caught:
         open_dataset(path)
     assert str(caught.value) == f"{path}: {problem}; {LOOKED_FOR}"
 
 
-def test_wrong_use(write: Any) -> None:
+def test_wrong_use(write: Write) -> None:
     folder = write({"a.md": "x", "b.json": '{"queries":{}}'})
     cases: list[tuple[Path, dict[str, str], type[Exception], str]] = [
         (folder / "no", {}, UsageError, f"{folder}/no: no such file or folder"),

@@ -30,7 +30,8 @@ PIECES = [
     b'"_id"', b'"text"', b'"query_id"', b'"doc_id"', b'"quote"', b'"metadata"', b'"q"', b'"d.md"',
     b"1", b"-", b"1e999", b"NaN", b"null", b"true", b'"\\ud800"', b"\xff", b"\x00",
     b"q", b"d", b"0.5", b"&a ", b"*a", b"!!binary ", b"title", b'"relevant_docs"', b"? ",
-    b"\xef\xbb\xbf", b"%YAML 1.1", b"\xed\xa0\x80", b"\xe2\x80\xa8", b"9" * 5000, b"[" * 3000, b'{"a":' * 200, b'"\\ud800',
+    b"\xef\xbb\xbf", b"%YAML 1.1", b"\xed\xa0\x80", b"\xe2\x80\xa8", b"9" * 5000,
+    b"[" * 3000, b'{"a":' * 200, b'"\\ud800',
 ]  # fmt: skip
 bytes_of_a_file = st.one_of(
     st.binary(max_size=60),

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
-from rag_assets.datasets import open_dataset
+from rag_assets.datasets import Dataset, Read, open_dataset
+
+Write = Callable[[Mapping[str, str | bytes]], Path]
+ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]
 
 
-def test_tables_of_a_file(write: Any, read_all: Any) -> None:
+def test_tables_of_a_file(write: Write, read_all: ReadAll) -> None:
     content = {
         "queries": {"q1": "one", "q2": "two"},
         "corpus": {"n1": "alpha", "n2": " ", "n3": "gamma"},

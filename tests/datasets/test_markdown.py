@@ -1,18 +1,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.datasets import open_dataset
+from rag_assets.datasets import Dataset, Read, open_dataset
 from rag_assets.datasets.markdown_document import read_markdown
 
+Write = Callable[[Mapping[str, str | bytes]], Path]
+ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]
+
 TEXT = "A dog costs 40 kr.\n\nCats travel free.\n"
-FILES = {
+FILES: dict[str, str | bytes] = {
     "README.md": "about",
     "fares.md": f"# Fares #\n\n{TEXT}",
     "guides/README.md": "Read me.",
@@ -31,7 +34,7 @@ FILES = {
 }
 
 
-def test_tables_of_a_folder(write: Any, read_all: Any) -> None:
+def test_tables_of_a_folder(write: Write, read_all: ReadAll) -> None:
     dataset = open_dataset(write(FILES))
     assert (dataset.format, dataset.default_judge) == ("markdown", "evidence")
     assert dataset.default_chunking == "recursive"
@@ -60,13 +63,13 @@ def test_tables_of_a_folder(write: Any, read_all: Any) -> None:
     assert TEXT[12:17] == "40 kr"
 
 
-def test_without_quotes_documents_are_judged(write: Any) -> None:
+def test_without_quotes_documents_are_judged(write: Write) -> None:
     judgments = '{"query_id": 1, "doc_id": "fares.md", "quote": null}\n'
     dataset = open_dataset(write({**FILES, "judgments.jsonl": judgments}))
     assert dataset.default_judge == "document"
 
 
-def test_files_for_hashing(write: Any) -> None:
+def test_files_for_hashing(write: Write) -> None:
     dataset = open_dataset(write(FILES))
     names = [f.relative_to(dataset.root).as_posix() for f in dataset.document_files()]
     assert names == ["fares.md", "guides/README.md", "guides/a.markdown", "guides/b.txt"]
@@ -74,7 +77,7 @@ def test_files_for_hashing(write: Any) -> None:
     assert [f.name for f in dataset.qrels_files()] == ["judgments.jsonl"]
 
 
-def test_links_stay_inside(write: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_links_stay_inside(write: Write, tmp_path_factory: pytest.TempPathFactory) -> None:
     outside = tmp_path_factory.mktemp("outside")
     (outside / "secret.md").write_text("secret")
     folder = write(FILES)

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
 
-from rag_assets.datasets import open_dataset
+from rag_assets.datasets import Dataset, Read, open_dataset
+
+ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]
+SharedData = Callable[[str], Path]
 
 pytestmark = pytest.mark.real_data
 
@@ -19,12 +23,14 @@ pytestmark = pytest.mark.real_data
         ("seed_doc_qa/pg_eval_dataset.json", (57, 114, 114)),
     ],
 )
-def test_row_counts(shared_data: Any, read_all: Any, name: str, rows: tuple[int, int, int]) -> None:
+def test_row_counts(
+    shared_data: SharedData, read_all: ReadAll, name: str, rows: tuple[int, int, int]
+) -> None:
     tables = read_all(open_dataset(shared_data(name)))
     assert tuple(read.table.num_rows for read in tables) == rows
 
 
-def test_cranfield_oddities(shared_data: Any, read_all: Any) -> None:
+def test_cranfield_oddities(shared_data: SharedData, read_all: ReadAll) -> None:
     documents, queries, qrels = read_all(open_dataset(shared_data("cranfield")))
     assert documents.notes[-1] == "2 empty documents: 471, 995"
     assert queries.notes == []
@@ -32,13 +38,13 @@ def test_cranfield_oddities(shared_data: Any, read_all: Any) -> None:
     assert queries.table.column("metadata")[3].as_py() == '{"original_id":"008"}'
 
 
-def test_cranfield_codes_as_subset(shared_data: Any, read_all: Any) -> None:
+def test_cranfield_codes_as_subset(shared_data: SharedData, read_all: ReadAll) -> None:
     qrels = read_all(open_dataset(shared_data("cranfield"), subset="test_code"))[2].table
     counts = pc.value_counts(qrels.column("grade")).to_pylist()
     assert {c["values"]: c["counts"] for c in counts} == {-1: 225, 1: 128, 2: 387, 3: 734, 4: 363}
 
 
-def test_squad_keeps_unanswerable_questions(shared_data: Any, read_all: Any) -> None:
+def test_squad_keeps_unanswerable_questions(shared_data: SharedData, read_all: ReadAll) -> None:
     _, queries, qrels = read_all(open_dataset(shared_data("squad_dev_v2")))
     assert queries.notes == []
     assert qrels.notes[0].startswith("5945 queries without a relevant document: 5ad39d53604f3c001a")

@@ -28,7 +28,13 @@ from rag_assets.store.artifacts import ArtifactKey
 if TYPE_CHECKING:
     from rag_assets.pipeline.pipeline import Pipeline
 
-_ENCODING: tuple[str, ...] = ("rag_assets.embedding.encoder", "rag_assets.embedding.models")
+_ENCODING: tuple[str, ...] = (
+    "rag_assets.embedding.encoder",
+    "rag_assets.embedding.models",
+    "rag_assets.embedding.model_files",
+    "rag_assets.embedding.model_config",
+    "rag_assets.embedding.unit_vectors",
+)
 
 
 class EmbeddingIndexes(Stage):
@@ -40,7 +46,12 @@ class EmbeddingIndexes(Stage):
     group = "indexes"
     kinds: ClassVar[frozenset[str]] = frozenset({"sentence-transformers", "faiss"})
     code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = (*_ENCODING, "rag_assets.embedding.flat_index")
+    implementation: ClassVar[tuple[str, ...]] = (
+        *_ENCODING,
+        "rag_assets.embedding.flat_index",
+        "rag_assets.chunking.spans",
+        "rag_assets.pipeline.stages.index_units",
+    )
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [_index_key(name) for name in experiment.of_family("embedding")]
@@ -51,6 +62,9 @@ class EmbeddingIndexes(Stage):
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
         return _encoder(pipeline, key["retriever"]).describe("document")
+
+    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+        return _versions()
 
     def compute(
         self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
@@ -95,6 +109,9 @@ class EmbeddingQueries(Stage):
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
         return _encoder(pipeline, key["retriever"]).describe("query")
 
+    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+        return _versions()
+
     def compute(
         self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
@@ -128,6 +145,7 @@ class EmbeddingRuns(RunsStage):
         "rag_assets.evaluation.units",
         "rag_assets.ordering",
         "rag_assets.pipeline.stages.runs",
+        "rag_assets.pipeline.stages.index_units",
     )
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
@@ -156,7 +174,8 @@ class EmbeddingRuns(RunsStage):
 
 def _matrix(queries: pa.Table) -> np.ndarray:
     vectors = queries.column("vector").combine_chunks()
-    return vectors.flatten().to_numpy().reshape(queries.num_rows, -1)
+    values: np.ndarray = vectors.flatten().to_numpy()
+    return values.reshape(queries.num_rows, -1)
 
 
 def _encoder(pipeline: Pipeline, retriever: str) -> Encoder:
@@ -169,6 +188,10 @@ def _encoder(pipeline: Pipeline, retriever: str) -> Encoder:
         query_prompt=config.query_prompt,
         document_prompt=config.document_prompt,
     )
+
+
+def _versions() -> Mapping[str, str]:
+    return {name: version(name) for name in ("sentence-transformers", "torch", "transformers")}
 
 
 def _index_key(retriever: str) -> ArtifactKey:

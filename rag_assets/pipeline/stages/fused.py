@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow as pa
 from rag_assets.experiment.config import RRFConfig
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.fusion.rrf import reciprocal_rank_fusion
-from rag_assets.pipeline.stage import Input, Recipe, TableProduct
+from rag_assets.pipeline.stage import Input, Recipe
 from rag_assets.pipeline.stages.runs import RunsStage, run_key
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -28,6 +29,7 @@ class FusedRuns(RunsStage):
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.fusion",
         "rag_assets.pipeline.stages.runs",
+        "rag_assets.evaluation.units",
     )
 
     def __init__(self, families: Mapping[str, RunsStage]) -> None:
@@ -61,12 +63,11 @@ class FusedRuns(RunsStage):
                 return None
             digests[f"input_{number}"] = digest
         config = self.config(pipeline, key)
-        return Recipe(self.name, self.code_version, config, digests, {})
+        versions = self.versions(pipeline, key)
+        return Recipe(self.name, self.code_version, config, digests, versions)
 
-    def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        yield from super().compute(pipeline, keys)
+    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+        return {"duckdb": version("duckdb")}
 
     def depth(self, experiment: Experiment, retriever: str, top_k: int) -> int:
         """Return the depth of the fusion: one of lists cut at top_k is as deep as its cell."""

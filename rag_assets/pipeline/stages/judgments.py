@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
@@ -46,6 +47,9 @@ class Judgments(Stage):
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
         return {"judge": pipeline.experiment.judge}
+
+    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+        return {"duckdb": version("duckdb")}
 
     def compute(
         self, pipeline: Pipeline, keys: Sequence[ArtifactKey]

@@ -16,8 +16,8 @@ from rag_assets.lexical.index import LexicalIndex, build_index, engine_versions
 from rag_assets.lexical.search import search
 from rag_assets.pipeline.stage import FolderProduct, Input, Stage, TableProduct
 from rag_assets.pipeline.stages.chunks import chunks_key
-from rag_assets.pipeline.stages.query_sets import query_set_key
 from rag_assets.pipeline.stages.index_units import load_units, save_units
+from rag_assets.pipeline.stages.query_sets import query_set_key
 from rag_assets.pipeline.stages.runs import RunsStage
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.store.artifacts import ArtifactKey
@@ -35,7 +35,11 @@ class LexicalIndexes(Stage):
     group = "indexes"
     kinds: ClassVar[frozenset[str]] = frozenset({"bm25"})
     code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.lexical",)
+    implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.lexical",
+        "rag_assets.chunking.spans",
+        "rag_assets.pipeline.stages.index_units",
+    )
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [_index_key(name) for name in experiment.of_family("lexical")]
@@ -113,6 +117,7 @@ class LexicalRuns(RunsStage):
         "rag_assets.evaluation.units",
         "rag_assets.ordering",
         "rag_assets.pipeline.stages.runs",
+        "rag_assets.pipeline.stages.index_units",
     )
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:

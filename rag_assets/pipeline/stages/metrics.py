@@ -33,7 +33,10 @@ class Metrics(Stage):
     group = "metrics"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
     code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.metrics",)
+    implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.evaluation.metrics",
+        "rag_assets.evaluation.metric_names",
+    )
     batched = True
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:

@@ -75,6 +75,15 @@ class RunsStage(Stage):
         """Return how deep the ranking is searched: for all its consumers at once."""
         return experiment.depth(retriever)
 
+    def is_complete(self, pipeline: Pipeline, key: ArtifactKey) -> bool:
+        """Return whether the ranking is stored as deep as fusions read it.
+
+        A fusion that is added later may need more candidates than were ever searched for.
+        """
+        retriever, top_k = key["retriever"], int(key["top_k"])
+        depths = pipeline.experiment.candidate_depths(retriever, top_k)
+        return not depths or pipeline.rankings.holds(self, retriever, top_k, max(depths))
+
     def data_version(self, pipeline: Pipeline, key: ArtifactKey, digest: str) -> str:
         """Return a version that also tells of the ranks below the cut that a fusion reads.
 
@@ -82,7 +91,7 @@ class RunsStage(Stage):
         changed whenever what it reads has changed.
         """
         retriever, top_k = key["retriever"], int(key["top_k"])
-        depths = sorted(pipeline.experiment.candidate_depths(retriever))
+        depths = sorted(pipeline.experiment.candidate_depths(retriever, top_k))
         below = [pipeline.rankings.digest(self, retriever, top_k, depth) for depth in depths]
         return fingerprint([digest, *below]) if below else digest
 

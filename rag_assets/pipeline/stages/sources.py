@@ -40,6 +40,7 @@ class _SourceStage(Stage):
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
             table, notes = self.read(pipeline)
+            pipeline.check_source(self.name)
             yield key, TableProduct(table, {"notes": notes})
 
     def read(self, pipeline: Pipeline) -> Read:

@@ -1,0 +1,86 @@
+# Everything runs in .venv, which the first target that needs it creates. `make` lists the targets.
+
+EXPERIMENT ?= data/handbook
+PORT ?= 3000
+
+# Python 3.11 where it is there: the pinned versions are tested with it.
+PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
+	$$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
+	>/dev/null 2>&1 && echo $$python && break; done)
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+# Two test processes with one thread each: on two cores, more threads only wait for each other.
+TEST_PROCESSES ?= 2
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: evaluate
+evaluate: $(INSTALLED) ## evaluate an experiment and print its leaderboard (EXPERIMENT=path)
+	@$(BIN)/rag-assets evaluate "$(EXPERIMENT)"
+
+.PHONY: test
+test: lint types unit ## lint, types and all tests
+
+.PHONY: setup
+setup: $(INSTALLED) ## create .venv and install the pinned packages
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with venv and pip is needed; none was found. Name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "installing packages into $(VENV), once: about 2.1 GB on disk, one to three minutes ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv --clear $(VENV)
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq --no-compile --constraint constraints.txt --editable '.[dev]'
+	@# In parallel, and twice as fast as pip does it. A few packages ship files for other Pythons.
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
+	@touch $@
+
+.PHONY: lint
+lint: $(INSTALLED) ## style, formatting and the import rules between layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
+
+.PHONY: types
+types: $(INSTALLED) ## static types
+	$(BIN)/mypy
+
+.PHONY: unit
+unit: $(INSTALLED) ## tests only (ARGS="-k name" for some of them)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) $(ARGS)
+
+.PHONY: ui
+ui: $(INSTALLED) ## the Dagster UI on this machine (PORT=3000)
+	$(BIN)/dagster dev --host 127.0.0.1 --port $(PORT)
+
+.PHONY: format
+format: $(INSTALLED) ## put the code into the common format
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+.PHONY: code-versions
+code-versions: $(INSTALLED) ## record the code behind each stage, after its code_version was considered
+	@$(BIN)/python -m tests.write_code_versions
+
+.PHONY: constraints
+constraints: ## pin the newest versions that pyproject.toml allows, found in a new environment
+	@rm -rf build/pin && $(PYTHON) -m venv build/pin
+	@build/pin/bin/python -m pip install -qq --upgrade setuptools
+	@build/pin/bin/python -m pip install -qq --no-compile --editable '.[dev]'
+	@{ sed '/^#/!d' constraints.txt; \
+	   build/pin/bin/python -m pip freeze --all --exclude-editable --exclude pip --exclude wheel \
+	   | sed 's/+.*//'; } > build/constraints.txt
+	@mv build/constraints.txt constraints.txt && rm -rf build/pin
+	@echo "constraints.txt is new; now: make test"
+
+.PHONY: clean
+clean: ## remove caches and builds; leaves data/store (results) and .venv
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist .tmp_dagster_home_*
+	find rag_assets tests -type d -name __pycache__ -prune -exec rm -rf {} +
+	@echo "data/store is left as it is"

@@ -1,0 +1,102 @@
+"""The Python interface: the same as the command line, without printing.
+
+Everything is imported where it is used, so that ``import rag_assets`` loads neither Dagster nor a
+model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rag_assets.evaluation.score import Scores
+    from rag_assets.experiment import Experiment
+    from rag_assets.reporting.result import EvaluationResult
+
+
+def load_experiment(path: Path | str) -> Experiment:
+    """Load the experiment at ``path``; nothing is computed.
+
+    Args:
+        path: a folder with an ``experiment.yaml``, such a file itself, or any dataset folder or
+            file, which gets the default experiment.
+
+    Raises:
+        UsageError: there is nothing at ``path``.
+        ConfigError: the YAML is not valid; names file, line and key.
+        DataError: the dataset's format is not recognised.
+    """
+    from rag_assets.experiment import load_experiment as load
+
+    return load(path)
+
+
+def evaluate(
+    path: Path | str,
+    store: Path | str | None = None,
+    retrievers: Sequence[str] = (),
+    top_k: Sequence[int] = (),
+) -> EvaluationResult:
+    """Bring the experiment at ``path`` up to date, as ``rag-assets evaluate`` does.
+
+    What is not current is computed through Dagster in this process; the HTML report and the
+    warehouse are written again.
+
+    Args:
+        path: as for :func:`load_experiment`.
+        store: folder for artifacts and state; ``RAG_ASSETS_STORE``, else ``data/store``, if absent.
+        retrievers: names of those to evaluate; all if empty.
+        top_k: the cut-offs to evaluate; all if empty.
+
+    Returns:
+        The evaluation: ``result.leaderboard`` is a table of
+        :data:`rag_assets.schemas.LEADERBOARD`, all means in [0, 1].
+
+    Raises:
+        UsageError: nothing at ``path``, or a retriever or cut-off is not the experiment's.
+        RagAssetsError: invalid configuration or data, a model that cannot be had, or a store that
+            cannot be written.
+    """
+    from rag_assets.assets.evaluate import evaluate as bring_up_to_date
+    from rag_assets.experiment import load_experiment as load
+    from rag_assets.pipeline.pipeline import Pipeline
+    from rag_assets.pipeline.selection import Selection
+    from rag_assets.reporting.html import write_report
+    from rag_assets.reporting.result import EvaluationResult
+    from rag_assets.store.settings import StoreSettings
+
+    experiment = load(path)
+    selection = Selection.of(experiment, retrievers, top_k)
+    pipeline = Pipeline(experiment, StoreSettings.resolve(store))
+    work = bring_up_to_date(pipeline, selection, trigger="Python")
+    result = EvaluationResult(pipeline.store.root, work.evaluation)
+    write_report(result)
+    return result
+
+
+def score(
+    run_path: Path | str,
+    qrels_path: Path | str,
+    metrics: Sequence[str],
+    trec_mean: bool = False,
+) -> Scores:
+    """Score a TREC run file against qrels, as ``rag-assets score`` does.
+
+    Args:
+        run_path: TREC run file, also gzipped (``.gz``).
+        qrels_path: TREC qrels file, or a BEIR qrels table.
+        metrics: names in our vocabulary, that of ir_measures or that of trec_eval; echoed.
+        trec_mean: average over every query of the qrels, as ``trec_eval -c`` does; without it, over
+            those with a relevant document.
+
+    Raises:
+        DataError: a file cannot be read or breaks its format; names file and line.
+        UsageError: a metric is unknown, or ``precision`` has no cut-off.
+    """
+    from rag_assets.evaluation.score import score as score_tables
+    from rag_assets.evaluation.trec_files import read_qrels, read_run
+
+    run, qrels = read_run(Path(run_path)), read_qrels(Path(qrels_path))
+    return score_tables(run, qrels, metrics, trec_mean=trec_mean)

@@ -1,0 +1,102 @@
+"""What pydantic found wrong in an ``experiment.yaml``, said in the words of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rag_assets.errors import allowed_names
+from rag_assets.experiment.config import (
+    CHUNKING_TYPES,
+    RETRIEVER_TYPES,
+    DatasetConfig,
+    ExperimentConfig,
+)
+
+Location = tuple[int | str, ...]
+
+LONGEST = 80
+"""Characters of a wrong value that are shown."""
+
+_TYPES = {"retrievers": RETRIEVER_TYPES, "chunking": CHUNKING_TYPES}
+
+_WORDS = {
+    "tuple_type": "must be a list",
+    "dict_type": "must be a mapping of keys to values",
+    "model_type": "must be a mapping of keys to values",
+    "model_attributes_type": "must be a mapping of keys to values",
+}
+
+
+def first_problem(
+    errors: Sequence[Mapping[str, Any]], lines: Mapping[Location, int]
+) -> tuple[Location, str]:
+    """Return the place of the first problem, what it is, and how many other places have one.
+
+    Args:
+        errors: what pydantic lists; a value that may have two types is listed once for each.
+        lines: the line of every key and list item of the file.
+    """
+    located = [(_in_file(error, lines), error) for error in errors]
+    first = located[0][0]
+    here = [_problem(error) for location, error in located if location == first]
+    text = f"{' or '.join(dict.fromkeys(here))}{_found(located[0][1])}"
+    elsewhere = {location for location, _ in located} - {first[:n] for n in range(len(first) + 1)}
+    return first, f"{text} (and {len(elsewhere)} more)" if elsewhere else text
+
+
+def _in_file(error: Mapping[str, Any], lines: Mapping[Location, int]) -> Location:
+    """Drop from a pydantic location what does not stand in the file, such as union tags."""
+    location = error["loc"]
+    if error["type"] == "union_tag_invalid":
+        location = (*location, _discriminator(error))
+    found: Location = ()
+    for part in location:
+        if (*found, part) in lines:
+            found = (*found, part)
+    return found
+
+
+def _problem(error: Mapping[str, Any]) -> str:
+    location = error["loc"]
+    match error["type"]:
+        case "extra_forbidden":
+            return f"unknown key {allowed_names(str(location[-1]), _keys_at(location[:-1]))}"
+        case "union_tag_invalid":
+            names = allowed_names(str(error["ctx"]["tag"]), _TYPES[location[0]])
+            return f"unknown {_discriminator(error)} {names}"
+        case "union_tag_not_found":
+            names = ", ".join(_TYPES[location[0]])
+            return f"needs the key '{_discriminator(error)}', one of {names}"
+        case "missing":
+            return f"needs the key '{location[-1]}'"
+        case "too_short":
+            return f"needs {error['ctx']['min_length']} or more items"
+        case kind if kind in _WORDS:
+            return _WORDS[kind]
+        case _:
+            message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+            return f"{message[0].lower()}{message[1:]}"
+
+
+def _found(error: Mapping[str, Any]) -> str:
+    """Return the value that was found, where the problem does not name it already."""
+    named = {"extra_forbidden", "union_tag_invalid", "union_tag_not_found", "missing"}
+    if error["type"] in named or error["type"] == "value_error":
+        return ""
+    found = repr(error["input"])
+    return f"; found {found if len(found) <= LONGEST else found[:LONGEST] + '...'}"
+
+
+def _discriminator(error: Mapping[str, Any]) -> str:
+    return str(error["ctx"]["discriminator"]).strip("'")
+
+
+def _keys_at(location: Location) -> list[str]:
+    match location:
+        case (("retrievers" | "chunking") as section, _, tag):
+            return list(_TYPES[str(section)][str(tag)].model_fields)
+        case ("dataset",):
+            return list(DatasetConfig.model_fields)
+        case _:
+            return list(ExperimentConfig.model_fields)

@@ -1,0 +1,323 @@
+"""`evaluate`: what it computes, what Dagster is told, and that both agree."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from rag_assets.assets.evaluate import evaluate
+from rag_assets.assets.instance import open_instance
+from rag_assets.assets.runner import StageRunner
+from rag_assets.errors import DataError, StoreError, UsageError
+from rag_assets.pipeline.evaluations import read_current
+from rag_assets.pipeline.pipeline import Outcome, Pipeline
+from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.stages.metrics import LEADERBOARD_KEY, metrics_key
+from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.settings import StoreSettings
+from tests.dagster_state import counts, evaluate_now, materializations, n_runs, not_fresh, statuses
+from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny, matching
+
+ROOT = Path(__file__).parents[2]
+N_PARTITIONS = 53
+
+
+def added(tiny: Tiny, before: dict[str, int]) -> dict[str, int]:
+    """How often each partition was materialized since."""
+    return {
+        name: n - before.get(name, 0) for name, n in counts(tiny).items() if n > before.get(name, 0)
+    }
+
+
+def test_after_an_evaluation_everything_is_fresh_and_was_reported_once(tiny: Tiny) -> None:
+    found = statuses(tiny)
+    assert set(found) == matching(tiny.pipeline(), "*")
+    assert set(found.values()) == {"FRESH"}
+    assert counts(tiny) == dict.fromkeys(found, 1)
+
+
+def test_the_first_evaluation_is_recorded(tiny: Tiny) -> None:
+    evaluation = read_current(tiny.artifacts)
+    assert evaluation.computed == len(evaluation.entries) == N_PARTITIONS
+    assert evaluation.complete
+    assert evaluation.trigger == "command line"
+    assert len(evaluation.dagster_runs) == len(tiny.pipeline().stages()) == n_runs(tiny)
+    assert tiny.settings.warehouse.is_file()
+
+
+def test_without_a_change_no_run_is_started(tiny: Tiny) -> None:
+    runs = n_runs(tiny)
+    work = evaluate_now(tiny)
+    assert (work.computed, work.reused) == (0, N_PARTITIONS)
+    assert work.evaluation.dagster_runs == ()
+    assert n_runs(tiny) == runs
+
+
+EVALUATE = """
+import sys
+from rag_assets.assets.evaluate import evaluate
+from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.selection import Selection
+from rag_assets.store.settings import StoreSettings
+experiment = load_experiment(sys.argv[1])
+pipeline = Pipeline(experiment, StoreSettings.resolve(sys.argv[2]))
+work = evaluate(pipeline, Selection.of(experiment))
+print(work.computed, sorted({"dagster", "torch", "faiss"} & set(sys.modules)))
+"""
+
+
+def run_evaluate(tiny: Tiny, **variables: str) -> str:
+    command = [sys.executable, "-c", EVALUATE, str(tiny.folder), str(tiny.root / "store")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
+def test_without_a_change_dagster_is_not_even_imported(tiny: Tiny) -> None:
+    assert run_evaluate(tiny) == "0 []"
+
+
+def test_with_a_change_nothing_but_the_result_is_printed(tiny: Tiny) -> None:
+    tiny.replace("queries.jsonl", '"wind"', '"storm"')
+    assert run_evaluate(tiny) == "1 ['dagster']"
+
+
+Change = Callable[[Tiny], object]
+
+
+def delete_runs(tiny: Tiny) -> None:
+    shutil.rmtree(tiny.artifacts / "lexical_runs" / "retriever=okapi")
+    shutil.rmtree(tiny.artifacts / "rankings")
+
+
+def add_fusion(tiny: Tiny) -> None:
+    tiny.configure("deep", type="rrf", inputs=["bm25-whole", "okapi"], candidates=50)
+
+
+def add_top_k(tiny: Tiny) -> None:
+    tiny.config["top_k"] = [1, 3, 5, 10]
+    tiny.write_config()
+
+
+CHANGES: dict[str, Change] = {
+    "document": lambda tiny: tiny.replace("fares.md", "travel free of charge", "pay nothing"),
+    "query": lambda tiny: tiny.write_rows(
+        "queries.jsonl", [*QUERIES, {"query_id": "q7", "text": "passports"}]
+    ),
+    "tag": lambda tiny: tiny.replace("queries.jsonl", '"wind"', '"storm"'),
+    "grade": lambda tiny: tiny.replace("judgments.jsonl", '"relevance": 1', '"relevance": 2'),
+    "order of judgments": lambda tiny: tiny.write_rows("judgments.jsonl", JUDGMENTS[::-1]),
+    "k1": lambda tiny: tiny.configure("bm25", k1=0.4),
+    "k": lambda tiny: tiny.configure("hybrid", k=5),
+    "deleted runs": delete_runs,
+    "a deep fusion": add_fusion,
+    "top_k": add_top_k,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_after_any_change_everything_is_fresh_again_and_the_next_does_nothing(
+    tiny: Tiny, change: Change
+) -> None:
+    change(tiny)
+    work = evaluate_now(tiny)
+    assert work.computed > 0
+    assert not_fresh(tiny) == {}
+    again = evaluate_now(tiny)
+    assert (again.computed, again.evaluation.dagster_runs) == (0, ())
+    assert again.evaluation.content == work.evaluation.content
+
+
+def test_before_the_evaluation_dagster_knows_nothing_of_an_edit(tiny: Tiny) -> None:
+    before = counts(tiny)
+    tiny.replace("fares.md", "40 crowns", "45 crowns")
+    assert not_fresh(tiny) == {}
+    assert counts(tiny) == before
+
+
+def test_a_change_of_one_retriever_reports_exactly_its_dependants(tiny: Tiny) -> None:
+    before = counts(tiny)
+    tiny.configure("bm25", k1=0.4)
+    work = evaluate_now(tiny)
+    computed = matching(
+        tiny.pipeline(),
+        "lexical_index/bm25",
+        "lexical_runs/bm25/*",
+        "fused_runs/*",
+        "metrics/bm25/*",
+    )
+    assert work.computed == len(computed)
+    # The numbers of the queries stay, so no summary is even told.
+    assert added(tiny, before) == dict.fromkeys(computed, 1)
+    assert not_fresh(tiny) == {}
+
+
+def test_a_tag_computes_only_the_queries_and_tells_what_looks_at_them(tiny: Tiny) -> None:
+    before = counts(tiny)
+    tiny.replace("queries.jsonl", '"wind"', '"storm"')
+    work = evaluate_now(tiny)
+    assert work.computed == 1
+    told = matching(tiny.pipeline(), "queries", "qrels", "query_sets/*", "metrics/*")
+    assert added(tiny, before) == dict.fromkeys(told, 1)
+    for asset in ("qrels", "query_sets", "metrics"):
+        assert materializations(tiny, asset)[0].metadata["reused"].value is True
+    assert materializations(tiny, "queries")[0].metadata["reused"].value is False
+    assert not_fresh(tiny) == {}
+
+
+def test_partitions_that_are_not_neighbours_are_reported_alone(tiny: Tiny) -> None:
+    """A run is over a range, here bm25..okapi; what lies between is not told again."""
+    shutil.rmtree(tiny.settings.dagster_home / "rag_assets")
+    pipeline = tiny.pipeline()
+    wanted = matching(pipeline, "metrics/bm25/1", "metrics/okapi/5")
+    for cell in ("retriever=bm25/top_k=1", "retriever=okapi/top_k=5"):
+        shutil.rmtree(tiny.artifacts / "metrics" / cell)
+    before = counts(tiny)
+
+    keys = [metrics_key("bm25", 1), metrics_key("okapi", 5)]
+    with open_instance(tiny.settings) as instance:
+        StageRunner(pipeline, instance, "test").run("metrics", keys)
+    assert added(tiny, before) == dict.fromkeys(wanted, 1)
+    assert set(not_fresh(tiny)) <= matching(pipeline, "metrics_summary/*")
+
+
+def test_an_instance_that_was_deleted_is_told_everything_again(tiny: Tiny) -> None:
+    shutil.rmtree(tiny.settings.dagster_home)
+    work = evaluate_now(tiny)
+    assert work.computed == 0
+    assert counts(tiny) == dict.fromkeys(matching(tiny.pipeline(), "*"), 1)
+    assert all(e.metadata["reused"].value is True for e in materializations(tiny, "metrics"))
+    assert not_fresh(tiny) == {}
+
+
+def test_a_store_that_was_deleted_is_computed_again(tiny: Tiny) -> None:
+    before = read_current(tiny.artifacts).content
+    shutil.rmtree(tiny.artifacts)
+    work = evaluate_now(tiny)
+    assert work.computed == N_PARTITIONS
+    assert work.evaluation.content == before
+
+
+def test_a_part_first_then_the_rest(fresh: Tiny) -> None:
+    part = evaluate_now(fresh, ["okapi"], [1, 5])
+    assert not part.evaluation.complete
+    found = statuses(fresh)
+    pipeline = fresh.pipeline()
+    chosen = matching(
+        pipeline,
+        "documents",
+        "queries",
+        "qrels",
+        "chunks/parts",
+        "query_sets/*",
+        "lexical_*/okapi*",
+        "judgments/okapi",
+        "metrics/okapi/[15]",
+        "metrics_summary/okapi",
+        "leaderboard",
+    )
+    chosen -= {"lexical_runs/okapi/3"}
+    assert {name for name, status in found.items() if status == "FRESH"} == chosen
+    assert {found[name] for name in set(found) - chosen} == {"MISSING"}
+    assert evaluate_now(fresh).evaluation.complete
+    assert not_fresh(fresh) == {}
+
+
+def test_a_retriever_that_goes_and_comes_back_costs_only_reports(tiny: Tiny) -> None:
+    hybrid = tiny.config["retrievers"].pop("hybrid")
+    tiny.write_config()
+    evaluate_now(tiny)
+    tiny.config["retrievers"]["hybrid"] = hybrid
+    tiny.write_config()
+    work = evaluate_now(tiny)
+    assert work.computed <= 1  # the leaderboard, whose order of rows is that of the experiment
+    assert not_fresh(tiny) == {}
+
+
+def test_metadata_says_what_a_partition_is(tiny: Tiny) -> None:
+    event = next(e for e in materializations(tiny, "metrics") if e.partition == "bm25|3")
+    shown: dict[str, Any] = {name: value.value for name, value in event.metadata.items()}
+    assert shown["dagster/partition_row_count"] == 6
+    assert shown["reused"] is False
+    assert shown["seconds"] > 0
+    assert Path(str(shown["path"])).suffix == ".parquet"
+    assert shown["made_from"]["config"] == {"metrics": ["hit_rate", "mrr", "ndcg"], "top_k": 3}
+    preview = event.metadata["preview"]
+    assert isinstance(preview, dg.TableMetadataValue)
+    assert [row.data["query_id"] for row in preview.records] == ["q1", "q2", "q3", "q4", "q5"]
+    board = {(row["retriever"], row["top_k"]): row for row in _board(tiny.pipeline())}
+    for name in ("hit_rate", "mrr", "ndcg"):
+        assert isinstance(shown[name], float)
+        assert shown[name] == pytest.approx(board["bm25", 3][name], abs=1e-12)
+
+
+def _board(pipeline: Pipeline) -> list[dict[str, object]]:
+
+    rows: list[dict[str, object]] = pipeline.artifact(LEADERBOARD_KEY).table().to_pylist()
+    return rows
+
+
+def test_notes_of_the_readers_are_shown(tiny: Tiny) -> None:
+    tiny.write_rows("judgments.jsonl", [{**JUDGMENTS[0], "remark": "x"}, *JUDGMENTS[1:]])
+    evaluate_now(tiny)
+    assert "remark" in str(materializations(tiny, "qrels")[0].metadata["notes"].value)
+
+
+def test_invalid_data_is_our_own_error_and_leaves_the_current_state(tiny: Tiny) -> None:
+    before = read_current(tiny.artifacts)
+    tiny.replace("judgments.jsonl", "A dog needs", "A cat needs")
+    with pytest.raises(DataError, match=r"judgments\.jsonl:1: `quote`"):
+        evaluate_now(tiny)
+    assert read_current(tiny.artifacts) == before
+    tiny.replace("judgments.jsonl", "A cat needs", "A dog needs")
+    assert evaluate_now(tiny).evaluation.content == before.content
+
+
+def test_an_interruption_loses_only_what_was_not_finished(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny.configure("bm25-whole", b=0.1)
+    original = Pipeline.materialize
+
+    def interrupted(self: Pipeline, asset: str, keys: list[ArtifactKey]) -> list[Outcome]:
+        if asset == "metrics":
+            raise KeyboardInterrupt
+        return original(self, asset, keys)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Pipeline, "materialize", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate_now(tiny)
+    computed = matching(tiny.pipeline(), "metrics/bm25-whole/*")
+    assert evaluate_now(tiny).computed == len(computed)  # no index, no run; summaries stay
+    assert not_fresh(tiny) == {}
+
+
+def test_a_name_that_is_taken_computes_nothing(tiny: Tiny, tmp_path: Path) -> None:
+    evaluate_now(tiny)
+    other = Tiny(tmp_path / "other").write()
+    pipeline = Pipeline(other.pipeline().experiment, tiny.settings)
+
+    with pytest.raises(UsageError, match="is taken by"):
+        evaluate(pipeline, Selection.of(pipeline.experiment))
+
+
+def test_a_store_that_cannot_be_written_is_a_store_error(fresh: Tiny) -> None:
+
+    (fresh.root / "file").write_text("no folder")
+    settings = StoreSettings.resolve(fresh.root / "file" / "store")
+    pipeline = Pipeline(fresh.pipeline().experiment, settings)
+    with pytest.raises(StoreError, match="cannot write"):
+        evaluate(pipeline, Selection.of(pipeline.experiment))

@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.definitions.partitions.context import partition_loading_context
+
+from rag_assets.assets.build import build_assets
+from rag_assets.assets.names import artifact_key, asset_key, group_name, partition_key
+from rag_assets.assets.partitions import MAX_TRACKED_PARENTS, edges_of, partitions_of, widest_edge
+from rag_assets.definitions import defs
+from rag_assets.pipeline.registry import register
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.store.settings import StoreSettings
+from tests.dagster_state import definitions
+from tests.tiny_experiment import MINILM, Tiny
+
+ROOT = Path(__file__).parents[2]
+
+
+def use_everything(tiny: Tiny) -> Tiny:
+    """Add what the tiny experiment lacks: embeddings, and a chunking that nothing uses."""
+    tiny.config["retrievers"] |= MINILM
+    tiny.config["retrievers"]["lone-fusion"] = {"type": "rrf", "inputs": ["minilm", "okapi"]}
+    tiny.config["chunking"]["unused"] = {"strategy": "recursive", "max_tokens": 50}
+    tiny.write_config()
+    return tiny
+
+
+@pytest.fixture
+def full(fresh: Tiny) -> Tiny:
+    return use_everything(fresh)
+
+
+EDGES = [
+    ("chunks", "documents"),
+    ("embedding_index", "chunks"),
+    ("embedding_queries", "query_sets"),
+    ("embedding_runs", "embedding_index"),
+    ("embedding_runs", "embedding_queries"),
+    ("fused_runs", "embedding_runs"),
+    ("fused_runs", "lexical_runs"),
+    ("judgments", "chunks"),
+    ("judgments", "qrels"),
+    ("leaderboard", "metrics_summary"),
+    ("lexical_index", "chunks"),
+    ("lexical_queries", "query_sets"),
+    ("lexical_runs", "lexical_index"),
+    ("lexical_runs", "lexical_queries"),
+    ("metrics", "embedding_runs"),
+    ("metrics", "fused_runs"),
+    ("metrics", "judgments"),
+    ("metrics", "lexical_runs"),
+    ("metrics", "queries"),
+    ("metrics_summary", "metrics"),
+    ("qrels", "documents"),
+    ("qrels", "queries"),
+    ("query_sets", "queries"),
+]
+
+
+def test_these_are_all_edges(full: Tiny) -> None:
+    graph = definitions(full).resolve_asset_graph()
+    edges = {
+        (child.path[-1], parent.path[-1])
+        for child in graph.get_all_asset_keys()
+        for parent in graph.get(child).parent_keys
+    }
+    assert edges == set(EDGES)
+
+
+@pytest.mark.parametrize(("child", "parent"), EDGES)
+def test_parents_in_dagster_are_exactly_the_inputs_of_the_stage(
+    full: Tiny, child: str, parent: str
+) -> None:
+    experiment = full.pipeline().experiment
+    graph = definitions(full).resolve_asset_graph()
+    child_key, parent_key = asset_key("tiny", child), asset_key("tiny", parent)
+    if not STAGES[parent].dimensions:
+        assert graph.get(parent_key).partitions_def is None
+        return
+    pairs = set()
+    with partition_loading_context():
+        for key in STAGES[child].keys(experiment):
+            inputs = STAGES[child].inputs(experiment, key)
+            expected = {partition_key(item.key) for item in inputs if item.key.asset == parent}
+            partition = partition_key(key)
+            found = graph.get_parent_partition_keys_for_child(partition, parent_key, child_key)
+            assert set(found.partitions_subset.get_partition_keys()) == expected
+            pairs |= {(name, partition) for name in expected}
+        for key in STAGES[parent].keys(experiment):
+            name = partition_key(key)
+            assert name is not None
+            children = {child for parent, child in pairs if parent == name}
+            if STAGES[child].dimensions:
+                found_children = graph.get_child_partition_keys_of_parent(
+                    name, parent_key, child_key
+                )
+                assert set(found_children) == children
+    assert pairs
+
+
+def test_partitions_are_those_of_the_stages(full: Tiny) -> None:
+    experiment = full.pipeline().experiment
+    for stage in full.pipeline().stages():
+        partitions = partitions_of(stage, experiment)
+        names = [partition_key(key) for key in stage.keys(experiment)]
+        if partitions is None:
+            assert names == [None]
+        else:
+            assert set(map(str, partitions.get_partition_keys())) == set(names)
+        for key, name in zip(stage.keys(experiment), names, strict=True):
+            assert artifact_key(stage, name) == key
+
+
+def test_definitions_are_loadable(full: Tiny) -> None:
+    dg.Definitions.validate_loadable(definitions(full))
+
+
+def test_assets_are_described(full: Tiny) -> None:
+    graph = definitions(full).resolve_asset_graph()
+    for key in graph.get_all_asset_keys():
+        node = graph.get(key)
+        stage = STAGES[key.path[-1]]
+        assert key.path[0] == "tiny"
+        assert node.group_name == f"tiny/{stage.group}"
+        assert node.description == stage.row
+        assert node.code_version == stage.code_version
+        assert ("dagster/column_schema" in node.metadata) is (stage.schema is not None)
+
+
+def test_a_stage_that_is_not_used_does_not_exist(fresh: Tiny) -> None:
+    names = {key.path[-1] for key in definitions(fresh).resolve_asset_graph().get_all_asset_keys()}
+    assert names == set(STAGES) - {"embedding_index", "embedding_queries", "embedding_runs"}
+
+
+def test_a_name_with_dots_and_dashes_is_loadable(fresh: Tiny) -> None:
+    fresh.config["name"] = "my.first-try_2"
+    fresh.write_config()
+    experiment = fresh.pipeline().experiment
+    assert group_name(experiment, STAGES["metrics"]) == "my_first_try_2/metrics"
+    dg.Definitions.validate_loadable(definitions(fresh))
+
+
+def test_an_edge_too_wide_for_dagster_is_warned_of(fresh: Tiny) -> None:
+    fresh.config["top_k"] = list(range(1, MAX_TRACKED_PARENTS + 2))
+    fresh.write_config()
+    experiment = fresh.pipeline().experiment
+    with pytest.warns(UserWarning, match="tiny/metrics_summary has 100 parent partitions in"):
+        build_assets(experiment, fresh.pipeline)
+    edge = edges_of(STAGES["metrics_summary"], experiment)["metrics"]
+    assert widest_edge(edge) == MAX_TRACKED_PARENTS + 1
+    fresh.config["top_k"] = list(range(1, MAX_TRACKED_PARENTS + 1))
+    fresh.config["primary"] = "ndcg@5"
+    fresh.write_config()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        build_assets(fresh.pipeline().experiment, fresh.pipeline)
+
+
+LOAD = """
+import sys
+import rag_assets.definitions
+found = rag_assets.definitions.defs()
+print(sorted({key.path[0] for key in found.resolve_asset_graph().get_all_asset_keys()}))
+print(sorted({"torch", "sentence_transformers", "faiss", "transformers"} & set(sys.modules)))
+"""
+
+
+def load_in(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DAGSTER_DISABLE_TELEMETRY": "yes"}
+    return subprocess.run(
+        [sys.executable, *options, "-c", LOAD],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_loading_is_silent_and_needs_no_model(tmp_path: Path) -> None:
+    tiny = use_everything(Tiny(tmp_path / "tiny").write())
+    (tmp_path / "data").mkdir()
+    tiny.folder.rename(tmp_path / "data" / "tiny")
+    done = load_in(tmp_path)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["['tiny']", "[]"]
+    assert [file.name for file in (tmp_path / "data").iterdir()] == ["tiny"]
+
+
+class TestDefs:
+    @pytest.fixture(autouse=True)
+    def no_variables(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("RAG_ASSETS_STORE", "RAG_ASSETS_STATE_DIR", "DAGSTER_HOME"):
+            monkeypatch.delenv(name, raising=False)
+
+    @pytest.fixture
+    def place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """A checkout with the experiments ``one`` and ``two``; the working directory."""
+        place = tmp_path / "checkout"
+        for name in ("one", "two"):
+            tiny = Tiny(tmp_path / name)
+            tiny.config["name"] = name
+            tiny.write().folder.rename(_made(place / "data") / name)
+        monkeypatch.chdir(place)
+        return place
+
+    @staticmethod
+    def names() -> set[str]:
+        found = defs()
+        assert isinstance(found, dg.Definitions)
+        return {key.path[0] for key in found.resolve_asset_graph().get_all_asset_keys()}
+
+    def test_finds_all_below_data(self, place: Path) -> None:
+        assert self.names() == {"one", "two"}
+
+    def test_finds_what_was_evaluated_elsewhere(self, place: Path, tmp_path: Path) -> None:
+        far = Tiny(tmp_path / "far").write()
+        register(far.pipeline().experiment, StoreSettings.resolve())
+        assert self.names() == {"one", "two", "tiny"}
+
+    def test_one_that_is_gone_does_not_take_the_others_down(
+        self, place: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        far = Tiny(tmp_path / "far").write()
+        register(far.pipeline().experiment, StoreSettings.resolve())
+        (far.folder / "experiment.yaml").unlink()
+        assert self.names() == {"one", "two"}
+        assert "experiment left out" in caplog.text
+        assert "no such file" in caplog.text
+
+    @pytest.mark.parametrize(
+        ("content", "problem"),
+        [
+            ("retrievers: {a: {type: bm52}}", "unknown type 'bm52'"),
+            ("a: [", "is not valid YAML"),
+            ("top_k: [0]", "top_k"),
+            ("dataset: {path: nowhere}", "nowhere"),
+        ],
+    )
+    def test_one_that_is_invalid_does_not_take_the_others_down(
+        self, place: Path, caplog: pytest.LogCaptureFixture, content: str, problem: str
+    ) -> None:
+        (place / "data" / "one" / "experiment.yaml").write_text(content)
+        assert self.names() == {"two"}
+        assert "experiment left out" in caplog.text
+        assert problem in caplog.text
+
+    def test_one_without_labels_does_not_take_the_others_down(
+        self, place: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        (place / "data" / "one" / "judgments.jsonl").unlink()
+        assert self.names() == {"two"}
+        assert "judgments.jsonl" in caplog.text
+
+    def test_the_first_of_two_with_one_name_is_shown(self, place: Path) -> None:
+        file = place / "data" / "two" / "experiment.yaml"
+        file.write_text(file.read_text().replace("name: two", "name: one"))
+        assert self.names() == {"one"}
+
+    def test_nothing_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert self.names() == set()
+        assert list(tmp_path.iterdir()) == []
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rag_assets.cli import main
+from tests.beir_folder import write_beir
+
+Invoke = Callable[..., Result]
+RunProcess = Callable[..., "subprocess.CompletedProcess[str]"]
+
+ROOT = Path(__file__).parents[2]
+BM25_ONLY = "retrievers: {bm25: {type: bm25, analyzer: english}}\ntop_k: [1, 3, 10]\n"
+VARIABLES = ("RAG_ASSETS_STORE", "RAG_ASSETS_STATE_DIR", "DAGSTER_HOME")
+
+
+@pytest.fixture(scope="session")
+def process_environment() -> dict[str, str]:
+    """The environment for a new interpreter that finds this package."""
+    kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    return {**kept, "PYTHONPATH": str(ROOT), "COLUMNS": "80"}
+
+
+@pytest.fixture(scope="session")
+def invoke() -> Invoke:
+    """Return a function that runs the command line in this process."""
+
+    def run(*arguments: object) -> Result:
+        environment: dict[str, str | None] = {**dict.fromkeys(VARIABLES), "COLUMNS": "80"}
+        return CliRunner(env=environment).invoke(main, [str(a) for a in arguments])
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def run_process(process_environment: dict[str, str]) -> RunProcess:
+    """Return a function that runs the command line in a new process."""
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "rag_assets.cli", *map(str, arguments)],
+            env=process_environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    return write_beir(tmp_path / "tiny", {"experiment.yaml": BM25_ONLY})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture(scope="session")
+def evaluated(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke) -> tuple[Path, Path]:
+    """An experiment and its store after one evaluation; tests only read them."""
+    root = tmp_path_factory.mktemp("evaluated")
+    folder = write_beir(root / "tiny", {"experiment.yaml": BM25_ONLY})
+    result = invoke("evaluate", folder, "--store", root / "store")
+    assert result.exit_code == 0, result.output
+    return folder, root / "store"

@@ -1,0 +1,322 @@
+"""Bad input is one line on stderr and an exit code, and leaves what was there as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from tests.beir_folder import FILES, write_beir
+
+Invoke = Callable[..., Result]
+RunProcess = Callable[..., "subprocess.CompletedProcess[str]"]
+
+CORPUS, QUERIES, QRELS = FILES["corpus.jsonl"], FILES["queries.jsonl"], FILES["qrels/test.tsv"]
+
+BAD_DATA = {
+    "empty corpus": ("documents", "corpus.jsonl", "", "corpus.jsonl: holds no document; "),
+    "duplicate document id": (
+        "documents",
+        "corpus.jsonl",
+        CORPUS + '{"_id": "d2", "text": "x"}\n',
+        "corpus.jsonl:5: `_id`: ",
+    ),
+    "malformed line of documents": (
+        "documents",
+        "corpus.jsonl",
+        CORPUS + '{"_id": "d5", "text": \n',
+        "corpus.jsonl:5: ",
+    ),
+    "malformed line of queries": (
+        "queries",
+        "queries.jsonl",
+        '{"_id": "q1", "text": "a"}\n{"_id": "q2"]\n',
+        "queries.jsonl:2: ",
+    ),
+    "duplicate query id": (
+        "queries",
+        "queries.jsonl",
+        QUERIES + '{"_id": "q1", "text": "x"}\n',
+        "queries.jsonl:5: `_id`: ",
+    ),
+    "no queries": ("queries", "queries.jsonl", "\n", "queries.jsonl: holds no query; "),
+    "qrels with an unknown document": (
+        "qrels",
+        "qrels/test.tsv",
+        QRELS + "q1\td99\t1\n",
+        "test.tsv:7: `corpus-id`: ",
+    ),
+    "qrels with an unknown query": (
+        "qrels",
+        "qrels/test.tsv",
+        QRELS + "q99\td1\t1\n",
+        "test.tsv:7: `query-id`: ",
+    ),
+    "qrels with a grade that is no number": (
+        "qrels",
+        "qrels/test.tsv",
+        QRELS + "q2\td1\tyes\n",
+        "test.tsv:7: `score`: ",
+    ),
+    "control characters in an id": (
+        "documents",
+        "corpus.jsonl",
+        CORPUS + '{"_id": "\\u001b[2J", "text": "x"}\n' * 2,
+        "corpus.jsonl:6: `_id`: ",
+    ),
+}
+
+BAD_YAML = {
+    "invalid YAML": ("top_k: [1\n", ":2: is not valid YAML: "),
+    "unknown key": ("topk: [1]\n", ":1: `topk`: unknown key 'topk' (did you mean 'top_k'?)"),
+    "unknown retriever in inputs": (
+        "retrievers: {a: {type: bm25}, f: {type: rrf, inputs: [a, b]}}\n",
+        ":1: `retrievers.f.inputs.1`: unknown retriever 'b'",
+    ),
+    "cycle": (
+        "retrievers: {a: {type: rrf, inputs: [b, c]}, b: {type: rrf, inputs: [a, c]}, "
+        "c: {type: bm25}}\n",
+        ": is a cycle: a -> b -> a",
+    ),
+    "fused of fused": (
+        "retrievers: {a: {type: bm25}, b: {type: bm25}, f: {type: rrf, inputs: [a, b]}, "
+        "g: {type: rrf, inputs: [a, f]}}\n",
+        "'f' is itself a fused retriever; three levels: ",
+    ),
+    "top_k 0": ("top_k: [0]\n", ":1: `top_k.0`: "),
+    "name with a slash": ("name: ../x\n", ":1: `name`: '../x' is not a name; allowed: "),
+    "retriever with a slash": ("retrievers: {a/b: {type: bm25}}\n", "'a/b' is not a name"),
+}
+
+
+def check_error(result: Result, exit_code: int, *parts: str) -> None:
+    assert (result.exit_code, result.stdout) == (exit_code, ""), result.output
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.endswith("\n")
+    assert result.stderr[:-1].isprintable(), "one line"
+    assert "Traceback" not in result.stderr
+    for part in parts:
+        assert part in result.stderr
+
+
+def tree(store: Path) -> dict[str, bytes]:
+    """Return all finished artifacts and snapshots of a store."""
+    files = [file for file in (store / "tiny").rglob("*") if file.is_file()]
+    return {file.relative_to(store).as_posix(): file.read_bytes() for file in files}
+
+
+@pytest.fixture
+def again(evaluated: tuple[Path, Path], tmp_path: Path) -> tuple[Path, Path]:
+    """A copy of an evaluated experiment and its store, to be spoilt."""
+    for source, name in zip(evaluated, ("tiny", "store"), strict=True):
+        shutil.copytree(source, tmp_path / name)
+    (tmp_path / "store" / "experiments.json").unlink()
+    return tmp_path / "tiny", tmp_path / "store"
+
+
+@pytest.mark.parametrize(("stage", "name", "text", "expected"), BAD_DATA.values(), ids=BAD_DATA)
+def test_bad_data(
+    invoke: Invoke, again: tuple[Path, Path], stage: str, name: str, text: str, expected: str
+) -> None:
+    folder, store = again
+    before = tree(store)
+    (folder / name).write_text(text, encoding="utf-8")
+    result = invoke("evaluate", folder, "--store", store, "--format", "json")
+    check_error(result, 1, expected, str(folder))
+    after = tree(store)
+    assert {path: after[path] for path in before} == before, "what was there is untouched"
+    written = set(after) - set(before)
+    assert not [path for path in written if path.startswith(f"tiny/{stage}/")]
+    assert not [path for path in written if "evaluations" in path]
+    assert not list(store.rglob("*.tmp-*"))
+    shown = invoke("leaderboard", folder, "--store", store)
+    assert shown.exit_code == 0, "the last good evaluation is still shown"
+
+
+def test_bad_data_is_mended(invoke: Invoke, again: tuple[Path, Path]) -> None:
+    folder, store = again
+    (folder / "corpus.jsonl").write_text("", encoding="utf-8")
+    assert invoke("evaluate", folder, "--store", store).exit_code == 1
+    (folder / "corpus.jsonl").write_text(CORPUS, encoding="utf-8")
+    result = invoke("evaluate", folder, "--store", store)
+    assert result.exit_code == 0
+    assert ": 0 partitions computed" in result.stdout
+
+
+@pytest.mark.parametrize(("text", "expected"), BAD_YAML.values(), ids=BAD_YAML)
+def test_bad_yaml(invoke: Invoke, again: tuple[Path, Path], text: str, expected: str) -> None:
+    folder, store = again
+    before = tree(store)
+    (folder / "experiment.yaml").write_text(text, encoding="utf-8")
+    for command in ("evaluate", "leaderboard"):
+        result = invoke(command, folder, "--store", store)
+        check_error(result, 2, expected, f"error: {folder / 'experiment.yaml'}:")
+    assert tree(store) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--retriever", "bm52"), "unknown retriever 'bm52' (did you mean 'bm25'?); allowed: bm25"),
+        (
+            ("--top-k", "7"),
+            "top_k 7 is not in tiny; allowed: 1, 3, 10 (others: list them under "
+            "`top_k` in experiment.yaml)",
+        ),
+    ],
+)
+def test_options_that_the_experiment_lacks(
+    invoke: Invoke, tiny: Path, store: Path, options: tuple[str, str], expected: str
+) -> None:
+    for command in ("evaluate", "leaderboard"):
+        check_error(invoke(command, tiny, "--store", store, *options), 2, expected)
+    assert not store.exists()
+
+
+def test_top_k_of_0_is_wrong_usage(invoke: Invoke, tiny: Path) -> None:
+    result = invoke("evaluate", tiny, "--top-k", 0)
+    assert result.exit_code == 2
+    assert "Invalid value for '--top-k': 0" in result.stderr
+
+
+def test_missing_folder(run_process: RunProcess, invoke: Invoke, tmp_path: Path) -> None:
+    done = run_process("evaluate", tmp_path / "nowhere", "--store", tmp_path / "store")
+    expected = f"error: {tmp_path / 'nowhere'}: no such file or folder\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", expected)
+    assert not (tmp_path / "store").exists()
+    check_error(invoke("evaluate", tmp_path / "a\nb"), 2, "a\\nb: no such file or folder")
+
+
+def test_empty_folder(invoke: Invoke, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    check_error(invoke("evaluate", empty, "--store", tmp_path / "s"), 1, "an empty folder")
+
+
+def test_bad_data_in_a_process(run_process: RunProcess, tiny: Path, store: Path) -> None:
+    (tiny / "qrels" / "test.tsv").write_text(QRELS + "q1\td99\t1\n", encoding="utf-8")
+    done = run_process("evaluate", tiny, "--store", store, "--format", "json")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {tiny / 'qrels' / 'test.tsv'}:7: `corpus-id`: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_two_experiments_of_one_name(invoke: Invoke, tiny: Path, store: Path) -> None:
+    assert invoke("evaluate", tiny, "--store", store).exit_code == 0
+    before = tree(store)
+    other = write_beir(tiny.parent / "other" / "tiny")
+    result = invoke("evaluate", other, "--store", store, "--retriever", "bm25")
+    check_error(result, 2, f"the name 'tiny' of {other} is taken by {tiny / 'experiment.yaml'} ")
+    assert tree(store) == before
+    shutil.rmtree(tiny)
+    result = invoke("evaluate", other, "--store", store, "--retriever", "bm25")
+    assert result.exit_code == 0, "the other one is gone"
+
+
+def test_one_experiment_by_several_paths(invoke: Invoke, tiny: Path, store: Path) -> None:
+    (tiny / "experiment.yaml").unlink()
+    options = ("--store", store, "--retriever", "bm25", "--top-k", 1)
+    (tiny.parent / "link").mkdir()
+    (tiny.parent / "link" / "tiny").symlink_to(tiny)
+    for path in (tiny, tiny / "qrels" / "..", tiny.parent / "link" / "tiny"):
+        assert invoke("evaluate", path, *options).exit_code == 0
+    (tiny / "experiment.yaml").write_text("top_k: [1]\n", encoding="utf-8")
+    assert invoke("evaluate", tiny, *options).exit_code == 0, "it has a YAML file now"
+    known = json.loads((store / "experiments.json").read_text(encoding="utf-8"))
+    assert known == {"tiny": str(tiny / "experiment.yaml")}
+
+
+def _in_the_way(store: Path, where: str) -> Path:
+    """Put a file where a folder must be; return the store to ask for."""
+    if where == "above":
+        store.write_text("", encoding="utf-8")
+        return store / "deeper"
+    file = store / where if where else store
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("", encoding="utf-8")
+    return store
+
+
+@pytest.mark.parametrize("where", ["", "above", "tiny", "locks", "dagster"])
+def test_a_file_in_the_way_of_the_store(
+    invoke: Invoke, tiny: Path, store: Path, where: str
+) -> None:
+    result = invoke("evaluate", tiny, "--store", _in_the_way(store, where))
+    check_error(result, 3, "cannot write ")
+    assert not list(store.parent.rglob("*.tmp-*"))
+    assert not list(store.parent.rglob("current"))
+
+
+def test_a_folder_in_the_way_of_the_warehouse(invoke: Invoke, tiny: Path, store: Path) -> None:
+    (store / "warehouse.duckdb").mkdir(parents=True)
+    check_error(invoke("evaluate", tiny, "--store", store), 3, "warehouse.duckdb")
+    assert not list(store.rglob("*.tmp-*"))
+
+
+@pytest.fixture
+def locked_away() -> Iterator[Callable[[Path, int], None]]:
+    """Return a function that takes rights away; skip where this user has them anyway."""
+    changed: dict[Path, int] = {}
+
+    def change(path: Path, mode: int) -> None:
+        changed[path] = path.stat().st_mode
+        path.chmod(mode)
+        right = os.R_OK if path.is_file() else os.W_OK
+        if os.access(path, right):
+            pytest.skip("rights do not bind this user")
+
+    yield change
+    for path, mode in changed.items():
+        path.chmod(mode)
+
+
+def test_a_store_that_is_read_only(
+    invoke: Invoke, tiny: Path, store: Path, locked_away: Callable[[Path, int], None]
+) -> None:
+    store.mkdir()
+    locked_away(store, 0o555)
+    check_error(invoke("evaluate", tiny, "--store", store), 3, "Permission denied")
+    assert not list(store.iterdir())
+
+
+@pytest.mark.parametrize("name", ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv"])
+def test_a_data_file_that_cannot_be_read(
+    invoke: Invoke,
+    tiny: Path,
+    store: Path,
+    name: str,
+    locked_away: Callable[[Path, int], None],
+) -> None:
+    locked_away(tiny / name, 0)
+    result = invoke("evaluate", tiny, "--store", store)
+    check_error(result, 1, str(tiny / name), "Permission denied")
+    assert not (store / "tiny" / "current").exists()
+
+
+def test_a_snapshot_of_another_version(invoke: Invoke, again: tuple[Path, Path]) -> None:
+    folder, store = again
+    (snapshot,) = (store / "tiny" / "evaluations").glob("*.json")
+    content = json.loads(snapshot.read_text(encoding="utf-8"))
+    snapshot.write_text(json.dumps({**content, "schema_version": 99}), encoding="utf-8")
+    result = invoke("leaderboard", folder, "--store", store)
+    check_error(result, 3, f"{snapshot}: schema version 99")
+
+
+def test_a_dagster_home_that_does_not_exist(
+    process_environment: dict[str, str],
+    run_process: RunProcess,
+    tiny: Path,
+    store: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(process_environment, "DAGSTER_HOME", str(tiny / "nowhere"))
+    done = run_process("evaluate", tiny, "--store", store)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: DAGSTER_HOME: ")
+    assert done.stderr.count("\n") == 1

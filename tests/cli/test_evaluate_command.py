@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from click.testing import Result
+
+from tests.beir_folder import write_beir
+
+Invoke = Callable[..., Result]
+RunProcess = Callable[..., "subprocess.CompletedProcess[str]"]
+
+COLUMNS = [
+    "retriever",
+    "top_k",
+    "position",
+    "n_queries",
+    "n_unanswerable",
+    "n_empty",
+    "n_unreachable",
+    "judged",
+    "hit_rate",
+    "mrr",
+    "ndcg",
+    "recall",
+    "precision",
+    "map",
+]
+
+
+def rows_of(result: Result) -> list[dict[str, Any]]:
+    assert result.exit_code == 0, result.stderr
+    rows: list[dict[str, Any]] = json.loads(result.stdout)
+    return rows
+
+
+def counts(result: Result) -> tuple[int, int]:
+    """Return how many partitions were computed and how many reused."""
+    found = re.search(r"(\d+) partitions computed, (\d+) reused", result.stdout)
+    assert found, result.output
+    return int(found[1]), int(found[2])
+
+
+def artifacts(store: Path) -> dict[str, int]:
+    files = store.rglob("*.parquet")
+    return {str(file.relative_to(store)): file.stat().st_mtime_ns for file in files}
+
+
+def test_json_is_a_list_of_rows(invoke: Invoke, evaluated: tuple[Path, Path]) -> None:
+    folder, store = evaluated
+    rows = rows_of(invoke("evaluate", folder, "--store", store, "--format", "json"))
+    assert [list(row) for row in rows] == [COLUMNS] * 3
+    assert [(row["retriever"], row["top_k"]) for row in rows] == [
+        ("bm25", 1),
+        ("bm25", 3),
+        ("bm25", 10),
+    ]
+    for row in rows:
+        assert (row["position"], row["n_queries"], row["n_unanswerable"]) == (1, 3, 1)
+        assert (row["hit_rate"], row["recall"], row["ndcg"]) == (1.0, 1.0, 1.0)
+    assert rows[1]["precision"] == pytest.approx(1 / 3)
+
+
+def test_json_alone_on_stdout_in_a_process(run_process: RunProcess, tiny: Path) -> None:
+    store = tiny.parent / "store"
+    done = run_process("evaluate", tiny, "--store", store, "--format", "json")
+    assert (done.returncode, [*json.loads(done.stdout)[0]]) == (0, COLUMNS)
+    assert done.stderr == "note: qrels: 1 query without a relevant document: q4\n"
+    again = run_process("evaluate", tiny, "--store", store, "--format", "json")
+    assert again.stdout == done.stdout
+
+
+def test_second_run_computes_nothing(invoke: Invoke, tiny: Path, store: Path) -> None:
+    first = invoke("evaluate", tiny, "--store", store)
+    before = artifacts(store)
+    second = invoke("evaluate", tiny, "--store", store)
+    computed, reused = counts(first)
+    assert computed > 0
+    assert (reused, counts(second)) == (0, (0, computed))
+    assert artifacts(store) == before
+    assert len(list((store / "tiny" / "evaluations").glob("*.json"))) == 2
+
+
+def test_a_changed_document_computes_again(invoke: Invoke, tiny: Path, store: Path) -> None:
+    first = rows_of(invoke("evaluate", tiny, "--store", store, "--format", "json"))
+    corpus = tiny / "corpus.jsonl"
+    text = corpus.read_text(encoding="utf-8")
+    corpus.write_text(text.replace("Life jackets", "Safety vests"), encoding="utf-8")
+    second = rows_of(invoke("evaluate", tiny, "--store", store, "--format", "json"))
+    assert (first[-1]["recall"], second[-1]["recall"]) == (1.0, pytest.approx(2 / 3))
+
+
+def test_options_narrow_what_is_computed(invoke: Invoke, tmp_path: Path, store: Path) -> None:
+    yaml = (
+        "retrievers:\n  a: {type: bm25, k1: 1}\n  b: {type: bm25, k1: 2}\n"
+        "  c: {type: bm25, k1: 3}\n  ab: {type: rrf, inputs: [a, b]}\ntop_k: [1, 2, 3]\n"
+        "primary: ndcg@3\n"
+    )
+    folder = write_beir(tmp_path / "tiny", {"experiment.yaml": yaml})
+    base = ("evaluate", folder, "--store", store, "--format", "json")
+    one = rows_of(invoke(*base, "--retriever", "ab", "--top-k", 2))
+    assert [(row["retriever"], row["top_k"]) for row in one] == [("ab", 2)]
+    folders = {file.parent.parent.name for file in (store / "tiny" / "metrics").rglob("*.parquet")}
+    assert folders == {"retriever=ab"}
+    assert not (store / "tiny" / "lexical_index" / "retriever=c").exists()
+    options = ("--retriever", "c", "--retriever", "a", "--top-k", 1, "--top-k", 3)
+    more = rows_of(invoke(*base, *options))
+    assert {(row["retriever"], row["top_k"]) for row in more} == {
+        ("a", 1),
+        ("a", 3),
+        ("c", 1),
+        ("c", 3),
+    }
+
+
+def test_csv_and_markdown(invoke: Invoke, evaluated: tuple[Path, Path]) -> None:
+    folder, store = evaluated
+    base = ("leaderboard", folder, "--store", store, "--format")
+    expected = rows_of(invoke(*base, "json"))
+    table = list(csv.DictReader(io.StringIO(invoke(*base, "csv").stdout)))
+    assert [list(row) for row in table] == [COLUMNS] * 3
+    assert [float(row["ndcg"]) for row in table] == [row["ndcg"] for row in expected]
+    lines = invoke(*base, "markdown").stdout.splitlines()
+    assert lines[0] == f"| {' | '.join(COLUMNS)} |"
+    assert lines[2].startswith("| bm25 | 1 | 1 | 3 | 1 | 0 | 0 | ")
+    assert len(lines) == 5
+
+
+def test_table_says_where_everything_is(invoke: Invoke, tiny: Path, store: Path) -> None:
+    result = invoke("evaluate", tiny, "--store", store)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0] == "tiny: top_k 10, mean over 3 queries (1 unanswerable left out)"
+    places = dict(line.split(maxsplit=1) for line in lines[-4:])
+    assert list(places) == ["evaluation", "report", "warehouse", "UI"]
+    assert Path(places["report"]) == store / "tiny" / "report.html"
+    assert Path(places["report"]).is_file()
+    assert Path(places["warehouse"]) == store / "warehouse.duckdb"
+    assert f"RAG_ASSETS_STORE={store} DAGSTER_HOME={store}/dagster " in places["UI"]
+    assert places["UI"].endswith("dagster dev -m rag_assets.definitions")
+    with duckdb.connect(places["warehouse"], read_only=True) as connection:
+        found = connection.sql("SELECT retriever, top_k, ndcg FROM leaderboard").fetchall()
+    assert found == [("bm25", 1, 1.0), ("bm25", 3, 1.0), ("bm25", 10, 1.0)]
+
+
+def test_ui_command_quotes_its_paths(invoke: Invoke, evaluated: tuple[Path, Path]) -> None:
+    folder, store = evaluated
+    spaced = store.parent / "a store"
+    if not spaced.exists():
+        spaced.symlink_to(store)
+    result = invoke("evaluate", folder, "--store", spaced)
+    assert f"RAG_ASSETS_STORE='{spaced}' " in result.stdout
+
+
+def test_table_fits_80_columns(invoke: Invoke, tmp_path: Path, store: Path) -> None:
+    long = "a-retriever-with-a-long-name-that-nobody-would-ever-want-to-type-twice"
+    yaml = (
+        f"retrievers:\n  {long}: {{type: bm25}}\n  {long}.2: {{type: bm25, k1: 2}}\n"
+        f"  fused: {{type: rrf, inputs: [{long}, {long}.2]}}\ntop_k: [1, 3, 5, 10, 100]\n"
+    )
+    folder = write_beir(tmp_path / "tiny", {"experiment.yaml": yaml})
+    lines = invoke("evaluate", folder, "--store", store).stdout.splitlines()
+    tables = lines[: next(i for i, line in enumerate(lines) if line.startswith("evaluation"))]
+    assert max(map(len, tables)) <= 80
+    assert "ndcg@10 by query tag" in tables
+    header = next(line for line in tables if line.startswith("#"))
+    assert header.split()[2:] == [
+        "hit_rate",
+        "mrr",
+        "ndcg*",
+        "recall",
+        "precision",
+        "map",
+        "ms/query",
+    ]
+    fused = next(line for line in tables if " fused " in line)
+    assert fused.split()[2:8] == ["1.0000", "1.0000", "1.0000", "1.0000", "0.1000", "1.0000"]
+    assert "…" not in "".join(tables)
+
+
+def test_no_progress_bar_without_a_terminal(run_process: RunProcess, tiny: Path) -> None:
+    done = run_process("evaluate", tiny, "--store", tiny.parent / "store")
+    assert done.returncode == 0
+    assert done.stderr == "note: qrels: 1 query without a relevant document: q4\n"
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_interrupted_and_run_again(
+    process_environment: dict[str, str], invoke: Invoke, tiny: Path, store: Path
+) -> None:
+    command = [sys.executable, "-m", "rag_assets.cli", "evaluate", str(tiny), "--store", str(store)]
+    with subprocess.Popen(
+        command, env=process_environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        wait_for(store / "tiny" / "queries", process)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stdout) == (3, "")
+    assert stderr == "interrupted; what was finished is kept, run it again to go on\n"
+    assert not list(store.rglob("*.tmp-*"))
+    assert not (store / "tiny" / "current").exists()
+    computed, reused = counts(invoke("evaluate", tiny, "--store", store))
+    assert computed > 0
+    assert reused > 0
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    """Wait until a file is in the folder, while the process runs."""
+    deadline = time.monotonic() + 60
+    while not list(path.glob("*.parquet")):
+        assert process.poll() is None, "it ended before it could be interrupted"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+@pytest.mark.slow
+def test_bm25_minilm_and_their_fusion(invoke: Invoke, tmp_path: Path, store: Path) -> None:
+    folder = write_beir(tmp_path / "tiny")
+    base = ("evaluate", folder, "--store", store)
+    rows = rows_of(invoke(*base, "--format", "json"))
+    assert len(rows) == 15
+    assert {row["retriever"] for row in rows} == {"bm25", "minilm", "hybrid"}
+    positions = {row["retriever"]: row["position"] for row in rows}
+    ranked = sorted(
+        ((row["ndcg"], row["retriever"]) for row in rows if row["top_k"] == 10), reverse=True
+    )
+    assert positions[ranked[0][1]] == 1
+    assert all(0 <= row[name] <= 1 for row in rows for name in COLUMNS[8:])
+    assert counts(invoke(*base))[0] == 0

@@ -1,0 +1,68 @@
+"""Every command's help has an example, and the example works."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import Result
+
+from rag_assets import __version__
+from rag_assets.cli import main
+from tests.beir_folder import write_beir
+
+Invoke = Callable[..., Result]
+
+COMMANDS = sorted(main.list_commands(click.Context(main)))
+
+
+def example(text: str) -> list[str]:
+    """Return the words of the example in a help text."""
+    found = re.search(r"Example: rag-assets (.+?)\n\n", text, re.DOTALL)
+    assert found, text
+    return shlex.split(" ".join(found[1].split()))
+
+
+def test_the_group_names_every_command(invoke: Invoke) -> None:
+    result = invoke("--help")
+    assert result.exit_code == 0
+    for name in COMMANDS:
+        assert re.search(rf"^  {name}  +\w", result.stdout, re.MULTILINE)
+    assert "Exit codes: 0 success" in result.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_example_of_a_command_runs(
+    invoke: Invoke, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = invoke(name, "--help")
+    assert result.exit_code == 0
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    words = example(result.stdout)
+    assert words[0] == name
+    monkeypatch.chdir(tmp_path)
+    yaml = "retrievers: {bm25: {type: bm25}}\n"
+    write_beir(tmp_path / "data" / "handbook", {"experiment.yaml": yaml})
+    (tmp_path / "run.trec").write_text("q1 Q0 d1 1 1.0 t\n", encoding="utf-8")
+    (tmp_path / "qrels.txt").write_text("q1 0 d1 1\n", encoding="utf-8")
+    if name == "leaderboard":
+        assert invoke("evaluate", "data/handbook").exit_code == 0
+    done = invoke(*words)
+    assert done.exit_code == 0, done.output
+    assert done.stdout
+    if name == "evaluate":
+        assert (tmp_path / "data" / "store" / "handbook" / "current").is_file()
+
+
+def test_version(invoke: Invoke) -> None:
+    assert invoke("--version").stdout == f"rag-assets, version {__version__}\n"
+
+
+def test_unknown_command(invoke: Invoke) -> None:
+    result = invoke("evalute")
+    assert result.exit_code == 2
+    assert "No such command 'evalute'" in result.stderr

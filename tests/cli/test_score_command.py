@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import math
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+Invoke = Callable[..., Result]
+RunProcess = Callable[..., "subprocess.CompletedProcess[str]"]
+
+RUN = "q1 Q0 d2 1 3.0 t\nq1 Q0 d1 2 2.0 t\nq1 Q0 d3 3 1.0 t\nq9 Q0 d1 1 1.0 t\n"
+QRELS = "q1 0 d1 1\nq1 0 d3 1\nq2 0 d1 1\nq3 0 d1 0\n"
+"""q1: relevant at ranks 2 and 3; q2 is missing from the run; q3 has no relevant document."""
+
+NDCG = (1 / math.log2(3) + 1 / 2) / (1 + 1 / math.log2(3))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[object, ...]:
+    (tmp_path / "run.trec").write_text(RUN, encoding="utf-8")
+    (tmp_path / "qrels.txt").write_text(QRELS, encoding="utf-8")
+    return ("score", "--run", tmp_path / "run.trec", "--qrels", tmp_path / "qrels.txt")
+
+
+def test_means_and_what_they_are_over(invoke: Invoke, files: tuple[object, ...]) -> None:
+    names = "mrr@10,P@2,nDCG,recall_100,ndcg_cut_10"
+    result = invoke(*files, "--metrics", names, "--format", "json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == pytest.approx(
+        {
+            "mrr@10": 1 / 4,
+            "P@2": 1 / 4,
+            "nDCG": NDCG / 2,
+            "recall_100": 1 / 2,
+            "ndcg_cut_10": NDCG / 2,
+        }
+    )
+    assert " ".join(result.stderr.split()) == (
+        "2 queries averaged; 1 without a relevant document; 1 missing from the run (count 0); "
+        "1 of the run not in the qrels (not scored)"
+    )
+
+
+def test_trec_mean(invoke: Invoke, files: tuple[object, ...]) -> None:
+    result = invoke(*files, "--metrics", "mrr@10", "--trec-mean", "--format", "json")
+    assert json.loads(result.stdout) == pytest.approx({"mrr@10": 1 / 6})
+    assert result.stderr.startswith("3 queries averaged")
+
+
+def test_default_metrics_as_a_table(invoke: Invoke, files: tuple[object, ...]) -> None:
+    lines = invoke(*files).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == [
+        "ndcg@10",
+        "recall@100",
+        "map@100",
+        "mrr@100",
+        "precision@10",
+        "hit_rate@10",
+    ]
+    assert lines[3] == "mrr@100       0.2500"
+
+
+def test_per_query(invoke: Invoke, files: tuple[object, ...]) -> None:
+    base = (*files, "--metrics", "mrr@10", "--per-query", "--format")
+    rows = json.loads(invoke(*base, "json").stdout)
+    assert rows == [
+        {"query_id": "q1", "mrr@10": 0.5},
+        {"query_id": "q2", "mrr@10": 0.0},
+        {"query_id": "q3", "mrr@10": None},
+    ]
+    table = list(csv.DictReader(io.StringIO(invoke(*base, "csv").stdout)))
+    assert table[2] == {"query_id": "q3", "mrr@10": ""}
+    assert invoke(*base, "table").stdout.splitlines()[2] == "| q1 | 0.5000 |"
+
+
+def test_csv_of_the_means(invoke: Invoke, files: tuple[object, ...]) -> None:
+    assert invoke(*files, "--metrics", "mrr@10", "--format", "csv").stdout == "mrr@10\n0.25\n"
+
+
+def test_compressed_run_and_beir_qrels(invoke: Invoke, tmp_path: Path) -> None:
+    run, qrels = tmp_path / "run.gz", tmp_path / "test.tsv"
+    run.write_bytes(gzip.compress(RUN.encode()))
+    qrels.write_text("query-id\tcorpus-id\tscore\nq1\td2\t1\n", encoding="utf-8")
+    result = invoke(
+        "score", "--run", run, "--qrels", qrels, "--metrics", "mrr@1", "--format", "json"
+    )
+    assert json.loads(result.stdout) == {"mrr@1": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "expected"),
+    [
+        ("f1", "unknown metric 'f1'; allowed: "),
+        ("precision", "metric 'precision' needs a cut-off, such as precision@10"),
+        (" , ", "--metrics names no metric"),
+    ],
+)
+def test_wrong_metrics(
+    invoke: Invoke, files: tuple[object, ...], metrics: str, expected: str
+) -> None:
+    result = invoke(*files, "--metrics", metrics)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"error: {expected}")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_bad_line_in_a_process(run_process: RunProcess, tmp_path: Path) -> None:
+    run, qrels = tmp_path / "run.trec", tmp_path / "qrels.txt"
+    run.write_text(RUN + "q1 d4 1.0\n", encoding="utf-8")
+    qrels.write_text(QRELS, encoding="utf-8")
+    done = run_process("score", "--run", run, "--qrels", qrels)
+    assert (done.returncode, done.stdout) == (1, "")
+    problem = "has 3 fields; a run line is 'query Q0 document rank score tag'"
+    assert done.stderr == f"error: {run}:5: {problem}\n"
+
+
+def test_a_file_that_is_not_there(invoke: Invoke, tmp_path: Path) -> None:
+    result = invoke("score", "--run", tmp_path / "no.trec", "--qrels", tmp_path / "no.txt")
+    assert result.exit_code == 1
+    file = tmp_path / "no.trec"
+    assert result.stderr == f"error: {file}: cannot be read: No such file or directory\n"

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_assets.evaluation.judging import judgments
+from rag_assets.evaluation.metrics import query_metrics
+from rag_assets.schemas import CHUNKS, QRELS
+from tests.made_tables import by_query, query_table, run_table
+
+Span = tuple[int, int]
+Qrel = tuple[str, str, Span | None, int]
+"""Evidence, document, span, grade."""
+
+LENGTH = 40
+
+
+def chunk_table(spans: Sequence[Span], document: str = "d", *, whole: bool = False) -> pa.Table:
+    return CHUNKS.from_rows(
+        [
+            {
+                "chunk_id": document if whole else f"{document}#{start}-{end}",
+                "document_id": document,
+                "start": start,
+                "end": end,
+                "title": "",
+                "text": "x" * (end - start),
+            }
+            for start, end in spans
+        ]
+    )
+
+
+def qrel_table(qrels: Sequence[Qrel]) -> pa.Table:
+    return QRELS.from_rows(
+        [
+            {
+                "query_id": "q",
+                "evidence_id": evidence,
+                "document_id": document,
+                "start": span[0] if span else None,
+                "end": span[1] if span else None,
+                "grade": grade,
+            }
+            for evidence, document, span, grade in qrels
+        ]
+    )
+
+
+def judged(
+    qrels: Sequence[Qrel], chunks: pa.Table, judge: str = "evidence"
+) -> list[tuple[str, str | None, int]]:
+    rows = judgments(qrel_table(qrels), chunks, judge).to_pylist()
+    return [(row["evidence_id"], row["item_id"], row["grade"]) for row in rows]
+
+
+def satisfies(chunk: Span, evidence: Span) -> bool:
+    (_, item, _), *_ = judged([("e", "d", evidence, 1)], chunk_table([chunk]))
+    return item is not None
+
+
+@pytest.mark.parametrize(
+    ("chunk", "evidence", "expected"),
+    [
+        ((0, 100), (10, 20), True),  # the chunk holds it all
+        ((0, 15), (10, 20), True),  # exactly half of the evidence
+        ((0, 14), (10, 20), False),  # 4 of 10, and 4 of the chunk's 14
+        ((15, 100), (10, 20), True),  # exactly half from the other side
+        ((16, 100), (10, 20), False),
+        ((20, 30), (0, 100), True),  # the chunk lies inside it
+        ((95, 105), (0, 100), True),  # exactly half of the chunk
+        ((94, 106), (0, 100), True),
+        ((96, 106), (0, 100), False),  # 4 of the chunk's 10, and 4 of 100
+        ((10, 20), (20, 30), False),  # they touch
+        ((30, 40), (20, 30), False),
+        ((0, 7), (0, 7), True),
+        ((0, 100), (101, 103), False),
+        ((0, 5), (3, 6), True),  # odd length: 2 of 3
+        ((0, 4), (3, 6), False),  # 1 of 3
+        ((0, 100), (50, 50), False),  # no evidence
+        ((0, 0), (0, 10), False),  # no chunk
+    ],
+)
+def test_half_rules(chunk: Span, evidence: Span, expected: bool) -> None:
+    assert satisfies(chunk, evidence) is expected
+
+
+def test_evidence_over_three_chunks() -> None:
+    chunks = chunk_table([(0, 20), (20, 40), (40, 60)])
+    # 5 of 35 (and of 20), all of the middle chunk, exactly half of the last one.
+    assert judged([("e", "d", (15, 50), 2)], chunks) == [
+        ("e", "d#20-40", 2),
+        ("e", "d#40-60", 2),
+    ]
+
+
+def test_evidence_longer_than_every_chunk() -> None:
+    chunks = chunk_table([(0, 10), (10, 20), (20, 30), (30, 40)])
+    items = [item for _, item, _ in judged([("e", "d", (0, 30), 1)], chunks)]
+    assert items == ["d#0-10", "d#10-20", "d#20-30"]
+
+
+def test_overlapping_chunks_satisfy_both() -> None:
+    chunks = chunk_table([(0, 30), (20, 50)])
+    items = [item for _, item, _ in judged([("e", "d", (20, 30), 1)], chunks)]
+    assert items == ["d#0-30", "d#20-50"]
+
+
+def test_same_span_of_another_document_is_no_evidence() -> None:
+    chunks = pa.concat_tables([chunk_table([(0, 9)]), chunk_table([(0, 9)], "other")])
+    assert judged([("e", "d", (0, 9), 1)], chunks) == [("e", "d#0-9", 1)]
+
+
+def test_whole_document_as_evidence() -> None:
+    cut = chunk_table([(0, 10), (10, 20)])
+    qrels: list[Qrel] = [("e", "d", None, 3)]
+    assert judged(qrels, cut, "evidence") == [("e", "d#0-10", 3), ("e", "d#10-20", 3)]
+    assert judged(qrels, cut, "document") == [("e", "d", 3)]
+    assert judged(qrels, cut, "chunk") == [("e", None, 3)]
+    assert judged(qrels, chunk_table([(0, 0)]), "evidence") == [("e", "d#0-0", 3)]
+
+
+def test_spans_do_not_matter_to_the_document_judge() -> None:
+    qrels: list[Qrel] = [("e1", "d", (0, 3), 1), ("e1", "d", (5, 9), 2), ("e2", "gone", (0, 1), 1)]
+    chunks = chunk_table([(0, 10), (10, 20)])
+    assert judged(qrels, chunks, "document") == [("e1", "d", 2), ("e2", None, 1)]
+
+
+def test_judged_chunk_ids() -> None:
+    qrels: list[Qrel] = [("e1", "d#10-20", None, 2), ("e2", "d#0-99", None, 1)]
+    chunks = chunk_table([(0, 10), (10, 20)])
+    assert judged(qrels, chunks, "chunk") == [("e1", "d#10-20", 2), ("e2", None, 1)]
+
+
+def test_one_chunk_with_two_alternatives_has_the_higher_grade() -> None:
+    qrels: list[Qrel] = [("e", "d", (0, 3), 1), ("e", "d", (5, 9), 2)]
+    assert judged(qrels, chunk_table([(0, 10)])) == [("e", "d#0-10", 2)]
+
+
+def test_grade_of_the_best_alternative_stays_when_only_a_weaker_one_can_be_reached() -> None:
+    qrels: list[Qrel] = [("e", "d", (50, 60), 2), ("e", "d", (0, 5), 1)]
+    assert judged(qrels, chunk_table([(0, 10)])) == [("e", "d#0-10", 1), ("e", None, 2)]
+
+
+def test_chunks_of_two_chunkings_are_judged_side_by_side() -> None:
+    chunks = pa.concat_tables(
+        [chunk_table([(0, 20)], whole=True), chunk_table([(0, 10), (10, 20)])]
+    )
+    items = [item for _, item, _ in judged([("e", "d", (0, 5), 1)], chunks)]
+    assert items == ["d", "d#0-10"]
+
+
+def test_no_qrels() -> None:
+    assert judged([], chunk_table([(0, 10)])) == []
+
+
+SPANS = st.tuples(st.integers(0, LENGTH), st.integers(0, LENGTH)).map(
+    lambda ends: (min(ends), max(ends))
+)
+QREL_LISTS = st.lists(
+    st.tuples(
+        st.sampled_from(["e1", "e2", "e3"]), st.just("d"), st.none() | SPANS, st.integers(-1, 3)
+    ),
+    min_size=1,
+    max_size=8,
+    unique_by=lambda qrel: (qrel[0], qrel[2]),
+)
+CHUNKINGS = st.lists(SPANS, min_size=1, max_size=6, unique=True)
+
+
+@settings(max_examples=80, deadline=None)
+@given(QREL_LISTS, CHUNKINGS)
+def test_equals_the_definition(qrels: list[Qrel], chunks: list[Span]) -> None:
+    expected: dict[tuple[str, str | None], int] = {}
+    for evidence, _, span, grade in qrels:
+        for start, end in chunks:
+            shared = set(range(start, end)) & set(range(*span)) if span else set()
+            half_of_evidence = span and shared and 2 * len(shared) >= span[1] - span[0]
+            half_of_chunk = shared and 2 * len(shared) >= end - start
+            if span is None or half_of_evidence or half_of_chunk:
+                key = (evidence, f"d#{start}-{end}")
+                expected[key] = max(grade, expected.get(key, grade))
+    for evidence in {qrel[0] for qrel in qrels}:
+        best = max(grade for e, _, _, grade in qrels if e == evidence)
+        if best not in [grade for (e, _), grade in expected.items() if e == evidence]:
+            expected[evidence, None] = best
+    found = judged(qrels, chunk_table(chunks))
+    assert {(evidence, item): grade for evidence, item, grade in found} == expected
+    assert len(found) == len(expected)
+
+
+@settings(max_examples=40, deadline=None)
+@given(QREL_LISTS, st.lists(CHUNKINGS, min_size=2, max_size=4))
+def test_r_is_the_same_under_every_chunking(qrels: list[Qrel], chunkings: list[list[Span]]) -> None:
+    positive = {evidence for evidence, _, _, grade in qrels if grade > 0}
+    tables = {str(n): chunk_table(spans) for n, spans in enumerate(chunkings)}
+    labels = {name: judgments(qrel_table(qrels), t, "evidence") for name, t in tables.items()}
+    labels["document"] = judgments(qrel_table(qrels), tables["0"], "document")
+    runs = {name: run_table({}) for name in labels}
+    cells = [(name, 10) for name in labels]
+    found = query_metrics(runs, labels, {n: n for n in labels}, query_table(["q"]), cells)
+    assert {by_query(t)["q"]["n_relevant"] for t in found.values()} == {len(positive)}

@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rag_assets.errors import DataError
+from rag_assets.evaluation.trec_files import read_qrels, read_run
+
+LINE = "q1 Q0 d1 1 2.5 tag\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "file.txt"
+
+
+def run_rows(path: Path) -> list[tuple[str, int, float, str]]:
+    columns = ("query_id", "rank", "score", "item_id")
+    return [tuple(row[c] for c in columns) for row in read_run(path).to_pylist()]
+
+
+def qrels_rows(path: Path) -> list[tuple[str, str, str, int]]:
+    return [tuple(row.values()) for row in read_qrels(path).to_pylist()]
+
+
+def test_rank_column_is_ignored(file: Path) -> None:
+    file.write_text("q Q0 a 1 0.5 t\nq Q0 b 2 2.5 t\nq Q0 c 9 1e-3 t\n")
+    assert run_rows(file) == [("q", 1, 2.5, "b"), ("q", 2, 0.5, "a"), ("q", 3, 0.001, "c")]
+
+
+def test_every_unit_is_a_document(file: Path) -> None:
+    file.write_text(LINE)
+    (row,) = read_run(file).to_pylist()
+    assert row["item_id"] == row["chunk_id"] == row["document_id"] == "d1"
+
+
+def test_ties_are_ordered_by_the_bytes_of_ids_descending(file: Path) -> None:
+    ids = ["d9", "d10", "D9", "\u00e9", "\uffee", "\U0001f600", "d"]
+    file.write_text("".join(f"q Q0 {i} 1 1.0 t\n" for i in ids), encoding="utf-8")
+    found = [item for _, _, _, item in run_rows(file)]
+    assert found == sorted(ids, key=lambda i: i.encode(), reverse=True)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.dictionaries(
+        st.sampled_from(["q1", "q2"]),
+        st.dictionaries(st.sampled_from(["a", "b", "B", "\u00e9", "10", "9"]), st.floats(-2, 2)),
+        min_size=1,
+    )
+)
+def test_order_is_the_naive_sort(file: Path, run: dict[str, dict[str, float]]) -> None:
+    lines = [f"{q} Q0 {d} 0 {score!r} t" for q, docs in run.items() for d, score in docs.items()]
+    if not lines:
+        return
+    file.write_text("\n".join(lines), encoding="utf-8")
+    expected = []
+    for query, scores in run.items():
+        best = sorted(scores, key=lambda d: (scores[d], d.encode()), reverse=True)
+        expected += [(query, rank, scores[d], d) for rank, d in enumerate(best, 1)]
+    assert run_rows(file) == expected
+
+
+def test_lines_of_two_queries_may_alternate(file: Path) -> None:
+    file.write_text("q1 Q0 a 1 1 t\nq2 Q0 a 1 1 t\nq1 Q0 b 1 2 t\n")
+    assert [row[:2] + row[3:] for row in run_rows(file)] == [
+        ("q1", 1, "b"),
+        ("q1", 2, "a"),
+        ("q2", 1, "a"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "q1 Q0 d1 1 2.5 tag",  # no newline at the end
+        "q1 Q0 d1 1 2.5 tag\r\n",
+        "q1\tQ0\td1\t1\t2.5\ttag\n",
+        "  q1  Q0 d1 1   2.5 tag  \n\n   \n",
+        "\ufeffq1 Q0 d1 1 2.5 tag\n",
+    ],
+)
+def test_white_space_and_line_ends(file: Path, text: str) -> None:
+    file.write_bytes(text.encode())
+    assert run_rows(file) == [("q1", 1, 2.5, "d1")]
+
+
+def test_other_blanks_belong_to_the_id(file: Path) -> None:
+    file.write_text("q1 Q0 d\u00a01 1 2.5 tag\nq1 Q0 d\u30002 1 2 tag\n", encoding="utf-8")
+    assert [item for *_, item in run_rows(file)] == ["d\u00a01", "d\u30002"]
+
+
+def test_compressed_files(tmp_path: Path) -> None:
+    run, qrels = tmp_path / "run.trec.gz", tmp_path / "qrels.gz"
+    run.write_bytes(gzip.compress(LINE.encode()))
+    qrels.write_bytes(gzip.compress(b"q1 0 d1 1\n"))
+    assert run_rows(run) == [("q1", 1, 2.5, "d1")]
+    assert qrels_rows(qrels) == [("q1", "d1", "d1", 1)]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"plain text", "cannot be read: Not a gzipped file"),
+        (gzip.compress(LINE.encode())[:-12], "is a damaged gzip file ("),
+        (gzip.compress(b"")[:10] + b"\xff\xff\xff\xff", "is a damaged gzip file ("),
+    ],
+    # A compressed file holds the time: as part of a name it would differ between test processes.
+    ids=["not compressed", "cut off", "damaged"],
+)
+def test_broken_compressed_file(tmp_path: Path, content: bytes, problem: str) -> None:
+    path = tmp_path / "run.gz"
+    path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        read_run(path)
+    assert str(caught.value).startswith(f"{path}: {problem}")
+
+
+def test_large_and_negative_scores(file: Path) -> None:
+    file.write_text("q Q0 a 1 -1e300 t\nq Q0 b 1 -0.12345678901 t\nq Q0 c 1 -0.12345678900 t\n")
+    assert [item for *_, item in run_rows(file)] == ["c", "b", "a"]
+
+
+RUN_PROBLEMS = {
+    "duplicate": (LINE + "\n" + LINE, ":3: document 'd1' stands twice for query 'q1'"),
+    "five fields": ("q1 Q0 d1 1 2.5\n", ":1: has 5 fields; a run line is 'query Q0 document rank"),
+    "blank in id": (LINE + "q1 Q0 d 2 1 2.5 t\n", ":2: has 7 fields; a run line is "),
+    "NaN": (LINE + "q1 Q0 d2 1 nan t\n", ":2: score 'nan' is not a finite number"),
+    "infinity": ("q1 Q0 d2 1 -inf t\n", ":1: score '-inf' is not a finite number"),
+    "overflow": ("q1 Q0 d2 1 1e999 t\n", ":1: score '1e999' is not a finite number"),
+    "text": ("q1 Q0 d2 1 high t\n", ":1: score 'high' is not a finite number"),
+    "underscore": ("q1 Q0 d2 1 1_0 t\n", ":1: score '1_0' is not a finite number"),
+    "empty": ("", ": holds no run lines"),
+    "blank": ("\n \r\n", ": holds no run lines"),
+}
+
+
+@pytest.mark.parametrize(("text", "problem"), RUN_PROBLEMS.values(), ids=RUN_PROBLEMS)
+def test_bad_run(file: Path, text: str, problem: str) -> None:
+    file.write_bytes(text.encode())
+    with pytest.raises(DataError) as caught:
+        read_run(file)
+    assert str(caught.value).startswith(f"{file}{problem}")
+
+
+def test_not_utf8_names_the_line(file: Path) -> None:
+    file.write_bytes(LINE.encode() + b"q1 Q0 d\xff 1 1 t\n")
+    with pytest.raises(DataError, match=r"file\.txt:2: is not UTF-8 text"):
+        read_run(file)
+
+
+def test_no_file(tmp_path: Path) -> None:
+    for read in (read_run, read_qrels):
+        with pytest.raises(DataError, match=r"gone: cannot be read: No such file"):
+            read(tmp_path / "gone")
+        with pytest.raises(DataError, match="cannot be read: Is a directory"):
+            read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "q1 0 d1 2\nq1 0 d2 -1\nq2 0 d1 0\n",
+        "q1 0 d1 2\r\nq1 0 d2  -1\r\n\r\nq2\t0\td1\t0",
+        "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t-1\nq2\td1\t0\n",
+        "\ufeffquery-id\tcorpus-id\tscore\r\nq1\td1\t2\r\nq1\td2\t-1\r\nq2\td1\t0\r\n",
+        "q1\td1\t2\nq1\td2\t-1\nq2\td1\t0\n",
+    ],
+    ids=["trec", "trec CRLF, two blanks", "BEIR", "BEIR CRLF, BOM", "BEIR without header"],
+)
+def test_qrels_layouts(file: Path, text: str) -> None:
+    file.write_bytes(text.encode())
+    assert qrels_rows(file) == [
+        ("q1", "d1", "d1", 2),
+        ("q1", "d2", "d2", -1),
+        ("q2", "d1", "d1", 0),
+    ]
+
+
+QRELS_PROBLEMS = {
+    "duplicate": (
+        "q 0 d 1\nq 0 e 1\nq 0 d 2\n",
+        ":3: query 'q', document 'd' stand already on line 1",
+    ),
+    "two fields": ("q d\n", ":1: has 2 fields; a qrels line is 'query iteration document grade'"),
+    "five fields": ("q 0 d 1 x\n", ":1: has 5 fields"),
+    "text": ("q 0 d 1\nq 0 e yes\n", ":2: grade 'yes' is not an integer"),
+    "fraction": ("q 0 d 0.5\n", ":1: grade '0.5' is not an integer"),
+    "underscore": ("q 0 d 1_0\n", ":1: grade '1_0' is not an integer"),
+    "too large": ("q 0 d 99999999999\n", ":1: grade '99999999999' is not an integer, or is beyond"),
+    "empty": ("", ": holds no judgments"),
+    "only a header": ("query-id\tcorpus-id\tscore\n", ": holds no judgments"),
+}
+
+
+@pytest.mark.parametrize(("text", "problem"), QRELS_PROBLEMS.values(), ids=QRELS_PROBLEMS)
+def test_bad_qrels(file: Path, text: str, problem: str) -> None:
+    file.write_text(text)
+    with pytest.raises(DataError) as caught:
+        read_qrels(file)
+    assert str(caught.value).startswith(f"{file}{problem}")

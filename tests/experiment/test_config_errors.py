@@ -1,0 +1,350 @@
+"""Every wrong experiment.yaml gives one line: file, line, key, what was found, what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rag_assets.errors import ConfigError
+from rag_assets.experiment import load_experiment
+from rag_assets.experiment.names import NAME_RULE
+
+Problem = Callable[[str | bytes], str]
+
+TOP_KEYS = "name, dataset, chunking, retrievers, top_k, metrics, primary, baseline"
+BM25_KEYS = "type, chunking, analyzer, engine, k1, b"
+TWO = "x: {type: bm25}, y: {type: bm25}"
+MEASURES = "hit_rate, mrr, ndcg, recall, precision, map"
+
+SHAPE = {
+    "unknown key": (
+        "top_k: [1]\nnaem: x\n",
+        f":2: `naem`: unknown key 'naem' (did you mean 'name'?); allowed: {TOP_KEYS}",
+    ),
+    "two unknown keys": (
+        "foo: 1\nbar: 2\n",
+        f":1: `foo`: unknown key 'foo'; allowed: {TOP_KEYS} (and 1 more)",
+    ),
+    "unknown key of a retriever": (
+        "retrievers:\n  a:\n    type: bm25\n    analyser: english\n",
+        ":4: `retrievers.a.analyser`: unknown key 'analyser' (did you mean 'analyzer'?); "
+        f"allowed: {BM25_KEYS}",
+    ),
+    "unknown key of the dataset": (
+        "dataset:\n  paht: .\n",
+        ":2: `dataset.paht`: unknown key 'paht' (did you mean 'path'?); "
+        "allowed: path, format, subset, judge",
+    ),
+    "unknown key of a chunking": (
+        "chunking: {a: {strategy: none, overlap: 3}}\n",
+        ":1: `chunking.a.overlap`: unknown key 'overlap'; allowed: strategy",
+    ),
+    "unknown type": (
+        "retrievers:\n  a:\n    type: bn25\n",
+        ":3: `retrievers.a.type`: unknown type 'bn25' (did you mean 'bm25'?); "
+        "allowed: bm25, embedding, rrf",
+    ),
+    "type is a number": (
+        "retrievers: {a: {type: 5}}\n",
+        ":1: `retrievers.a.type`: unknown type '5'; allowed: bm25, embedding, rrf",
+    ),
+    "no type": (
+        "retrievers:\n  a: {k1: 1}\n",
+        ":2: `retrievers.a`: needs the key 'type', one of bm25, embedding, rrf",
+    ),
+    "unknown strategy": (
+        "chunking:\n  a: {strategy: nane}\n",
+        ":2: `chunking.a.strategy`: unknown strategy 'nane' (did you mean 'none'?); "
+        "allowed: none, recursive",
+    ),
+    "no strategy": (
+        "chunking: {a: {}}\n",
+        ":1: `chunking.a`: needs the key 'strategy', one of none, recursive",
+    ),
+    "missing key": (
+        f"retrievers:\n  {'f: {type: rrf}'}\n",
+        ":2: `retrievers.f`: needs the key 'inputs'",
+    ),
+    "retriever is empty": (
+        "retrievers:\n  a:\n",
+        ":2: `retrievers.a`: must be a mapping of keys to values; found None",
+    ),
+    "retrievers are a list": (
+        "retrievers: [a]\n",
+        ":1: `retrievers`: must be a mapping of keys to values; found ['a']",
+    ),
+    "dataset is a text": (
+        "dataset: x\n",
+        ":1: `dataset`: must be a mapping of keys to values; found 'x'",
+    ),
+    "k1 is a text": (
+        "retrievers: {a: {type: bm25, k1: x}}\n",
+        ":1: `retrievers.a.k1`: should be a valid number; found 'x'",
+    ),
+    "k1 is infinite": (
+        "retrievers: {a: {type: bm25, k1: .inf}}\n",
+        ":1: `retrievers.a.k1`: should be a finite number; found inf",
+    ),
+    "b is too large": (
+        "retrievers: {a: {type: bm25, b: 2}}\n",
+        ":1: `retrievers.a.b`: should be less than or equal to 1; found 2",
+    ),
+    "unknown analyzer": (
+        "retrievers: {a: {type: bm25, analyzer: klingon}}\n",
+        ":1: `retrievers.a.analyzer`: should be 'auto', 'english', 'standard', 'cjk' or "
+        "'whitespace'; found 'klingon'",
+    ),
+    "empty model": (
+        "retrievers: {a: {type: embedding, model: ''}}\n",
+        ":1: `retrievers.a.model`: string should have at least 1 character; found ''",
+    ),
+    "candidates are a text": (
+        f"retrievers: {{{TWO}, f: {{type: rrf, inputs: [x, y], candidates: all}}}}\n",
+        ":1: `retrievers.f.candidates`: should be a valid integer or should be 'top_k'; "
+        "found 'all'",
+    ),
+    "candidates of 0": (
+        f"retrievers: {{{TWO}, f: {{type: rrf, inputs: [x, y], candidates: 0}}}}\n",
+        ":1: `retrievers.f.candidates`: should be greater than or equal to 1 or should be "
+        "'top_k'; found 0",
+    ),
+    "a long value is cut": (
+        f"top_k: {'x' * 200}\n",
+        f":1: `top_k`: must be a list; found '{'x' * 79}...",
+    ),
+}
+
+TOP_K = {
+    "0": ("[3, 0]", ":1: `top_k.1`: should be greater than or equal to 1; found 0"),
+    "negative": ("[-1]", ":1: `top_k.0`: should be greater than or equal to 1; found -1"),
+    "text": ("['5']", ":1: `top_k.0`: should be a valid integer; found '5'"),
+    "word": ("[all]", ":1: `top_k.0`: should be a valid integer; found 'all'"),
+    "truth": ("[yes]", ":1: `top_k.0`: should be a valid integer; found True"),
+    "fraction": ("[1.5]", ":1: `top_k.0`: should be a valid integer; found 1.5"),
+    "empty": ("[]", ":1: `top_k`: needs 1 or more items; found []"),
+    "one number": ("5", ":1: `top_k`: must be a list; found 5"),
+    "nothing": ("", ":1: `top_k`: must be a list; found None"),
+    "a line each": (
+        "\n  - 1\n  - 0\n",
+        ":3: `top_k.1`: should be greater than or equal to 1; found 0",
+    ),
+    "beyond 32 bits": (
+        "[2147483648]",
+        ":1: `top_k.0`: should be less than or equal to 2147483647; found 2147483648",
+    ),
+}
+
+BETWEEN_KEYS = {
+    "unknown input": (
+        "retrievers:\n  bm25: {type: bm25}\n  f:\n    type: rrf\n    inputs:\n"
+        "      - bm25\n      - bm26\n",
+        ":7: `retrievers.f.inputs.1`: unknown retriever 'bm26' (did you mean 'bm25'?); "
+        "allowed: bm25, f",
+    ),
+    "duplicate input": (
+        "retrievers: {x: {type: bm25}, f: {type: rrf, inputs: [x, x]}}\n",
+        ":1: `retrievers.f.inputs.1`: 'x' stands twice; each input is fused once",
+    ),
+    "one input": (
+        "retrievers: {x: {type: bm25}, f: {type: rrf, inputs: [x]}}\n",
+        ":1: `retrievers.f.inputs`: needs 2 or more items; found ['x']",
+    ),
+    "cycle": (
+        "retrievers:\n  x: {type: bm25}\n  a: {type: rrf, inputs: [x, b]}\n"
+        "  b: {type: rrf, inputs: [a, x]}\n",
+        ":3: `retrievers.a.inputs`: is a cycle: a -> b -> a",
+    ),
+    "self cycle": (
+        "retrievers:\n  x: {type: bm25}\n  a: {type: rrf, inputs: [x, a]}\n",
+        ":3: `retrievers.a.inputs`: is a cycle: a -> a",
+    ),
+    "fused of fused": (
+        f"retrievers: {{{TWO}, f: {{type: rrf, inputs: [x, y]}},\n"
+        "  g: {type: rrf, inputs: [x, f]}}\n",
+        ":2: `retrievers.g.inputs.1`: 'f' is itself a fused retriever; three levels: base "
+        "(bm25, embedding) -> fused (rrf) -> reranked (of a base or fused one)",
+    ),
+    "unknown chunking": (
+        "chunking: {whole: {strategy: none}}\nretrievers:\n  a:\n    type: bm25\n"
+        "    chunking: hole\n",
+        ":5: `retrievers.a.chunking`: unknown chunking 'hole' (did you mean 'whole'?); "
+        "allowed: whole",
+    ),
+    "two chunkings and none named": (
+        "chunking: {a: {strategy: none}, b: {strategy: none}}\nretrievers:\n  x: {type: bm25}\n",
+        ":3: `retrievers.x`: needs `chunking`, one of a, b",
+    ),
+    "overlap as large as a chunk": (
+        "chunking:\n  a:\n    strategy: recursive\n    max_tokens: 10\n    overlap: 10\n",
+        ":5: `chunking.a.overlap`: overlap 10 must be less than max_tokens 10",
+    ),
+    "default overlap larger than a chunk": (
+        "chunking:\n  a: {strategy: recursive, max_tokens: 30}\n",
+        ":2: `chunking.a`: overlap 30 must be less than max_tokens 30",
+    ),
+    "baseline unknown": (
+        "top_k: [1]\nbaseline: bm52\n",
+        ":2: `baseline`: unknown retriever 'bm52' (did you mean 'bm25'?); "
+        "allowed: bm25, minilm, hybrid",
+    ),
+    "primary without cut-off": (
+        "top_k: [3, 7]\nprimary: nDCG\n",
+        ":2: `primary`: needs a cut-off, such as ndcg@7",
+    ),
+    "primary unknown": (
+        "primary: ndgc@3\n",
+        f":1: `primary`: unknown metric 'ndgc@3' (did you mean 'ndcg'?); "
+        f"allowed: {MEASURES}, each with or without @k",
+    ),
+    "metric unknown": (
+        "metrics:\n  - map\n  - f1\n",
+        f":3: `metrics.1`: unknown metric 'f1'; allowed: {MEASURES}, each with or without @k",
+    ),
+    "metric with cut-off 0": (
+        "metrics: [recall@0]\n",
+        ":1: `metrics.0`: metric 'recall@0': the cut-off must be at least 1 and at most 2147483647",
+    ),
+    "metric with a cut-off beyond 32 bits": (
+        "metrics: [recall@2147483648]\n",
+        ":1: `metrics.0`: metric 'recall@2147483648': the cut-off must be at least 1 and at most "
+        "2147483647",
+    ),
+    "no metric": ("metrics: []\n", ":1: `metrics`: needs 1 or more items; found []"),
+    "unknown format": (
+        "dataset: {format: csv}\n",
+        ":1: `dataset.format`: should be 'markdown', 'beir' or 'llamaindex'; found 'csv'",
+    ),
+    "path with a NUL": (
+        'dataset: {path: "a\\0b"}\n',
+        ":1: `dataset.path`: 'a\\x00b' is not a path",
+    ),
+    "unknown judge": (
+        "dataset: {judge: human}\n",
+        ":1: `dataset.judge`: should be 'document', 'chunk' or 'evidence'; found 'human'",
+    ),
+    "judge chunk over cut documents": (
+        "dataset:\n  judge: chunk\nchunking:\n  whole: {strategy: none}\n"
+        "  parts: {strategy: recursive}\nretrievers: {a: {type: bm25, chunking: whole}}\n",
+        ":2: `dataset.judge`: chunk: the judged ids are those of whole documents, but chunking "
+        "'parts' cuts documents; use strategy none, or judge document or evidence",
+    ),
+}
+
+BAD_NAMES = ["a/b", "Ab", "a..b", "..", "a|b", "", ".a", "-a", "a b", "ä", "a\n"]
+
+NOT_YAML: dict[str, tuple[str | bytes, str]] = {
+    "open list": (
+        "top_k: [1]\nname: [\n",
+        ":3: is not valid YAML: expected the node content, but found '<stream end>'",
+    ),
+    "tab": (
+        "top_k:\n\t- 1\n",
+        ":2: is not valid YAML: found character '\\t' that cannot start any token",
+    ),
+    "unknown tag": (
+        "top_k: [1]\nname: !foo x\n",
+        ":2: is not valid YAML: could not determine a constructor for the tag '!foo'",
+    ),
+    "impossible date": ("name: 2024-13-45\n", ": is not valid YAML: month must be in 1..12"),
+    "anchor in itself": (
+        "a: &a [*a]\n",
+        ": is not valid YAML: nested too deeply, or an anchor contains itself",
+    ),
+    "nested too deeply": (
+        "a: " + "[" * 3000,
+        ": is not valid YAML: nested too deeply, or an anchor contains itself",
+    ),
+    "two documents": (
+        "name: a\n---\nname: b\n",
+        ":2: is not valid YAML: but found another document",
+    ),
+    "list": ("# a comment\n- a\n", ":1: must be a mapping of keys to values"),
+    "text": ("bm25\n", ":1: must be a mapping of keys to values"),
+    "Latin-1": (
+        "name: café\n".encode("latin-1"),
+        ": is not UTF-8 text (invalid continuation byte)",
+    ),
+    "duplicate key": (
+        "name: a\ntop_k: [1]\nname: b\n",
+        ":3: `name`: stands twice, first on line 1",
+    ),
+    "duplicate retriever": (
+        "retrievers:\n  a: {type: bm25}\n  a: {type: embedding}\n",
+        ":3: `retrievers.a`: stands twice, first on line 2",
+    ),
+    "number as a key": (
+        "retrievers:\n  1: {type: bm25}\n",
+        ":2: the key 1 is read as int; put it in quotes to make it a name",
+    ),
+    "truth as a key": (
+        "retrievers:\n  on: {type: bm25}\n",
+        ":2: the key on is read as bool; put it in quotes to make it a name",
+    ),
+    "list as a key": ("? [a]\n: b\n", ":1: keys must be plain text"),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), SHAPE.values(), ids=SHAPE)
+def test_shape(problem: Problem, text: str, expected: str) -> None:
+    assert problem(text) == expected
+
+
+@pytest.mark.parametrize(("value", "expected"), TOP_K.values(), ids=TOP_K)
+def test_top_k(problem: Problem, value: str, expected: str) -> None:
+    assert problem(f"top_k: {value}\n") == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), BETWEEN_KEYS.values(), ids=BETWEEN_KEYS)
+def test_rules_between_keys(problem: Problem, text: str, expected: str) -> None:
+    assert problem(text) == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), NOT_YAML.values(), ids=NOT_YAML)
+def test_not_a_yaml_mapping(problem: Problem, text: str | bytes, expected: str) -> None:
+    assert problem(text) == expected
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+@pytest.mark.parametrize("section", ["retrievers", "chunking"])
+def test_names_follow_the_rule(problem: Problem, name: str, section: str) -> None:
+    body = "{type: bm25}" if section == "retrievers" else "{strategy: none}"
+    quoted = name.replace("\n", "\\n")
+    found = problem(f'{section}:\n  "{quoted}": {body}\n')
+    assert found == f":2: `{section}.{name.strip()}`: {name!r} is not a name; allowed: {NAME_RULE}"
+
+
+def test_name_of_the_experiment_follows_the_rule(problem: Problem) -> None:
+    assert problem("name: My Data\n") == (
+        f":1: `name`: 'My Data' is not a name; allowed: {NAME_RULE}"
+    )
+    assert problem("name: 5\n") == ":1: `name`: should be a valid string; found 5"
+
+
+def test_dataset_path_that_does_not_exist(problem: Problem, folder: Path) -> None:
+    expected = f":2: `dataset.path`: {folder / 'nowhere'}: no such file or folder"
+    assert problem("dataset:\n  path: nowhere\n") == expected
+
+
+def test_subset_that_does_not_exist(problem: Problem, folder: Path) -> None:
+    expected = f":1: `dataset.subset`: {folder / 'qrels'}: no subset 'dev'; allowed: test"
+    assert problem("dataset: {subset: dev}\n") == expected
+
+
+def test_yaml_that_is_a_folder_is_no_yaml(folder: Path) -> None:
+    (folder / "experiment.yaml").mkdir()
+    assert not load_experiment(folder).has_file
+
+
+def test_yaml_that_cannot_be_read(folder: Path) -> None:
+    file = folder / "experiment.yaml"
+    file.write_text("name: a\n", encoding="utf-8")
+    file.chmod(0)
+    try:
+        file.read_bytes()
+    except PermissionError:
+        with pytest.raises(ConfigError, match="cannot be read: Permission denied"):
+            load_experiment(folder)
+    else:
+        pytest.skip("this user may read every file")

@@ -1,0 +1,232 @@
+"""What is computed again after a change, by hand-written tables: no more and no less."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.tiny_experiment import CONFIG, DOCUMENTS, JUDGMENTS, QUERIES, Tiny, matching
+
+Change = Callable[[Tiny], object]
+
+ALL_RUNS = ("lexical_runs/*", "fused_runs/*")
+NUMBERS = ("metrics_summary/*", "leaderboard")
+N_PARTITIONS = 53
+
+
+def add_top_k(tiny: Tiny) -> None:
+    tiny.config["top_k"] = [1, 3, 5, 10]
+    tiny.write_config()
+
+
+def rename_okapi(tiny: Tiny) -> None:
+    retrievers = tiny.config["retrievers"]
+    retrievers["zebra"] = retrievers.pop("okapi")
+    retrievers["shallow"]["inputs"] = ["bm25", "zebra"]
+    tiny.write_config()
+
+
+def drop_shallow(tiny: Tiny) -> None:
+    del tiny.config["retrievers"]["shallow"]
+    tiny.write_config()
+
+
+def touch_all(tiny: Tiny) -> None:
+    for name in (*DOCUMENTS, "queries.jsonl", "judgments.jsonl"):
+        os.utime(tiny.folder / name)
+
+
+def change_primary(tiny: Tiny) -> None:
+    tiny.config["primary"] = "mrr@5"
+    tiny.write_config()
+
+
+def add_metric(tiny: Tiny) -> None:
+    tiny.config["metrics"] = [*CONFIG["metrics"], "recall"]
+    tiny.write_config()
+
+
+CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
+    "nothing": (lambda tiny: None, ()),
+    "a sentence of a document; every rank stays, so the summaries do": (
+        lambda tiny: tiny.replace("fares.md", "travel free of charge", "pay nothing"),
+        (
+            "documents",
+            "qrels",
+            "chunks/*",
+            "lexical_index/*",
+            "judgments/*",
+            *ALL_RUNS,
+            "metrics/*",
+        ),
+    ),
+    "the front matter of a document": (
+        lambda tiny: tiny.write_document("crew.md", f"---\nowner: a\n---\n{DOCUMENTS['crew.md']}"),
+        ("documents",),
+    ),
+    "blanks at the end of a document; the small chunks stay, and what is found": (
+        lambda tiny: tiny.write_document("crew.md", f"{DOCUMENTS['crew.md']}\n  \n"),
+        (
+            "documents",
+            "qrels",
+            "chunks/*",
+            "lexical_index/bm25-whole",
+            "judgments/bm25-whole",
+            "judgments/hybrid",
+        ),
+    ),
+    "a new query": (
+        lambda tiny: tiny.write_rows(
+            "queries.jsonl", [*QUERIES, {"query_id": "q7", "text": "passports and the police"}]
+        ),
+        ("queries", "qrels", "query_sets/*", "lexical_queries/*", *ALL_RUNS, "metrics/*", *NUMBERS),
+    ),
+    "a tag": (lambda tiny: tiny.replace("queries.jsonl", '"wind"', '"storm"'), ("queries",)),
+    "a grade; whole documents are still ranked ideally": (
+        lambda tiny: tiny.replace("judgments.jsonl", '"relevance": 1', '"relevance": 2'),
+        (
+            "qrels",
+            "judgments/*",
+            "metrics/*",
+            "metrics_summary/bm25",
+            "metrics_summary/okapi",
+            "metrics_summary/hybrid",
+            "metrics_summary/shallow",
+            "leaderboard",
+        ),
+    ),
+    "k1 of one retriever; the fusions come out the same": (
+        lambda tiny: tiny.configure("bm25", k1=0.4),
+        ("lexical_index/bm25", "lexical_runs/bm25/*", "fused_runs/*", "metrics/bm25/*"),
+    ),
+    "k of a fusion; its order stays": (
+        lambda tiny: tiny.configure("hybrid", k=5),
+        ("fused_runs/hybrid/*", "metrics/hybrid/*"),
+    ),
+    "one more top_k": (
+        add_top_k,
+        ("lexical_runs/*/10", "fused_runs/*/10", "metrics/*/10", *NUMBERS),
+    ),
+    "the name of a retriever: its folders are new, what fuses it is not": (
+        rename_okapi,
+        (
+            "lexical_index/zebra",
+            "lexical_queries/zebra",
+            "lexical_runs/zebra/*",
+            "judgments/zebra",
+            "metrics/zebra/*",
+            "metrics_summary/zebra",
+            "leaderboard",
+        ),
+    ),
+    "a retriever goes": (drop_shallow, ("leaderboard",)),
+    "the primary metric": (change_primary, ("leaderboard",)),
+    "one more metric": (add_metric, ("metrics/*", *NUMBERS)),
+    "the order of the queries": (
+        lambda tiny: tiny.write_rows("queries.jsonl", QUERIES[::-1]),
+        ("queries",),
+    ),
+    "the order of the judgments": (
+        lambda tiny: tiny.write_rows("judgments.jsonl", JUDGMENTS[::-1]),
+        ("qrels",),
+    ),
+    "the time of a file": (
+        touch_all,
+        (),
+    ),
+    "a fusion that needs more candidates than were searched for": (
+        lambda tiny: tiny.configure("deep", type="rrf", inputs=["bm25", "okapi"], candidates=50),
+        (
+            "lexical_runs/okapi/1",
+            "fused_runs/deep/*",
+            "judgments/deep",
+            "metrics/deep/*",
+            "metrics_summary/deep",
+            "leaderboard",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "expected"), CHANGES.values(), ids=CHANGES)
+def test_exactly_the_dependants_of_a_change_are_computed(
+    tiny: Tiny, change: Change, expected: tuple[str, ...]
+) -> None:
+    change(tiny)
+    assert tiny.run() == matching(tiny.pipeline(), *expected)
+    assert tiny.run() == set()
+
+
+def test_everything_is_computed_once(fresh: Tiny) -> None:
+    everything = matching(fresh.pipeline(), "*")
+    assert len(everything) == N_PARTITIONS
+    assert fresh.run() == everything
+    assert fresh.run() == set()
+
+
+def test_going_back_costs_nothing(tiny: Tiny) -> None:
+    tiny.configure("bm25", k1=0.4)
+    assert tiny.run()
+    tiny.configure("bm25", k1=1.2)
+    assert tiny.run() == set()
+
+
+def test_old_and_new_artifacts_are_the_same_as_from_an_empty_store(
+    tiny: Tiny, tmp_path: Path
+) -> None:
+    """After a chain of changes, nothing is left of the states between."""
+    tiny.configure("bm25", k1=0.4)
+    tiny.run()
+    tiny.replace("fares.md", "40 crowns", "45 crowns")
+    tiny.configure("deep", type="rrf", inputs=["bm25", "okapi"], candidates=50)
+    add_top_k(tiny)
+    tiny.run()
+    other = Tiny(tmp_path / "other", tiny.config).write()
+    other.replace("fares.md", "40 crowns", "45 crowns")
+    other.run()
+    assert tiny.snapshot().content == other.snapshot().content
+
+
+LOSSES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "documents": ("documents", ("documents",)),
+    "chunks": ("chunks/chunking=parts", ("chunks/parts",)),
+    "an index": ("lexical_index/retriever=bm25", ("lexical_index/bm25",)),
+    "judgments": ("judgments/retriever=hybrid", ("judgments/hybrid",)),
+    "a cell": ("fused_runs/retriever=hybrid/top_k=3", ("fused_runs/hybrid/3",)),
+    "all runs of a retriever": ("lexical_runs/retriever=okapi", ("lexical_runs/okapi/*",)),
+    "metrics": ("metrics/retriever=bm25/top_k=1", ("metrics/bm25/1",)),
+    "a ranking that is fused": ("rankings/retriever=bm25", ("lexical_runs/bm25/1",)),
+    "a ranking that nothing reads": ("rankings/retriever=hybrid", ()),
+}
+
+
+@pytest.mark.parametrize(("folder", "expected"), LOSSES.values(), ids=LOSSES)
+def test_what_was_deleted_is_computed_again_and_nothing_else(
+    tiny: Tiny, folder: str, expected: tuple[str, ...]
+) -> None:
+    before = tiny.snapshot().content
+    shutil.rmtree(tiny.artifacts / folder)
+    assert tiny.run() == (matching(tiny.pipeline(), *expected) if expected else set())
+    assert tiny.snapshot().content == before
+
+
+@pytest.mark.parametrize(("folder", "expected"), LOSSES.values(), ids=LOSSES)
+def test_what_was_truncated_is_computed_again_and_nothing_else(
+    tiny: Tiny, folder: str, expected: tuple[str, ...]
+) -> None:
+    before = tiny.snapshot().content
+    for file in (tiny.artifacts / folder).rglob("*"):
+        if file.is_file():
+            file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    assert tiny.run() == (matching(tiny.pipeline(), *expected) if expected else set())
+    assert tiny.snapshot().content == before
+
+
+def test_files_of_another_program_in_the_store_do_no_harm(tiny: Tiny) -> None:
+    (tiny.artifacts / "metrics" / ".DS_Store").write_text("")
+    (tiny.artifacts / "metrics" / "retriever=bm25" / "half.parquet.tmp-0123456789ab").write_text("")
+    assert tiny.run() == set()

@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rag_assets.errors import DataError, MissingArtifact, UsageError
+from rag_assets.pipeline.registry import register, registered
+from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.store.artifacts import ArtifactKey
+from tests.tiny_experiment import Tiny, matching, materialize
+
+ROOT = Path(__file__).parents[2]
+
+RUN = """
+import sys
+from pathlib import Path
+from tests.tiny_experiment import Tiny
+Tiny(Path(sys.argv[1])).run()
+"""
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All artifacts below a folder: everything but measurements."""
+    return {
+        name: file.read_bytes()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+        and not (name := file.relative_to(folder).as_posix()).startswith(("measure", "evaluations"))
+    }
+
+
+def test_two_empty_stores_become_the_same_byte_for_byte(
+    pipeline_master: Tiny, tmp_path: Path
+) -> None:
+    """In another process, with another seed of hashes and another number of threads."""
+    other = Tiny(tmp_path / "other").write()
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "PYTHONHASHSEED": "12345",
+        "OMP_NUM_THREADS": "1",
+    }
+    command = [sys.executable, "-c", RUN, str(other.root)]
+    subprocess.run(command, env=environment, check=True, timeout=120)
+    ours, theirs = contents(pipeline_master.artifacts), contents(other.artifacts)
+    ours.pop("current")
+    assert ours.keys() == theirs.keys()
+    assert [name for name in ours if ours[name] != theirs[name]] == []
+    assert len(ours) > 60
+
+
+def test_embeddings_are_the_same_byte_for_byte_for_the_same_vectors(with_minilm: Tiny) -> None:
+    everything = matching(with_minilm.pipeline(), "*")
+    assert with_minilm.run() == everything
+    assert with_minilm.run() == set()
+    before = contents(with_minilm.artifacts)
+    shutil.rmtree(with_minilm.artifacts)
+    assert with_minilm.run() == everything
+    assert contents(with_minilm.artifacts) == before
+    with_minilm.replace("queries.jsonl", '"wind"', '"storm"')
+    assert with_minilm.run() == {"queries"}
+
+
+def test_measurements_are_in_no_digest(tiny: Tiny) -> None:
+    before = tiny.snapshot().content
+    pipeline = tiny.pipeline()
+    assert len(list(pipeline.measurements.all())) > 50
+    shutil.rmtree(tiny.artifacts / "measurements")
+    pipeline.measurements.add("search", "0" * 64, 12345.0)
+    assert tiny.run() == set()
+    assert tiny.snapshot().content == before
+
+
+def test_a_ranking_is_measured_with_its_number_of_queries(tiny: Tiny) -> None:
+    pipeline = tiny.pipeline()
+    run = pipeline.artifact(ArtifactKey.of("lexical_runs", retriever="okapi", top_k=3))
+    measured = pipeline.measurements.find("search", run.manifest.facts["ranking"])
+    assert measured is not None
+    assert measured["amount"] == 6
+    assert measured["seconds"] > 0
+
+
+def test_a_missing_input_is_named(fresh: Tiny) -> None:
+    pipeline = fresh.pipeline()
+    key = ArtifactKey.of("chunks", chunking="parts")
+    with pytest.raises(MissingArtifact, match=r"^documents is not in the store .* evaluate /"):
+        pipeline.materialize("chunks", [key])
+    with pytest.raises(MissingArtifact, match=r"chunks\[chunking=parts\] is not in the store"):
+        pipeline.artifact(key)
+    assert not fresh.settings.store.joinpath("tiny", "chunks").exists()
+
+
+@pytest.mark.parametrize("asset", ["lexical_runs", "fused_runs", "metrics", "lexical_index"])
+def test_no_stage_computes_without_its_inputs(fresh: Tiny, asset: str) -> None:
+    pipeline = fresh.pipeline()
+    with pytest.raises(MissingArtifact):
+        pipeline.materialize(asset, STAGES[asset].keys(pipeline.experiment))
+
+
+def test_outcomes_come_in_the_order_asked_for(tiny: Tiny) -> None:
+    pipeline = tiny.pipeline()
+    keys = STAGES["metrics"].keys(pipeline.experiment)[::-1]
+    shutil.rmtree(tiny.artifacts / "metrics" / "retriever=bm25")
+    outcomes = pipeline.materialize("metrics", keys)
+    assert [outcome.key for outcome in outcomes] == keys
+    assert {o.key["retriever"] for o in outcomes if not o.reused} == {"bm25"}
+    assert all((outcome.seconds > 0) is not outcome.reused for outcome in outcomes)
+
+
+@pytest.mark.parametrize(
+    ("asset", "name"),
+    [("documents", "crew.md"), ("queries", "queries.jsonl"), ("qrels", "judgments.jsonl")],
+)
+def test_a_file_that_is_edited_between_hash_and_reading_is_refused(
+    fresh: Tiny, asset: str, name: str
+) -> None:
+    """Else the old fingerprint would hold the new content for ever."""
+    pipeline = fresh.pipeline()
+    assert pipeline.source_digests
+    if asset == "qrels":
+        materialize_sources = ["documents", "queries"]
+        for source in materialize_sources:
+            pipeline.materialize(source, [ArtifactKey.of(source)])
+    file = fresh.folder / name
+    file.write_text(file.read_text() + "\n")
+    with pytest.raises(DataError, match=f"the {asset} changed while they were read"):
+        pipeline.materialize(asset, [ArtifactKey.of(asset)])
+    assert not list(fresh.artifacts.glob(f"{asset}/*"))
+    assert asset in fresh.run()
+
+
+def test_two_processes_compute_everything_once(fresh: Tiny) -> None:
+    code = RUN.replace("Tiny(Path(sys.argv[1])).run()", "print(*Tiny(Path(sys.argv[1])).run())")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(fresh.root)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    computed = [process.communicate(timeout=120)[0].split() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert sorted(computed[0] + computed[1]) == sorted(matching(fresh.pipeline(), "*"))
+
+
+class TestSelection:
+    def test_everything_by_default(self, fresh: Tiny) -> None:
+        experiment = fresh.pipeline().experiment
+        keys = Selection.of(experiment).keys(experiment)
+        assert sum(len(found) for found in keys.values()) == 53
+        assert list(keys) == [name for name in STAGES if name in keys]
+
+    def test_one_cell_of_a_base_retriever_needs_its_own_chain(self, fresh: Tiny) -> None:
+        pipeline = fresh.pipeline()
+        chosen = Selection.of(pipeline.experiment, ["okapi"], [3])
+        assert materialize(pipeline, chosen) == matching(
+            pipeline,
+            "documents",
+            "queries",
+            "qrels",
+            "chunks/parts",
+            "query_sets/*",
+            "lexical_index/okapi",
+            "lexical_queries/okapi",
+            "judgments/okapi",
+            "lexical_runs/okapi/3",
+            "metrics/okapi/3",
+            "metrics_summary/okapi",
+            "leaderboard",
+        )
+
+    def test_a_fusion_needs_its_inputs_but_not_their_metrics(self, fresh: Tiny) -> None:
+        pipeline = fresh.pipeline()
+        chosen = Selection.of(pipeline.experiment, ["hybrid"], [1, 5])
+        assert materialize(pipeline, chosen) == matching(
+            pipeline,
+            "documents",
+            "queries",
+            "qrels",
+            "chunks/*",
+            "query_sets/*",
+            "lexical_index/bm25*",
+            "lexical_queries/bm25*",
+            "judgments/hybrid",
+            "lexical_runs/bm25*/1",
+            "lexical_runs/bm25*/5",
+            "fused_runs/hybrid/[15]",
+            "metrics/hybrid/[15]",
+            "metrics_summary/hybrid",
+            "leaderboard",
+        )
+
+    def test_the_rest_is_computed_later(self, fresh: Tiny) -> None:
+        pipeline = fresh.pipeline()
+        first = materialize(pipeline, Selection.of(pipeline.experiment, ["okapi"], [3]))
+        second = fresh.run()
+        assert first & second == {"metrics_summary/okapi", "leaderboard"}
+        assert first | second == matching(pipeline, "*")
+
+    def test_order_is_that_of_the_experiment(self, fresh: Tiny) -> None:
+        chosen = Selection.of(fresh.pipeline().experiment, ["okapi", "bm25"], [5, 1])
+        assert chosen == Selection(("bm25", "okapi"), (1, 5))
+
+    def test_unknown_names_are_refused(self, fresh: Tiny) -> None:
+        experiment = fresh.pipeline().experiment
+        with pytest.raises(UsageError, match=r"'bm52' \(did you mean 'bm25'\?\); allowed: bm25,"):
+            Selection.of(experiment, ["bm52"])
+        with pytest.raises(UsageError, match="top_k 7 is not in tiny; allowed: 1, 3, 5"):
+            Selection.of(experiment, [], [7])
+
+
+class TestRegistry:
+    def test_an_experiment_is_listed_with_its_file(self, fresh: Tiny) -> None:
+        register(fresh.pipeline().experiment, fresh.settings)
+        register(fresh.pipeline().experiment, fresh.settings)
+        assert registered(fresh.settings) == {"tiny": str(fresh.folder / "experiment.yaml")}
+
+    def test_a_name_that_is_taken_is_refused(self, fresh: Tiny, tmp_path: Path) -> None:
+        register(fresh.pipeline().experiment, fresh.settings)
+        other = Tiny(tmp_path / "other").write().pipeline().experiment
+        with pytest.raises(UsageError, match=r"the name 'tiny' of .*other.* is taken by .*fresh"):
+            register(other, fresh.settings)
+
+    def test_a_name_is_free_when_its_experiment_is_gone(self, fresh: Tiny, tmp_path: Path) -> None:
+        register(fresh.pipeline().experiment, fresh.settings)
+        shutil.rmtree(fresh.folder)
+        other = Tiny(tmp_path / "other").write()
+        register(other.pipeline().experiment, fresh.settings)
+        assert registered(fresh.settings) == {"tiny": str(other.folder / "experiment.yaml")}
+
+    @pytest.mark.parametrize("content", ["", "{", "[]"])
+    def test_a_damaged_list_is_made_anew(self, fresh: Tiny, content: str) -> None:
+        fresh.settings.state_dir.mkdir()
+        fresh.settings.registry.write_text(content)
+        assert registered(fresh.settings) == {}
+        register(fresh.pipeline().experiment, fresh.settings)
+        assert set(registered(fresh.settings)) == {"tiny"}

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from rag_assets.errors import StoreError
+from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
+from rag_assets.pipeline.warehouse import rebuild
+from rag_assets.store.artifacts import ArtifactKey
+from tests.tiny_experiment import Tiny
+
+READER = """
+import sys, duckdb
+connection = duckdb.connect(sys.argv[1], read_only=True)
+count = lambda: connection.sql("SELECT count(*) FROM leaderboard").fetchall()[0][0]
+print(count(), flush=True)
+for line in sys.stdin:
+    print(count(), flush=True)
+"""
+
+
+def ask(warehouse: Path, statement: str) -> list[dict[str, Any]]:
+    with duckdb.connect(str(warehouse), read_only=True) as connection:
+        rows: list[dict[str, Any]] = connection.sql(statement).to_arrow_table().to_pylist()
+    return rows
+
+
+def rows_of(tiny: Tiny, key: ArtifactKey) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = tiny.pipeline().artifact(key).table().to_pylist()
+    return rows
+
+
+def test_numbers_are_those_of_the_artifacts(tiny: Tiny) -> None:
+    warehouse = rebuild(tiny.settings)
+    for retriever in tiny.config["retrievers"]:
+        where = f"WHERE experiment = 'tiny' AND retriever = '{retriever}'"
+        for top_k in tiny.config["top_k"]:
+            found = ask(
+                warehouse,
+                f"SELECT * EXCLUDE (experiment, retriever, top_k) FROM "
+                f"query_metrics {where} AND top_k = {top_k} ORDER BY query_id",
+            )
+            key = ArtifactKey.of("metrics", retriever=retriever, top_k=top_k)
+            assert found == rows_of(tiny, key)
+        found = ask(
+            warehouse,
+            f"SELECT * EXCLUDE (experiment, retriever) FROM metrics_summary {where} ORDER BY top_k",
+        )
+        assert found == rows_of(tiny, ArtifactKey.of("metrics_summary", retriever=retriever))
+    board = ask(warehouse, "SELECT * EXCLUDE experiment FROM leaderboard")
+    assert board == rows_of(tiny, ArtifactKey.of("leaderboard"))
+
+
+def test_views_show_what_the_snapshot_names(tiny: Tiny) -> None:
+    warehouse = rebuild(tiny.settings)
+    documents = ask(warehouse, "SELECT * EXCLUDE experiment FROM documents ORDER BY document_id")
+    assert documents == sorted(rows_of(tiny, DOCUMENTS_KEY), key=lambda row: row["document_id"])
+    queries = ask(warehouse, "SELECT * EXCLUDE experiment FROM queries ORDER BY query_id")
+    assert queries == rows_of(tiny, QUERIES_KEY)
+    run = ask(
+        warehouse,
+        "SELECT * EXCLUDE (experiment, retriever, top_k) FROM runs WHERE "
+        "retriever = 'hybrid' AND top_k = 3 ORDER BY query_id, rank",
+    )
+    assert run == rows_of(tiny, ArtifactKey.of("fused_runs", retriever="hybrid", top_k=3))
+    counts = ask(warehouse, "SELECT retriever, count(DISTINCT top_k) AS n FROM runs GROUP BY ALL")
+    assert {row["retriever"]: row["n"] for row in counts} == dict.fromkeys(
+        tiny.config["retrievers"], 3
+    )
+    for view in ("chunks", "judgments", "qrels"):
+        assert ask(warehouse, f"SELECT count(*) AS n FROM {view}")[0]["n"] > 0
+
+
+def test_history_and_measurements(tiny: Tiny) -> None:
+    current = tiny.snapshot()
+    warehouse = rebuild(tiny.settings)
+    rows = ask(
+        warehouse,
+        "SELECT evaluation_id, is_current, complete, n_artifacts FROM evaluations ORDER BY started",
+    )
+    assert [row["is_current"] for row in rows] == [False, True]
+    assert rows[-1]["evaluation_id"] == current.evaluation_id
+    assert rows[-1]["complete"]
+    assert rows[-1]["n_artifacts"] == 53
+    measured = ask(warehouse, "SELECT what, count(*) AS n FROM measurements GROUP BY ALL")
+    assert {"what": "metrics", "n": 15} in measured
+
+
+def test_a_rebuild_shows_the_new_state_only(tiny: Tiny) -> None:
+    rebuild(tiny.settings)
+    del tiny.config["retrievers"]["shallow"]
+    tiny.write_config()
+    tiny.run()
+    tiny.snapshot()
+    names = ask(rebuild(tiny.settings), "SELECT DISTINCT retriever FROM leaderboard")
+    assert {row["retriever"] for row in names} == {"bm25", "bm25-whole", "okapi", "hybrid"}
+
+
+def test_two_experiments_share_it(tiny: Tiny) -> None:
+    tiny.config["name"] = "second"
+    tiny.write_config()
+    tiny.run()
+    tiny.snapshot()
+    counts = ask(
+        rebuild(tiny.settings),
+        "SELECT experiment, count(*) AS n FROM leaderboard GROUP BY ALL ORDER BY ALL",
+    )
+    assert counts == [{"experiment": "second", "n": 15}, {"experiment": "tiny", "n": 15}]
+
+
+def test_without_an_evaluation_it_is_empty(fresh: Tiny) -> None:
+    assert ask(rebuild(fresh.settings), "SELECT * FROM evaluations") == []
+
+
+def test_another_process_reads_on_while_it_is_rebuilt(tiny: Tiny) -> None:
+    """The reader keeps the file that it opened; the next one sees the new file."""
+    warehouse = rebuild(tiny.settings)
+    command = [sys.executable, "-c", READER, str(warehouse)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as reader:
+        assert reader.stdin is not None
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "15\n"
+        opened = warehouse.stat().st_ino
+        rebuild(tiny.settings)
+        assert warehouse.stat().st_ino != opened
+        reader.stdin.write("again\n")
+        reader.stdin.flush()
+        assert reader.stdout.readline() == "15\n"
+        reader.stdin.close()
+    assert reader.returncode == 0
+    assert ask(warehouse, "SELECT count(*) AS n FROM leaderboard") == [{"n": 15}]
+
+
+def test_evaluations_without_change_are_seen_without_a_rebuild(tiny: Tiny) -> None:
+    warehouse = rebuild(tiny.settings)
+    tiny.snapshot()
+    found = ask(warehouse, "SELECT is_current FROM evaluations ORDER BY evaluation_id")
+    assert found == [{"is_current": False}, {"is_current": True}]
+
+
+def test_an_unreadable_experiment_does_not_hide_the_others(tiny: Tiny) -> None:
+    broken = tiny.settings.store / "broken"
+    broken.mkdir()
+    broken.joinpath("current").write_text("no-such-evaluation")
+    found = ask(rebuild(tiny.settings), "SELECT DISTINCT experiment FROM leaderboard")
+    assert found == [{"experiment": "tiny"}]
+
+
+def test_a_failed_rebuild_leaves_the_old_file(tiny: Tiny) -> None:
+    warehouse = rebuild(tiny.settings)
+    before = warehouse.read_bytes()
+    (board,) = tiny.artifacts.glob("leaderboard/*.parquet")
+    board.write_bytes(board.read_bytes()[:-4] + b"oops")
+    with pytest.raises(StoreError, match=board.name):
+        rebuild(tiny.settings)
+    assert warehouse.read_bytes() == before
+    leftovers = {file.name for file in tiny.settings.state_dir.iterdir() if "tmp" in file.name}
+    assert leftovers == set()

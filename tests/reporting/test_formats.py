@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_assets.reporting.formats import columns_of, formatted
+
+ROWS: list[dict[str, object]] = [
+    {"retriever": "a", "top_k": 1, "ndcg": 0.123456},
+    {"retriever": "b", "ndcg": None, "map": 1.0},
+]
+# Control characters are no part of a name; a lone surrogate cannot be written at all.
+TEXTS = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=12)
+
+
+def test_columns_in_order_of_first_appearance() -> None:
+    assert columns_of(ROWS) == ["retriever", "top_k", "ndcg", "map"]
+    assert columns_of([]) == []
+
+
+def test_json_keeps_values_and_letters() -> None:
+    rows: list[dict[str, object]] = [
+        {"name": "caf\u00e9 \U0001f600", "value": 0.1 + 0.2, "n": None}
+    ]
+    text = formatted(rows, "json")
+    assert json.loads(text) == rows
+    assert "caf\u00e9 \U0001f600" in text
+    assert text.endswith("]\n")
+    assert formatted([], "json") == "[]\n"
+
+
+def test_csv_leaves_missing_and_null_values_empty() -> None:
+    assert formatted(ROWS, "csv") == ("retriever,top_k,ndcg,map\na,1,0.123456,\nb,,,1.0\n")
+
+
+@pytest.mark.parametrize("text", ["a,b", 'say "x"', "two\nlines", "", " blank "])
+def test_csv_escapes(text: str) -> None:
+    written = formatted([{"name": text, "n": 1}], "csv")
+    (row,) = csv.DictReader(io.StringIO(written, newline=""))
+    assert row == {"name": text, "n": "1"}
+
+
+@given(st.lists(st.fixed_dictionaries({"name": TEXTS, "x": st.floats(0, 1)}), min_size=1))
+def test_csv_loses_nothing(rows: list[dict[str, object]]) -> None:
+    found = list(csv.DictReader(io.StringIO(formatted(rows, "csv"), newline="")))
+    assert [(row["name"], float(row["x"])) for row in found] == [
+        (row["name"], row["x"]) for row in rows
+    ]
+
+
+def test_markdown_table() -> None:
+    assert formatted(ROWS, "markdown") == (
+        "| retriever | top_k | ndcg | map |\n"
+        "| --- | --- | --- | --- |\n"
+        "| a | 1 | 0.1235 |  |\n"
+        "| b |  |  | 1.0000 |\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("a|b", "a\\|b"),
+        ("two\nlines", "two lines"),
+        ("||", "\\|\\|"),
+        ("a\r\nb", "a b"),
+        ("a\rb", "a b"),
+    ],
+)
+def test_markdown_escapes(text: str, cell: str) -> None:
+    assert formatted([{"name": text}], "markdown").splitlines() == [
+        "| name |",
+        "| --- |",
+        f"| {cell} |",
+    ]
+
+
+@given(st.lists(st.fixed_dictionaries({"a": st.text(), "b": st.text()}), min_size=1, max_size=5))
+def test_markdown_has_one_line_a_row_and_one_cell_a_column(rows: list[dict[str, object]]) -> None:
+    lines = formatted(rows, "markdown").split("\n")
+    assert lines.pop() == ""
+    assert len(lines) == len(rows) + 2
+    for line in lines:
+        assert line.replace("\\|", "").count("|") == 3

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rag_assets.errors import StoreError
+from rag_assets.store.atomic import atomic_directory, atomic_file, write_text
+
+
+class InterruptedWork(Exception):
+    pass
+
+
+def test_file_appears_at_the_end(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "file"
+    with atomic_file(file) as temporary:
+        temporary.write_text("content")
+        assert not file.exists()
+    assert file.read_text() == "content"
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_failed_write_leaves_nothing(tmp_path: Path) -> None:
+    def work() -> None:
+        with atomic_file(tmp_path / "file") as temporary:
+            temporary.write_text("half")
+            raise InterruptedWork
+
+    with pytest.raises(InterruptedWork):
+        work()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("old")
+
+    def work() -> None:
+        with atomic_file(file) as temporary:
+            temporary.write_text("half")
+            raise InterruptedWork
+
+    with pytest.raises(InterruptedWork):
+        work()
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_directory_appears_at_the_end(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    with atomic_directory(folder) as temporary:
+        (temporary / "sub").mkdir()
+        (temporary / "sub" / "file").write_text("content")
+        assert not folder.exists()
+    assert (folder / "sub" / "file").read_text() == "content"
+    assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_failed_directory_leaves_nothing(tmp_path: Path) -> None:
+    def work() -> None:
+        with atomic_directory(tmp_path / "folder") as temporary:
+            (temporary / "file").write_text("half")
+            raise InterruptedWork
+
+    with pytest.raises(InterruptedWork):
+        work()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_directory_that_is_already_there_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "file").write_text("first")
+    with atomic_directory(folder) as temporary:
+        (temporary / "file").write_text("second")
+    assert (folder / "file").read_text() == "first"
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+@pytest.mark.parametrize("write", [atomic_file, atomic_directory])
+def test_file_in_place_of_a_folder_is_a_store_error(tmp_path: Path, write) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(StoreError, match="cannot write"), write(tmp_path / "file" / "sub" / "x"):
+        pytest.fail("the block must not be entered")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_read_only_folder_is_a_store_error(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(StoreError, match=r"cannot write .*file: Permission denied"):
+            write_text(tmp_path / "file", "content")
+        with pytest.raises(StoreError, match=r"Permission denied"):
+            write_text(tmp_path / "sub" / "file", "content")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_text_is_utf8_and_replaces(tmp_path: Path) -> None:
+    write_text(tmp_path / "file", "old")
+    write_text(tmp_path / "file", "größer")
+    assert (tmp_path / "file").read_bytes() == "größer".encode()

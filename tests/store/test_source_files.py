@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from rag_assets.store.source_files import SourceFiles
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "data"
+    root.mkdir()
+    for name in ("a", "b"):
+        (root / name).write_text(f"content of {name}")
+        age(root / name, 60)
+    return root
+
+
+def age(file: Path, seconds: float) -> None:
+    """Make a file look as if it was edited so many seconds ago."""
+    then = time.time_ns() - int(seconds * 1e9)
+    os.utime(file, ns=(then, then))
+
+
+def digest(folder: Path, cache: Path | None = None) -> str:
+    return SourceFiles(cache).digest(sorted(folder.iterdir()), folder)
+
+
+def test_touch_changes_nothing(folder: Path, tmp_path: Path) -> None:
+    before = digest(folder, tmp_path / "cache")
+    os.utime(folder / "a")
+    assert digest(folder, tmp_path / "cache") == before
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_edit_and_rename_change_the_digest(folder: Path, tmp_path: Path, cached: bool) -> None:
+    cache = tmp_path / "cache" if cached else None
+    first = digest(folder, cache)
+    (folder / "a").write_text("content of A")  # of the same size
+    second = digest(folder, cache)
+    (folder / "a").rename(folder / "c")
+    third = digest(folder, cache)
+    assert len({first, second, third}) == 3
+
+
+def test_order_and_place_do_not_matter(folder: Path, tmp_path: Path) -> None:
+    files = sorted(folder.iterdir())
+    assert SourceFiles().digest(files[::-1], folder) == digest(folder)
+    moved = folder.rename(tmp_path / "moved")
+    assert digest(moved) == SourceFiles().digest(sorted(moved.iterdir()), moved)
+
+
+def test_unchanged_file_is_not_read_again(folder: Path, tmp_path: Path) -> None:
+    """Bytes that change under the same size, time and inode prove that they were not read."""
+    before = digest(folder, tmp_path / "cache")
+    file = folder / "a"
+    status = file.stat()
+    file.write_text("CONTENT OF A")
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert digest(folder, tmp_path / "cache") == before
+    assert digest(folder) != before
+
+
+def test_file_that_was_just_edited_is_not_trusted(folder: Path, tmp_path: Path) -> None:
+    """Where times are coarse, a second edit within the same tick shows in the content only."""
+    file = folder / "a"
+    age(file, 0)
+    status = file.stat()
+    before = digest(folder, tmp_path / "cache")
+    file.write_text("CONTENT OF A")
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert digest(folder, tmp_path / "cache") != before
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null"])
+def test_corrupt_cache_is_ignored_and_repaired(folder: Path, tmp_path: Path, content: str) -> None:
+    cache = tmp_path / "cache"
+    cache.write_text(content)
+    assert digest(folder, cache) == digest(folder)
+    assert set(json.loads(cache.read_text())) == {str(folder / "a"), str(folder / "b")}
+
+
+def test_cache_is_made_on_the_first_write(folder: Path, tmp_path: Path) -> None:
+    assert digest(folder, tmp_path / "new" / "cache") == digest(folder)
+    assert (tmp_path / "new" / "cache").is_file()

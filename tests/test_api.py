@@ -1,0 +1,106 @@
+"""The Python interface."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rag_assets
+from rag_assets.errors import ConfigError, DataError, UsageError
+from tests.beir_folder import write_beir
+
+YAML = "retrievers: {a: {type: bm25}, b: {type: bm25, k1: 2}}\ntop_k: [1, 3]\n"
+IMPORT = """
+import sys, time
+started = time.perf_counter()
+import rag_assets
+seconds = time.perf_counter() - started
+heavy = {'dagster', 'torch', 'pyarrow', 'duckdb', 'pydantic', 'yaml', 'numpy', 'rich'}
+print(seconds, sorted(heavy & set(sys.modules)))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_beir(tmp_path / "tiny", {"experiment.yaml": YAML})
+
+
+def test_import_is_light() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT], env=environment, capture_output=True, text=True, check=True
+    )
+    seconds, heavy = done.stdout.split(maxsplit=1)
+    assert heavy == "[]\n"
+    assert float(seconds) < 0.2
+
+
+def test_load_experiment(folder: Path) -> None:
+    experiment = rag_assets.load_experiment(str(folder))
+    assert (experiment.name, list(experiment.retrievers)) == ("tiny", ["a", "b"])
+    (folder / "experiment.yaml").write_text("topk: [1]\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="unknown key 'topk'"):
+        rag_assets.load_experiment(folder)
+
+
+def test_evaluate(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    store = tmp_path / "store"
+    part = rag_assets.evaluate(folder, store, retrievers=["b"], top_k=[3])
+    assert part.leaderboard.select(["retriever", "top_k"]).to_pylist() == [
+        {"retriever": "b", "top_k": 3}
+    ]
+    assert not part.evaluation.complete
+    whole = rag_assets.evaluate(str(folder), str(store))
+    assert whole.leaderboard.num_rows == 4
+    assert whole.evaluation.complete
+    assert whole.evaluation.trigger == "Python"
+    assert set(whole.leaderboard["ndcg"].to_pylist()) == {1.0}
+    assert rag_assets.evaluate(folder, store).evaluation.computed == 0
+    assert (store / "tiny" / "report.html").is_file()
+    assert (store / "warehouse.duckdb").is_file()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_evaluate_in_the_default_store(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RAG_ASSETS_STATE_DIR", "DAGSTER_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RAG_ASSETS_STORE", str(tmp_path / "elsewhere"))
+    result = rag_assets.evaluate(folder, retrievers=["a"], top_k=[1])
+    assert result.root == tmp_path / "elsewhere" / "tiny"
+
+
+def test_evaluate_what_is_not_there(folder: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with pytest.raises(UsageError, match="no such file or folder"):
+        rag_assets.evaluate(tmp_path / "nowhere", store)
+    with pytest.raises(UsageError, match="unknown retriever 'c'"):
+        rag_assets.evaluate(folder, store, retrievers=["c"])
+    with pytest.raises(UsageError, match="top_k 2 is not in tiny"):
+        rag_assets.evaluate(folder, store, top_k=[2])
+    assert not store.exists()
+
+
+def test_evaluate_invalid_data(folder: Path, tmp_path: Path) -> None:
+    (folder / "corpus.jsonl").write_text("", encoding="utf-8")
+    with pytest.raises(DataError, match=r"corpus\.jsonl: "):
+        rag_assets.evaluate(folder, tmp_path / "store")
+
+
+def test_score(tmp_path: Path) -> None:
+    run, qrels = tmp_path / "run.trec", tmp_path / "qrels.txt"
+    run.write_text("q1 Q0 d2 1 3 t\nq1 Q0 d1 2 2 t\n", encoding="utf-8")
+    qrels.write_text("q1 0 d1 1\nq2 0 d1 0\n", encoding="utf-8")
+    scores = rag_assets.score(str(run), qrels, ["RR", "P_2"])
+    assert scores.means == {"RR": 0.5, "P_2": 0.5}
+    assert (scores.n_queries, scores.n_unanswerable) == (1, 1)
+    assert rag_assets.score(run, qrels, ["mrr"], trec_mean=True).means == {"mrr": 0.25}
+    with pytest.raises(UsageError, match="unknown metric"):
+        rag_assets.score(run, qrels, ["f1"])
+    with pytest.raises(DataError, match=r"no\.trec: cannot be read"):
+        rag_assets.score(tmp_path / "no.trec", qrels, ["mrr"])

@@ -1,0 +1,189 @@
+"""The project's own files: what is pinned, and what no file may say."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PIN = re.compile(r"([A-Za-z0-9._-]+)==([A-Za-z0-9.!]+)")
+
+# The parts are apart so that this file passes its own test.
+MACHINE_PATH = re.compile(
+    r"(?<![\w.~*})\]-])/(?:" + "work|tmp|root|opt|home|Users" + r")/[A-Za-z0-9_.]"
+)
+REGISTRY_HOST = re.compile(
+    "|".join(re.escape(name + end) for name, end in [("pypi", ".org"), ("python", "hosted.org")])
+    + "|extra-index"
+    + "-url|index"
+    + "-url"
+)
+# Verbatim text of others.
+NOT_OURS = {"LICENSE"}
+
+
+def pins() -> dict[str, Version]:
+    """Return the pinned version of each package in constraints.txt, by canonical name."""
+    found: dict[str, Version] = {}
+    for line in (REPOSITORY / "constraints.txt").read_text().splitlines():
+        if not line or line.startswith("#"):
+            continue
+        pin = PIN.fullmatch(line)
+        assert pin, f"not 'name==version': {line!r}"
+        name = canonicalize_name(pin[1])
+        assert name not in found, f"{name} is pinned twice"
+        found[name] = Version(pin[2])
+    return found
+
+
+def public(version: str) -> Version:
+    """Return a version without the name of its build (``2.13.0`` for ``2.13.0+cpu``)."""
+    return Version(Version(version).public)
+
+
+def requirements() -> list[Requirement]:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    texts = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    return [Requirement(text) for text in texts]
+
+
+def installed_closure() -> Iterator[metadata.Distribution]:
+    """Yield each installed distribution that the project reaches, extras included."""
+    pending, seen = requirements(), set()
+    while pending:
+        requirement = pending.pop()
+        visit = (canonicalize_name(requirement.name), frozenset(requirement.extras))
+        if visit in seen:
+            continue
+        seen.add(visit)
+        distribution = metadata.distribution(requirement.name)
+        yield distribution
+        for text in distribution.requires or ():
+            child = Requirement(text)
+            environments = [{"extra": extra} for extra in ("", *requirement.extras)]
+            if not child.marker or any(child.marker.evaluate(each) for each in environments):
+                pending.append(child)
+
+
+def test_constraints_name_exact_versions_that_the_requirements_allow() -> None:
+    pinned = pins()
+    for requirement in requirements():
+        version = pinned[canonicalize_name(requirement.name)]
+        assert version in requirement.specifier, f"{requirement} does not allow {version}"
+
+
+def test_every_installed_package_is_pinned_at_its_version() -> None:
+    pinned = pins()
+    differences = {
+        distribution.name: (distribution.version, str(pinned.get(name)))
+        for distribution in installed_closure()
+        if pinned.get(name := canonicalize_name(distribution.name)) != public(distribution.version)
+    }
+    assert differences == {}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_resolver_chooses_only_pinned_versions() -> None:
+    """Ask pip what it would install on a machine that has nothing."""
+    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed"]
+    command += ["--quiet", "--quiet", "--report", "-"]
+    command += ["--constraint", "constraints.txt", *map(str, requirements())]
+    result = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    if result.returncode:
+        if not reaches_a_registry():
+            pytest.skip("no package registry can be reached")
+        pytest.fail(result.stderr[-2000:])
+    chosen = chosen_versions(json.loads(result.stdout))
+    pinned = pins()
+    assert {name for name, _ in chosen} >= {
+        canonicalize_name(requirement.name) for requirement in requirements()
+    }
+    assert [pair for pair in chosen if pinned.get(pair[0]) != pair[1]] == []
+
+
+def chosen_versions(report: dict[str, Any]) -> list[tuple[str, Version]]:
+    """Return name and version of each package in pip's report."""
+    described = [package["metadata"] for package in report["install"]]
+    return [(canonicalize_name(each["name"]), public(each["version"])) for each in described]
+
+
+def reaches_a_registry() -> bool:
+    """Return whether pip finds the smallest of the project's requirements."""
+    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed"]
+    command += ["--quiet", "--quiet", "--no-deps", "rank-bm25"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def tracked_files() -> list[Path]:
+    """Return the files that git knows; skip where this is no checkout."""
+    command = ["git", "ls-files", "-z"]
+    try:
+        listed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a git checkout")
+    names = [name for name in listed.stdout.split("\0") if name and name not in NOT_OURS]
+    if not names:
+        pytest.skip("git knows no file yet")
+    return [REPOSITORY / name for name in names if (REPOSITORY / name).is_file()]
+
+
+def sayings(pattern: re.Pattern[str]) -> list[str]:
+    """Return ``file:line: text`` for each line of a tracked text file that holds the pattern."""
+    found = []
+    for file in tracked_files():
+        try:
+            lines = file.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:
+            continue
+        name = file.relative_to(REPOSITORY)
+        found += [
+            f"{name}:{n}: {hit[0]}" for n, x in enumerate(lines, 1) if (hit := pattern.search(x))
+        ]
+    return found
+
+
+def test_no_file_names_a_path_of_one_machine() -> None:
+    assert sayings(MACHINE_PATH) == []
+
+
+def test_no_file_names_a_package_registry() -> None:
+    assert sayings(REGISTRY_HOST) == []
+
+
+@pytest.mark.parametrize("text", ["see /" + "work/main", "'/" + "root/x'", "=/" + "tmp/a"])
+def test_machine_paths_are_recognised(text: str) -> None:
+    assert MACHINE_PATH.search(text)
+
+
+@pytest.mark.parametrize("text", ["docs/work/a", "tmp_path / 'a'", "a/tmp/b", "../root/x"])
+def test_other_paths_are_let_pass(text: str) -> None:
+    assert not MACHINE_PATH.search(text)
+
+
+def test_make_lists_every_target_of_the_makefile() -> None:
+    makefile = (REPOSITORY / "Makefile").read_text()
+    targets = set(re.findall(r"^\.PHONY: (\S+)$", makefile, re.MULTILINE))
+    listed = subprocess.run(
+        ["make", "help"], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    assert targets == set(re.findall(r"^  make (\S+) +\S", listed.stdout, re.MULTILINE))
+    assert {"evaluate", "test", "setup", "ui"} <= targets
+
+
+def test_ci_calls_make_test() -> None:
+    script = REPOSITORY / ".ci" / "run"
+    assert script.stat().st_mode & 0o111, ".ci/run is not executable"
+    assert script.read_text().rstrip().endswith("\nmake test")

@@ -1,0 +1,230 @@
+"""A complete experiment that is evaluated in a second: eight documents, six questions."""
+
+from __future__ import annotations
+
+import copy
+import fnmatch
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.evaluations import Evaluation, record
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.selection import Selection
+from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.settings import StoreSettings
+
+DOCUMENTS = {
+    "fares.md": (
+        "# Fares\n\nA single ticket costs 40 crowns on every route.\n\n"
+        "Children under six travel free of charge.\n\nA dog needs a ticket of 10 crowns.\n"
+    ),
+    "harbours.md": (
+        "# Harbours\n\nThe northern harbour opens at six in the morning.\n\n"
+        "The southern harbour closes when the wind exceeds 25 metres per second.\n"
+    ),
+    "engines.md": (
+        "# Engines\n\nEach ferry has two diesel engines of 900 kilowatts.\n\n"
+        "The oil is changed after 500 hours.\n\nA spare engine is kept in the northern harbour.\n"
+    ),
+    "crew.md": (
+        "# Crew\n\nA crew of five sails each ferry.\n\n"
+        "The mate checks the life jackets every Monday.\n"
+    ),
+    "safety/jackets.md": (
+        "# Life jackets\n\nThere is one life jacket for every passenger.\n\n"
+        "Jackets for children are stored beside the bridge.\n"
+    ),
+    "safety/fire.md": (
+        "# Fire\n\nA fire on the car deck is fought with foam.\n\n"
+        "The engine room is flooded with carbon dioxide.\n"
+    ),
+    "timetable.md": (
+        "# Timetable\n\nThe first ferry leaves at six thirty.\n\n"
+        "In winter the last ferry leaves at nine in the evening.\n"
+    ),
+    "lost.md": (
+        "# Lost property\n\nLost property is kept for 30 days at the ticket office.\n\n"
+        "Passports are handed to the police.\n"
+    ),
+}
+
+QUERIES: list[dict[str, Any]] = [
+    {"query_id": "q1", "text": "what does a ticket for a dog cost", "tags": ["fares"]},
+    {"query_id": "q2", "text": "when does the southern harbour close", "tags": ["wind", "harbour"]},
+    {"query_id": "q3", "text": "where are life jackets for children", "tags": ["safety"]},
+    {"query_id": "q4", "text": "how is a fire on the car deck fought", "tags": ["safety"]},
+    {"query_id": "q5", "text": "last ferry in winter", "tags": []},
+    {"query_id": "q6", "text": "how often is the oil of the engines changed", "tags": ["engines"]},
+]
+
+JUDGMENTS: list[dict[str, Any]] = [
+    {"query_id": "q1", "doc_id": "fares.md", "quote": "A dog needs a ticket of 10 crowns."},
+    {
+        "query_id": "q2",
+        "doc_id": "harbours.md",
+        "quote": "The southern harbour closes when the wind exceeds 25 metres per second.",
+        "relevance": 2,
+    },
+    {
+        "query_id": "q3",
+        "doc_id": "safety/jackets.md",
+        "quote": "Jackets for children are stored beside the bridge.",
+        "relevance": 2,
+    },
+    {
+        "query_id": "q3",
+        "doc_id": "crew.md",
+        "quote": "The mate checks the life jackets every Monday.",
+        "relevance": 1,
+    },
+    {
+        "query_id": "q4",
+        "doc_id": "safety/fire.md",
+        "quote": "A fire on the car deck is fought with foam.",
+    },
+    {
+        "query_id": "q5",
+        "doc_id": "timetable.md",
+        "quote": "In winter the last ferry leaves at nine in the evening.",
+    },
+    {"query_id": "q6", "doc_id": "engines.md", "quote": "The oil is changed after 500 hours."},
+]
+
+CONFIG: dict[str, Any] = {
+    "name": "tiny",
+    "dataset": {"format": "markdown"},
+    "chunking": {
+        "whole": {"strategy": "none"},
+        "parts": {"strategy": "recursive", "max_tokens": 16, "overlap": 0},
+    },
+    "retrievers": {
+        "bm25": {"type": "bm25", "chunking": "parts", "analyzer": "english", "k1": 1.2},
+        "bm25-whole": {"type": "bm25", "chunking": "whole", "analyzer": "english"},
+        "okapi": {
+            "type": "bm25",
+            "chunking": "parts",
+            "analyzer": "standard",
+            "engine": "rank_bm25",
+        },
+        "hybrid": {"type": "rrf", "inputs": ["bm25", "bm25-whole"], "candidates": 100},
+        "shallow": {"type": "rrf", "inputs": ["bm25", "okapi"], "candidates": "top_k"},
+    },
+    "top_k": [1, 3, 5],
+    "metrics": ["hit_rate", "mrr", "ndcg"],
+    "primary": "ndcg@5",
+    "baseline": "bm25",
+}
+
+MINILM: dict[str, Any] = {
+    "minilm": {"type": "embedding", "chunking": "parts"},
+    "mixed": {"type": "rrf", "inputs": ["bm25-whole", "minilm"], "candidates": 10},
+}
+"""Retrievers with an embedding model, for the tests that need one."""
+
+
+@dataclass
+class Tiny:
+    """The experiment's folder and its store, with the changes that the tests make to them."""
+
+    root: Path
+    config: dict[str, Any] = field(default_factory=lambda: copy.deepcopy(CONFIG))
+
+    @property
+    def folder(self) -> Path:
+        return self.root / "data"
+
+    @property
+    def settings(self) -> StoreSettings:
+        return StoreSettings.resolve(self.root / "store")
+
+    @property
+    def artifacts(self) -> Path:
+        """The experiment's folder in the store."""
+        return self.root / "store" / str(self.config["name"])
+
+    def write(self) -> Tiny:
+        """Write all files of the experiment."""
+        for name, text in DOCUMENTS.items():
+            self.write_document(name, text)
+        self.write_rows("queries.jsonl", QUERIES)
+        self.write_rows("judgments.jsonl", JUDGMENTS)
+        self.write_config()
+        return self
+
+    def write_document(self, name: str, text: str) -> None:
+        file = self.folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+    def write_rows(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        text = "".join(f"{json.dumps(row)}\n" for row in rows)
+        (self.folder / name).write_text(text, encoding="utf-8")
+
+    def write_config(self) -> None:
+        text = yaml.safe_dump(self.config, sort_keys=False)
+        (self.folder / "experiment.yaml").write_text(text, encoding="utf-8")
+
+    def configure(self, retriever: str, **values: Any) -> None:
+        """Change settings of one retriever; one that is not there is added."""
+        self.config["retrievers"].setdefault(retriever, {}).update(values)
+        self.write_config()
+
+    def replace(self, name: str, old: str, new: str) -> None:
+        """Edit a file in place."""
+        file = self.folder / name
+        text = file.read_text(encoding="utf-8")
+        if old not in text:
+            raise ValueError(f"{old!r} is not in {name}")
+        file.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+    def copy_to(self, root: Path) -> Tiny:
+        """Return a copy with all that is stored; the list of experiments names the original."""
+        shutil.copytree(self.root, root)
+        moved = Tiny(root, copy.deepcopy(self.config))
+        moved.settings.registry.unlink(missing_ok=True)
+        return moved
+
+    def pipeline(self) -> Pipeline:
+        """Return the experiment as its files are now."""
+        return Pipeline(load_experiment(self.folder), self.settings)
+
+    def run(self) -> set[str]:
+        """Bring all partitions up to date without Dagster; return what was computed."""
+        return materialize(self.pipeline())
+
+    def snapshot(self) -> Evaluation:
+        """Make what is up to date the current evaluation."""
+        return record(self.pipeline(), started=datetime.now(UTC), trigger="test", computed=0)
+
+
+def materialize(pipeline: Pipeline, selection: Selection | None = None) -> set[str]:
+    """Bring partitions up to date without Dagster; return those that were computed."""
+    chosen = selection or Selection.of(pipeline.experiment)
+    computed = set()
+    for asset, keys in chosen.keys(pipeline.experiment).items():
+        for outcome in pipeline.materialize(asset, keys):
+            if not outcome.reused:
+                computed.add(short(outcome.key))
+    return computed
+
+
+def short(key: ArtifactKey) -> str:
+    """Return ``metrics/bm25/5``."""
+    return "/".join([key.asset, *(value for _, value in key.partition)])
+
+
+def matching(pipeline: Pipeline, *patterns: str) -> set[str]:
+    """Return the partitions whose short names match, such as ``metrics/bm25/*``."""
+    names = [short(key) for stage in pipeline.stages() for key in stage.keys(pipeline.experiment)]
+    found = {pattern: set(fnmatch.filter(names, pattern)) for pattern in patterns}
+    if not all(found.values()):
+        raise ValueError(f"a pattern matches nothing: {found}")
+    return set().union(*found.values())
