@@ -52,7 +52,8 @@ def evaluate(
 
     Returns:
         The evaluation: ``result.leaderboard`` is a table of
-        :data:`rag_assets.schemas.LEADERBOARD`, all means in [0, 1].
+        :data:`rag_assets.schemas.LEADERBOARD`, all means in [0, 1]. Without labels there is none,
+        and ``result.overlaps`` compares the retrievers at each top_k.
 
     Raises:
         UsageError: nothing at ``path``, or a retriever or cut-off is not the experiment's.

@@ -110,6 +110,20 @@ CHUNKS = TableSchema(
         Column("end", COUNT, "character after the last one"),
         Column("title", TEXT, "the document's title, indexed before the text"),
         Column("text", TEXT, "exactly text[start:end] of the document"),
+        Column(
+            "heading_path",
+            TEXT,
+            "headings above the chunk, outermost first, as 'A > B'; empty: none, or not looked "
+            "for; indexed between title and text where the chunking says so",
+        ),
+        Column(
+            "parent_chunk_id",
+            TEXT,
+            "the unit that is returned and judged in place of the chunk; null: the chunk itself",
+            True,
+        ),
+        Column("parent_start", COUNT, "first character of that unit, null without one", True),
+        Column("parent_end", COUNT, "character after its last one, null without one", True),
     ),
 )
 
@@ -170,7 +184,7 @@ RUNS = TableSchema(
         Column("query_id", TEXT, "the query"),
         Column("rank", INT, "1 is the best"),
         Column("score", FLOAT, "the retriever's score; comparable within a query only"),
-        Column("item_id", TEXT, "the unit that is judged: the document's or the chunk's id"),
+        Column("item_id", TEXT, "the judged unit: the id of a document, a chunk or its parent"),
         Column("chunk_id", TEXT, "the best chunk of the unit"),
         Column("document_id", TEXT, "the document of that chunk"),
     ),
@@ -228,6 +242,25 @@ LEADERBOARD = TableSchema(
     open_columns=True,
 )
 
+OVERLAPS = TableSchema(
+    "overlaps",
+    "two retrievers at one top_k: how alike their runs are",
+    ("retriever_a", "retriever_b"),
+    (
+        Column("retriever_a", TEXT, "name from experiment.yaml; before retriever_b in it"),
+        Column("retriever_b", TEXT, "name from experiment.yaml"),
+        Column(
+            "compared",
+            TEXT,
+            "unit: what is judged; document: each document's best chunk, because the two search "
+            "different chunkings",
+        ),
+        Column("n_queries", COUNT, "queries for which at least one of the two retrieved anything"),
+        Column("overlap", FLOAT, "mean share of common units, of the longer list", True),
+        Column("rbo", FLOAT, "mean extrapolated rank-biased overlap, p = 0.9", True),
+    ),
+)
+
 ALL_TABLES = (
     DOCUMENTS,
     CHUNKS,
@@ -240,4 +273,5 @@ ALL_TABLES = (
     QUERY_METRICS,
     METRICS_SUMMARY,
     LEADERBOARD,
+    OVERLAPS,
 )

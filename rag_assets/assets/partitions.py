@@ -64,8 +64,9 @@ def mapping_of(edge: Edge) -> dg.PartitionMapping | None:
                 "top_k": dg.DimensionPartitionMapping("top_k", dg.IdentityPartitionMapping()),
             }
         )
-    # One side has the dimension `retriever` alone, and it is the other side's dimension.
-    return dg.MultiToSingleDimensionPartitionMapping("retriever")
+    # One side has a dimension alone, `retriever` or `top_k`, and it is the other side's dimension.
+    (alone,) = parent if len(parent) == 1 else child
+    return dg.MultiToSingleDimensionPartitionMapping(alone)
 
 
 def _static(edge: Edge, parent_name: str, child_name: str) -> dg.StaticPartitionMapping:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
+from collections.abc import Iterator, Sequence
 
-from rag_assets.chunking.spans import chunks_table
+from rag_assets.chunking.pieces import Piece
 
 
-def cut(documents: pa.Table) -> pa.Table:
-    """Return one chunk a document."""
-    lengths = [len(text) for text in documents.column("text").to_pylist()]
-    return chunks_table(documents, ([(0, length)] for length in lengths), whole=True)
+def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
+    """Give each text as one piece, however long it is."""
+    for text in texts:
+        yield [Piece(0, len(text))]

@@ -16,9 +16,11 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
 from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.html import write_report
+from rag_assets.reporting.overlap_rows import overlap_rows
+from rag_assets.reporting.pooling_advice import pooling_advice
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row, leaderboard_rows
-from rag_assets.reporting.slices import TagSlice
+from rag_assets.reporting.slices import Slice
 from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
 
 
@@ -28,6 +30,8 @@ def command(
     path: Path, store: Path | None, retrievers: tuple[str, ...], top_k: tuple[int, ...], form: str
 ) -> None:
     """Compute what is not up to date, then print the leaderboard.
+
+    Without labels it prints how alike the retrievers rank, and no metric.
 
     PATH is a folder with an experiment.yaml, such a file, or any dataset folder or file, which
     gets the default experiment (BM25, MiniLM and their fusion).
@@ -41,13 +45,22 @@ def command(
     work = evaluate(pipeline, selection)
     result = EvaluationResult(pipeline.store.root, work.evaluation)
     report = write_report(result)
-    rows = leaderboard_rows(result.leaderboard, selection)
+    labelled = result.has_metrics
+    rows = (
+        leaderboard_rows(result.leaderboard, selection)
+        if labelled
+        else overlap_rows(result, selection)
+    )
     _print_notes(pipeline)
     if form != "table":
         click.echo(formatted(rows, form), nl=False)
-        return
-    _print_tables(result.slices(selection.retrievers), result, rows)
-    _print_places(settings, report, work)
+    elif labelled:
+        _print_tables(result.slices(selection.retrievers), result, rows)
+    else:
+        _print_overlaps(result, rows)
+    _print_advice(result, path)
+    if form == "table":
+        _print_places(settings, report, work)
 
 
 def _print_notes(pipeline: Pipeline) -> None:
@@ -59,7 +72,21 @@ def _print_notes(pipeline: Pipeline) -> None:
                 messages().print(f"note: {stage.name}: {note}", markup=False)
 
 
-def _print_tables(slices: list[TagSlice], result: EvaluationResult, rows: list[Row]) -> None:
+def _print_overlaps(result: EvaluationResult, rows: list[Row]) -> None:
+    from rag_assets.reporting.overlap_view import overlaps_view
+
+    output().print(overlaps_view(result, rows))
+
+
+def _print_advice(result: EvaluationResult, path: Path) -> None:
+    """Say on stderr that judging would help, where little or nothing of the runs is judged."""
+    advice = pooling_advice(result)
+    if advice is not None:
+        command = f"rag-assets pool {shlex.quote(str(path))} --out sheet.csv"
+        messages().print(f"note: {advice}: {command}", markup=False, soft_wrap=True)
+
+
+def _print_tables(slices: list[Slice], result: EvaluationResult, rows: list[Row]) -> None:
     from rag_assets.reporting.terminal import leaderboard_view, slices_view
 
     console = output()

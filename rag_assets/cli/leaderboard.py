@@ -9,18 +9,26 @@ import click
 from rag_assets.cli.options import selection_options
 from rag_assets.cli.terminal import output
 from rag_assets.errors import DataError, NotEvaluated, UsageError
+from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.selection import Selection
 from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row, leaderboard_rows
-from rag_assets.reporting.slices import TagSlice
+from rag_assets.reporting.slices import TAG, Slice
 from rag_assets.store.settings import StoreSettings
 
 
 @click.command("leaderboard")
 @selection_options
-@click.option("--by", "slice_by", type=click.Choice(["tag"]), help="One row a query tag.")
+@click.option(
+    "--by",
+    "slice_by",
+    metavar="WHAT",
+    help="One row a slice of the queries: by `tag`, "
+    "`query.<field>` or `document.<field>` (metadata of the relevant documents).",
+)
+@click.option("--metric", help="With --by: this metric, such as recall@10, not the primary one.")
 def command(
     path: Path,
     store: Path | None,
@@ -28,6 +36,7 @@ def command(
     top_k: tuple[int, ...],
     form: str,
     slice_by: str | None,
+    metric: str | None,
 ) -> None:
     """Print the leaderboard of the last evaluation of PATH.
 
@@ -37,10 +46,13 @@ def command(
     selection = Selection.of(experiment, retrievers, top_k)
     settings = StoreSettings.resolve(store)
     result = EvaluationResult.current(settings.store / experiment.name)
+    if metric and not slice_by:
+        raise UsageError("--metric belongs to --by; the leaderboard shows all metrics")
     if slice_by:
+        chosen = _metric(result, metric)
         if top_k:
-            raise UsageError(f"--by tag shows {result.primary}; --top-k does not apply to it")
-        _print_slices(result, selection, form)
+            raise UsageError(f"--by {slice_by} shows {chosen}; --top-k does not apply to it")
+        _print_slices(result, selection, form, slice_by, chosen)
         return
     rows = leaderboard_rows(result.leaderboard, selection)
     if not rows:
@@ -53,24 +65,37 @@ def command(
         output().print(leaderboard_view(result, rows))
 
 
-def _print_slices(result: EvaluationResult, selection: Selection, form: str) -> None:
+def _metric(result: EvaluationResult, name: str | None) -> Metric:
+    """Return the metric by its name; without a cut-off it is taken at that of the primary one."""
+    if name is None:
+        return result.primary
+    metric = parse_metric(name)
+    return metric if metric.cutoff is not None else Metric(metric.measure, result.primary.cutoff)
+
+
+def _print_slices(
+    result: EvaluationResult, selection: Selection, form: str, by: str, metric: Metric
+) -> None:
     from rag_assets.reporting.terminal import slices_view
 
     name = result.evaluation.experiment
-    if not result.query_metrics(result.primary.cutoff or 0).keys() & set(selection.retrievers):
-        raise NotEvaluated(f"the last evaluation of {name} has no cell of {result.primary}")
-    slices = result.slices(selection.retrievers)
+    cells = result.query_metrics(metric.cutoff or 0)
+    chosen = [table for retriever, table in cells.items() if retriever in selection.retrievers]
+    if not any(metric.measure in table.column_names for table in chosen):
+        raise NotEvaluated(f"the last evaluation of {name} has no cell of {metric}")
+    slices = result.slices(selection.retrievers, by, metric)
     if not slices:
-        raise DataError(f"no answerable query of {name} has a tag")
+        what = "a tag" if by == TAG else f"a value of {by}"
+        raise DataError(f"no answerable query of {name} has {what}")
     if form == "table":
-        output().print(slices_view(slices, str(result.primary)))
+        output().print(slices_view(slices, str(metric), by))
         return
-    rows = [row for one in slices for row in _rows(one, str(result.primary))]
+    rows = [row for one in slices for row in _rows(one, str(metric), by)]
     click.echo(formatted(rows, form), nl=False)
 
 
-def _rows(one: TagSlice, metric: str) -> list[Row]:
+def _rows(one: Slice, metric: str, by: str) -> list[Row]:
     return [
-        {"tag": one.tag, "n_queries": one.n_queries, "retriever": name, metric: value}
+        {by: one.value, "n_queries": one.n_queries, "retriever": name, metric: value}
         for name, value in one.means.items()
     ]

@@ -17,8 +17,11 @@ class _Group(click.Group):
 
     _modules: ClassVar[dict[str, str]] = {
         "evaluate": "evaluate",
+        "validate": "validate",
         "leaderboard": "leaderboard",
         "score": "score",
+        "pool": "pool",
+        "convert": "convert",
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -15,6 +15,7 @@ from rag_assets.datasets.folder import document_paths
 from rag_assets.datasets.ids import UniqueIds
 from rag_assets.datasets.jsonl import read_objects
 from rag_assets.datasets.notes import note
+from rag_assets.datasets.problems import tolerated
 from rag_assets.datasets.qrels_tsv import DOCUMENT_KEY, QUERY_KEY, read_scored_pairs
 from rag_assets.datasets.rows import DocumentRows, QrelRows, QueryRows
 from rag_assets.errors import DataError, UsageError, allowed_names
@@ -51,16 +52,21 @@ class BeirDataset:
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:
-        """Return a subset: by default ``test``, or the only one there.
+        """Return a subset: by default ``test``, or the only one there; without any, no labels.
 
         Raises:
             DataError: a part of the folder is missing, or no subset can be chosen.
             UsageError: there is no subset of this name.
         """
         missing = _missing_parts(path)
-        if missing:
+        if missing and missing != [f"{QRELS_FOLDER}/"]:
             raise DataError(f"not a BEIR folder: {', '.join(missing)} missing", file=path)
         return cls(path, _chosen(_subsets(path), subset, path))
+
+    @property
+    def has_qrels(self) -> bool:
+        """Whether the subset has its file; a folder without any has no labels yet."""
+        return self.qrels_files()[0].is_file()
 
     def document_files(self) -> list[Path]:
         """Return the corpus."""
@@ -82,11 +88,12 @@ class BeirDataset:
         rows, ids = DocumentRows(), UniqueIds("document", "_id")
         for line, row in read_objects(file):
             place = Place(file, line)
-            document_id = identifier(row, "_id", place)
-            ids.add(document_id, place)
-            text = string(row, "text", place)
-            title = optional_string(row, "title", place) or ""
-            rows.add(document_id, title, text, metadata_json(row, _DOCUMENT_KEYS))
+            with tolerated():
+                document_id = identifier(row, "_id", place)
+                ids.add(document_id, place)
+                text = string(row, "text", place)
+                title = optional_string(row, "title", place) or ""
+                rows.add(document_id, title, text, metadata_json(row, _DOCUMENT_KEYS))
         stray = [f.relative_to(self.root).as_posix() for f in document_paths(self.root).files]
         about = ("file beside the BEIR files is", "files beside the BEIR files are")
         return rows.read(Place(file), note(f"{about[0]} not read", f"{about[1]} not read", stray))
@@ -102,14 +109,15 @@ class BeirDataset:
         rows, ids, left_out = QueryRows(), UniqueIds("query", "_id"), list[str]()
         for line, row in read_objects(file):
             place = Place(file, line)
-            query_id = identifier(row, "_id", place)
-            ids.add(query_id, place)
-            text = string(row, "text", place)
-            if query_id in elsewhere:
-                left_out.append(query_id)
-            else:
-                tags, rest = _split_tags(row)
-                rows.add(query_id, text, tags, metadata_json(rest, _QUERY_KEYS))
+            with tolerated():
+                query_id = identifier(row, "_id", place)
+                ids.add(query_id, place)
+                text = string(row, "text", place)
+                if query_id in elsewhere:
+                    left_out.append(query_id)
+                else:
+                    tags, rest = _split_tags(row)
+                    rows.add(query_id, text, tags, metadata_json(rest, _QUERY_KEYS))
         one = f"query that is not of subset {self.subset} is left out"
         many = f"queries that are not of subset {self.subset} are left out"
         return rows.read(Place(file), note(one, many, left_out))
@@ -119,8 +127,10 @@ class BeirDataset:
         file = self.qrels_files()[0]
         rows = QrelRows(documents, queries)
         for pair in read_scored_pairs(file):
-            rows.resolve(pair.query_id, pair.document_id, pair.place, (QUERY_KEY, DOCUMENT_KEY))
-            rows.add(pair.place, pair.query_id, pair.document_id, pair.grade)
+            keys = (QUERY_KEY, DOCUMENT_KEY)
+            with tolerated():
+                rows.resolve(pair.query_id, pair.document_id, pair.place, keys)
+                rows.add(pair.place, pair.query_id, pair.document_id, pair.grade)
         return rows.read(Place(file), [])
 
     def _relevant_elsewhere(self) -> set[str]:
@@ -156,13 +166,11 @@ def _subsets(path: Path) -> dict[str, Path]:
 
 
 def _chosen(subsets: dict[str, Path], wanted: str | None, path: Path) -> str:
-    if not subsets:
-        raise DataError("holds no <subset>.tsv; labels are required", file=path / QRELS_FOLDER)
     if wanted is not None:
         if wanted not in subsets:
             raise UsageError(f"{path / QRELS_FOLDER}: no subset {allowed_names(wanted, subsets)}")
         return wanted
-    if DEFAULT_SUBSET in subsets:
+    if DEFAULT_SUBSET in subsets or not subsets:
         return DEFAULT_SUBSET
     if len(subsets) > 1:
         names = ", ".join(subsets)

@@ -58,6 +58,11 @@ class Dataset(Protocol):
         """The chunking of an experiment that names none: ``none`` or ``recursive``."""
         ...
 
+    @property
+    def has_qrels(self) -> bool:
+        """Whether there are labels, judged from names only; without, nothing reads qrels."""
+        ...
+
     def document_files(self) -> list[Path]:
         """Return the files that determine the documents, without reading them."""
         ...

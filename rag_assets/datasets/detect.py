@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+from rag_assets.datasets.autorag import AutoragDataset
 from rag_assets.datasets.beir import BeirDataset
+from rag_assets.datasets.columns import Columns
+from rag_assets.datasets.csv_folder import CsvDataset
 from rag_assets.datasets.dataset import Dataset
+from rag_assets.datasets.folder_labels import LabelledFolder
+from rag_assets.datasets.ir_datasets import IrDataset
+from rag_assets.datasets.jsonl_folder import JsonlDataset
 from rag_assets.datasets.lines import unreadable
 from rag_assets.datasets.llamaindex import LlamaIndexDataset
 from rag_assets.datasets.markdown import MarkdownDataset
+from rag_assets.datasets.parquet_folder import ParquetDataset
+from rag_assets.datasets.squad import SquadDataset
+from rag_assets.datasets.trec import TrecDataset
 from rag_assets.errors import DataError, UsageError, allowed_names
 
 FORMATS: dict[str, type[Dataset]] = {
     LlamaIndexDataset.format: LlamaIndexDataset,
+    SquadDataset.format: SquadDataset,
     BeirDataset.format: BeirDataset,
+    AutoragDataset.format: AutoragDataset,
+    TrecDataset.format: TrecDataset,
+    JsonlDataset.format: JsonlDataset,
+    CsvDataset.format: CsvDataset,
+    ParquetDataset.format: ParquetDataset,
     MarkdownDataset.format: MarkdownDataset,
+    IrDataset.format: IrDataset,
 }
 """All formats by name, in the order of detection: the more specific layout comes first."""
 
@@ -23,9 +40,9 @@ def open_dataset(path: Path, format: str | None = None, subset: str | None = Non
     """Return the dataset at ``path``; nothing is parsed yet.
 
     Args:
-        path: a folder or file.
+        path: a folder or file; the id of a dataset for the format ``ir_datasets``.
         format: a name of :data:`FORMATS`; recognised by the layout when absent.
-        subset: the qrels file of a BEIR folder, ``test`` by default.
+        subset: one of several sets of queries or qrels, where the format has such.
 
     Raises:
         UsageError: there is nothing at ``path``, the format is unknown, or the subset is.
@@ -34,6 +51,8 @@ def open_dataset(path: Path, format: str | None = None, subset: str | None = Non
     if format is not None and format not in FORMATS:
         raise UsageError(f"unknown dataset format {allowed_names(format, FORMATS)}")
     try:
+        if format == IrDataset.format:
+            return IrDataset.open(path, subset)
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder")
         reader = FORMATS[format] if format is not None else _recognised(path)
@@ -42,11 +61,29 @@ def open_dataset(path: Path, format: str | None = None, subset: str | None = Non
         raise unreadable(path, error) from error
 
 
+def with_columns(dataset: Dataset, columns: Mapping[str, str]) -> Dataset:
+    """Return the dataset with its fields under other names.
+
+    Args:
+        dataset: a dataset whose format has columns.
+        columns: field of :data:`columns.NAMES` to the name that it has in the files.
+
+    Raises:
+        UsageError: a field is unknown, or the format has fixed names.
+    """
+    if not isinstance(dataset, LabelledFolder) or dataset.format == MarkdownDataset.format:
+        named = ", ".join((JsonlDataset.format, CsvDataset.format, ParquetDataset.format))
+        raise UsageError(f"format {dataset.format} has fixed names; columns are for {named}")
+    return dataset.with_columns(Columns.of(columns))
+
+
 def _recognised(path: Path) -> type[Dataset]:
     for reader in FORMATS.values():
         if reader.recognises(path):
             return reader
-    looked_for = "; ".join(f"{reader.layout} ({name})" for name, reader in FORMATS.items())
+    looked_for = "; ".join(
+        f"{reader.layout} ({name})" for name, reader in FORMATS.items() if name != IrDataset.format
+    )
     raise DataError(f"{_what(path)}; looked for: {looked_for}", file=path)
 
 

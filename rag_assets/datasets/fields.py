@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
+
+from rag_assets.datasets.problems import FORMAT, RowError
 from rag_assets.datasets.strict_json import type_name
-from rag_assets.errors import DataError
 from rag_assets.store.canonical import canonical_json
 
 GRADE_LIMIT = 2**31
@@ -16,17 +17,19 @@ GRADE_LIMIT = 2**31
 
 Row = Mapping[str, Any]
 
+_PLAIN = frozenset({str, int, bool, type(None)})
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
-@dataclass(frozen=True, slots=True)
-class Place:
+
+class Place(NamedTuple):
     """Where a row comes from: a file, and a line where the format has lines."""
 
     file: Path
     line: int | None = None
 
-    def error(self, problem: str, key: str | None = None) -> DataError:
-        """Return the error for a problem at this place."""
-        return DataError(problem, file=self.file, line=self.line, key=key)
+    def error(self, problem: str, key: str | None = None, check: str = FORMAT) -> RowError:
+        """Return the error for a problem of the kind ``check`` at this place."""
+        return RowError(problem, file=self.file, line=self.line, key=key, check=check)
 
 
 def shown(text: str, length: int = 60) -> str:
@@ -116,7 +119,17 @@ def metadata_json(row: Row, used: frozenset[str]) -> str:
         rest.update(nested)
     elif nested is not None:
         rest["metadata"] = nested
-    return canonical_json(rest) if rest else "{}"
+    return _canonical(rest)
+
+
+def _canonical(fields: dict[str, Any]) -> str:
+    """Return canonical JSON; the compiled encoder writes the same where there is no float."""
+    if all(type(value) in _PLAIN for value in fields.values()):
+        try:
+            return _encode_sorted(fields).decode()
+        except (msgspec.MsgspecError, OverflowError, ValueError):
+            pass
+    return canonical_json(fields)
 
 
 def _keys(row: Row) -> str:

@@ -1,4 +1,4 @@
-"""The Markdown and text files of a folder, in one order, never outside of it."""
+"""The files of a folder that are documents, in one order, never outside of it."""
 
 from __future__ import annotations
 
@@ -7,22 +7,28 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from rag_assets.datasets.file_types import READERS, UNREAD
 from rag_assets.datasets.lines import unreadable
+from rag_assets.datasets.notes import note
 
-SUFFIXES = frozenset({".md", ".markdown", ".txt"})
+SUFFIXES = frozenset(READERS)
 README = "readme"
 
 
 class Found(NamedTuple):
-    """Files in the order of their paths, and names of symbolic links that were not followed."""
+    """Files in the order of their paths, and names of what is left out.
+
+    ``links`` are symbolic links that were not followed, ``unread`` documents that no reader is for.
+    """
 
     files: list[Path]
     readme: list[str]
     links: list[str]
+    unread: list[str]
 
 
 def document_paths(root: Path) -> Found:
-    """Return all files below ``root`` with a Markdown or text suffix, sorted by path.
+    """Return all files below ``root`` with the suffix of a document, sorted by path.
 
     Hidden files and folders are passed over. A README at the top describes the folder and is no
     document; deeper ones are documents. A link to a file inside ``root`` counts as a file; links
@@ -32,13 +38,15 @@ def document_paths(root: Path) -> Found:
         DataError: a folder cannot be read.
     """
     inside = root.resolve()
-    found = Found([], [], [])
+    found = Found([], [], [], [])
     for path in _candidates(root):
         name = path.relative_to(root).as_posix()
         if path.is_symlink() and not _is_file_inside(path, inside):
             found.links.append(name)
-        elif path.suffix.lower() not in SUFFIXES or not path.is_file():
+        elif not path.is_file():
             continue
+        elif path.suffix.lower() in UNREAD:
+            found.unread.append(name)
         elif path.parent == root and path.stem.lower() == README:
             found.readme.append(name)
         else:
@@ -57,6 +65,14 @@ def has_documents(root: Path) -> bool:
     )
 
 
+def beside(root: Path, *read: Path) -> list[str]:
+    """Return a note on documents below ``root`` that are not among those ``read``."""
+    files = [path for path in document_paths(root).files if path not in read]
+    names = [path.relative_to(root).as_posix() for path in files]
+    one = "file beside the documents is not read"
+    return note(one, "files beside the documents are not read", names)
+
+
 def _candidates(root: Path) -> Iterator[Path]:
     """Yield files that may be documents, and links to folders; nothing hidden."""
     for folder, folders, files in os.walk(root, onerror=_raise):
@@ -64,7 +80,7 @@ def _candidates(root: Path) -> Iterator[Path]:
         here = Path(folder)
         for name in sorted(files):
             path = here / name
-            if not name.startswith(".") and path.suffix.lower() in SUFFIXES:
+            if not name.startswith(".") and path.suffix.lower() in SUFFIXES | UNREAD:
                 yield path
         yield from (here / name for name in folders if (here / name).is_symlink())
 

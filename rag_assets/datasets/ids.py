@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from functools import cached_property
 
 import pyarrow as pa
 
 from rag_assets.datasets.fields import Place, shown
+from rag_assets.datasets.id_level import IdLevels
+from rag_assets.datasets.nested import full_key
+from rag_assets.datasets.problems import DUPLICATE_ID, ID_LEVEL, UNKNOWN_ID
 
 NEAREST_AMONG = 20_000
 """Above so many ids no nearest one is looked for: comparing takes seconds."""
+
+NEAREST_FOR = 20
+"""For so many unknown ids the nearest one is looked for."""
 
 
 class UniqueIds:
@@ -34,9 +41,33 @@ class UniqueIds:
         line = place.line or 0
         first = self._lines.setdefault(found, line)
         if first != line:
-            raise place.error(
-                f"{self._kind} id {shown(found)} occurs twice, first on line {first}", self._key
-            )
+            problem = f"{self._kind} id {shown(found)} occurs twice, first on line {first}"
+            raise place.error(problem, self._key, DUPLICATE_ID)
+
+
+class UniquePlaces:
+    """The ids met so far, each with its place: for several files, and for files without lines."""
+
+    def __init__(self, kind: str) -> None:
+        """Watch over ids of ``kind`` (``document``, ``query``)."""
+        self._kind = kind
+        self._places: dict[str, tuple[Place, str]] = {}
+
+    def add(self, found: str, place: Place, key: str) -> None:
+        """Remember an id that stands under ``key``.
+
+        Raises:
+            DataError: it has been there before; both places are named.
+        """
+        if found not in self._places:
+            self._places[found] = (place, key)
+            return
+        first, first_key = self._places[found]
+        where = f"`{full_key(first, first_key)}`" if first.line is None else f"line {first.line}"
+        if first.file != place.file:
+            where += f" of {first.file.name}"
+        problem = f"{self._kind} id {shown(found)} occurs twice, first at {where}"
+        raise place.error(problem, key, DUPLICATE_ID)
 
 
 class KnownIds:
@@ -46,6 +77,7 @@ class KnownIds:
         """Know the ``ids`` of ``kind`` (``document``, ``query``)."""
         self._kind = kind
         self._rows = {found: row for row, found in enumerate(ids.to_pylist())}
+        self._unknown = 0
 
     def __contains__(self, found: object) -> bool:
         """Return whether the id exists."""
@@ -59,11 +91,27 @@ class KnownIds:
         """
         row = self._rows.get(wanted)
         if row is None:
-            raise place.error(f"unknown {self._kind} {shown(wanted)}{self._nearest(wanted)}", key)
+            check, problem = self.explain(wanted)
+            raise place.error(problem, key, check)
         return row
 
+    def explain(self, unknown: str) -> tuple[str, str]:
+        """Return the kind of problem that an unknown id is, and a sentence about it."""
+        problem = f"unknown {self._kind} {shown(unknown)}"
+        meant = self._levels.meant(unknown) if self._kind == "document" else None
+        if meant is not None:
+            return ID_LEVEL, f"{problem}: it is {meant.level}; probably meant: " + shown(
+                meant.document_id
+            )
+        return UNKNOWN_ID, f"{problem}{self._nearest(unknown)}"
+
+    @cached_property
+    def _levels(self) -> IdLevels:
+        return IdLevels(self._rows)
+
     def _nearest(self, wanted: str) -> str:
-        if len(self._rows) > NEAREST_AMONG:
+        self._unknown += 1
+        if len(self._rows) > NEAREST_AMONG or self._unknown > NEAREST_FOR:
             return ""
         deeper = [found for found in self._rows if found.endswith(f"/{wanted}")]
         near = deeper or get_close_matches(wanted, self._rows, n=1)

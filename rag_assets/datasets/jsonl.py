@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rag_assets.datasets.lines import read_lines
+from rag_assets.datasets.fast_json import parse_object
+from rag_assets.datasets.lines import decoded, read_raw_lines
+from rag_assets.datasets.problems import RowError, tolerated
 from rag_assets.datasets.strict_json import JsonError, parse_json, type_name
-from rag_assets.errors import DataError
 
 
 def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -17,14 +18,24 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises:
         DataError: the file cannot be read, is not UTF-8, or a line is not one strict JSON object.
     """
-    for number, line in read_lines(path):
-        try:
-            value = parse_json(line)
-        except JsonError as error:
-            problem = f"{error.problem}; each line must be one JSON object"
-            raise DataError(problem, file=path, line=number) from error
-        if not isinstance(value, dict):
-            found = type_name(value)
-            problem = f"found {found}; each line must be one JSON object"
-            raise DataError(problem, file=path, line=number)
-        yield number, value
+    for number, raw in read_raw_lines(path):
+        value = parse_object(raw)
+        if value is None:
+            with tolerated():
+                value = _strict_object(raw, path, number)
+        if value is not None:
+            yield number, value
+
+
+def _strict_object(raw: bytes, path: Path, number: int) -> dict[str, Any]:
+    line = decoded(raw, path, number).rstrip("\r\n")
+    try:
+        value = parse_json(line)
+    except JsonError as error:
+        problem = f"{error.problem}; each line must be one JSON object"
+        raise RowError(problem, file=path, line=number) from error
+    if not isinstance(value, dict):
+        found = type_name(value)
+        problem = f"found {found}; each line must be one JSON object"
+        raise RowError(problem, file=path, line=number)
+    return value

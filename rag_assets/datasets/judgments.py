@@ -1,31 +1,47 @@
-"""``judgments.jsonl``: which document, or which quoted passage of it, answers a query."""
+"""``judgments.jsonl`` or ``.csv``: which document, or which quote of it, answers a query."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 
+from rag_assets.datasets.csv_rows import read_csv
 from rag_assets.datasets.dataset import Read
-from rag_assets.datasets.fields import Place, Row, identifier, optional_grade, optional_string
+from rag_assets.datasets.fields import (
+    Place,
+    Row,
+    identifier,
+    optional_grade,
+    optional_string,
+    shown,
+)
 from rag_assets.datasets.jsonl import read_objects
 from rag_assets.datasets.lines import read_lines
 from rag_assets.datasets.notes import note
+from rag_assets.datasets.problems import about, tolerated
 from rag_assets.datasets.quotes import KEY as QUOTE
 from rag_assets.datasets.quotes import Quotes
 from rag_assets.datasets.rows import QrelRows
 
-_KEYS = frozenset({"query_id", "doc_id", QUOTE, "relevance", "evidence_id"})
+START = "start"
+SOURCE = "source"
+_KEYS = frozenset({"query_id", "doc_id", QUOTE, START, "relevance", "evidence_id", SOURCE})
+_OPTIONAL = frozenset({QUOTE, START, "relevance", "evidence_id", SOURCE})
+_INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 _A_QUOTE = re.compile(rf'"{QUOTE}"\s*:\s*"')
 
 
 def has_quotes(path: Path) -> bool:
-    """Return whether a line holds a quote; stops at the first and parses nothing.
+    """Return whether a line holds a quote; stops at the first and parses no JSON.
 
     Raises:
         DataError: the file cannot be read or is not UTF-8.
     """
+    if path.suffix == ".csv":
+        return any(cells.get(QUOTE) for _, cells in read_csv(path))
     return any(_A_QUOTE.search(line) for _, line in read_lines(path))
 
 
@@ -33,8 +49,9 @@ def read_judgments(path: Path, documents: pa.Table, queries: pa.Table) -> Read:
     """Return the judgments of a file as qrels.
 
     ``relevance`` is 1 unless given. Rows of a query with the same ``evidence_id`` are
-    alternatives; without one, each row is an evidence of its own. Keys that are not understood
-    are noted.
+    alternatives; without one, each row is an evidence of its own. ``start`` says which one is
+    meant where a quote occurs more than once; ``source``, who judged, is for people. Keys that are
+    not understood are noted.
 
     Raises:
         DataError: a line breaks the format, names an unknown id, quotes what is not there exactly
@@ -43,20 +60,52 @@ def read_judgments(path: Path, documents: pa.Table, queries: pa.Table) -> Read:
     rows = QrelRows(documents, queries)
     quotes = Quotes(documents)
     ignored: dict[str, None] = {}
-    for line, row in read_objects(path):
-        _add(row, Place(path, line), rows, quotes)
+    for line, row in _rows(path):
+        with tolerated():
+            _add(row, Place(path, line), rows, quotes)
         ignored.update(dict.fromkeys(row.keys() - _KEYS))
     about = ("key is not understood and ignored", "keys are not understood and ignored")
     return rows.read(Place(path), note(*about, sorted(ignored)))
+
+
+def _rows(path: Path) -> Iterator[tuple[int, Row]]:
+    if path.suffix != ".csv":
+        yield from read_objects(path)
+        return
+    for line, cells in read_csv(path):
+        row: dict[str, object] = {
+            key: cell for key, cell in cells.items() if cell or key not in _OPTIONAL
+        }
+        with tolerated():
+            if "relevance" in row:
+                row["relevance"] = _grade(cells["relevance"], Place(path, line))
+            yield line, row
+
+
+def _grade(cell: str, place: Place) -> int:
+    if not _INTEGER.fullmatch(cell.strip()):
+        raise place.error(f"is {shown(cell)}; a grade must be an integer", "relevance")
+    return int(cell)
 
 
 def _add(row: Row, place: Place, rows: QrelRows, quotes: Quotes) -> None:
     query_id = identifier(row, "query_id", place)
     document_id = identifier(row, "doc_id", place)
     document_row = rows.resolve(query_id, document_id, place, ("query_id", "doc_id"))
-    quote = optional_string(row, QUOTE, place)
-    span = quotes.locate(quote, document_row, place) if quote is not None else None
     named = row.get("evidence_id") is not None
     evidence_id = identifier(row, "evidence_id", place) if named else None
-    grade = optional_grade(row, "relevance", place, default=1)
+    with about(query_id, document_id, evidence_id):
+        quote = optional_string(row, QUOTE, place)
+        start = _start(row, place)
+        span = quotes.locate(quote, document_row, place, start) if quote is not None else None
+        grade = optional_grade(row, "relevance", place, default=1)
     rows.add(place, query_id, document_id, grade, evidence_id, span)
+
+
+def _start(row: Row, place: Place) -> int | None:
+    value = row.get(START)
+    if isinstance(value, str) and value.strip().isdecimal():
+        return int(value)
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return value
+    raise place.error("must be the number of the quote's first character, from 0", START)

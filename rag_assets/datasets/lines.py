@@ -6,13 +6,38 @@ import codecs
 from collections.abc import Iterator
 from pathlib import Path
 
+from rag_assets.datasets.problems import RowError, tolerated
 from rag_assets.errors import DataError
+from rag_assets.trec_lines import BROKEN_STREAM, open_bytes
 
 BOM = codecs.BOM_UTF8
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+def read_raw_lines(path: Path, *, blank: bool = False) -> Iterator[tuple[int, bytes]]:
+    """Yield (line number from 1, line with its end, as bytes) of every line that is not blank.
+
+    Blank lines too when ``blank``. A file whose name ends in ``.gz`` is decompressed. A byte order
+    mark is skipped.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    try:
+        with open_bytes(path) as stream:
+            for number, raw in enumerate(stream, start=1):
+                content = raw.removeprefix(BOM) if number == 1 else raw
+                if blank or (not content.isspace() and content):
+                    yield number, content
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except BROKEN_STREAM as error:
+        raise DataError(f"cannot be read: damaged gzip data ({error})", file=path) from error
+
+
+def read_lines(path: Path, *, blank: bool = False) -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, line without its end) of every line that is not blank.
+
+    Blank lines too when ``blank``. A file whose name ends in ``.gz`` is decompressed.
 
     Only line feeds end a line (a carriage return before one is dropped), so that U+2028 or a form
     feed inside a value does no harm. A byte order mark is skipped.
@@ -20,14 +45,12 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     Raises:
         DataError: the file cannot be read or is not UTF-8.
     """
-    try:
-        with path.open("rb") as stream:
-            for number, raw in enumerate(stream, start=1):
-                content = raw.removeprefix(BOM) if number == 1 else raw
-                if content.strip():
-                    yield number, _decode(content, path, number).rstrip("\r\n")
-    except OSError as error:
-        raise unreadable(path, error) from error
+    for number, raw in read_raw_lines(path, blank=blank):
+        line = None
+        with tolerated():
+            line = decoded(raw, path, number).rstrip("\r\n")
+        if line is not None:
+            yield number, line
 
 
 def read_text(path: Path) -> str:
@@ -40,7 +63,7 @@ def read_text(path: Path) -> str:
         data = path.read_bytes()
     except OSError as error:
         raise unreadable(path, error) from error
-    text = _decode(data.removeprefix(BOM), path, 1)
+    text = decoded(data.removeprefix(BOM), path, 1)
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
@@ -49,7 +72,12 @@ def unreadable(path: Path, error: OSError) -> DataError:
     return DataError(f"cannot be read: {error.strerror or error}", file=path)
 
 
-def _decode(data: bytes, path: Path, first_line: int) -> str:
+def decoded(data: bytes, path: Path, first_line: int) -> str:
+    """Return UTF-8 bytes as text.
+
+    Raises:
+        DataError: they are not UTF-8; names the line, counted from ``first_line``.
+    """
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -62,4 +90,4 @@ def _decode(data: bytes, path: Path, first_line: int) -> str:
             else f"not UTF-8: byte 0x{data[error.start]:02x}, the {error.start - start + 1}. "
             "of its line"
         )
-        raise DataError(problem, file=path, line=line) from error
+        raise RowError(problem, file=path, line=line) from error

@@ -13,6 +13,7 @@ from rag_assets.datasets.dataset import Read
 from rag_assets.datasets.fields import Place, checked_id, shown
 from rag_assets.datasets.lines import read_text, unreadable
 from rag_assets.datasets.notes import note
+from rag_assets.datasets.problems import tolerated
 from rag_assets.datasets.rows import DocumentRows, QrelRows, QueryRows
 from rag_assets.datasets.strict_json import JsonError, parse_json, type_name
 from rag_assets.errors import DataError, UsageError
@@ -36,6 +37,7 @@ class LlamaIndexDataset:
     layout: ClassVar[str] = f"a .json file with the keys {', '.join(_KEYS)}"
     default_judge: ClassVar[str] = "document"
     default_chunking: ClassVar[str] = "none"
+    has_qrels: ClassVar[bool] = True
 
     file: Path
 
@@ -110,9 +112,10 @@ class LlamaIndexDataset:
                 raise place.error(f"is {type_name(nodes)}; must be a list of node ids", path)
             for position, node in enumerate(nodes):
                 node_path = f"{path}[{position}]"
-                document_id = checked_id(node, place, node_path)
-                rows.resolve(query_id, document_id, place, (path, node_path))
-                rows.add(place, query_id, document_id, GRADE)
+                with tolerated():
+                    document_id = checked_id(node, place, node_path)
+                    rows.resolve(query_id, document_id, place, (path, node_path))
+                    rows.add(place, query_id, document_id, GRADE)
         return rows.read(place, [])
 
     def _content(self) -> dict[str, Any]:

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import NamedTuple
 
+from rag_assets.datasets.file_document import FileDocument
 from rag_assets.datasets.front_matter import FrontMatterError, split_front_matter
 from rag_assets.datasets.lines import read_text
+from rag_assets.datasets.problems import RowError
 from rag_assets.datasets.strict_json import type_name
-from rag_assets.errors import DataError
 from rag_assets.store.canonical import canonical_json
 
 _HEADING = re.compile(r"# +(\S.*?)(?: +#+)? *(?:\n|\Z)")
 _BLANK_LINES = re.compile(r"(?:[ \t]*\n)+")
 
 
-class MarkdownDocument(NamedTuple):
-    """What a file holds; ``metadata`` is canonical JSON of the front matter without its title."""
-
-    title: str
-    text: str
-    metadata: str
-
-
-def read_markdown(path: Path) -> MarkdownDocument:
+def read_markdown(path: Path) -> FileDocument:
     """Return the document of a file.
 
     The title is the front matter's ``title``, or else the first line that is not blank when it is
@@ -37,7 +29,7 @@ def read_markdown(path: Path) -> MarkdownDocument:
     try:
         fields, text = split_front_matter(read_text(path))
     except FrontMatterError as error:
-        raise DataError(error.problem, file=path, line=error.line) from error
+        raise RowError(error.problem, file=path, line=error.line) from error
     fields = dict(fields or {})
     title = _declared_title(fields.pop("title", None), path)
     text = _without_leading_blank_lines(text)
@@ -46,7 +38,7 @@ def read_markdown(path: Path) -> MarkdownDocument:
         if heading is not None:
             title = heading.group(1)
             text = _without_leading_blank_lines(text[heading.end() :])
-    return MarkdownDocument(title, text, canonical_json(fields))
+    return FileDocument(title, text, canonical_json(fields))
 
 
 def _declared_title(value: object, path: Path) -> str:
@@ -55,7 +47,7 @@ def _declared_title(value: object, path: Path) -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
     found = type_name(value)
-    raise DataError(f"is {found}; must be text, in quotes if need be", file=path, key="title")
+    raise RowError(f"is {found}; must be text, in quotes if need be", file=path, key="title")
 
 
 def _without_leading_blank_lines(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from rag_assets.datasets.fields import Place, checked_grade, checked_id, shown
 from rag_assets.datasets.lines import read_lines
+from rag_assets.datasets.problems import tolerated
 
 QUERY_KEY = "query-id"
 DOCUMENT_KEY = "corpus-id"
@@ -39,11 +40,14 @@ def read_scored_pairs(path: Path) -> Iterator[ScoredPair]:
     first = True
     for number, line in read_lines(path):
         place = Place(path, number)
-        columns = _columns(line, place)
-        is_header = first and columns[2].lower() in _HEADER_END
+        pair = None
+        with tolerated():
+            columns = _columns(line, place)
+            if not (first and columns[2].lower() in _HEADER_END):
+                pair = _pair(place, columns)
         first = False
-        if not is_header:
-            yield _pair(place, columns)
+        if pair is not None:
+            yield pair
 
 
 def _columns(line: str, place: Place) -> list[str]:

@@ -8,6 +8,7 @@ from rag_assets.datasets.dataset import Read
 from rag_assets.datasets.fields import Place, shown
 from rag_assets.datasets.ids import KnownIds
 from rag_assets.datasets.notes import note
+from rag_assets.datasets.problems import DUPLICATE_JUDGMENT, about
 from rag_assets.datasets.tables import TableBuilder
 from rag_assets.errors import DataError
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
@@ -27,7 +28,7 @@ class DocumentRows:
         """Add a document; one without title and text is kept and noted."""
         size = len(title) + len(text) + len(metadata)
         self._rows.add(document_id, title, text, metadata, characters=size)
-        if not (text.strip() or title.strip()):
+        if (not text or text.isspace()) and (not title or title.isspace()):
             self._empty.append(document_id)
 
     def read(self, place: Place, notes: list[str]) -> Read:
@@ -88,8 +89,9 @@ class QrelRows:
         Raises:
             DataError: the query or the document does not exist.
         """
-        self._queries.row(query_id, place, keys[0])
-        return self._documents.row(document_id, place, keys[1])
+        with about(query_id, document_id):
+            self._queries.row(query_id, place, keys[0])
+            return self._documents.row(document_id, place, keys[1])
 
     def add(
         self,
@@ -112,7 +114,8 @@ class QrelRows:
         evidence = evidence_id or (document_id if span is None else f"{document_id}#{start}-{end}")
         key = (query_id, evidence, document_id, start, end)
         if key in self._lines:
-            raise self._twice(place, key)
+            with about(query_id, document_id, evidence):
+                raise self._twice(place, key)
         self._lines[key] = place.line
         self._rows.add(*key, grade)
         if grade > 0:
@@ -137,5 +140,6 @@ class QrelRows:
         first = f", first on line {self._lines[key]}" if self._lines[key] is not None else ""
         return place.error(
             f"query {shown(query_id)} and document {shown(document_id)}{span} are judged twice"
-            f"{first}"
+            f"{first}",
+            check=DUPLICATE_JUDGMENT,
         )

@@ -35,8 +35,11 @@ class TableBuilder:
 
     def _flush(self) -> None:
         if self._rows:
+            # The system's allocator can grow a buffer without copying it: measured faster than
+            # the default pool, with less memory at the peak.
+            pool = pa.system_memory_pool()
             columns = [
-                pa.array(values, field.type)
+                pa.array(values, field.type, memory_pool=pool)
                 for values, field in zip(zip(*self._rows, strict=True), self._arrow, strict=True)
             ]
             self._batches.append(pa.record_batch(columns, schema=self._arrow))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import duckdb
 import pyarrow as pa
 
+from rag_assets.evaluation.units import item_spans
 from rag_assets.schemas import JUDGMENTS
 
 _UNITS = {
@@ -23,19 +24,19 @@ _UNITS = {
         SELECT q.query_id, q.evidence_id, c.chunk_id AS item_id, q.grade
         FROM qrels q JOIN chunks c ON c.chunk_id = q.document_id
     """,
-    # A chunk satisfies an evidence when it holds at least half of it, or when at least half of
-    # the chunk lies inside it; evidence without a span is the whole document.
+    # A unit, the chunk or its parent, satisfies an evidence when it holds at least half of it, or
+    # when at least half of the unit lies inside it; without a span it is the whole document.
     "evidence": """
         SELECT query_id, evidence_id, item_id, grade FROM (
-            SELECT q.query_id, q.evidence_id, c.chunk_id AS item_id, q.grade,
+            SELECT q.query_id, q.evidence_id, c.item_id, q.grade,
                    q.start IS NULL AS whole_document,
                    least(c."end", q."end") - greatest(c.start, q.start) AS shared,
                    q."end" - q.start AS evidence_length,
-                   c."end" - c.start AS chunk_length
-            FROM qrels q JOIN chunks c USING (document_id)
+                   c."end" - c.start AS unit_length
+            FROM qrels q JOIN units c USING (document_id)
         )
         WHERE whole_document
-           OR (shared > 0 AND (2 * shared >= evidence_length OR 2 * shared >= chunk_length))
+           OR (shared > 0 AND (2 * shared >= evidence_length OR 2 * shared >= unit_length))
     """,
 }
 
@@ -62,7 +63,8 @@ def judgments(qrels: pa.Table, chunks: pa.Table, judge: str) -> pa.Table:
 
     Args:
         qrels: table of :data:`rag_assets.schemas.QRELS`.
-        chunks: chunks of all chunkings that the retriever's runs can hold.
+        chunks: chunks of all chunkings that the retriever's runs can hold. Spans are judged on the
+            parent of a chunk that has one.
         judge: ``document``, ``chunk`` or ``evidence``.
 
     Returns:
@@ -73,5 +75,6 @@ def judgments(qrels: pa.Table, chunks: pa.Table, judge: str) -> pa.Table:
     with duckdb.connect() as connection:
         connection.register("qrels", qrels)
         connection.register("chunks", chunks)
+        connection.register("units", item_spans(chunks))
         table = connection.sql(_JUDGE.format(units=_UNITS[judge])).to_arrow_table()
     return JUDGMENTS.check(table.cast(JUDGMENTS.arrow()))

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import math
-import zlib
-from codecs import BOM_UTF8
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,9 +10,7 @@ import pyarrow as pa
 from rag_assets.errors import DataError
 from rag_assets.ordering import byte_order_ranks
 from rag_assets.schemas import JUDGMENTS, RUNS
-
-_BEIR_HEADER = ["query-id", "corpus-id", "score"]
-_LARGEST_GRADE = 2**31 - 1
+from rag_assets.trec_lines import BEIR_COLUMNS, TREC_COLUMNS, read_fields, read_qrel_lines
 
 
 def read_run(path: Path) -> pa.Table:
@@ -30,7 +24,7 @@ def read_run(path: Path) -> pa.Table:
             document stands twice for a query; names the file and the line.
     """
     queries: dict[str, dict[str, float]] = {}
-    for number, fields in _lines(path):
+    for number, fields in read_fields(path):
         if len(fields) != 6:
             problem = f"has {len(fields)} fields; a run line is 'query Q0 document rank score tag'"
             raise DataError(problem, file=path, line=number)
@@ -84,53 +78,16 @@ def read_qrels(path: Path) -> pa.Table:
     """
     seen: dict[tuple[str, str], int] = {}
     grades: list[int] = []
-    for number, fields in _lines(path):
-        if fields == _BEIR_HEADER:
-            continue
-        if len(fields) not in {3, 4}:
-            problem = f"has {len(fields)} fields; a qrels line is 'query iteration document grade'"
-            raise DataError(problem, file=path, line=number)
-        pair = (fields[0], fields[-2])
+    for line, query_id, document_id, grade in read_qrel_lines(path, (BEIR_COLUMNS, TREC_COLUMNS)):
+        pair = (query_id, document_id)
         if pair in seen:
-            problem = f"query '{pair[0]}', document '{pair[1]}' stand already on line {seen[pair]}"
-            raise DataError(problem, file=path, line=number)
-        seen[pair] = number
-        grades.append(_grade(fields[-1], path, number))
+            what = f"query '{query_id}' and document '{document_id}'"
+            problem = f"{what} stand already on line {seen[pair]}"
+            raise DataError(problem, file=path, line=line)
+        seen[pair] = line
+        grades.append(grade)
     if not seen:
         raise DataError("holds no judgments", file=path)
     queries, documents = [pair[0] for pair in seen], [pair[1] for pair in seen]
     columns = [queries, documents, documents, grades]
     return JUDGMENTS.check(pa.table(columns, schema=JUDGMENTS.arrow()))
-
-
-def _grade(text: str, path: Path, number: int) -> int:
-    try:
-        grade = None if "_" in text else int(text)
-    except ValueError:
-        grade = None
-    if grade is None or abs(grade) > _LARGEST_GRADE:
-        problem = f"grade '{text}' is not an integer, or is beyond {_LARGEST_GRADE}"
-        raise DataError(problem, file=path, line=number)
-    return grade
-
-
-def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the fields of every line that is not blank.
-
-    Fields are cut at ASCII white space only, as trec_eval does: an id may hold other blanks.
-    """
-    number = 0
-    try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as stream:
-            for number, line in enumerate(stream, 1):
-                content = line.removeprefix(BOM_UTF8) if number == 1 else line
-                fields = [field.decode() for field in content.split()]
-                if fields:
-                    yield number, fields
-    except UnicodeDecodeError as error:
-        problem = f"is not UTF-8 text ({error.reason})"
-        raise DataError(problem, file=path, line=number) from error
-    except (EOFError, zlib.error) as error:
-        raise DataError(f"is a damaged gzip file ({error})", file=path) from error
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=path) from error

@@ -1,4 +1,7 @@
-"""From hits on chunks to a ranking of judged units."""
+"""From hits on chunks to a ranking of judged units.
+
+The unit of a chunk is its document (``judge: document``), else its parent, else the chunk itself.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ import pyarrow.compute as pc
 from rag_assets.ordering import Hits, byte_order_ranks
 from rag_assets.schemas import RUNS
 
+PARENT_ID = "parent_chunk_id"
+
 Search = Callable[[Sequence[int], int], list[Hits]]
 """``search(queries, depth)``: the hits of the queries with these numbers, best first."""
 
@@ -21,23 +26,24 @@ def unit_ranking(
 ) -> pa.Table:
     """Rank ``depth`` units of every query.
 
-    For ``judge: document`` chunks collapse to their document, the best chunk first; a query whose
-    hits hold too few documents is searched again, twice as deep, until it has ``depth`` documents
-    or no more hits.
+    Chunks collapse to their unit before the cut: only the best chunk of each is kept, and ``depth``
+    counts units. A query whose hits hold too few units is searched again, twice as deep, until it
+    has ``depth`` units or no more hits.
 
     Args:
         query_ids: all queries, by number.
-        chunks: the table that hit positions refer to.
+        chunks: the table that hit positions refer to: ``chunk_id``, ``document_id`` and, where
+            there are parents, ``parent_chunk_id``.
         search: finds chunks.
-        judge: ``document``, or a unit that is the chunk itself.
+        judge: ``document``, or a unit that is the chunk or its parent.
         depth: how many units are wanted.
 
     Returns:
         Table of :data:`rag_assets.schemas.RUNS`, sorted by query number and rank.
     """
-    unit_column = "document_id" if judge == "document" else "chunk_id"
-    units = _Units.of(chunks.column(unit_column))
-    collapses = not chunks.column(unit_column).equals(chunks.column("chunk_id"))
+    items = item_ids(chunks, judge)
+    units = _Units.of(items)
+    collapses = not items.equals(chunks.column("chunk_id"))
     found: list[Hits | None] = [None] * len(query_ids)
     todo, chunk_depth = list(range(len(query_ids))), depth
     while todo:
@@ -49,7 +55,40 @@ def unit_ranking(
             if collapses and cut_off and not _settled(kept, hits, depth):
                 deeper.append(number)
         todo, chunk_depth = deeper, chunk_depth * 2
-    return _table(query_ids, chunks, unit_column, [hits for hits in found if hits is not None])
+    return _table(query_ids, chunks, items, [hits for hits in found if hits is not None])
+
+
+def item_ids(chunks: pa.Table, judge: str) -> pa.ChunkedArray:
+    """Return the id of the unit of each chunk.
+
+    Args:
+        chunks: with ``chunk_id``, ``document_id`` and, where there are parents,
+            ``parent_chunk_id``, null for a chunk that has none.
+        judge: ``document``, or a unit that is the chunk or its parent.
+    """
+    if judge == "document":
+        return chunks.column("document_id")
+    if PARENT_ID not in chunks.column_names:
+        return chunks.column("chunk_id")
+    return pc.coalesce(chunks.column(PARENT_ID), chunks.column("chunk_id"))
+
+
+def item_spans(chunks: pa.Table) -> pa.Table:
+    """Return the units of all chunks where neither document is judged nor chunk, each once.
+
+    Args:
+        chunks: with ``chunk_id``, ``document_id``, ``start``, ``end`` and, where there are
+            parents, ``parent_chunk_id``, ``parent_start`` and ``parent_end``.
+
+    Returns:
+        Columns ``item_id``, ``document_id``, ``start``, ``end``: the parent's where there is one.
+    """
+    spans = {name: chunks.column(name) for name in ("start", "end")}
+    if PARENT_ID in chunks.column_names:
+        spans = {n: pc.coalesce(chunks.column(f"parent_{n}"), own) for n, own in spans.items()}
+    ids = item_ids(chunks, "evidence")
+    table = pa.table({"item_id": ids, "document_id": chunks.column("document_id"), **spans})
+    return table.group_by(table.column_names).aggregate([])
 
 
 class _Units(NamedTuple):
@@ -78,7 +117,7 @@ def _settled(kept: Hits, hits: Hits, depth: int) -> bool:
 
 
 def _table(
-    query_ids: Sequence[str], chunks: pa.Table, unit_column: str, found: list[Hits]
+    query_ids: Sequence[str], chunks: pa.Table, items: pa.ChunkedArray, found: list[Hits]
 ) -> pa.Table:
     lengths = np.array([len(hits.positions) for hits in found], dtype=np.int64)
     starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -92,7 +131,7 @@ def _table(
         ),
         "rank": pa.array((np.arange(total) - starts + 1).astype(np.int32)),
         "score": pa.array(scores.astype(np.float64)),
-        "item_id": chunks.column(unit_column).take(rows),
+        "item_id": items.take(rows),
         "chunk_id": chunks.column("chunk_id").take(rows),
         "document_id": chunks.column("document_id").take(rows),
     }

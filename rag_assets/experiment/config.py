@@ -5,7 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.experiment.names import checked_name
@@ -17,6 +25,21 @@ Name = Annotated[str, AfterValidator(checked_name)]
 # Strict: a text such as '5' or the word `yes` is not taken for a number.
 Depth = Annotated[int, Field(ge=1, le=MAX_DEPTH, strict=True)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[a-z]+)*$")]
+
+
+Format = Literal[
+    "markdown",
+    "jsonl",
+    "csv",
+    "parquet",
+    "beir",
+    "trec",
+    "llamaindex",
+    "squad",
+    "autorag",
+    "ir_datasets",
+]
 
 
 class _Config(BaseModel):
@@ -26,13 +49,17 @@ class _Config(BaseModel):
 class DatasetConfig(_Config):
     """Where documents, queries and qrels come from.
 
-    ``path`` is absolute or relative to the YAML file. Without ``format`` it is detected. ``subset``
-    chooses ``qrels/<subset>.tsv`` of a BEIR folder. ``judge`` is the unit that is judged.
+    ``path`` is absolute or relative to the YAML file; for ``format: ir_datasets`` it is an id of
+    that library. Without ``format`` it is detected. ``subset`` chooses ``qrels/<subset>.tsv`` of a
+    BEIR folder, ``qrels.<subset>.txt`` of a TREC folder, ``<subset>.parquet`` with the questions of
+    an AutoRAG folder. ``columns`` maps fields of documents and queries to the names that they have
+    in a jsonl, csv or parquet folder. ``judge`` is the unit that is judged.
     """
 
     path: Path = Path()
-    format: Literal["markdown", "beir", "llamaindex"] | None = None
+    format: Format | None = None
     subset: str | None = None
+    columns: dict[str, str] = Field(default_factory=dict)
     judge: Literal["document", "chunk", "evidence"] | None = None
 
     @field_validator("path")
@@ -49,27 +76,120 @@ class NoneChunking(_Config):
     strategy: Literal["none"]
 
 
-class RecursiveChunking(_Config):
-    """Cut at the largest text unit that fits: paragraphs, then sentences, then words.
+def _less_than_a_chunk(overlap: int, info: ValidationInfo) -> int:
+    for key in ("max_characters", "max_tokens", "sentences"):
+        size = info.data.get(key)
+        if size is not None and overlap >= size:
+            raise ValueError(f"overlap {overlap} must be less than {key} {size}")
+    return overlap
 
-    ``max_tokens`` and ``overlap`` count tokens of the tokenizer of the model ``tokenizer``.
+
+Overlap = Annotated[
+    int, Field(ge=0, strict=True, validate_default=True), AfterValidator(_less_than_a_chunk)
+]
+
+
+class _SizedChunking(_Config):
+    """Chunks of a largest size, 200 tokens where none is given.
+
+    ``max_tokens`` counts tokens of the tokenizer of the model ``tokenizer``; ``max_characters``
+    takes its place and counts characters. ``overlap``, in the same unit, is how much a chunk may
+    repeat of the one before.
     """
 
-    strategy: Literal["recursive"]
-    max_tokens: int = Field(default=200, ge=1, strict=True)
-    overlap: int = Field(default=30, ge=0, strict=True, validate_default=True)
+    strategy: str
+    max_characters: int | None = Field(default=None, ge=1, strict=True)
+    max_tokens: int | None = Field(default=None, ge=1, strict=True)
+    overlap: Overlap = 30
     tokenizer: str = Field(default=DEFAULT_MODEL, min_length=1)
 
-    @field_validator("overlap")
+    @model_validator(mode="before")
     @classmethod
-    def _less_than_a_chunk(cls, overlap: int, info: ValidationInfo) -> int:
-        max_tokens = info.data.get("max_tokens")
-        if max_tokens is not None and overlap >= max_tokens:
-            raise ValueError(f"overlap {overlap} must be less than max_tokens {max_tokens}")
-        return overlap
+    def _default_size(cls, data: object) -> object:
+        if isinstance(data, dict) and data.get("max_characters") is data.get("max_tokens") is None:
+            return {**data, "max_tokens": 200}
+        return data
+
+    @field_validator("max_tokens")
+    @classmethod
+    def _one_unit(cls, max_tokens: int | None, info: ValidationInfo) -> int | None:
+        if max_tokens is not None and info.data.get("max_characters") is not None:
+            raise ValueError("give max_tokens or max_characters, not both")
+        return max_tokens
 
 
-ChunkingConfig = Annotated[NoneChunking | RecursiveChunking, Field(discriminator="strategy")]
+class RecursiveChunking(_SizedChunking):
+    """Cut at the largest text unit that fits: paragraphs, then sentences, then words."""
+
+    strategy: Literal["recursive"]
+
+
+class FixedChunking(_SizedChunking):
+    """Windows of exactly so many tokens or characters; the last one may be shorter."""
+
+    strategy: Literal["fixed"]
+
+
+class MarkdownChunking(_SizedChunking):
+    """One chunk a section of a Markdown text; one that is too long is cut further.
+
+    A heading deeper than ``max_level`` begins no section. ``overlap`` is between the parts of one
+    section only. ``indexed`` says whether the headings above a chunk are indexed with it.
+    """
+
+    strategy: Literal["markdown"]
+    overlap: Overlap = 0
+    max_level: int = Field(6, ge=1, le=6, strict=True)
+    indexed: Literal["title+heading+text", "title+text"] = "title+heading+text"
+
+
+class SentencesChunking(_Config):
+    """So many sentences a chunk, of which ``overlap`` repeat the chunk before.
+
+    ``language`` (ISO 639) says whose abbreviations end no sentence.
+    """
+
+    strategy: Literal["sentences"]
+    sentences: int = Field(5, ge=1, strict=True)
+    overlap: Overlap = 0
+    language: Language = "en"
+
+
+class SemanticChunking(_Config):
+    """Cut between sentences whose meanings are far apart.
+
+    Each sentence is embedded by ``model`` with ``buffer`` sentences on either side. A document is
+    cut where the cosine distance of neighbours exceeds the ``percentile`` of its distances. A chunk
+    of more than ``max_tokens`` tokens of the model is cut further; null leaves it.
+    """
+
+    strategy: Literal["semantic"]
+    model: str = Field(DEFAULT_MODEL, min_length=1)
+    percentile: Number = Field(95, gt=0, lt=100)
+    buffer: int = Field(0, ge=0, strict=True)
+    language: Language = "en"
+    max_tokens: int | None = Field(None, ge=1, strict=True)
+
+
+_SmallChunking = (
+    RecursiveChunking | FixedChunking | MarkdownChunking | SentencesChunking | SemanticChunking
+)
+
+
+class ParentChunking(_Config):
+    """Search small chunks, return the larger ones that they lie in.
+
+    A document is cut by ``parent``, and each parent by ``child``. The children are indexed; a run
+    holds parents, each once, at the rank of its best child, and top_k counts parents.
+    """
+
+    strategy: Literal["parent"]
+    child: _SmallChunking = Field(discriminator="strategy")
+    parent: NoneChunking | _SmallChunking = Field(discriminator="strategy")
+
+
+_AnyChunking = NoneChunking | _SmallChunking | ParentChunking
+ChunkingConfig = Annotated[_AnyChunking, Field(discriminator="strategy")]
 
 
 class BM25Config(_Config):
@@ -115,7 +235,15 @@ class RRFConfig(_Config):
 
 RetrieverConfig = Annotated[BM25Config | EmbeddingConfig | RRFConfig, Field(discriminator="type")]
 
-CHUNKING_TYPES: dict[str, type[_Config]] = {"none": NoneChunking, "recursive": RecursiveChunking}
+CHILD_CHUNKING_TYPES: dict[str, type[_Config]] = {
+    "recursive": RecursiveChunking,
+    "fixed": FixedChunking,
+    "markdown": MarkdownChunking,
+    "sentences": SentencesChunking,
+    "semantic": SemanticChunking,
+}
+PARENT_CHUNKING_TYPES: dict[str, type[_Config]] = {"none": NoneChunking, **CHILD_CHUNKING_TYPES}
+CHUNKING_TYPES: dict[str, type[_Config]] = {**PARENT_CHUNKING_TYPES, "parent": ParentChunking}
 RETRIEVER_TYPES: dict[str, type[_Config]] = {
     "bm25": BM25Config,
     "embedding": EmbeddingConfig,

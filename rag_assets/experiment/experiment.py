@@ -36,6 +36,7 @@ class Experiment:
         has_file: whether ``source`` is an ``experiment.yaml``.
         dataset: reader of documents, queries and qrels.
         judge: the unit that is judged: ``document``, ``chunk`` or ``evidence``.
+        has_qrels: whether there are labels; without them no metric exists.
         top_k: all cut-offs, ascending; one cell for each retriever and cut-off.
         listed_top_k: those under ``top_k``; the others serve one metric only (``recall@30``).
         metrics: measures, computed at each listed top_k.
@@ -49,6 +50,7 @@ class Experiment:
     has_file: bool
     dataset: Dataset
     judge: str
+    has_qrels: bool
     chunkings: Mapping[str, ChunkingConfig]
     retrievers: Mapping[str, RetrieverConfig]
     top_k: tuple[int, ...]

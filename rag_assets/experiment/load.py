@@ -8,7 +8,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from rag_assets.datasets.dataset import Dataset
-from rag_assets.datasets.detect import open_dataset
+from rag_assets.datasets.detect import open_dataset, with_columns
+from rag_assets.datasets.ir_datasets import IrDataset
 from rag_assets.errors import ConfigError, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.experiment.config import (
@@ -118,6 +119,7 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         has_file=yaml_file is not None,
         dataset=dataset,
         judge=judge,
+        has_qrels=dataset.has_qrels,
         chunkings=chunkings,
         retrievers=retrievers,
         top_k=tuple(sorted({*listed, *cutoffs})),
@@ -136,15 +138,22 @@ def _default_name(source: Path, has_file: bool) -> str:
 
 
 def _open(source: Path, yaml_file: YamlFile | None, config: DatasetConfig) -> Dataset:
-    root = source.parent if yaml_file is not None else source
-    path = (root / config.path).resolve() if yaml_file is not None else config.path
+    path = config.path
+    if yaml_file is not None and config.format != IrDataset.format:
+        path = (source.parent / path).resolve()
     try:
-        return open_dataset(path, format=config.format, subset=config.subset)
+        dataset = open_dataset(path, format=config.format, subset=config.subset)
     except UsageError as error:
         if yaml_file is None:
             raise
         key = "subset" if config.subset is not None and path.exists() else "path"
         raise _error(yaml_file, ("dataset", key), str(error)) from error
+    if not config.columns:
+        return dataset
+    try:
+        return with_columns(dataset, config.columns)
+    except UsageError as error:
+        raise _error(yaml_file, ("dataset", "columns"), str(error)) from error
 
 
 def _check_given_chunks(chunkings: Mapping[str, ChunkingConfig], fail: Fail) -> None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import BaseModel
+
 from rag_assets.errors import allowed_names
 from rag_assets.experiment.config import (
+    CHILD_CHUNKING_TYPES,
     CHUNKING_TYPES,
+    PARENT_CHUNKING_TYPES,
     RETRIEVER_TYPES,
     DatasetConfig,
     ExperimentConfig,
@@ -19,6 +23,7 @@ LONGEST = 80
 """Characters of a wrong value that are shown."""
 
 _TYPES = {"retrievers": RETRIEVER_TYPES, "chunking": CHUNKING_TYPES}
+_INNER_TYPES = {"child": CHILD_CHUNKING_TYPES, "parent": PARENT_CHUNKING_TYPES}
 
 _WORDS = {
     "tuple_type": "must be a list",
@@ -48,6 +53,9 @@ def first_problem(
 def _in_file(error: Mapping[str, Any], lines: Mapping[Location, int]) -> Location:
     """Drop from a pydantic location what does not stand in the file, such as union tags."""
     location = error["loc"]
+    if location[:1] in {(section,) for section in _TYPES}:
+        # The tag may be the name of a key below it: `parent`.
+        location = (*location[:2], *location[3:])
     if error["type"] == "union_tag_invalid":
         location = (*location, _discriminator(error))
     found: Location = ()
@@ -63,10 +71,10 @@ def _problem(error: Mapping[str, Any]) -> str:
         case "extra_forbidden":
             return f"unknown key {allowed_names(str(location[-1]), _keys_at(location[:-1]))}"
         case "union_tag_invalid":
-            names = allowed_names(str(error["ctx"]["tag"]), _TYPES[location[0]])
+            names = allowed_names(str(error["ctx"]["tag"]), _types_at(location))
             return f"unknown {_discriminator(error)} {names}"
         case "union_tag_not_found":
-            names = ", ".join(_TYPES[location[0]])
+            names = ", ".join(_types_at(location))
             return f"needs the key '{_discriminator(error)}', one of {names}"
         case "missing":
             return f"needs the key '{location[-1]}'"
@@ -92,8 +100,19 @@ def _discriminator(error: Mapping[str, Any]) -> str:
     return str(error["ctx"]["discriminator"]).strip("'")
 
 
+def _types_at(location: Location) -> Mapping[str, type[BaseModel]]:
+    """Return the types, by name, of which the value at a pydantic location must be one."""
+    match location:
+        case ("chunking", _, "parent", ("child" | "parent") as part, *_):
+            return _INNER_TYPES[str(part)]
+        case _:
+            return _TYPES[str(location[0])]
+
+
 def _keys_at(location: Location) -> list[str]:
     match location:
+        case ("chunking", _, "parent", "child" | "parent", tag):
+            return list(_types_at(location)[str(tag)].model_fields)
         case (("retrievers" | "chunking") as section, _, tag):
             return list(_TYPES[str(section)][str(tag)].model_fields)
         case ("dataset",):

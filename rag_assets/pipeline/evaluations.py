@@ -105,7 +105,7 @@ def record(
         trigger=trigger,
         primary=str(experiment.primary),
         baseline=experiment.baseline,
-        complete=sum(entry.asset == "metrics" for entry in entries) == cells,
+        complete=sum(_is_cell(entry, experiment.has_qrels) for entry in entries) == cells,
         computed=computed,
         dagster_runs=dagster_runs,
         entries=entries,
@@ -115,6 +115,10 @@ def record(
     write_text(root / FOLDER / f"{evaluation.evaluation_id}.json", text)
     write_text(root / CURRENT, evaluation.evaluation_id)
     return evaluation
+
+
+def _is_cell(entry: SnapshotEntry, has_qrels: bool) -> bool:
+    return entry.asset == "metrics" if has_qrels else entry.asset.endswith("_runs")
 
 
 def _entries(pipeline: Pipeline) -> list[SnapshotEntry]:

@@ -70,8 +70,9 @@ class Pipeline:
 
     @cached_property
     def source_digests(self) -> Mapping[str, str]:
-        """Digests of the files behind ``documents``, ``queries`` and ``qrels``."""
-        return {part: self._source_digest(part) for part in ("documents", "queries", "qrels")}
+        """Digests of the files behind ``documents``, ``queries`` and, if any, ``qrels``."""
+        parts = ["documents", "queries", *(["qrels"] if self.experiment.has_qrels else [])]
+        return {part: self._source_digest(part) for part in parts}
 
     def check_source(self, part: str) -> None:
         """Check that files which were just read are still those that were hashed.

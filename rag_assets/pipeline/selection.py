@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.store.artifacts import ArtifactKey
 
 
@@ -43,16 +44,21 @@ class Selection:
             tuple(k for k in experiment.top_k if not top_k or k in top_k),
         )
 
-    def keys(self, experiment: Experiment) -> dict[str, list[ArtifactKey]]:
-        """Return, by asset in graph order, the partitions that the selected metrics need."""
-        needed: set[ArtifactKey] = set()
+    def _ends(self, experiment: Experiment) -> list[ArtifactKey]:
+        """Return what nothing else needs: the metrics, or without labels the runs themselves."""
+        cells = [(retriever, k) for retriever in self.retrievers for k in self.top_k]
+        if not experiment.has_qrels:
+            runs = [run_key(experiment, retriever, k) for retriever, k in cells]
+            pairs = STAGES["overlaps"].keys(experiment)
+            return runs + [key for key in pairs if int(key["top_k"]) in self.top_k]
         ends = [ArtifactKey.of("leaderboard")]
         ends += [ArtifactKey.of("metrics_summary", retriever=r) for r in self.retrievers]
-        ends += [
-            ArtifactKey.of("metrics", retriever=r, top_k=k)
-            for r in self.retrievers
-            for k in self.top_k
-        ]
+        return ends + [ArtifactKey.of("metrics", retriever=r, top_k=k) for r, k in cells]
+
+    def keys(self, experiment: Experiment) -> dict[str, list[ArtifactKey]]:
+        """Return, by asset in graph order, the partitions that the selected cells need."""
+        needed: set[ArtifactKey] = set()
+        ends = self._ends(experiment)
         while ends:
             key = ends.pop()
             if key in needed:

@@ -45,8 +45,9 @@ _TABLES = {
     "query_metrics": "metrics",
     "metrics_summary": "metrics_summary",
     "leaderboard": "leaderboard",
+    "run_overlaps": "overlaps",
 }
-"""Table -> the asset whose partitions it unites."""
+"""Table -> the asset whose partitions it unites; OVERLAPS is a reserved word in SQL."""
 
 _VIEWS = {
     "documents": ("documents",),

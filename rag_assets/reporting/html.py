@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader
 
 from rag_assets.evaluation.leaderboard import TIE
 from rag_assets.evaluation.metric_names import MEASURES
+from rag_assets.reporting.overlap_rows import overlap_rows
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
 from rag_assets.store.atomic import write_text
@@ -35,7 +36,7 @@ def render(result: EvaluationResult) -> str:
 
 
 def _context(result: EvaluationResult) -> dict[str, Any]:
-    board = result.leaderboard.to_pylist()
+    board = result.leaderboard.to_pylist() if result.has_metrics else []
     rows = [{n: v for n, v in row.items() if v is not None} for row in board]
     measure, cutoff = result.primary
     at_cutoff = [row for row in rows if row["top_k"] == cutoff]
@@ -52,6 +53,8 @@ def _context(result: EvaluationResult) -> dict[str, Any]:
         "retrievers": list(dict.fromkeys(row["retriever"] for row in rows)),
         "curve": {(row["retriever"], row["top_k"]): row.get(measure) for row in rows},
         "slices": result.slices(),
+        "has_metrics": result.has_metrics,
+        "pairs": overlap_rows(result),
         "speed": result.milliseconds_per_query(),
         "tie": TIE,
     }

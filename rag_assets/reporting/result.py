@@ -9,10 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rag_assets.errors import NotEvaluated
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.pipeline.evaluations import Evaluation, SnapshotEntry, read_current
 from rag_assets.pipeline.measurements import Measurements
-from rag_assets.reporting.slices import TagSlice, by_tag
+from rag_assets.reporting.slices import TAG, Slice, members_by, slices
 from rag_assets.store.artifacts import read_manifest
 
 
@@ -38,10 +39,35 @@ class EvaluationResult:
         """The metric that ranks the leaderboard."""
         return parse_metric(self.evaluation.primary)
 
+    @property
+    def has_metrics(self) -> bool:
+        """Whether there were labels; without, there are overlaps and no leaderboard."""
+        return bool(self.evaluation.entries_of("leaderboard"))
+
     @cached_property
     def leaderboard(self) -> pa.Table:
-        """Table of :data:`rag_assets.schemas.LEADERBOARD`."""
+        """Table of :data:`rag_assets.schemas.LEADERBOARD`.
+
+        Raises:
+            NotEvaluated: the experiment had no labels, so no metric exists.
+        """
+        if not self.has_metrics:
+            name = self.evaluation.experiment
+            problem = f"{name} had no labels when it was evaluated, so it has no leaderboard"
+            raise NotEvaluated(f"{problem}; `rag-assets pool` helps to judge without labels")
         return self._table(self._entry("leaderboard"))
+
+    @cached_property
+    def overlaps(self) -> dict[int, pa.Table]:
+        """top_k -> table of :data:`rag_assets.schemas.OVERLAPS`; empty with labels."""
+        entries = self.evaluation.entries_of("overlaps")
+        return {int(entry.partition["top_k"]): self._table(entry) for entry in entries}
+
+    @property
+    def run_retrievers(self) -> list[str]:
+        """The retrievers with a run, in the order of the graph."""
+        runs = [entry for entry in self.evaluation.entries if entry.asset.endswith("_runs")]
+        return list(dict.fromkeys(entry.partition["retriever"] for entry in runs))
 
     @cached_property
     def queries(self) -> pa.Table:
@@ -56,16 +82,32 @@ class EvaluationResult:
             if entry.partition["top_k"] == str(top_k)
         }
 
-    def slices(self, retrievers: Collection[str] | None = None) -> list[TagSlice]:
-        """Return the primary metric by query tag; empty when no query has a tag.
+    def slices(
+        self,
+        retrievers: Collection[str] | None = None,
+        by: str = TAG,
+        metric: Metric | None = None,
+    ) -> list[Slice]:
+        """Return a metric by query tag or by a field; empty when no answerable query is in any.
 
         Args:
             retrievers: whose means to give; all of the evaluation when absent.
+            by: ``tag``, ``query.<field>`` or ``document.<field>`` (of the relevant documents).
+            metric: with a cut-off; the primary metric when absent.
+
+        Raises:
+            UsageError: ``by`` is none of these, or no query or document has the field.
         """
-        cells = self.query_metrics(self.primary.cutoff or 0)
-        if retrievers is not None:
-            cells = {name: table for name, table in cells.items() if name in retrievers}
-        return by_tag(cells, self.queries, self.primary.measure) if cells else []
+        metric = metric or self.primary
+        cells = {
+            name: table
+            for name, table in self.query_metrics(metric.cutoff or 0).items()
+            if (retrievers is None or name in retrievers) and metric.measure in table.column_names
+        }
+        if not cells:
+            return []
+        members = members_by(by, lambda asset: self._table(self._entry(asset)))
+        return slices(cells, members, metric.measure)
 
     def milliseconds_per_query(self) -> dict[str, float]:
         """Return retriever -> mean search time of a query, measured when its ranking was made."""

@@ -1,20 +1,43 @@
-"""Means by query tag: which retriever is best on which kind of question."""
+"""Means by slice: which retriever is best on which kind of question, or of document.
+
+A slice is all queries that share one value of a criterion:
+
+- ``tag``: a query has the tag;
+- ``query.<field>``: a field of the query's metadata has the value;
+- ``document.<field>``: a field of the metadata of one of its relevant documents has the value.
+
+A list counts as each of its items. So a query can be in several slices, or in none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.summary import mean
+
+TAG = "tag"
+QUERY = "query."
+DOCUMENT = "document."
+
+Members = dict[str, set[str]]
+"""Value -> the ids of the queries that have it."""
+
+TableOf = Callable[[str], pa.Table]
+"""Gives the table of ``queries``, ``documents`` or ``qrels``, read when it is needed."""
 
 
 @dataclass(frozen=True)
-class TagSlice:
-    """One tag: how many answerable queries have it, and each retriever's mean over them."""
+class Slice:
+    """One value: how many answerable queries have it, and each retriever's mean over them."""
 
-    tag: str
+    value: str
     n_queries: int
     means: Mapping[str, float]
 
@@ -24,32 +47,93 @@ class TagSlice:
         return max(self.means.values())
 
 
-def by_tag(cells: Mapping[str, pa.Table], queries: pa.Table, measure: str) -> list[TagSlice]:
-    """Return the slices of one metric, in alphabetical order of the tags.
+def members_by(criterion: str, table_of: TableOf) -> Members:
+    """Return the queries of every slice.
+
+    Args:
+        criterion: ``tag``, ``query.<field>`` or ``document.<field>``; all behind the first point
+            is the field's name.
+        table_of: gives the tables that the criterion needs.
+
+    Raises:
+        UsageError: the criterion is none of these, or no row has the field.
+    """
+    if criterion == TAG:
+        rows = _columns(table_of("queries"), "query_id", "tags")
+        return _gathered((query_id, tag) for query_id, tags in rows for tag in tags)
+    for prefix, values in ((QUERY, _query_values), (DOCUMENT, _document_values)):
+        field = criterion.removeprefix(prefix)
+        if criterion.startswith(prefix) and field:
+            return _gathered(values(field, table_of))
+    raise UsageError(f"slices by '{criterion}'; allowed: tag, query.<field>, document.<field>")
+
+
+def slices(cells: Mapping[str, pa.Table], members: Members, measure: str) -> list[Slice]:
+    """Return the means of one metric, in alphabetical order of the values.
 
     Args:
         cells: retriever -> its query metrics at one cut-off.
-        queries: table of :data:`rag_assets.schemas.QUERIES`.
+        members: the queries of every slice; one without an answerable query is left out.
         measure: the metric to average; queries without a value are not counted.
     """
-    members: dict[str, set[str]] = {}
-    pairs = zip(queries["query_id"].to_pylist(), queries["tags"].to_pylist(), strict=True)
-    for query_id, tags in pairs:
-        for tag in tags:
-            members.setdefault(tag, set()).add(query_id)
-    values = {
-        name: dict(zip(t["query_id"].to_pylist(), t[measure].to_pylist(), strict=True))
-        for name, t in cells.items()
+    values: dict[str, dict[str, float | None]] = {
+        name: dict(_columns(table, "query_id", measure)) for name, table in cells.items()
     }
-    slices = [_slice(tag, sorted(ids), values) for tag, ids in sorted(members.items())]
-    return [found for found in slices if found is not None]
+    found = [_slice(value, sorted(ids), values) for value, ids in sorted(members.items())]
+    return [one for one in found if one is not None]
 
 
 def _slice(
-    tag: str, query_ids: list[str], values: Mapping[str, Mapping[str, float | None]]
-) -> TagSlice | None:
+    value: str, query_ids: list[str], values: Mapping[str, Mapping[str, float | None]]
+) -> Slice | None:
     counted = [i for i in query_ids if any(v.get(i) is not None for v in values.values())]
     if not counted:
         return None
     means = {name: mean([v.get(i) for i in counted]) or 0.0 for name, v in values.items()}
-    return TagSlice(tag, len(counted), means)
+    return Slice(value, len(counted), means)
+
+
+def _query_values(field: str, table_of: TableOf) -> Iterator[tuple[str, str]]:
+    metadata: dict[str, str] = dict(_columns(table_of("queries"), "query_id", "metadata"))
+    for query_id, found in _values(field, QUERY, metadata).items():
+        yield from ((query_id, value) for value in found)
+
+
+def _document_values(field: str, table_of: TableOf) -> Iterator[tuple[str, str]]:
+    metadata: dict[str, str] = dict(_columns(table_of("documents"), "document_id", "metadata"))
+    values = _values(field, DOCUMENT, metadata)
+    qrels = table_of("qrels")
+    relevant = qrels.filter(pc.greater(qrels.column("grade"), 0))
+    for query_id, document_id in _columns(relevant, "query_id", "document_id"):
+        yield from ((query_id, value) for value in values.get(document_id, ()))
+
+
+def _values(field: str, prefix: str, metadata: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return id -> the values of a field, for each row that has it."""
+    found: dict[str, list[str]] = {}
+    fields: set[str] = set()
+    for row, text in metadata.items():
+        parsed = json.loads(text)
+        fields.update(parsed)
+        if parsed.get(field) is not None:
+            value = parsed[field]
+            found[row] = [_text(one) for one in (value if isinstance(value, list) else [value])]
+    if field not in fields:
+        kind = prefix.removesuffix(".")
+        raise UsageError(f"no {kind} has the field {allowed_names(field, sorted(fields))}")
+    return found
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _gathered(pairs: Iterable[tuple[str, str]]) -> Members:
+    members: Members = {}
+    for query_id, value in pairs:
+        members.setdefault(value, set()).add(query_id)
+    return members
+
+
+def _columns(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
+    return zip(*(table.column(name).to_pylist() for name in names), strict=True)

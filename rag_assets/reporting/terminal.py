@@ -12,7 +12,7 @@ from rag_assets.evaluation.leaderboard import TIE
 from rag_assets.evaluation.metric_names import MEASURES
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
-from rag_assets.reporting.slices import TagSlice
+from rag_assets.reporting.slices import TAG, Slice
 
 
 def leaderboard_view(result: EvaluationResult, rows: Sequence[Row]) -> RenderableType:
@@ -77,18 +77,18 @@ def _curve(rows: Sequence[Row], measure: str, cutoffs: Sequence[int]) -> Table:
     return table
 
 
-def slices_view(slices: Sequence[TagSlice], metric: str) -> RenderableType:
-    """Return one table: a row a tag, a column a retriever, the best of each row marked."""
+def slices_view(slices: Sequence[Slice], metric: str, by: str = TAG) -> RenderableType:
+    """Return one table: a row a slice, a column a retriever, the best of each row marked."""
     names = list(slices[0].means)
     table = _table()
-    table.add_column("tag", overflow="fold")
+    table.add_column(by, overflow="fold")
     _number_column(table, "queries")
     for name in names:
         table.add_column(name, justify="right", overflow="fold")
     for one in slices:
         values = [_value(one.means[name], one.best) for name in names]
-        table.add_row(one.tag, str(one.n_queries), *values)
-    return Group(_heading(f"{metric} by query tag"), table)
+        table.add_row(one.value, str(one.n_queries), *values)
+    return Group(_heading(f"{metric} by {'query tag' if by == TAG else by}"), table)
 
 
 def _table() -> Table:

@@ -49,11 +49,11 @@ def test_the_example_of_a_command_runs(
     write_beir(tmp_path / "data" / "handbook", {"experiment.yaml": yaml})
     (tmp_path / "run.trec").write_text("q1 Q0 d1 1 1.0 t\n", encoding="utf-8")
     (tmp_path / "qrels.txt").write_text("q1 0 d1 1\n", encoding="utf-8")
-    if name == "leaderboard":
+    if name in {"leaderboard", "pool"}:
         assert invoke("evaluate", "data/handbook").exit_code == 0
     done = invoke(*words)
     assert done.exit_code == 0, done.output
-    assert done.stdout
+    assert done.stdout or name == "pool"  # it writes the sheet, and says so on stderr
     if name == "evaluate":
         assert (tmp_path / "data" / "store" / "handbook" / "current").is_file()
 

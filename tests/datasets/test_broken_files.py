@@ -170,8 +170,8 @@ BEIR_CASES = [
 ]
 
 NEEDED = (
-    "no such file; besides its documents the folder needs queries.jsonl and judgments.jsonl "
-    "(labels are required in this version)"
+    "no such file; besides its documents the folder needs queries.jsonl, and judgments.jsonl "
+    "where there are labels"
 )
 MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
     (("queries.jsonl", None), f"queries.jsonl: {NEEDED}"),

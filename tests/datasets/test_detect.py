@@ -11,10 +11,16 @@ from rag_assets.errors import DataError, UsageError
 Write = Callable[[Mapping[str, str | bytes]], Path]
 
 BEIR = {"corpus.jsonl": '{"_id": 1, "text": "t"}', "queries.jsonl": "", "qrels/test.tsv": "1 1 1"}
+NAMES = ["llamaindex", "squad", "beir", "autorag", "trec", "jsonl", "csv"]
+NAMES += ["parquet", "markdown", "ir_datasets"]
 LOOKED_FOR = (
-    "looked for: a .json file with the keys queries, corpus, relevant_docs (llamaindex); a folder "
-    "with corpus.jsonl, queries.jsonl and qrels/ (beir); a folder with .md, .markdown or .txt "
-    "files (markdown)"
+    "looked for: a .json file with the keys queries, corpus, relevant_docs (llamaindex); a SQuAD "
+    ".json file with data, paragraphs and qas (squad); a folder with corpus.jsonl, queries.jsonl "
+    "and qrels/ (beir); a folder with corpus.parquet and qa.parquet (autorag); a folder with "
+    "topics.*, qrels* and corpus.* or corpus/ (trec); a folder with documents.jsonl, or "
+    "corpus.jsonl and no qrels/ (jsonl); a folder with documents.csv (csv); a folder with "
+    "documents.parquet (parquet); a folder with .md, .markdown, .txt, .html, .htm or .pdf files "
+    "(markdown)"
 )
 
 
@@ -27,6 +33,13 @@ LOOKED_FOR = (
         ({"A.MD": ""}, ".", "markdown"),
         ({"a.json": '\n { "queries" : {'}, "a.json", "llamaindex"),
         ({"a.json": '{"mode": "text"'}, "a.json", "llamaindex"),
+        ({"a.json": '{"version": "1.1", "data": [{"title":'}, "a.json", "squad"),
+        ({"a.json": '{"data":[ { "paragraphs":'}, "a.json", "squad"),
+        ({"topics.x.gz": "", "qrels-x": "", "docs/deep/a.txt": ""}, ".", "trec"),
+        ({"topics.tsv": "", "qrels.txt": "", "corpus.jsonl": ""}, ".", "trec"),
+        ({"topics.tsv": "", "qrels.txt": "", "a.md": ""}, ".", "markdown"),
+        ({"Corpus_1.parquet": "", "my_qa.parquet": "", "a.md": ""}, ".", "autorag"),
+        ({**BEIR, "topics.tsv": "", "qrels.txt": ""}, ".", "beir"),
     ],
 )
 def test_layout_decides(write: Write, files: dict[str, str], name: str, format: str) -> None:
@@ -41,7 +54,7 @@ def test_beir_wins_over_stray_files_and_says_so(write: Write) -> None:
 def test_format_can_be_said(write: Write) -> None:
     folder = write({**BEIR, "notes/a.md": "stray"})
     assert open_dataset(folder, "markdown").format == "markdown"
-    assert list(FORMATS) == ["llamaindex", "beir", "markdown"]
+    assert list(FORMATS) == NAMES
 
 
 @pytest.mark.parametrize(
@@ -68,8 +81,7 @@ def test_wrong_use(write: Write) -> None:
             folder,
             {"format": "beer"},
             UsageError,
-            "unknown dataset format 'beer' (did you mean 'beir'?); allowed: llamaindex, beir, "
-            "markdown",
+            f"unknown dataset format 'beer' (did you mean 'beir'?); allowed: {', '.join(NAMES)}",
         ),
         (
             folder,
@@ -87,7 +99,7 @@ def test_wrong_use(write: Write) -> None:
             folder / "b.json",
             {"format": "markdown"},
             DataError,
-            f"{folder}/b.json: not a folder with .md, .markdown or .txt files",
+            f"{folder}/b.json: not a folder with .md, .markdown, .txt, .html, .htm or .pdf files",
         ),
         (
             folder,

@@ -29,6 +29,7 @@ def chunk_table(spans: Sequence[Span], document: str = "d", *, whole: bool = Fal
                 "end": end,
                 "title": "",
                 "text": "x" * (end - start),
+                "heading_path": "",
             }
             for start, end in spans
         ]

@@ -108,8 +108,8 @@ def test_compressed_files(tmp_path: Path) -> None:
     ("content", "problem"),
     [
         (b"plain text", "cannot be read: Not a gzipped file"),
-        (gzip.compress(LINE.encode())[:-12], "is a damaged gzip file ("),
-        (gzip.compress(b"")[:10] + b"\xff\xff\xff\xff", "is a damaged gzip file ("),
+        (gzip.compress(LINE.encode())[:-12], "cannot be read: damaged gzip data ("),
+        (gzip.compress(b"")[:10] + b"\xff\xff\xff\xff", "cannot be read: damaged gzip data ("),
     ],
     # A compressed file holds the time: as part of a name it would differ between test processes.
     ids=["not compressed", "cut off", "damaged"],
@@ -186,14 +186,14 @@ def test_qrels_layouts(file: Path, text: str) -> None:
 QRELS_PROBLEMS = {
     "duplicate": (
         "q 0 d 1\nq 0 e 1\nq 0 d 2\n",
-        ":3: query 'q', document 'd' stand already on line 1",
+        ":3: query 'q' and document 'd' stand already on line 1",
     ),
     "two fields": ("q d\n", ":1: has 2 fields; a qrels line is 'query iteration document grade'"),
     "five fields": ("q 0 d 1 x\n", ":1: has 5 fields"),
     "text": ("q 0 d 1\nq 0 e yes\n", ":2: grade 'yes' is not an integer"),
     "fraction": ("q 0 d 0.5\n", ":1: grade '0.5' is not an integer"),
     "underscore": ("q 0 d 1_0\n", ":1: grade '1_0' is not an integer"),
-    "too large": ("q 0 d 99999999999\n", ":1: grade '99999999999' is not an integer, or is beyond"),
+    "too large": ("q 0 d 99999999999\n", ":1: grade 99999999999 does not fit 32 bits"),
     "empty": ("", ": holds no judgments"),
     "only a header": ("query-id\tcorpus-id\tscore\n", ": holds no judgments"),
 }

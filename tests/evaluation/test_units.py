@@ -27,7 +27,15 @@ SCORES = st.lists(
 def chunk_table(ids: Sequence[tuple[str, str]]) -> pa.Table:
     return CHUNKS.from_rows(
         [
-            {"chunk_id": c, "document_id": d, "start": 0, "end": 1, "title": "", "text": "x"}
+            {
+                "chunk_id": c,
+                "document_id": d,
+                "start": 0,
+                "end": 1,
+                "title": "",
+                "text": "x",
+                "heading_path": "",
+            }
             for c, d in ids
         ]
     )

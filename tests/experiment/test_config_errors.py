@@ -35,7 +35,7 @@ SHAPE = {
     "unknown key of the dataset": (
         "dataset:\n  paht: .\n",
         ":2: `dataset.paht`: unknown key 'paht' (did you mean 'path'?); "
-        "allowed: path, format, subset, judge",
+        "allowed: path, format, subset, columns, judge",
     ),
     "unknown key of a chunking": (
         "chunking: {a: {strategy: none, overlap: 3}}\n",
@@ -57,11 +57,12 @@ SHAPE = {
     "unknown strategy": (
         "chunking:\n  a: {strategy: nane}\n",
         ":2: `chunking.a.strategy`: unknown strategy 'nane' (did you mean 'none'?); "
-        "allowed: none, recursive",
+        "allowed: none, recursive, fixed, markdown, sentences, semantic, parent",
     ),
     "no strategy": (
         "chunking: {a: {}}\n",
-        ":1: `chunking.a`: needs the key 'strategy', one of none, recursive",
+        ":1: `chunking.a`: needs the key 'strategy', one of none, recursive, "
+        "fixed, markdown, sentences, semantic, parent",
     ),
     "missing key": (
         f"retrievers:\n  {'f: {type: rrf}'}\n",
@@ -213,8 +214,9 @@ BETWEEN_KEYS = {
     ),
     "no metric": ("metrics: []\n", ":1: `metrics`: needs 1 or more items; found []"),
     "unknown format": (
-        "dataset: {format: csv}\n",
-        ":1: `dataset.format`: should be 'markdown', 'beir' or 'llamaindex'; found 'csv'",
+        "dataset: {format: xlsx}\n",
+        ":1: `dataset.format`: should be 'markdown', 'jsonl', 'csv', 'parquet', 'beir', "
+        "'trec', 'llamaindex', 'squad', 'autorag' or 'ir_datasets'; found 'xlsx'",
     ),
     "path with a NUL": (
         'dataset: {path: "a\\0b"}\n',

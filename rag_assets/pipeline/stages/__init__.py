@@ -11,6 +11,7 @@ from rag_assets.pipeline.stages.fused import FusedRuns
 from rag_assets.pipeline.stages.judgments import Judgments
 from rag_assets.pipeline.stages.lexical import LexicalIndexes, LexicalQueries, LexicalRuns
 from rag_assets.pipeline.stages.metrics import Leaderboard, Metrics, MetricsSummary
+from rag_assets.pipeline.stages.overlaps import Overlaps
 from rag_assets.pipeline.stages.query_sets import QuerySets
 from rag_assets.pipeline.stages.sources import Documents, Qrels, Queries
 
@@ -36,6 +37,7 @@ STAGES: Mapping[str, Stage] = {
         Metrics(),
         MetricsSummary(),
         Leaderboard(),
+        Overlaps(),
     )
 }
 """Every asset of the graph, each after its inputs."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rag_assets.chunking import none, recursive
-from rag_assets.embedding.models import resolve_model
-from rag_assets.experiment.config import RecursiveChunking
+import pyarrow as pa
+
+from rag_assets.chunking.semantic import Embed
+from rag_assets.chunking.spans import cut_documents, indexed_texts
+from rag_assets.embedding.encoder import Encoder
+from rag_assets.embedding.unit_vectors import Vectors
+from rag_assets.experiment.config import NoneChunking, ParentChunking
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY
+from rag_assets.pipeline.stages.strategies import cutter, cutting, indexes_headings, versions
 from rag_assets.schemas import CHUNKS
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -27,11 +32,22 @@ class Chunks(Stage):
     schema = CHUNKS
     row = "One chunk: the span [start, end) of a document's text that is retrieved as a unit."
     group = "chunks"
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.chunking",)
+    code_version = "2"
+    implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.chunking",
+        "rag_assets.pipeline.stages.strategies",
+    )
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "indexed": ("chunk_id", "title", "text"),
-        "spans": ("chunk_id", "document_id", "start", "end"),
+        "indexed": ("chunk_id", "title", "heading_path", "text", "parent_chunk_id"),
+        "spans": (
+            "chunk_id",
+            "document_id",
+            "start",
+            "end",
+            "parent_chunk_id",
+            "parent_start",
+            "parent_end",
+        ),
     }
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
@@ -41,36 +57,49 @@ class Chunks(Stage):
         return [Input("documents", DOCUMENTS_KEY, "text")]
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        return pipeline.experiment.chunkings[key["chunking"]].model_dump(mode="json")
+        return cutting(pipeline.experiment.chunkings[key["chunking"]])
 
     def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        config = pipeline.experiment.chunkings[key["chunking"]]
-        if not isinstance(config, RecursiveChunking):
-            return {}
-        return {
-            "semantic-text-splitter": version("semantic-text-splitter"),
-            "tokenizers": version("tokenizers"),
-            "tokenizer_sha256": resolve_model(config.tokenizer).tokenizer_sha256,
-        }
+        return versions(pipeline.experiment.chunkings[key["chunking"]])
 
     def compute(
         self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         documents = pipeline.artifact(DOCUMENTS_KEY).table()
         for key in keys:
-            config = pipeline.experiment.chunkings[key["chunking"]]
-            if isinstance(config, RecursiveChunking):
-                table = recursive.cut(
-                    documents,
-                    max_tokens=config.max_tokens,
-                    overlap=config.overlap,
-                    tokenizer=config.tokenizer,
-                )
-            else:
-                table = none.cut(documents)
+            name = key["chunking"]
+            config = pipeline.experiment.chunkings[name]
+            outer = config.parent if isinstance(config, ParentChunking) else None
+            table = cut_documents(
+                documents,
+                cutter(config, partial(_embed, pipeline, name)),
+                whole=isinstance(config, NoneChunking),
+                whole_parents=isinstance(outer, NoneChunking),
+            )
             yield key, TableProduct(table)
+
+
+def _embed(pipeline: Pipeline, chunking: str, model: str) -> Embed:
+    encoder = Encoder(model, cache=pipeline.settings.store / "cache" / "embeddings")
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        with pipeline.progress(f"embed sentences for {chunking}", len(texts)) as advance:
+            return encoder.encode(texts, kind="document", progress=advance)
+
+    return embed
 
 
 def chunks_key(chunking: str) -> ArtifactKey:
     """Return the partition of one chunking."""
     return ArtifactKey.of("chunks", chunking=chunking)
+
+
+def indexed_fields(experiment: Experiment, chunking: str) -> str:
+    """Return which texts of a chunk are indexed, for the recipe of an index."""
+    headings = indexes_headings(experiment.chunkings[chunking])
+    return "title+heading+text" if headings else "title+text"
+
+
+def texts_to_index(experiment: Experiment, chunking: str, chunks: pa.Table) -> list[str]:
+    """Return what is indexed for each chunk of a chunking."""
+    return indexed_texts(chunks, headings=indexes_headings(experiment.chunkings[chunking]))

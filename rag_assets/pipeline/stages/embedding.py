@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from rag_assets.chunking.spans import indexed_texts
 from rag_assets.embedding import flat_index
 from rag_assets.embedding.encoder import Encoder
 from rag_assets.embedding.search import search
@@ -18,7 +17,7 @@ from rag_assets.evaluation.units import unit_ranking
 from rag_assets.experiment.config import EmbeddingConfig
 from rag_assets.experiment.experiment import QUERY_SET, Experiment
 from rag_assets.pipeline.stage import FolderProduct, Input, Stage, TableProduct
-from rag_assets.pipeline.stages.chunks import chunks_key
+from rag_assets.pipeline.stages.chunks import chunks_key, indexed_fields, texts_to_index
 from rag_assets.pipeline.stages.index_units import load_units, save_units
 from rag_assets.pipeline.stages.query_sets import query_set_key
 from rag_assets.pipeline.stages.runs import RunsStage
@@ -45,7 +44,7 @@ class EmbeddingIndexes(Stage):
     row = "The vectors of all chunks under one embedding model, searched exactly."
     group = "indexes"
     kinds: ClassVar[frozenset[str]] = frozenset({"sentence-transformers", "faiss"})
-    code_version = "1"
+    code_version = "2"
     implementation: ClassVar[tuple[str, ...]] = (
         *_ENCODING,
         "rag_assets.embedding.flat_index",
@@ -61,7 +60,11 @@ class EmbeddingIndexes(Stage):
         return [Input("chunks", chunks_key(chunking), "indexed")]
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        return _encoder(pipeline, key["retriever"]).describe("document")
+        chunking = pipeline.experiment.chunking_of(key["retriever"])
+        return {
+            **_encoder(pipeline, key["retriever"]).describe("document"),
+            "indexed": indexed_fields(pipeline.experiment, chunking),
+        }
 
     def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
         return _versions()
@@ -72,7 +75,7 @@ class EmbeddingIndexes(Stage):
         for key in keys:
             chunking = pipeline.experiment.chunking_of(key["retriever"])
             chunks = pipeline.artifact(chunks_key(chunking)).table()
-            texts = indexed_texts(chunks)
+            texts = texts_to_index(pipeline.experiment, chunking, chunks)
             encoder = _encoder(pipeline, key["retriever"])
             with pipeline.progress(f"embed chunks for {key['retriever']}", len(texts)) as advance:
                 vectors = encoder.encode(texts, kind="document", progress=advance)
@@ -138,7 +141,7 @@ class EmbeddingRuns(RunsStage):
 
     name = "embedding_runs"
     family = "embedding"
-    code_version = "1"
+    code_version = "2"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "faiss"})
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.embedding.search",

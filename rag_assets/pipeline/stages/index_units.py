@@ -1,4 +1,4 @@
-"""Which document each chunk of an index belongs to, kept inside the index's folder.
+"""Which document and parent each chunk of an index belongs to, kept inside the index's folder.
 
 So a search needs the index and nothing else, and what a run depends on is what Dagster shows.
 """
@@ -16,13 +16,13 @@ _FILE = "units.parquet"
 
 
 def save_units(folder: Path, chunks: pa.Table) -> None:
-    """Write the ids of all chunks and of their documents, in the order of the chunks' ids."""
-    units = chunks.select(["chunk_id", "document_id"]).sort_by("chunk_id")
+    """Write the ids of all chunks, their documents and parents, in the order of the chunks' ids."""
+    units = chunks.select(["chunk_id", "document_id", "parent_chunk_id"]).sort_by("chunk_id")
     pq.write_table(units, folder / _FILE, compression="zstd", write_statistics=False)
 
 
 def load_units(folder: Path, chunk_ids: Sequence[str]) -> pa.Table:
-    """Return ``chunk_id`` and ``document_id``, in the order of ``chunk_ids``."""
+    """Return the ids of these chunks, of their documents and parents, in the same order."""
     units = pq.read_table(folder / _FILE)
     wanted = pa.array(chunk_ids, pa.string())
     rows = pc.index_in(wanted, units.column("chunk_id").combine_chunks())

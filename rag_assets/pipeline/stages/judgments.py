@@ -29,11 +29,15 @@ class Judgments(Stage):
     row = "One unit of this retriever that satisfies one evidence of a query."
     group = "judgments"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.judging",)
+    code_version = "2"
+    implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.evaluation.judging",
+        "rag_assets.evaluation.units",
+    )
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [judgments_key(name) for name in experiment.retrievers]
+        names = experiment.retrievers if experiment.has_qrels else ()
+        return [judgments_key(name) for name in names]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunkings = experiment.chunkings_of(key["retriever"])

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from rag_assets.chunking.spans import indexed_texts
 from rag_assets.evaluation.units import unit_ranking
 from rag_assets.experiment.config import BM25Config
 from rag_assets.experiment.experiment import QUERY_SET, Experiment
 from rag_assets.lexical.index import LexicalIndex, build_index, engine_versions
 from rag_assets.lexical.search import search
 from rag_assets.pipeline.stage import FolderProduct, Input, Stage, TableProduct
-from rag_assets.pipeline.stages.chunks import chunks_key
+from rag_assets.pipeline.stages.chunks import chunks_key, indexed_fields, texts_to_index
 from rag_assets.pipeline.stages.index_units import load_units, save_units
 from rag_assets.pipeline.stages.query_sets import query_set_key
 from rag_assets.pipeline.stages.runs import RunsStage
@@ -34,7 +33,7 @@ class LexicalIndexes(Stage):
     row = "The inverted index of one lexical retriever over its chunks, as plain files."
     group = "indexes"
     kinds: ClassVar[frozenset[str]] = frozenset({"bm25"})
-    code_version = "1"
+    code_version = "2"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.lexical",
         "rag_assets.chunking.spans",
@@ -50,7 +49,11 @@ class LexicalIndexes(Stage):
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
         retriever = _config(pipeline.experiment, key["retriever"])
-        return retriever.model_dump(mode="json", exclude={"chunking"})
+        chunking = pipeline.experiment.chunking_of(key["retriever"])
+        return {
+            **retriever.model_dump(mode="json", exclude={"chunking"}),
+            "indexed": indexed_fields(pipeline.experiment, chunking),
+        }
 
     def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
         return _versions(pipeline.experiment, key["retriever"])
@@ -60,15 +63,16 @@ class LexicalIndexes(Stage):
     ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
         for key in keys:
             chunking = pipeline.experiment.chunking_of(key["retriever"])
-            chunks = pipeline.artifact(chunks_key(chunking))
-            yield key, _index(_config(pipeline.experiment, key["retriever"]), chunks.table())
+            chunks = pipeline.artifact(chunks_key(chunking)).table()
+            texts = texts_to_index(pipeline.experiment, chunking, chunks)
+            yield key, _index(_config(pipeline.experiment, key["retriever"]), chunks, texts)
 
 
-def _index(config: BM25Config, chunks: pa.Table) -> FolderProduct:
+def _index(config: BM25Config, chunks: pa.Table, texts: list[str]) -> FolderProduct:
     def write(folder: Path) -> tuple[int, Mapping[str, Any]]:
         facts = build_index(
             chunks.column("chunk_id").to_pylist(),
-            indexed_texts(chunks),
+            texts,
             engine=config.engine,
             analyzer=config.analyzer,
             k1=config.k1,
@@ -110,7 +114,7 @@ class LexicalRuns(RunsStage):
 
     name = "lexical_runs"
     family = "lexical"
-    code_version = "1"
+    code_version = "2"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "bm25"})
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.lexical",

@@ -40,10 +40,9 @@ class Metrics(Stage):
     batched = True
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        retrievers = experiment.retrievers if experiment.has_qrels else ()
         return [
-            metrics_key(retriever, top_k)
-            for retriever in experiment.retrievers
-            for top_k in experiment.top_k
+            metrics_key(retriever, top_k) for retriever in retrievers for top_k in experiment.top_k
         ]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
@@ -99,7 +98,8 @@ class MetricsSummary(Stage):
     implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.summary",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [summary_key(name) for name in experiment.retrievers]
+        names = experiment.retrievers if experiment.has_qrels else ()
+        return [summary_key(name) for name in names]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [
@@ -122,7 +122,7 @@ class MetricsSummary(Stage):
 
 
 class Leaderboard(Stage):
-    """All up-to-date cells; the only artifact that holds the retrievers' names."""
+    """All up-to-date cells; holds the retrievers' names, as only overlaps do besides."""
 
     name = "leaderboard"
     schema = LEADERBOARD
@@ -132,7 +132,7 @@ class Leaderboard(Stage):
     implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.leaderboard",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [LEADERBOARD_KEY]
+        return [LEADERBOARD_KEY] if experiment.has_qrels else []
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rag_assets.datasets.dataset import Read
+from rag_assets.datasets.file_types import engine_versions
+from rag_assets.datasets.folder_labels import LabelledFolder
+from rag_assets.datasets.ir_datasets import IrDataset
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
@@ -33,7 +36,10 @@ class _SourceStage(Stage):
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
         dataset = pipeline.experiment.dataset
-        return {"format": dataset.format, "files": pipeline.source_digests[self.name]}
+        origin: dict[str, Any] = {"id": dataset.identity} if isinstance(dataset, IrDataset) else {}
+        if isinstance(dataset, LabelledFolder) and dataset.columns.given:
+            origin = {"columns": dict(dataset.columns.given)}
+        return {"format": dataset.format, "files": pipeline.source_digests[self.name], **origin}
 
     def compute(
         self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
@@ -54,11 +60,14 @@ class Documents(_SourceStage):
     name = "documents"
     schema = DOCUMENTS
     row = "One source document: its id, title, text and other fields."
-    code_version = "1"
+    code_version = "2"
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "text": ("document_id", "title", "text"),
         "ids": ("document_id",),
     }
+
+    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+        return engine_versions(pipeline.experiment.dataset.document_files())
 
     def read(self, pipeline: Pipeline) -> Read:
         return pipeline.experiment.dataset.read_documents()
@@ -70,7 +79,7 @@ class Queries(_SourceStage):
     name = "queries"
     schema = QUERIES
     row = "One query: its id, text and tags."
-    code_version = "1"
+    code_version = "2"
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "text": ("query_id", "text"),
         "ids": ("query_id",),
@@ -86,7 +95,10 @@ class Qrels(_SourceStage):
     name = "qrels"
     schema = QRELS
     row = "One judgment: a document, or a span of it, that is evidence for a query, with a grade."
-    code_version = "1"
+    code_version = "2"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return super().keys(experiment) if experiment.has_qrels else []
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [

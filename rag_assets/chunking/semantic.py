@@ -1,0 +1,87 @@
+"""Strategy ``semantic``: cut where neighbouring sentences are far apart in meaning.
+
+Each sentence is embedded together with ``buffer`` sentences on either side. A text is cut between
+two sentences where the cosine distance of their vectors exceeds a percentile of all such distances
+in the same text (the breakpoint rule of G. Kamradt's "5 Levels of Text Splitting", 2024).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from rag_assets.chunking.pieces import Cutter, Piece, Span
+from rag_assets.chunking.sentences import sentence_spans
+from rag_assets.chunking.size import Size, split_pieces
+from rag_assets.embedding.unit_vectors import Vectors
+
+Embed = Callable[[Sequence[str]], Vectors]
+"""Gives for each text, at least one, a vector of length 1: float32, shape (texts, dimension)."""
+
+DECIMALS = 6
+"""Distances are rounded: a model's fp32 vectors differ by about 1e-6 from batch to batch."""
+
+
+def cutter(
+    embed: Embed, *, percentile: float, buffer: int, language: str, limit: Size | None = None
+) -> Cutter:
+    """Return what cuts texts at their breakpoints.
+
+    Args:
+        embed: the model; the same vectors give the same chunks.
+        percentile: of a text's distances, linearly interpolated; those above it are cut.
+        buffer: sentences on either side that are embedded with each: steadier where sentences
+            are short, but a cut may then be that many sentences from the change.
+        language: as in :func:`rag_assets.chunking.sentences.cutter`.
+        limit: larger chunks are cut further as by strategy ``recursive``; None leaves them.
+    """
+
+    def cut(texts: Sequence[str]) -> Iterable[Sequence[Piece]]:
+        spans = [sentence_spans(text, language) for text in texts]
+        windows = [_windows(*each, buffer) for each in zip(texts, spans, strict=True)]
+        vectors = _embed_all(windows, embed)
+        pieces = [_pieces(*each, percentile) for each in zip(spans, vectors, strict=True)]
+        return pieces if limit is None else split_pieces(texts, pieces, limit.text_splitter())
+
+    return cut
+
+
+def breakpoints(vectors: Vectors, percentile: float) -> list[int]:
+    """Return after which rows to cut: row i where distance(i, i + 1) exceeds the percentile.
+
+    Args:
+        vectors: of length 1, shape (sentences, dimension).
+        percentile: above 0 and below 100.
+    """
+    if len(vectors) < 2:
+        return []
+    wide = vectors.astype(np.float64)
+    distances = np.round(1.0 - np.sum(wide[:-1] * wide[1:], axis=1), DECIMALS)
+    return [int(row) for row in np.flatnonzero(distances > np.percentile(distances, percentile))]
+
+
+def _windows(text: str, spans: Sequence[Span], buffer: int) -> list[str]:
+    last = len(spans) - 1
+    return [
+        text[spans[max(row - buffer, 0)][0] : spans[min(row + buffer, last)][1]]
+        for row in range(len(spans))
+    ]
+
+
+def _embed_all(windows: Sequence[Sequence[str]], embed: Embed) -> Iterator[Vectors]:
+    """Embed the windows of all texts at once: batches of a model are of many texts."""
+    flat = [window for of_text in windows for window in of_text]
+    vectors = embed(flat) if flat else np.empty((0, 0), dtype=np.float32)
+    start = 0
+    for of_text in windows:
+        yield vectors[start : start + len(of_text)]
+        start += len(of_text)
+
+
+def _pieces(spans: Sequence[Span], vectors: Vectors, percentile: float) -> list[Piece]:
+    if not spans:
+        return []
+    edges = [0, *(row + 1 for row in breakpoints(vectors, percentile)), len(spans)]
+    return [Piece(spans[first][0], spans[end - 1][1]) for first, end in pairwise(edges)]

@@ -1,0 +1,45 @@
+"""Strategy ``sentences``: so many sentences a chunk.
+
+The boundaries are those of the library sentencex (Wikimedia): full stops of the world's scripts,
+less those after an abbreviation of the language, in a number, or inside quotes and brackets. A line
+break inside a paragraph ends no sentence, an empty line does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rag_assets.chunking.pieces import Cutter, Piece, Span, trimmed
+
+
+def cutter(*, sentences: int, overlap: int, language: str) -> Cutter:
+    """Return what cuts texts into runs of sentences.
+
+    Args:
+        sentences: sentences a chunk; the last chunk of a text may have fewer.
+        overlap: sentences that a chunk repeats of the one before; less than ``sentences``.
+        language: ISO 639 code: whose abbreviations end no sentence.
+    """
+
+    def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
+        for text in texts:
+            spans = sentence_spans(text, language)
+            yield [
+                Piece(spans[first][0], spans[min(first + sentences, len(spans)) - 1][1])
+                for first in range(0, max(len(spans) - overlap, 1), sentences - overlap)
+                if spans
+            ]
+
+    return cut
+
+
+def sentence_spans(text: str, language: str) -> list[Span]:
+    """Return the sentences of a text, in order, without white space at their ends.
+
+    Together they hold every character that is not white space.
+    """
+    from sentencex import get_sentence_boundaries
+
+    found = get_sentence_boundaries(language, text)
+    spans = [trimmed(text, each["start_index"], each["end_index"]) for each in found]
+    return [(start, end) for start, end in spans if end > start]

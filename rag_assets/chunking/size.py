@@ -1,0 +1,74 @@
+"""How large a chunk may be, and the splitters of the library semantic-text-splitter for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rag_assets.chunking.pieces import Piece
+from rag_assets.embedding.models import load_tokenizer
+
+if TYPE_CHECKING:
+    from semantic_text_splitter import MarkdownSplitter, TextSplitter
+
+
+@dataclass(frozen=True)
+class Size:
+    """The largest chunk and how much of it the next one may repeat.
+
+    Attributes:
+        capacity: most tokens, special ones not counted, or most characters in a chunk.
+        overlap: how many of them a chunk repeats of the one before; less than ``capacity``.
+        tokenizer: name of the model whose tokenizer counts; None counts characters.
+    """
+
+    capacity: int
+    overlap: int = 0
+    tokenizer: str | None = None
+
+    def text_splitter(self) -> TextSplitter:
+        """Return a splitter at paragraphs, else sentences, else words.
+
+        Raises:
+            ModelUnavailable: the tokenizer cannot be had.
+        """
+        from semantic_text_splitter import TextSplitter
+
+        if self.tokenizer is None:
+            return TextSplitter(self.capacity, self.overlap)
+        tokenizer = load_tokenizer(self.tokenizer)
+        return TextSplitter.from_huggingface_tokenizer(tokenizer, self.capacity, self.overlap)
+
+    def markdown_splitter(self) -> MarkdownSplitter:
+        """Return a splitter that also keeps Markdown blocks whole: tables, lists, fenced code.
+
+        Raises:
+            ModelUnavailable: the tokenizer cannot be had.
+        """
+        from semantic_text_splitter import MarkdownSplitter
+
+        if self.tokenizer is None:
+            return MarkdownSplitter(self.capacity, self.overlap)
+        tokenizer = load_tokenizer(self.tokenizer)
+        return MarkdownSplitter.from_huggingface_tokenizer(tokenizer, self.capacity, self.overlap)
+
+
+def split_pieces(
+    texts: Sequence[str],
+    pieces: Sequence[Sequence[Piece]],
+    splitter: TextSplitter | MarkdownSplitter,
+) -> Iterator[Sequence[Piece]]:
+    """Cut the pieces of each text further; one that fits stays whole, without outer white space."""
+    slices = [
+        text[piece.start : piece.end]
+        for text, found in zip(texts, pieces, strict=True)
+        for piece in found
+    ]
+    parts = iter(splitter.chunk_all_indices(slices))
+    for found in pieces:
+        yield [
+            Piece(piece.start + start, piece.start + start + len(part), piece.headings)
+            for piece in found
+            for start, part in next(parts)
+        ]

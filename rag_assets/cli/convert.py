@@ -1,0 +1,42 @@
+"""``rag-assets convert``: a dataset in the format of another tool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rag_assets.cli.options import path_argument
+from rag_assets.cli.terminal import messages
+from rag_assets.datasets.writers import WRITERS, Tables, write_dataset
+from rag_assets.experiment import load_experiment
+
+
+@click.command("convert")
+@path_argument
+@click.option(
+    "--to", "to", required=True, type=click.Choice(list(WRITERS)), help="Format to write."
+)
+@click.option(
+    "--out", "folder", required=True, type=click.Path(path_type=Path), help="New folder to write."
+)
+def command(path: Path, to: str, folder: Path) -> None:
+    """Write the documents, queries and qrels of PATH in another format.
+
+    PATH is an experiment, or any dataset folder or file. What the format cannot hold is said.
+
+    Example: rag-assets convert data/handbook --to beir --out handbook_beir
+    """
+    dataset = load_experiment(path).dataset
+    documents, queries = dataset.read_documents(), dataset.read_queries()
+    qrels = dataset.read_qrels(documents.table, queries.table)
+    tables = Tables(documents.table, queries.table, qrels.table)
+    lost = write_dataset(tables, to, folder.absolute())
+    read = {"documents": documents, "queries": queries, "qrels": qrels}
+    for name, notes in ((name, table.notes) for name, table in read.items()):
+        for note in notes:
+            messages().print(f"note: {name}: {note}", markup=False)
+    for note in lost:
+        messages().print(f"note: {to}: {note}", markup=False)
+    counts = ", ".join(f"{name} {table.table.num_rows}" for name, table in read.items())
+    click.echo(f"{folder}: {counts}")

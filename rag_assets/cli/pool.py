@@ -1,0 +1,130 @@
+"""``rag-assets pool``: judge without labels; write a sheet for people, and read it back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rag_assets.cli.options import path_argument, store_option
+from rag_assets.cli.terminal import messages, progress_bar
+from rag_assets.errors import DataError, UsageError
+from rag_assets.experiment import Experiment, load_experiment
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.pooled import pooled_units
+from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
+from rag_assets.pooling.add import Added, Judgment, add_judgments
+from rag_assets.pooling.feedback import read_feedback
+from rag_assets.pooling.pool import in_blind_order
+from rag_assets.pooling.sheet import read_sheet, refuse, sheet_text
+from rag_assets.store.atomic import write_text
+from rag_assets.store.settings import StoreSettings
+
+FILE = click.Path(path_type=Path)
+
+
+@click.command("pool")
+@path_argument
+@store_option
+@click.option(
+    "--depth",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="How many ranks of each retriever are pooled.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the order of the rows.")
+@click.option("--out", type=FILE, help="The sheet to write  [default: to stdout]")
+@click.option("--import", "sheet", type=FILE, help="A sheet with grades, to add to the labels.")
+@click.option("--feedback", type=FILE, help="Lines of user feedback, to add to the labels.")
+def command(
+    path: Path,
+    store: Path | None,
+    depth: int,
+    seed: int,
+    out: Path | None,
+    sheet: Path | None,
+    feedback: Path | None,
+) -> None:
+    """Have people judge what the retrievers of PATH found.
+
+    Writes what nobody judged yet as a sheet (CSV), in an order that does not tell which retriever
+    found what; people fill in the column `grade` (0: not relevant, 1 and more: relevant). With
+    --import their grades become judgments of PATH; one bad row, and nothing is added.
+
+    Example: rag-assets pool data/handbook --depth 10 --out sheet.csv
+    """
+    if sum(option is not None for option in (out, sheet, feedback)) > 1:
+        raise UsageError("--out, --import and --feedback exclude each other; give one of them")
+    experiment = load_experiment(path)
+    if sheet is not None:
+        _import_sheet(experiment, sheet)
+    elif feedback is not None:
+        _import_feedback(experiment, feedback)
+    else:
+        pipeline = Pipeline(experiment, StoreSettings.resolve(store), progress_bar)
+        _write_sheet(pipeline, depth, seed, out)
+
+
+def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) -> None:
+    found = pooled_units(pipeline, depth)
+    documents = pipeline.artifact(DOCUMENTS_KEY).table()
+    queries = pipeline.artifact(QUERIES_KEY).table()
+    units = in_blind_order(found, queries.column("query_id").to_pylist(), seed)
+    text = sheet_text(units, documents, queries)
+    if out is None:
+        click.echo(text.removeprefix("\ufeff").replace("\r\n", "\n"), nl=False)
+    else:
+        write_text(out, text)
+    where = f", in {out}" if out is not None else ""
+    n_queries = len({unit.query_id for unit in units})
+    _say(f"{len(units)} rows to judge for {n_queries} queries{where}")
+
+
+def _import_sheet(experiment: Experiment, sheet: Path) -> None:
+    documents = experiment.dataset.read_documents().table
+    queries = experiment.dataset.read_queries().table
+    graded, n_empty = read_sheet(sheet, documents, queries)
+    conflicts: list[DataError] = []
+
+    def conflict(error: DataError) -> None:
+        conflicts.append(DataError(str(error), file=sheet))
+        refuse(conflicts)
+
+    added = add_judgments(
+        experiment.dataset,
+        [Judgment(row.unit, row.grade, "pool", row.line) for row in graded],
+        documents,
+        queries,
+        judge=experiment.judge,
+        on_conflict=conflict,
+    )
+    _say_added(added, f"{n_empty} rows without a grade")
+
+
+def _import_feedback(experiment: Experiment, file: Path) -> None:
+    documents = experiment.dataset.read_documents().table
+    queries = experiment.dataset.read_queries().table
+    votes = read_feedback(file, documents, queries)
+    conflicts: list[DataError] = []
+    added = add_judgments(
+        experiment.dataset,
+        votes.judgments,
+        documents,
+        queries,
+        judge=experiment.judge,
+        on_conflict=conflicts.append,
+    )
+    kept = f"{len(conflicts)} of which with another grade, which is kept"
+    _say_added(added, f"{kept}; {votes.n_undecided} undecided")
+
+
+def _say_added(added: Added, rest: str) -> None:
+    _say(
+        f"{added.n_added} judgments added to {added.file}; {added.n_known} were there; "
+        f"{added.n_covered} say what a shorter span says; {rest}"
+    )
+
+
+def _say(text: str) -> None:
+    messages().print(text, markup=False, soft_wrap=True)

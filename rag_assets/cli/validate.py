@@ -1,0 +1,89 @@
+"""``rag-assets validate``: what is wrong with documents, queries and qrels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import click
+
+from rag_assets.cli.options import format_option, path_argument, store_option
+from rag_assets.cli.terminal import messages, output, progress_bar
+from rag_assets.experiment import load_experiment
+from rag_assets.label_health.judged import DEFAULT_THRESHOLD
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.validation import Validation, validate
+from rag_assets.reporting.formats import formatted
+from rag_assets.reporting.rows import Row
+from rag_assets.store.settings import StoreSettings
+
+SHOWN = 10
+"""So many findings of a kind are drawn for a terminal; the other formats hold all."""
+
+
+@click.command("validate")
+@path_argument
+@store_option
+@click.option(
+    "--judged",
+    type=click.FloatRange(0, 1),
+    default=DEFAULT_THRESHOLD,
+    show_default=True,
+    metavar="SHARE",
+    help="Warn of cells of the last evaluation with a smaller share of judged "
+    "results; 0 for never.",
+)
+@format_option
+def command(path: Path, store: Path | None, judged: float, form: str) -> None:
+    """Check documents, queries and qrels of PATH; exit with 1 when there is an error.
+
+    Unknown ids and ids of another level, quotes that moved or vanished, evidence that no chunk
+    covers, duplicates and unjudged twins, labels that the corpus changed under. Warnings do not
+    fail.
+
+    Example: rag-assets validate data/handbook --format csv
+    """
+    experiment = load_experiment(path)
+    pipeline = Pipeline(experiment, StoreSettings.resolve(store), progress_bar)
+    found = validate(pipeline, judged_threshold=judged)
+    findings = _located(found.findings.to_pylist(), experiment.dataset.root)
+    if form != "table":
+        click.echo(formatted(findings, form), nl=False)
+    elif findings:
+        _print_table(findings)
+    for reason in found.skipped:
+        messages().print(f"not checked: {reason}", markup=False)
+    _print_summary(found, form)
+    if found.n_errors:
+        click.get_current_context().exit(1)
+
+
+def _located(findings: list[Row], root: Path) -> list[Row]:
+    """Name files as people see them: relative to the dataset."""
+    for row in findings:
+        file = Path(str(row["file"])) if row["file"] is not None else None
+        if file is not None and file.is_relative_to(root):
+            row["file"] = file.relative_to(root).as_posix()
+    return findings
+
+
+def _print_table(findings: list[Row]) -> None:
+    from rag_assets.reporting.findings import findings_view
+
+    output().print(findings_view(findings, SHOWN))
+
+
+def _print_summary(found: Validation, form: str) -> None:
+    """Print one line: after the table, or on stderr where stdout is for a program."""
+    kinds = Counter(found.findings.column("check").to_pylist())
+    listed = ", ".join(f"{count} {check}" for check, count in kinds.most_common())
+    rows = found.rows
+    line = (
+        f"{_counted(found.n_errors, 'error')}, {_counted(found.n_warnings, 'warning')} in "
+        f"{rows['documents']} documents, {rows['queries']} queries, {rows['qrels']} judgments"
+    )
+    click.echo(f"{line}: {listed}" if listed else line, err=form != "table")
+
+
+def _counted(number: int, name: str) -> str:
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"

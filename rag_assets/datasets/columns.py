@@ -1,0 +1,62 @@
+"""Which key of a JSON object, or column of a table, holds which field of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from rag_assets.datasets.fields import Place, shown
+from rag_assets.errors import UsageError, allowed_names
+
+NAMES: dict[str, tuple[str, ...]] = {
+    "document_id": ("document_id", "doc_id", "_id", "id"),
+    "title": ("title",),
+    "text": ("text",),
+    "query_id": ("query_id", "_id"),
+    "query": ("text", "query"),
+}
+"""Every field that can be mapped, with the names that are looked for, in this order."""
+
+_OTHERWISE_THE_FIRST = frozenset({"title", "query_id", "query"})
+"""Fields that are absent under their first name: optional, or missed by the reader itself."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The mapping of an experiment, field to name; what it leaves out is looked for."""
+
+    given: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> Columns:
+        """Return a mapping after a check of its fields.
+
+        Raises:
+            UsageError: a field does not exist.
+        """
+        for name in given:
+            if name not in NAMES:
+                raise UsageError(f"unknown field {allowed_names(name, NAMES)}")
+        return cls(dict(given))
+
+    def name(self, wanted: str, found: Collection[str], place: Place) -> str:
+        """Return the name of a field among those ``found`` in the first row.
+
+        Raises:
+            DataError: none of its names is there, and the field is needed.
+        """
+        given = self.given.get(wanted)
+        names = NAMES[wanted] if given is None else (given,)
+        for name in names:
+            if name in found:
+                return name
+        if wanted in _OTHERWISE_THE_FIRST and given is None:
+            return names[0]
+        raise place.error(_missing(wanted, names, given is not None, found))
+
+
+def _missing(wanted: str, names: tuple[str, ...], given: bool, found: Collection[str]) -> str:
+    listed = ", ".join(shown(name, 30) for name in list(found)[:8]) or "none"
+    looked_for = " or ".join(shown(name) for name in names)
+    advice = "correct `columns`" if given else f"name it as `{wanted}` under `columns`"
+    return f"no {looked_for} for {wanted}; found: {listed}; {advice}"

@@ -1,0 +1,42 @@
+"""Folders with all documents in ``documents.csv``, with their queries and judgments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from rag_assets.datasets.csv_rows import read_csv
+from rag_assets.datasets.dataset import Read
+from rag_assets.datasets.document_records import read_documents
+from rag_assets.datasets.folder import beside
+from rag_assets.datasets.folder_labels import LabelledFolder
+
+DOCUMENTS = "documents.csv"
+
+
+@dataclass(frozen=True)
+class CsvDataset(LabelledFolder):
+    """``documents.csv``, one row a document, below a header.
+
+    Id, title and text stand in the columns of :data:`columns.NAMES`, or those of the mapping; all
+    other columns are metadata, as text.
+    """
+
+    format: ClassVar[str] = "csv"
+    layout: ClassVar[str] = f"a folder with {DOCUMENTS}"
+
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
+        """Return whether the file of documents is there."""
+        return (path / DOCUMENTS).is_file()
+
+    def document_files(self) -> list[Path]:
+        """Return the file of documents."""
+        return [self.root / DOCUMENTS]
+
+    def read_documents(self) -> Read:
+        """Return the documents; a note counts other documents in the folder."""
+        file = self.document_files()[0]
+        notes = beside(self.root, file)
+        return read_documents(file, lambda: read_csv(file), self.columns, lambda: notes)

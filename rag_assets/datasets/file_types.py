@@ -1,0 +1,52 @@
+"""The types of files that are documents: which reader belongs to which suffix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from rag_assets.datasets.file_document import FileDocument
+from rag_assets.datasets.html_document import read_html
+from rag_assets.datasets.markdown_document import read_markdown
+from rag_assets.datasets.pdf_document import read_pdf
+
+READERS: dict[str, Callable[[Path], FileDocument]] = {
+    ".md": read_markdown,
+    ".markdown": read_markdown,
+    ".txt": read_markdown,
+    ".html": read_html,
+    ".htm": read_html,
+    ".pdf": read_pdf,
+}
+"""A reader for each suffix, in lower case. A new type of file is added here."""
+
+_PACKAGES = {".html": "selectolax", ".htm": "selectolax", ".pdf": "pypdfium2"}
+
+UNREAD = frozenset(
+    {".adoc", ".doc", ".docx", ".epub", ".ipynb", ".mdx", ".odt", ".org", ".pptx", ".rst"}
+    | {".rtf", ".tex", ".xhtml"}
+)
+"""Suffixes of what people would call a document and no reader is for: such files are noted."""
+
+
+def read_file(path: Path) -> FileDocument:
+    """Return the document of a file.
+
+    Raises:
+        DataError: it cannot be read, is damaged, or its reader is not installed.
+    """
+    return READERS[path.suffix.lower()](path)
+
+
+def engine_versions(files: Iterable[Path]) -> dict[str, str]:
+    """Return the versions of the packages that read ``files``: the text depends on them too."""
+    packages = {_PACKAGES.get(path.suffix.lower()) for path in files}
+    return {package: _version(package) for package in sorted(filter(None, packages))}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,160 @@
+"""Queries and judgments that lie beside the documents of a folder, as JSON lines or CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Self
+
+import pyarrow as pa
+
+from rag_assets.datasets.columns import Columns
+from rag_assets.datasets.csv_rows import read_csv
+from rag_assets.datasets.dataset import Read
+from rag_assets.datasets.fields import (
+    Place,
+    Row,
+    identifier,
+    metadata_json,
+    optional_tags,
+    string,
+)
+from rag_assets.datasets.ids import UniqueIds
+from rag_assets.datasets.jsonl import read_objects
+from rag_assets.datasets.judgments import has_quotes, read_judgments
+from rag_assets.datasets.problems import tolerated
+from rag_assets.datasets.rows import QueryRows
+from rag_assets.errors import DataError, UsageError
+
+QUERIES = "queries"
+JUDGMENTS = "judgments"
+SUFFIXES = (".jsonl", ".csv")
+
+
+@dataclass(frozen=True)
+class LabelledFolder:
+    """A folder with ``queries.jsonl`` and ``judgments.jsonl``, or ``.csv`` in place of each.
+
+    Fields of a query: ``query_id``, ``text``, and if wanted ``tags`` (in CSV separated by commas);
+    all others are metadata. Fields of a judgment: ``query_id``, ``doc_id``, and if wanted
+    ``quote``, ``relevance`` and ``evidence_id``.
+    """
+
+    format: ClassVar[str]
+    layout: ClassVar[str]
+    default_chunking: ClassVar[str] = "recursive"
+
+    root: Path
+    columns: Columns = field(default_factory=Columns)
+
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
+        """Return whether the folder holds documents of this format."""
+        raise NotImplementedError
+
+    @classmethod
+    def open(cls, path: Path, subset: str | None = None) -> Self:
+        """Return the folder.
+
+        Raises:
+            DataError: it is not a folder of this layout.
+            UsageError: a subset is asked for; only BEIR folders have some.
+        """
+        if subset is not None:
+            problem = f"subset '{subset}': a {cls.format} folder has no subsets"
+            raise UsageError(f"{path}: {problem}")
+        if not cls.opens(path):
+            raise DataError(f"not {cls.layout}", file=path)
+        return cls(path)
+
+    @classmethod
+    def opens(cls, path: Path) -> bool:
+        """Return whether a path for which this format was asked can be opened."""
+        return cls.recognises(path)
+
+    def with_columns(self, columns: Columns) -> Self:
+        """Return the same folder, its fields under other names."""
+        return type(self)(self.root, columns)
+
+    @property
+    def default_judge(self) -> str:
+        """``document`` when no judgment quotes its document, else ``evidence``.
+
+        Without labels ``evidence``: what people will judge then is what was retrieved, the chunks.
+        """
+        if not self.has_qrels:
+            return "evidence"
+        return "evidence" if has_quotes(self.qrels_files()[0]) else "document"
+
+    @property
+    def has_qrels(self) -> bool:
+        """Whether there is ``judgments.jsonl`` or ``judgments.csv``."""
+        return any((self.root / f"{JUDGMENTS}{suffix}").is_file() for suffix in SUFFIXES)
+
+    def query_files(self) -> list[Path]:
+        """Return ``queries.jsonl`` or ``queries.csv``.
+
+        Raises:
+            DataError: there is none, or both.
+        """
+        return [_only(self.root, QUERIES)]
+
+    def qrels_files(self) -> list[Path]:
+        """Return ``judgments.jsonl`` or ``judgments.csv``.
+
+        Raises:
+            DataError: there is none, or both.
+        """
+        return [_only(self.root, JUDGMENTS)]
+
+    def read_queries(self) -> Read:
+        """Return the queries."""
+        file = self.query_files()[0]
+        rows, ids = QueryRows(), UniqueIds("query", "query_id")
+        names: tuple[str, str] | None = None
+        for line, row in _query_rows(file):
+            place = Place(file, line)
+            names = names or self._query_names(row, place)
+            with tolerated():
+                query_id = identifier(row, names[0], place)
+                ids.add(query_id, place)
+                tags = optional_tags(row, "tags", place)
+                rest = metadata_json(row, frozenset({*names, "tags"}))
+                rows.add(query_id, string(row, names[1], place), tags, rest)
+        return rows.read(Place(file), [])
+
+    def _query_names(self, row: Row, place: Place) -> tuple[str, str]:
+        found = list(row)
+        query_id = self.columns.name("query_id", found, place)
+        return query_id, self.columns.name("query", found, place)
+
+    def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
+        """Return the judgments, quotes as spans in characters of the text."""
+        return read_judgments(self.qrels_files()[0], documents, queries)
+
+
+def _query_rows(file: Path) -> Iterator[tuple[int, Row]]:
+    if file.suffix != ".csv":
+        yield from read_objects(file)
+        return
+    for line, cells in read_csv(file):
+        tags = cells.get("tags")
+        if tags is None:
+            yield line, cells
+        else:
+            split = [tag.strip() for tag in tags.split(",")] if tags.strip() else []
+            yield line, {**cells, "tags": split}
+
+
+def _only(root: Path, stem: str) -> Path:
+    found = [path for suffix in SUFFIXES if (path := root / f"{stem}{suffix}").is_file()]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise DataError(f"{stem}.jsonl is there too; keep one of them", file=found[1])
+    raise DataError(
+        f"no such file; besides its documents the folder needs {QUERIES}.jsonl, and "
+        f"{JUDGMENTS}.jsonl where there are labels",
+        file=root / f"{stem}.jsonl",
+    )

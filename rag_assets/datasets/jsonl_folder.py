@@ -1,0 +1,46 @@
+"""Folders with all documents in one file of JSON lines, with their queries and judgments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from rag_assets.datasets.dataset import Read
+from rag_assets.datasets.document_records import read_documents
+from rag_assets.datasets.folder import beside
+from rag_assets.datasets.folder_labels import LabelledFolder
+from rag_assets.datasets.jsonl import read_objects
+
+DOCUMENTS = "documents.jsonl"
+CORPUS = "corpus.jsonl"
+
+
+@dataclass(frozen=True)
+class JsonlDataset(LabelledFolder):
+    """``documents.jsonl``, one object a document; ``corpus.jsonl`` is taken as well.
+
+    Id, title and text stand under the names of :data:`columns.NAMES`, or those of the mapping; all
+    other keys are metadata.
+    """
+
+    format: ClassVar[str] = "jsonl"
+    layout: ClassVar[str] = f"a folder with {DOCUMENTS}, or {CORPUS} and no qrels/"
+
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
+        """Return whether the file of documents is there."""
+        if (path / DOCUMENTS).is_file():
+            return True
+        return (path / CORPUS).is_file() and not (path / "qrels").is_dir()
+
+    def document_files(self) -> list[Path]:
+        """Return the file of documents."""
+        named = self.root / DOCUMENTS
+        return [named if named.is_file() else self.root / CORPUS]
+
+    def read_documents(self) -> Read:
+        """Return the documents; a note counts other documents in the folder."""
+        file = self.document_files()[0]
+        notes = beside(self.root, file)
+        return read_documents(file, lambda: read_objects(file), self.columns, lambda: notes)

@@ -1,0 +1,155 @@
+"""SQuAD files, version 1 or 2: paragraphs as documents, answers as spans of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import pyarrow as pa
+
+from rag_assets.datasets.dataset import Read
+from rag_assets.datasets.fields import Place, identifier, metadata_json, string
+from rag_assets.datasets.ids import UniquePlaces
+from rag_assets.datasets.lines import unreadable
+from rag_assets.datasets.nested import Inside
+from rag_assets.datasets.notes import note
+from rag_assets.datasets.problems import tolerated
+from rag_assets.datasets.rows import DocumentRows, QrelRows, QueryRows
+from rag_assets.datasets.squad_answers import answers, is_impossible
+from rag_assets.datasets.squad_paragraphs import Paragraph, read_paragraphs
+from rag_assets.errors import DataError, UsageError
+
+GRADE = 1
+
+_QUESTION_KEYS = frozenset({"id", "question", "answers", "is_impossible"})
+_PARAGRAPH_KEYS = frozenset({"context", "qas"})
+_HEAD_BYTES = 4096
+_HEAD = re.compile(
+    rb'(?:\xef\xbb\xbf)?\s*\{\s*(?:"version"\s*:\s*"[^"]*"\s*,\s*)?'
+    rb'"data"\s*:\s*\[\s*\{\s*"(?:title|paragraphs)"\s*:'
+)
+
+
+@dataclass(frozen=True)
+class SquadDataset:
+    """A SQuAD file: its contexts, each once, its questions, and the spans of their answers.
+
+    All answers of a question are alternatives of one evidence, whose id is the document's. A
+    question's ``paragraph`` (the document that it was written for), its ``answers`` (their texts)
+    and ``is_impossible`` are metadata. A question without an answer is kept: it is unanswerable.
+    """
+
+    format: ClassVar[str] = "squad"
+    layout: ClassVar[str] = "a SQuAD .json file with data, paragraphs and qas"
+    default_judge: ClassVar[str] = "evidence"
+    default_chunking: ClassVar[str] = "none"
+    has_qrels: ClassVar[bool] = True
+
+    file: Path
+
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
+        """Return whether a ``.json`` file starts with the articles of SQuAD."""
+        if path.suffix.lower() != ".json" or not path.is_file():
+            return False
+        try:
+            with path.open("rb") as stream:
+                return _HEAD.match(stream.read(_HEAD_BYTES)) is not None
+        except OSError as error:
+            raise unreadable(path, error) from error
+
+    @classmethod
+    def open(cls, path: Path, subset: str | None = None) -> Self:
+        """Return the file.
+
+        Raises:
+            DataError: it is not a file.
+            UsageError: a subset is asked for; a SQuAD file has none.
+        """
+        if subset is not None:
+            raise UsageError(f"{path}: subset '{subset}': a squad file has no subsets")
+        if not path.is_file():
+            raise DataError(f"not {cls.layout}", file=path)
+        return cls(path)
+
+    @property
+    def root(self) -> Path:
+        """The folder of the file."""
+        return self.file.parent
+
+    def document_files(self) -> list[Path]:
+        """Return the file."""
+        return [self.file]
+
+    def query_files(self) -> list[Path]:
+        """Return the file."""
+        return [self.file]
+
+    def qrels_files(self) -> list[Path]:
+        """Return the file."""
+        return [self.file]
+
+    def read_documents(self) -> Read:
+        """Return the paragraphs; a note counts contexts that stand in the file more than once."""
+        rows, repeated = DocumentRows(), list[str]()
+        for paragraph in read_paragraphs(self.file):
+            if paragraph.repeated:
+                repeated.append(paragraph.document_id)
+                continue
+            metadata = metadata_json(paragraph.content, _PARAGRAPH_KEYS)
+            rows.add(paragraph.document_id, paragraph.title, paragraph.context, metadata)
+        about = ("repeated context is", "repeated contexts are")
+        notes = note(f"{about[0]} one document", f"{about[1]} one document each", repeated)
+        return rows.read(Place(self.file), notes)
+
+    def read_queries(self) -> Read:
+        """Return the questions; a note counts those without answer that are not marked so."""
+        rows, ids, unmarked = QueryRows(), UniquePlaces("query"), list[str]()
+        for paragraph, question, place in self._questions():
+            with tolerated():
+                query_id = identifier(question, "id", place)
+                ids.add(query_id, place, "id")
+                texts = [answer.text for answer in answers(question, place, paragraph)]
+                if not texts and not is_impossible(question, place):
+                    unmarked.append(query_id)
+                metadata = _metadata(question, place, paragraph, texts)
+                rows.add(query_id, string(question, "question", place), [], metadata)
+        one = "question has no answer and is not marked is_impossible"
+        many = "questions have no answer and are not marked is_impossible"
+        return rows.read(Place(self.file), note(one, many, unmarked))
+
+    def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
+        """Return the answers as spans; a note counts starts that were corrected."""
+        rows, corrected = QrelRows(documents, queries), list[str]()
+        for paragraph, question, place in self._questions():
+            document_id = paragraph.document_id
+            with tolerated():
+                query_id = identifier(question, "id", place)
+                rows.resolve(query_id, document_id, place, ("id", "title"))
+                for answer in answers(question, place, paragraph):
+                    if answer.corrected:
+                        corrected.append(query_id)
+                    rows.add(place, query_id, document_id, GRADE, document_id, answer.span)
+        one = "answer_start is corrected to the one place of its text, in question"
+        many = "times answer_start is corrected to the one place of its text, in questions"
+        return rows.read(Place(self.file), note(one, many, corrected))
+
+    def _questions(self) -> Iterator[tuple[Paragraph, dict[str, Any], Inside]]:
+        for paragraph in read_paragraphs(self.file):
+            for question, place in paragraph.questions():
+                yield paragraph, question, place
+
+
+def _metadata(
+    question: dict[str, Any], place: Inside, paragraph: Paragraph, texts: list[str]
+) -> str:
+    fields: dict[str, Any] = {"paragraph": paragraph.document_id}
+    if texts:
+        fields["answers"] = list(dict.fromkeys(texts))
+    if is_impossible(question, place):
+        fields["is_impossible"] = True
+    rest = {key: value for key, value in question.items() if key not in _QUESTION_KEYS}
+    return metadata_json({**rest, **fields}, frozenset())

@@ -1,0 +1,174 @@
+"""TREC folders: topics, qrels and a corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Self
+
+import pyarrow as pa
+
+from rag_assets.datasets.dataset import Read
+from rag_assets.datasets.fields import Place
+from rag_assets.datasets.ids import UniqueIds, UniquePlaces
+from rag_assets.datasets.problems import tolerated
+from rag_assets.datasets.rows import DocumentRows, QrelRows, QueryRows
+from rag_assets.datasets.trec_corpus import read_corpus_file
+from rag_assets.datasets.trec_topics import read_topics
+from rag_assets.errors import DataError, UsageError, allowed_names
+from rag_assets.trec_lines import qrel_line, read_fields
+
+TOPICS = "topics"
+QRELS = "qrels"
+CORPUS_NAMES = ("corpus", "documents", "docs")
+
+_PARTS = {TOPICS: f"{TOPICS}.*", QRELS: f"{QRELS}*", "corpus": "corpus.* or corpus/"}
+_OTHER_FORMATS = frozenset({".md", ".markdown", ".json", ".jsonl", ".csv", ".parquet"})
+_EXTENSIONS = frozenset({".txt", ".tsv", ".trec", ".qrels", ".topics", ".gz"})
+
+
+@dataclass(frozen=True)
+class TrecDataset:
+    """Topics, qrels and documents of a folder.
+
+    The documents are ``corpus.*`` or a folder ``corpus/`` (``documents``, ``docs`` as well), with
+    the extension ``.jsonl`` as JSON lines, else as ``<DOC>`` blocks. Everything may be ``.gz``. A
+    subset is the middle of a name: ``dl19`` chooses ``topics.dl19.tsv`` and ``qrels.dl19.txt``. A
+    judgment is an evidence of its own; the column of iterations is ignored.
+    """
+
+    format: ClassVar[str] = "trec"
+    layout: ClassVar[str] = f"a folder with {TOPICS}.*, {QRELS}* and corpus.* or corpus/"
+    default_judge: ClassVar[str] = "document"
+    default_chunking: ClassVar[str] = "none"
+    has_qrels: ClassVar[bool] = True
+
+    root: Path
+    topics: Path
+    qrels: Path
+    corpus: Path
+
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
+        """Return whether the folder has all three parts."""
+        return path.is_dir() and not any(not found for found in _parts(path).values())
+
+    @classmethod
+    def open(cls, path: Path, subset: str | None = None) -> Self:
+        """Return the folder, or one subset of it.
+
+        Raises:
+            DataError: a part is missing, or there is more than one file for it.
+            UsageError: there is no subset of this name.
+        """
+        if not path.is_dir():
+            raise DataError(f"not {cls.layout}", file=path)
+        parts = _parts(path)
+        missing = [_PARTS[part] for part, found in parts.items() if not found]
+        if missing:
+            raise DataError(f"not a TREC folder: {', '.join(missing)} missing", file=path)
+        qrels = _chosen(parts[QRELS], subset, path, QRELS)
+        topics = _topics(parts[TOPICS], subset, path)
+        return cls(path, topics, qrels, _only(parts["corpus"], path, "the corpus"))
+
+    def document_files(self) -> list[Path]:
+        """Return the corpus, sorted by path where it is a folder."""
+        if not self.corpus.is_dir():
+            return [self.corpus]
+        files = (f for f in self.corpus.rglob("*") if f.is_file() and not _hidden(f, self.corpus))
+        return sorted(files, key=lambda file: file.relative_to(self.corpus).as_posix())
+
+    def query_files(self) -> list[Path]:
+        """Return the topics."""
+        return [self.topics]
+
+    def qrels_files(self) -> list[Path]:
+        """Return the qrels."""
+        return [self.qrels]
+
+    def read_documents(self) -> Read:
+        """Return the documents of all files of the corpus."""
+        rows, ids = DocumentRows(), UniquePlaces("document")
+        for file in self.document_files():
+            for place, key, document_id, title, text, metadata in read_corpus_file(file):
+                with tolerated():
+                    ids.add(document_id, place, key)
+                    rows.add(document_id, title, text, metadata)
+        return rows.read(Place(self.corpus), [])
+
+    def read_queries(self) -> Read:
+        """Return the topics."""
+        rows, ids = QueryRows(), UniqueIds("query", "num")
+        for place, query_id, text, metadata in read_topics(self.topics):
+            with tolerated():
+                ids.add(query_id, place)
+                rows.add(query_id, text, [], metadata)
+        return rows.read(Place(self.topics), [])
+
+    def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
+        """Return the judgments, negative and zero grades included."""
+        rows = QrelRows(documents, queries)
+        for number, fields in read_fields(self.qrels):
+            with tolerated():
+                place = Place(self.qrels, number)
+                _, query_id, document_id, grade = qrel_line(self.qrels, number, fields)
+                rows.resolve(query_id, document_id, place, ("query", "document"))
+                rows.add(place, query_id, document_id, grade)
+        return rows.read(Place(self.qrels), [])
+
+
+def _parts(path: Path) -> dict[str, list[Path]]:
+    """Return what could be each part of the folder, sorted by name."""
+    parts: dict[str, list[Path]] = {part: [] for part in _PARTS}
+    for entry in sorted(path.iterdir(), key=lambda entry: entry.name):
+        stem = entry.name.lower().split(".")[0]
+        if stem in CORPUS_NAMES and (entry.is_dir() or entry.is_file()):
+            parts["corpus"].append(entry)
+        elif entry.is_file() and entry.suffix.lower() not in _OTHER_FORMATS:
+            for part in _candidate_parts(entry.name.lower()):
+                parts[part].append(entry)
+    return parts
+
+
+def _candidate_parts(name: str) -> Iterator[str]:
+    if name.startswith(f"{TOPICS}."):
+        yield TOPICS
+    if name.startswith(QRELS):
+        yield QRELS
+
+
+def _topics(found: list[Path], subset: str | None, path: Path) -> Path:
+    """Return the topics of the subset, or the only ones: qrels of several subsets share topics."""
+    if subset is None or len(found) > 1:
+        return _chosen(found, subset, path, TOPICS)
+    return found[0]
+
+
+def _chosen(found: list[Path], subset: str | None, path: Path, part: str) -> Path:
+    if subset is None:
+        return _only(found, path, part)
+    names = {_subset(file, part): file for file in found}
+    if subset not in names:
+        raise UsageError(f"{path}: no {part} of subset {allowed_names(subset, names)}")
+    return names[subset]
+
+
+def _only(found: list[Path], path: Path, part: str) -> Path:
+    if len(found) > 1:
+        names = ", ".join(file.name for file in found)
+        hint = "; choose a subset" if part in (TOPICS, QRELS) else "; keep one"
+        raise DataError(f"more than one file for {part}: {names}{hint}", file=path)
+    return found[0]
+
+
+def _subset(file: Path, part: str) -> str:
+    """Return the middle of a file's name: ``dl19`` of ``qrels.dl19.txt.gz``."""
+    name = file.name
+    while Path(name).suffix.lower() in _EXTENSIONS:
+        name = Path(name).stem
+    return name[len(part) :].lstrip("._-")
+
+
+def _hidden(file: Path, root: Path) -> bool:
+    return any(part.startswith(".") for part in file.relative_to(root).parts)

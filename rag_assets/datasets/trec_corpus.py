@@ -1,0 +1,120 @@
+"""Documents of a TREC folder: JSON lines, or text files of ``<DOC>`` blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from rag_assets.datasets.fields import (
+    Place,
+    Row,
+    checked_id,
+    identifier,
+    metadata_json,
+    optional_string,
+    string,
+)
+from rag_assets.datasets.jsonl import read_objects
+from rag_assets.datasets.problems import tolerated
+from rag_assets.datasets.tagged_blocks import Element, elements, plain_text, read_blocks
+from rag_assets.store.canonical import canonical_json
+
+_ID_KEYS = ("_id", "id", "docno", "doc_id")
+_TEXT_KEYS = ("text", "contents")
+_TITLE_TAGS = ("title", "headline", "head", "hl", "ti", "ttl")
+_NUMBER_TAG = "docno"
+_TEXT_TAG = "text"
+
+
+class TrecDocument(NamedTuple):
+    """One document: its place, the key of its id, and the columns of the documents table."""
+
+    place: Place
+    key: str
+    document_id: str
+    title: str
+    text: str
+    metadata: str
+
+
+def read_corpus_file(path: Path) -> Iterator[TrecDocument]:
+    """Yield every document of a file; its name says which kind it is, with ``.gz`` or without.
+
+    Lines of ``.jsonl`` hold an id (``_id``, ``id``, ``docno``, ``doc_id``), ``text`` or
+    ``contents``, and if wanted ``title``. Every other file holds ``<DOC>`` blocks with ``<DOCNO>``.
+    The text is that of all ``<TEXT>`` elements, or where there is none all that is not the title;
+    the title is the first of ``<TITLE>``, ``<HEADLINE>``, ``<HEAD>``, ``<HL>``, ``<TI>``,
+    ``<TTL>``. What is neither becomes metadata.
+
+    Raises:
+        DataError: a line or block breaks the format or has no id.
+    """
+    names = [suffix.lower() for suffix in path.suffixes]
+    is_json = names[-1:] == [".jsonl"] or names[-2:] == [".jsonl", ".gz"]
+    return _from_lines(path) if is_json else _from_blocks(path)
+
+
+def _from_lines(path: Path) -> Iterator[TrecDocument]:
+    for line, row in read_objects(path):
+        document = None
+        with tolerated():
+            document = _line_document(row, Place(path, line))
+        if document is not None:
+            yield document
+
+
+def _line_document(row: Row, place: Place) -> TrecDocument:
+    key, text_key = _first(row, _ID_KEYS), _first(row, _TEXT_KEYS)
+    document_id = identifier(row, key, place)
+    text = string(row, text_key, place)
+    title = optional_string(row, "title", place) or ""
+    metadata = metadata_json(row, frozenset({key, text_key, "title"}))
+    return TrecDocument(place, key, document_id, title, text, metadata)
+
+
+def _first(row: Row, keys: tuple[str, ...]) -> str:
+    return next((key for key in keys if key in row), keys[0])
+
+
+def _from_blocks(path: Path) -> Iterator[TrecDocument]:
+    for line, block in read_blocks(path, "DOC"):
+        document = None
+        with tolerated():
+            document = _block_document(block, Place(path, line))
+        if document is not None:
+            yield document
+
+
+def _block_document(block: str, place: Place) -> TrecDocument:
+    found, between = elements(block)
+    document_id = _number(found, place)
+    title = next((e for tag in _TITLE_TAGS for e in found if e.name == tag), None)
+    rest = [e for e in found if e is not title and e.name != _NUMBER_TAG]
+    texts = [plain_text(e.content) for e in rest if e.name == _TEXT_TAG]
+    text, metadata = "\n".join(texts), _metadata(rest)
+    if not texts:
+        text, metadata = _all_text(rest, between), "{}"
+    folded = " ".join(plain_text(title.content).split()) if title is not None else ""
+    return TrecDocument(place, "DOCNO", document_id, folded, text, metadata)
+
+
+def _number(found: list[Element], place: Place) -> str:
+    numbers = [e.content.strip() for e in found if e.name == _NUMBER_TAG]
+    if len(numbers) != 1:
+        problem = "occurs twice in one <DOC>" if numbers else "is missing in this <DOC>"
+        raise place.error(problem, "DOCNO")
+    return checked_id(numbers[0], place, "DOCNO")
+
+
+def _all_text(rest: list[Element], between: str) -> str:
+    texts = [plain_text(content) for content in (between, *(e.content for e in rest))]
+    return "\n".join(text for text in texts if text)
+
+
+def _metadata(rest: list[Element]) -> str:
+    fields: dict[str, list[str]] = {}
+    for element in rest:
+        if element.name != _TEXT_TAG:
+            fields.setdefault(element.name, []).append(plain_text(element.content))
+    return canonical_json({name: v[0] if len(v) == 1 else v for name, v in fields.items()})

@@ -1,0 +1,102 @@
+"""Topics of TREC: a line a query, or classic ``<top>`` blocks."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from rag_assets.datasets.fields import Place, checked_id
+from rag_assets.datasets.lines import read_lines
+from rag_assets.datasets.problems import tolerated
+from rag_assets.datasets.tagged_blocks import TAG, read_blocks
+from rag_assets.store.canonical import canonical_json
+
+_LABELS = {"num": "number", "title": "topic", "desc": "description", "narr": "narrative"}
+_TEXT_FIELDS = ("title", "desc")
+
+
+class Topic(NamedTuple):
+    """One query: its place, id and text, and its other fields as canonical JSON."""
+
+    place: Place
+    query_id: str
+    text: str
+    metadata: str
+
+
+def read_topics(path: Path) -> Iterator[Topic]:
+    """Yield every topic of a file.
+
+    A file that begins with a tag holds ``<top>`` blocks: the text of a query is its ``<title>``,
+    or its ``<desc>`` where there is no title; other fields are metadata. Any other file has a line
+    a query: ``id<TAB>text``, or without a tab the id up to the first blank.
+
+    Raises:
+        DataError: a line has no text, a block has no number or no text, or is not closed.
+    """
+    first = next((line for _, line in read_lines(path)), "")
+    return _read_blocks(path) if first.lstrip().startswith("<") else _read_plain(path)
+
+
+def _read_plain(path: Path) -> Iterator[Topic]:
+    for number, line in read_lines(path):
+        topic = None
+        with tolerated():
+            topic = _plain_topic(line, Place(path, number))
+        if topic is not None:
+            yield topic
+
+
+def _plain_topic(line: str, place: Place) -> Topic:
+    name, tab, text = line.partition("\t")
+    if not tab:
+        name, blank, text = line.strip().partition(" ")
+        if not blank:
+            raise place.error("found no text; must be 'id<TAB>text' or 'id text'")
+        text = text.lstrip()
+    return Topic(place, checked_id(name.strip(), place, "id"), text, "{}")
+
+
+def _read_blocks(path: Path) -> Iterator[Topic]:
+    for line, block in read_blocks(path, "top"):
+        topic = None
+        with tolerated():
+            topic = _block_topic(block, Place(path, line))
+        if topic is not None:
+            yield topic
+
+
+def _block_topic(block: str, place: Place) -> Topic:
+    fields = _fields(block, place)
+    if "num" not in fields:
+        raise place.error(f"is missing; found: {', '.join(fields) or 'nothing'}", "num")
+    used = next((name for name in _TEXT_FIELDS if fields.get(name)), None)
+    if used is None:
+        raise place.error("is missing or empty, and so is `desc`", "title")
+    rest = {key: text for key, text in fields.items() if key not in ("num", used) and text}
+    query_id = checked_id(fields["num"], place, "num")
+    return Topic(place, query_id, fields[used], canonical_json(rest))
+
+
+def _fields(block: str, place: Place) -> dict[str, str]:
+    """Return the text after each tag up to the next one, without its label."""
+    fields: dict[str, str] = {}
+    tags = list(TAG.finditer(block))
+    ends = [tag.start() for tag in tags[1:]] + [len(block)]
+    for tag, end in zip(tags, ends, strict=True):
+        name = tag.group(2).lower()
+        if tag.group(1):
+            continue
+        if name in fields:
+            raise place.error("occurs twice in one <top>", name)
+        fields[name] = _text(name, block[tag.end() : end])
+    return fields
+
+
+def _text(name: str, content: str) -> str:
+    text = " ".join(html.unescape(content).split())
+    label = _LABELS.get(name)
+    return re.sub(rf"^{label}\s*:\s*", "", text, flags=re.IGNORECASE) if label else text

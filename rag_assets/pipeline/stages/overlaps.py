@@ -1,0 +1,76 @@
+"""``overlaps[top_k]``: how alike the retrievers rank, for an experiment without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rag_assets.evaluation.overlap import PERSISTENCE, Pair, overlaps, pairs
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.stages.runs import run_key
+from rag_assets.schemas import OVERLAPS
+from rag_assets.store.artifacts import ArtifactKey
+
+if TYPE_CHECKING:
+    from rag_assets.pipeline.pipeline import Pipeline
+
+
+class Overlaps(Stage):
+    """One partition a top_k, over those of its cells that are up to date.
+
+    It exists only without labels: with them the metrics answer the question that it can only
+    hint at, and an experiment that has labels pays nothing for it. One retriever has no pair.
+    """
+
+    name = "overlaps"
+    dimensions: ClassVar[tuple[str, ...]] = ("top_k",)
+    schema = OVERLAPS
+    row = "Two retrievers at one top_k: the share of common units, and rank-biased overlap."
+    group = "overlaps"
+    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
+    code_version = "1"
+    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.overlap",)
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        if experiment.has_qrels or len(experiment.retrievers) < 2:
+            return []
+        return [overlaps_key(top_k) for top_k in experiment.top_k]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return [
+            Input(f"run_of_{name}", run_key(experiment, name, key["top_k"]), optional=True)
+            for name in experiment.retrievers
+        ]
+
+    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+        return {"p": PERSISTENCE, "pairs": [list(pair) for pair in _pairs(pipeline.experiment)]}
+
+    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+        return {"duckdb": version("duckdb"), "numpy": version("numpy")}
+
+    def compute(
+        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        experiment = pipeline.experiment
+        for key in keys:
+            runs = {}
+            for name in experiment.retrievers:
+                artifact = pipeline.current(run_key(experiment, name, key["top_k"]))
+                if artifact is not None:
+                    runs[name] = artifact.table()
+            wanted = [p for p in _pairs(experiment) if p.first in runs and p.second in runs]
+            yield key, TableProduct(overlaps(runs, wanted))
+
+
+def _pairs(experiment: Experiment) -> list[Pair]:
+    if experiment.judge != "evidence":
+        # Documents, and given chunks, are the same units whatever is searched.
+        return pairs({name: () for name in experiment.retrievers})
+    return pairs({name: experiment.chunkings_of(name) for name in experiment.retrievers})
+
+
+def overlaps_key(top_k: int | str) -> ArtifactKey:
+    """Return the overlaps at one cut-off."""
+    return ArtifactKey.of("overlaps", top_k=top_k)

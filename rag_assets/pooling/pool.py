@@ -1,0 +1,82 @@
+"""The pool: every unit that some retriever found near the top, once, and not judged yet.
+
+Depth-k pooling as in TREC (Voorhees and Harman, "TREC: Experiment and Evaluation in Information
+Retrieval", MIT Press 2005, chapter 2): the union of the first k ranks of all runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+class PooledUnit(NamedTuple):
+    """A unit to be judged for a query: the span ``[start, end)`` of a document's text."""
+
+    query_id: str
+    document_id: str
+    start: int
+    end: int
+
+
+Spans = Mapping[str, tuple[str, int, int]]
+"""Unit id -> its document and its span in the text of that document."""
+
+Pair = tuple[str, str]
+"""A query id and a unit id."""
+
+
+def pool(
+    runs: Mapping[str, pa.Table],
+    units: Mapping[str, Spans],
+    judged: Mapping[str, set[Pair]],
+    *,
+    depth: int,
+) -> set[PooledUnit]:
+    """Return the unjudged units of the first ``depth`` ranks of all runs.
+
+    Args:
+        runs: retriever -> table of :data:`rag_assets.schemas.RUNS`.
+        units: retriever -> the spans of its units.
+        judged: retriever -> its (query, unit) pairs that have a judgment, of any grade.
+        depth: how many ranks of each run.
+    """
+    found: set[PooledUnit] = set()
+    for retriever, run in runs.items():
+        top = run.filter(pc.less_equal(run.column("rank"), depth))
+        known = judged.get(retriever, set())
+        ids = (top.column(name).to_pylist() for name in ("query_id", "item_id"))
+        for pair in zip(*ids, strict=True):
+            if pair not in known:
+                found.add(PooledUnit(pair[0], *units[retriever][pair[1]]))
+    return found
+
+
+def in_blind_order(
+    found: Iterable[PooledUnit], query_ids: Iterable[str], seed: int = 0
+) -> list[PooledUnit]:
+    """Return units query by query, within a query in an order that tells nothing about ranks.
+
+    Args:
+        found: the units.
+        query_ids: all queries, in the order in which they are to be judged.
+        seed: another one gives another order; the same one always the same.
+    """
+    place = {query_id: number for number, query_id in enumerate(query_ids)}
+
+    def key(unit: PooledUnit) -> tuple[int, bytes]:
+        text = "\0".join([str(seed), *map(str, unit)])
+        return place[unit.query_id], hashlib.sha256(text.encode()).digest()
+
+    return sorted(found, key=key)
+
+
+def spans_of(units: pa.Table) -> Spans:
+    """Return the spans of a table with ``item_id``, ``document_id``, ``start`` and ``end``."""
+    names = ("item_id", "document_id", "start", "end")
+    columns = (units.column(name).to_pylist() for name in names)
+    return {item: (name, start, end) for item, name, start, end in zip(*columns, strict=True)}

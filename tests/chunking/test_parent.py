@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from rag_assets.chunking import fixed, markdown, none, parent, sentences
+from rag_assets.chunking.parent import joined
+from rag_assets.chunking.size import Size
+from rag_assets.chunking.spans import cut_documents
+from rag_assets.evaluation.judging import judgments
+from rag_assets.evaluation.units import unit_ranking
+from rag_assets.ordering import Hits
+from rag_assets.schemas import QRELS
+from tests.chunking.chunk_checks import documents
+
+ONE = sentences.cutter(sentences=1, overlap=0, language="en")
+TEXT = "# A\n\nOne went. Two went.\n\n## B\n\nThree went. Four went.\n"
+
+
+def chunks_of(*texts: str) -> pa.Table:
+    return cut_documents(documents(*texts), parent.cutter(ONE, fixed.cutter(Size(20))))
+
+
+def test_children_know_their_parent() -> None:
+    by_section = markdown.cutter(Size(100), max_level=6)
+    chunks = cut_documents(documents(TEXT), parent.cutter(ONE, by_section))
+    rows = chunks.select(["text", "heading_path", "parent_start", "parent_end"]).to_pylist()
+    parents = [TEXT[row["parent_start"] : row["parent_end"]] for row in rows]
+    first, second = "# A\n\nOne went. Two went.", "## B\n\nThree went. Four went."
+    assert parents == [first] * 3 + [second] * 3
+    assert [row["text"] for row in rows][1:3] == ["One went.", "Two went."]
+    assert [row["heading_path"] for row in rows] == ["A"] * 3 + ["A > B"] * 3
+    assert chunks.column("parent_chunk_id").to_pylist()[0] == f"d0#0-{len(first)}"
+
+
+def test_a_whole_document_as_parent_keeps_its_id() -> None:
+    chunks = cut_documents(documents(TEXT, ""), parent.cutter(ONE, none.cut), whole_parents=True)
+    assert set(chunks.column("parent_chunk_id").to_pylist()) == {"d0", "d1"}
+
+
+def test_a_child_of_two_overlapping_parents_belongs_to_the_first() -> None:
+    text = "abcdefghij"
+    cut = parent.cutter(fixed.cutter(Size(3)), fixed.cutter(Size(6, 3)))
+    [pieces] = cut([text])
+    assert [(p.start, p.end, p.parent) for p in pieces] == [
+        (0, 3, (0, 6)),
+        (3, 6, (0, 6)),
+        (6, 9, (3, 9)),
+        (9, 10, (6, 10)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "expected"),
+    [
+        (("A", "B"), ("B", "C"), ("A", "B", "C")),
+        (("A", "B"), ("C",), ("A", "B", "C")),
+        (("A",), (), ("A",)),
+        ((), ("A",), ("A",)),
+        (("A", "B"), ("A", "B", "C"), ("A", "B", "C")),
+    ],
+)
+def test_headings_are_joined(
+    above: tuple[str, ...], below: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    assert joined(above, below) == expected
+
+
+def units(parents: list[str | None]) -> pa.Table:
+    return pa.table(
+        {
+            "chunk_id": [f"c{n}" for n in range(len(parents))],
+            "document_id": ["d"] * len(parents),
+            "parent_chunk_id": pa.array(parents, pa.string()),
+        }
+    )
+
+
+@pytest.mark.parametrize("judge", ["evidence", "document"])
+def test_top_k_counts_parents_and_the_best_child_stands_for_each(judge: str) -> None:
+    table = units(["p", "p", "p", "p", "q", "q", None, "r"])
+    scores = np.array([9.0, 8, 7, 6, 5, 4, 3, 2])
+    depths = []
+
+    def search(queries: object, depth: int) -> list[Hits]:
+        depths.append(depth)
+        return [Hits(np.arange(min(depth, 8)), scores[:depth])]
+
+    ranking = unit_ranking(["q1"], table, search, judge=judge, depth=3)
+    rows = ranking.select(["item_id", "chunk_id", "score", "rank"]).to_pylist()
+    if judge == "document":
+        assert [row["item_id"] for row in rows] == ["d"]
+        return
+    assert [tuple(row.values()) for row in rows] == [
+        ("p", "c0", 9.0, 1),
+        ("q", "c4", 5.0, 2),
+        ("c6", "c6", 3.0, 3),
+    ]
+    assert depths == [3, 6, 12]
+
+
+def test_evidence_is_judged_on_the_span_of_the_parent() -> None:
+    text = "One went home. Two went away. Three stayed here. Four slept."
+    cut = parent.cutter(ONE, sentences.cutter(sentences=2, overlap=0, language="en"))
+    chunks = cut_documents(documents(text), cut)
+    qrels = QRELS.from_rows(
+        [
+            {
+                "query_id": "q",
+                "evidence_id": evidence,
+                "document_id": "d0",
+                "start": start,
+                "end": end,
+                "grade": 1,
+            }
+            for evidence, start, end in (("both", 0, 29), ("third", 30, 48))
+        ]
+    )
+    plain = chunks.drop_columns(["parent_chunk_id", "parent_start", "parent_end"])
+    found = judgments(qrels, chunks, "evidence").select(["evidence_id", "item_id"]).to_pylist()
+    assert [tuple(row.values()) for row in found] == [("both", "d0#0-29"), ("third", "d0#30-60")]
+    children = judgments(qrels, plain, "evidence").column("item_id").to_pylist()
+    assert children == ["d0#0-14", "d0#15-29", "d0#30-48"]

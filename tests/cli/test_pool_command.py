@@ -1,0 +1,108 @@
+"""``rag-assets pool`` and what surrounds it, from a folder without labels to a leaderboard."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rag_assets.cli import main
+from tests.tiny_experiment import Tiny
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner(env={"COLUMNS": "80"}).invoke(main, [str(a) for a in arguments])
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Tiny:
+    tiny = Tiny(tmp_path / "tiny")
+    kept = ("bm25", "okapi")
+    tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in kept}
+    tiny.write()
+    (tiny.folder / "judgments.jsonl").unlink()
+    return tiny
+
+
+def graded(sheet: Path, grades: dict[str, str]) -> None:
+    """Fill in the grade of every row whose text begins with a key."""
+    with sheet.open(encoding="utf-8-sig", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    for row in rows:
+        found = [grade for start, grade in grades.items() if row["text"].startswith(start)]
+        row["grade"] = found[0] if found else "0"
+    with sheet.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def test_from_no_labels_to_a_leaderboard(tiny: Tiny, tmp_path: Path) -> None:
+    store = ("--store", tiny.root / "store")
+    first = invoke("evaluate", tiny.folder, *store)
+    assert first.exit_code == 0, first.output
+    assert first.stdout.startswith("tiny: no labels yet, so no metric; 6 queries\n")
+    assert "rank-biased overlap (p = 0.9) by top_k" in first.stdout
+    assert "ndcg" not in first.stdout
+    assert "rag-assets pool" in first.stderr
+    rows = json.loads(invoke("evaluate", tiny.folder, *store, "--format", "json").stdout)
+    assert [(r["retriever_a"], r["retriever_b"], r["top_k"]) for r in rows] == [
+        ("bm25", "okapi", k) for k in (1, 3, 5)
+    ]
+    board = invoke("leaderboard", tiny.folder, *store)
+    assert (board.exit_code, board.stdout) == (1, "")
+
+    sheet = tmp_path / "sheet.csv"
+    pooled = invoke("pool", tiny.folder, *store, "--depth", 3, "--out", sheet)
+    assert pooled.exit_code == 0, pooled.output
+    assert "bm25" not in sheet.read_text(encoding="utf-8")
+    graded(sheet, {"A dog": "2", "In winter": "1"})
+    imported = invoke("pool", tiny.folder, "--import", sheet)
+    assert imported.exit_code == 0, imported.output
+    assert " judgments added to " in imported.stderr.replace("\n", " ")
+
+    second = invoke("evaluate", tiny.folder, *store)
+    assert second.exit_code == 0, second.output
+    assert "ndcg*" in second.stdout
+    again = invoke("pool", tiny.folder, *store, "--depth", 3)
+    assert again.stdout.count("\n") == 1  # the header: everything is judged
+    board = json.loads(invoke("leaderboard", tiny.folder, *store, "--format", "json").stdout)
+    assert {row["judged"] for row in board if row["top_k"] == 3} == {1.0}
+
+
+def test_a_bad_row_changes_nothing(tiny: Tiny, tmp_path: Path) -> None:
+    assert invoke("evaluate", tiny.folder, "--store", tiny.root / "store").exit_code == 0
+    sheet = tmp_path / "sheet.csv"
+    invoke("pool", tiny.folder, "--store", tiny.root / "store", "--out", sheet, "--depth", 1)
+    graded(sheet, {"A dog": "good"})
+    result = invoke("pool", tiny.folder, "--import", sheet)
+    assert result.exit_code == 1
+    assert "`grade`: is 'good'" in result.stderr
+    assert not (tiny.folder / "judgments.jsonl").exists()
+
+
+def test_a_changed_document_asks_for_an_evaluation(tiny: Tiny) -> None:
+    store = ("--store", tiny.root / "store")
+    assert invoke("pool", tiny.folder, *store).exit_code == 2  # deeper than top_k
+    missing = invoke("pool", tiny.folder, *store, "--depth", 5)
+    assert missing.exit_code == 1
+    assert "rag-assets evaluate" in missing.stderr
+
+
+def test_ways_that_exclude_each_other(tiny: Tiny) -> None:
+    result = invoke("pool", tiny.folder, "--out", "a.csv", "--import", "b.csv")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: --out, --import and --feedback exclude each other")
+
+
+def test_feedback(tiny: Tiny, tmp_path: Path) -> None:
+    file = tmp_path / "feedback.jsonl"
+    vote = {"query_id": "q1", "doc_id": "fares.md", "vote": "up", "count": 5}
+    file.write_text(json.dumps(vote), encoding="utf-8")
+    result = invoke("pool", tiny.folder, "--feedback", file)
+    assert result.exit_code == 0, result.output
+    line = json.loads((tiny.folder / "judgments.jsonl").read_text(encoding="utf-8"))
+    assert (line["relevance"], line["source"]) == (2, "feedback: 5 up, 0 down")

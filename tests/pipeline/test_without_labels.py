@@ -1,0 +1,156 @@
+"""An experiment on documents and queries alone."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import dagster as dg
+import duckdb
+import pytest
+from dagster._core.definitions.partitions.context import partition_loading_context
+
+from rag_assets.assets.build import build_assets
+from rag_assets.assets.evaluate import evaluate
+from rag_assets.assets.names import asset_key, partition_key
+from rag_assets.errors import NotEvaluated
+from rag_assets.evaluation.overlap import Pair, overlaps
+from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.pipeline.stages.overlaps import overlaps_key
+from rag_assets.pipeline.stages.runs import run_key
+from rag_assets.reporting.html import render
+from rag_assets.reporting.overlap_rows import overlap_rows
+from rag_assets.reporting.result import EvaluationResult
+from tests.tiny_experiment import JUDGMENTS, Tiny, materialize
+
+LABELLED = {"qrels", "judgments", "metrics", "metrics_summary", "leaderboard"}
+EMBEDDING = {"embedding_index", "embedding_queries", "embedding_runs"}
+
+
+@pytest.fixture
+def unlabelled(tmp_path: Path) -> Tiny:
+    tiny = Tiny(tmp_path / "tiny").write()
+    (tiny.folder / "judgments.jsonl").unlink()
+    return tiny
+
+
+def test_stages_that_need_labels_do_not_exist(unlabelled: Tiny) -> None:
+    names = {stage.name for stage in unlabelled.pipeline().stages()}
+    assert names == set(STAGES) - LABELLED - EMBEDDING
+    assert unlabelled.pipeline().experiment.judge == "evidence"
+
+
+def test_with_labels_there_are_no_overlaps(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path / "tiny").write()
+    assert STAGES["overlaps"].keys(tiny.pipeline().experiment) == []
+
+
+def test_every_pair_is_compared_on_the_runs_of_its_cut_off(unlabelled: Tiny) -> None:
+    pipeline = unlabelled.pipeline()
+    materialize(pipeline)
+    experiment = pipeline.experiment
+    names = list(experiment.retrievers)
+    pairs = [
+        Pair(a, b, "unit" if {a, b} <= {"bm25", "okapi", "shallow"} else "document")
+        for number, a in enumerate(names)
+        for b in names[number + 1 :]
+    ]
+    for top_k in (1, 3, 5):
+        runs = {name: pipeline.artifact(run_key(experiment, name, top_k)).table() for name in names}
+        stored = pipeline.artifact(overlaps_key(top_k)).table()
+        assert stored.num_rows == 10
+        assert stored.equals(overlaps(runs, pairs))
+    assert materialize(unlabelled.pipeline()) == set()
+
+
+def test_a_change_of_one_retriever_makes_overlaps_stale_and_nothing_else(
+    unlabelled: Tiny,
+) -> None:
+    unlabelled.run()
+    unlabelled.configure("bm25-whole", k1=2.0)
+    computed = unlabelled.run()
+    assert {name.partition("/")[0] for name in computed} <= {
+        "lexical_index",
+        "lexical_runs",
+        "fused_runs",
+        "overlaps",
+    }
+    assert not any("okapi" in name for name in computed)
+
+
+def test_some_retrievers_alone(unlabelled: Tiny) -> None:
+    pipeline = unlabelled.pipeline()
+    chosen = Selection.of(pipeline.experiment, ["bm25", "okapi"], [3])
+    computed = materialize(pipeline, chosen)
+    assert "overlaps/3" in computed
+    assert not any("bm25-whole" in name or name.endswith("/5") for name in computed)
+    table = pipeline.artifact(overlaps_key(3)).table()
+    assert [row["retriever_b"] for row in table.to_pylist()] == ["okapi"]
+
+
+def test_dagster_knows_exactly_the_parents(unlabelled: Tiny) -> None:
+    experiment = unlabelled.pipeline().experiment
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        definitions = dg.Definitions(assets=build_assets(experiment, unlabelled.pipeline))
+    dg.Definitions.validate_loadable(definitions)
+    graph = definitions.resolve_asset_graph()
+    child_key = asset_key("tiny", "overlaps")
+    checked = 0
+    with partition_loading_context():
+        for key in STAGES["overlaps"].keys(experiment):
+            inputs = STAGES["overlaps"].inputs(experiment, key)
+            for parent in sorted({item.key.asset for item in inputs}):
+                expected = {partition_key(i.key) for i in inputs if i.key.asset == parent}
+                found = graph.get_parent_partition_keys_for_child(
+                    partition_key(key), asset_key("tiny", parent), child_key
+                )
+                assert set(found.partitions_subset.get_partition_keys()) == expected
+                for name in expected:
+                    assert name is not None
+                    children = graph.get_child_partition_keys_of_parent(
+                        name, asset_key("tiny", parent), child_key
+                    )
+                    assert set(children) == {partition_key(key)}
+                    checked += 1
+    assert checked == 5 * 3
+
+
+def test_an_evaluation_and_what_is_shown_of_it(unlabelled: Tiny) -> None:
+    pipeline = unlabelled.pipeline()
+    evaluation = evaluate(pipeline, Selection.of(pipeline.experiment)).evaluation
+    assert evaluation.complete
+    result = EvaluationResult(pipeline.store.root, evaluation)
+    assert not result.has_metrics
+    with pytest.raises(NotEvaluated, match="tiny had no labels when it was evaluated"):
+        _ = result.leaderboard
+    rows = overlap_rows(result)
+    assert len(rows) == 3 * 10
+    assert list(rows[0]) == [
+        "retriever_a",
+        "retriever_b",
+        "top_k",
+        "compared",
+        "n_queries",
+        "overlap",
+        "rbo",
+    ]
+    assert set(result.milliseconds_per_query()) == set(pipeline.experiment.retrievers)
+    page = render(result)
+    assert "Overlap between retrievers" in page
+    assert "Leaderboard" not in page
+    with duckdb.connect(str(pipeline.settings.warehouse), read_only=True) as connection:
+        counted = connection.sql("SELECT count(*), count(DISTINCT top_k) FROM run_overlaps")
+        assert counted.fetchall() == [(30, 3)]
+    again = unlabelled.pipeline()
+    work = evaluate(again, Selection.of(again.experiment))
+    assert (work.computed, work.evaluation.dagster_runs) == (0, ())
+
+
+def test_labels_turn_overlaps_into_metrics_and_search_nothing_again(unlabelled: Tiny) -> None:
+    unlabelled.run()
+    unlabelled.write_rows("judgments.jsonl", JUDGMENTS)
+    computed = {name.partition("/")[0] for name in unlabelled.run()}
+    assert computed == LABELLED
+    assert unlabelled.snapshot().complete
