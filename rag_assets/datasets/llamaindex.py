@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from rag_assets.datasets.dataset import Read
 from rag_assets.datasets.fields import Place, checked_id, shown
-from rag_assets.datasets.lines import read_text, unreadable
+from rag_assets.datasets.lines import read_text
 from rag_assets.datasets.notes import note
 from rag_assets.datasets.problems import tolerated
 from rag_assets.datasets.rows import DocumentRows, QrelRows, QueryRows
+from rag_assets.datasets.single_file import SingleFileDataset
 from rag_assets.datasets.strict_json import JsonError, parse_json, type_name
-from rag_assets.errors import DataError, UsageError
+from rag_assets.errors import DataError
 
 QUERIES_KEY = "queries"
 CORPUS_KEY = "corpus"
@@ -25,63 +24,16 @@ GRADE = 1
 """The format only knows relevant documents, without grades."""
 
 _KEYS = (QUERIES_KEY, CORPUS_KEY, RELEVANT_KEY)
-_HEAD_BYTES = 4096
 _HEAD = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:queries|corpus|relevant_docs|mode)"\s*:')
 
 
-@dataclass(frozen=True)
-class LlamaIndexDataset:
+class LlamaIndexDataset(SingleFileDataset):
     """A file with ``queries`` and ``corpus`` (id to text) and ``relevant_docs`` (id to ids)."""
 
     format: ClassVar[str] = "llamaindex"
     layout: ClassVar[str] = f"a .json file with the keys {', '.join(_KEYS)}"
     default_judge: ClassVar[str] = "document"
-    default_chunking: ClassVar[str] = "none"
-    has_qrels: ClassVar[bool] = True
-
-    file: Path
-
-    @classmethod
-    def recognises(cls, path: Path) -> bool:
-        """Return whether a ``.json`` file starts with one of the three keys, or with ``mode``."""
-        if path.suffix.lower() != ".json" or not path.is_file():
-            return False
-        try:
-            with path.open("rb") as stream:
-                return _HEAD.match(stream.read(_HEAD_BYTES)) is not None
-        except OSError as error:
-            raise unreadable(path, error) from error
-
-    @classmethod
-    def open(cls, path: Path, subset: str | None = None) -> Self:
-        """Return the file.
-
-        Raises:
-            DataError: it is not a file.
-            UsageError: a subset is asked for; only BEIR folders have some.
-        """
-        if subset is not None:
-            raise UsageError(f"{path}: subset '{subset}': a llamaindex file has no subsets")
-        if not path.is_file():
-            raise DataError(f"not {cls.layout}", file=path)
-        return cls(path)
-
-    @property
-    def root(self) -> Path:
-        """The folder of the file."""
-        return self.file.parent
-
-    def document_files(self) -> list[Path]:
-        """Return the file."""
-        return [self.file]
-
-    def query_files(self) -> list[Path]:
-        """Return the file."""
-        return [self.file]
-
-    def qrels_files(self) -> list[Path]:
-        """Return the file."""
-        return [self.file]
+    head: ClassVar[re.Pattern[bytes]] = _HEAD
 
     def read_documents(self) -> Read:
         """Return the nodes of ``corpus``, without titles; a note names unknown top-level keys."""

@@ -4,37 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from rag_assets.datasets.dataset import Read
 from rag_assets.datasets.fields import Place, identifier, metadata_json, string
 from rag_assets.datasets.ids import UniquePlaces
-from rag_assets.datasets.lines import unreadable
 from rag_assets.datasets.nested import Inside
 from rag_assets.datasets.notes import note
 from rag_assets.datasets.problems import tolerated
 from rag_assets.datasets.rows import DocumentRows, QrelRows, QueryRows
+from rag_assets.datasets.single_file import SingleFileDataset
 from rag_assets.datasets.squad_answers import answers, is_impossible
 from rag_assets.datasets.squad_paragraphs import Paragraph, read_paragraphs
-from rag_assets.errors import DataError, UsageError
 
 GRADE = 1
 
 _QUESTION_KEYS = frozenset({"id", "question", "answers", "is_impossible"})
 _PARAGRAPH_KEYS = frozenset({"context", "qas"})
-_HEAD_BYTES = 4096
 _HEAD = re.compile(
     rb'(?:\xef\xbb\xbf)?\s*\{\s*(?:"version"\s*:\s*"[^"]*"\s*,\s*)?'
     rb'"data"\s*:\s*\[\s*\{\s*"(?:title|paragraphs)"\s*:'
 )
 
 
-@dataclass(frozen=True)
-class SquadDataset:
+class SquadDataset(SingleFileDataset):
     """A SQuAD file: its contexts, each once, its questions, and the spans of their answers.
 
     All answers of a question are alternatives of one evidence, whose id is the document's. A
@@ -45,52 +40,7 @@ class SquadDataset:
     format: ClassVar[str] = "squad"
     layout: ClassVar[str] = "a SQuAD .json file with data, paragraphs and qas"
     default_judge: ClassVar[str] = "evidence"
-    default_chunking: ClassVar[str] = "none"
-    has_qrels: ClassVar[bool] = True
-
-    file: Path
-
-    @classmethod
-    def recognises(cls, path: Path) -> bool:
-        """Return whether a ``.json`` file starts with the articles of SQuAD."""
-        if path.suffix.lower() != ".json" or not path.is_file():
-            return False
-        try:
-            with path.open("rb") as stream:
-                return _HEAD.match(stream.read(_HEAD_BYTES)) is not None
-        except OSError as error:
-            raise unreadable(path, error) from error
-
-    @classmethod
-    def open(cls, path: Path, subset: str | None = None) -> Self:
-        """Return the file.
-
-        Raises:
-            DataError: it is not a file.
-            UsageError: a subset is asked for; a SQuAD file has none.
-        """
-        if subset is not None:
-            raise UsageError(f"{path}: subset '{subset}': a squad file has no subsets")
-        if not path.is_file():
-            raise DataError(f"not {cls.layout}", file=path)
-        return cls(path)
-
-    @property
-    def root(self) -> Path:
-        """The folder of the file."""
-        return self.file.parent
-
-    def document_files(self) -> list[Path]:
-        """Return the file."""
-        return [self.file]
-
-    def query_files(self) -> list[Path]:
-        """Return the file."""
-        return [self.file]
-
-    def qrels_files(self) -> list[Path]:
-        """Return the file."""
-        return [self.file]
+    head: ClassVar[re.Pattern[bytes]] = _HEAD
 
     def read_documents(self) -> Read:
         """Return the paragraphs; a note counts contexts that stand in the file more than once."""
