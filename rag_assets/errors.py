@@ -23,32 +23,26 @@ class UsageError(RagAssetsError):
     exit_code = 2
 
 
-class ConfigError(UsageError):
+class _Located(RagAssetsError):
+    """A failure at a place: ``file:line: `key`: problem``, as much of it as is known."""
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        file: Path | str | None = None,
+        line: int | None = None,
+        key: str | None = None,
+    ) -> None:
+        super().__init__(_located(problem, file, line, key))
+
+
+class ConfigError(_Located, UsageError):
     """An ``experiment.yaml`` is not valid."""
 
-    def __init__(
-        self,
-        problem: str,
-        *,
-        file: Path | str | None = None,
-        line: int | None = None,
-        key: str | None = None,
-    ) -> None:
-        super().__init__(_located(problem, file, line, key))
 
-
-class DataError(RagAssetsError):
+class DataError(_Located):
     """Documents, queries, qrels or a run file break their format or contradict each other."""
-
-    def __init__(
-        self,
-        problem: str,
-        *,
-        file: Path | str | None = None,
-        line: int | None = None,
-        key: str | None = None,
-    ) -> None:
-        super().__init__(_located(problem, file, line, key))
 
 
 class SchemaMismatch(DataError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -49,9 +50,9 @@ class _SourceStage(Stage):
             pipeline.check_source(self.name)
             yield key, TableProduct(table, {"notes": notes})
 
+    @abstractmethod
     def read(self, pipeline: Pipeline) -> Read:
         """Read the table."""
-        raise NotImplementedError
 
 
 class Documents(_SourceStage):
