@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +34,7 @@ SUFFIXES = (".jsonl", ".csv")
 
 
 @dataclass(frozen=True)
-class LabelledFolder:
+class LabelledFolder(ABC):
     """A folder with ``queries.jsonl`` and ``judgments.jsonl``, or ``.csv`` in place of each.
 
     Fields of a query: ``query_id``, ``text``, and if wanted ``tags`` (in CSV separated by commas);
@@ -49,9 +50,9 @@ class LabelledFolder:
     columns: Columns = field(default_factory=Columns)
 
     @classmethod
+    @abstractmethod
     def recognises(cls, path: Path) -> bool:
         """Return whether the folder holds documents of this format."""
-        raise NotImplementedError
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:
