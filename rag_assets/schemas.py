@@ -190,6 +190,16 @@ RUNS = TableSchema(
     ),
 )
 
+RERANKING_TEXTS = TableSchema(
+    "reranking_texts",
+    "one table of texts that a reranker reads",
+    ("texts",),
+    (
+        Column("texts", TEXT, "what it is to the reranker: queries, or chunks of an input"),
+        Column("digest", TEXT, "digest of the texts"),
+    ),
+)
+
 QUERY_VECTORS = TableSchema(
     "embedding_queries",
     "the vector of one variant of one query",
@@ -269,6 +279,7 @@ ALL_TABLES = (
     QRELS,
     JUDGMENTS,
     RUNS,
+    RERANKING_TEXTS,
     QUERY_VECTORS,
     QUERY_METRICS,
     METRICS_SUMMARY,

@@ -1,4 +1,4 @@
-"""Hashes of the source of every stage, whatever its comments, docstrings and layout.
+"""Hashes of the source of every stage and retriever type, whatever comments, docstrings, layout.
 
 ``python -m tests.write_code_versions`` keeps them in ``code_versions.json``;
 ``test_code_versions.py`` compares.
@@ -14,17 +14,27 @@ from pathlib import Path
 import rag_assets
 from rag_assets.pipeline.stage import Stage
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.retrievers.registry import OWN_TYPES
+from rag_assets.retrievers.retriever import Retriever
 
 LOCK_FILE = Path(__file__).with_name("code_versions.json")
 COMMAND = "make code-versions"
 PACKAGE = Path(rag_assets.__file__).parent
 
+Unit = Stage | type[Retriever]
+"""What has a code version of its own."""
+
+UNITS: dict[str, Unit] = {
+    **STAGES,
+    **{f"retriever {name}": kind for name, kind in OWN_TYPES.items()},
+}
+
 
 def found() -> dict[str, dict[str, str]]:
-    """Return, for each stage, its code version and the hash of its source."""
+    """Return, for each stage and retriever type, its code version and the hash of its source."""
     return {
-        name: {"code_version": stage.code_version, "source": source_hash(stage)}
-        for name, stage in STAGES.items()
+        name: {"code_version": unit.code_version, "source": source_hash(unit)}
+        for name, unit in UNITS.items()
     }
 
 
@@ -36,11 +46,11 @@ def problems(locked: dict[str, dict[str, str]], now: dict[str, dict[str, str]]) 
         if old == new:
             continue
         if old is not None and new is not None and old["code_version"] == new["code_version"]:
-            where = ", ".join(modules_of(STAGES[name]))
+            where = ", ".join(modules_of(UNITS[name]))
             lines.append(
                 f"{name}: its source changed, its code_version ('{new['code_version']}') did not. "
                 f"If the change can change what is computed, raise `code_version` in "
-                f"{type(STAGES[name]).__module__}. Either way run `{COMMAND}`. "
+                f"{own_module(UNITS[name])}. Either way run `{COMMAND}`. "
                 f"Its source is: {where}"
             )
         else:
@@ -48,17 +58,22 @@ def problems(locked: dict[str, dict[str, str]], now: dict[str, dict[str, str]]) 
     return lines
 
 
-def source_hash(stage: Stage) -> str:
-    """Return the SHA-256 of the syntax of all modules of a stage."""
+def source_hash(unit: Unit) -> str:
+    """Return the SHA-256 of the syntax of all modules of a stage or retriever type."""
     digest = hashlib.sha256()
-    for name in modules_of(stage):
+    for name in modules_of(unit):
         digest.update(f"{name}\0{normalised(source_of(name))}\0".encode())
     return digest.hexdigest()
 
 
-def modules_of(stage: Stage) -> list[str]:
-    """Return the stage's own module and all that its ``implementation`` names, sorted."""
-    names = (type(stage).__module__, *stage.implementation)
+def own_module(unit: Unit) -> str:
+    """Return the module in which a stage or retriever type is defined."""
+    return unit.__module__
+
+
+def modules_of(unit: Unit) -> list[str]:
+    """Return the unit's own module and all that its ``implementation`` names, sorted."""
+    names = (own_module(unit), *unit.implementation)
     return sorted({module for name in names for module in below(name)})
 
 

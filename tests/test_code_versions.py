@@ -7,8 +7,7 @@ import json
 
 import pytest
 
-from rag_assets.pipeline.stages import STAGES
-from tests.code_hashes import LOCK_FILE, below, found, modules_of, normalised, problems
+from tests.code_hashes import LOCK_FILE, UNITS, below, found, modules_of, normalised, problems
 
 ONE = {"chunks": {"code_version": "1", "source": "a"}}
 
@@ -18,9 +17,9 @@ def test_code_versions_are_raised_with_the_code() -> None:
     assert problems(locked, found()) == []
 
 
-@pytest.mark.parametrize("name", STAGES)
+@pytest.mark.parametrize("name", UNITS)
 def test_every_module_of_a_stage_exists(name: str) -> None:
-    for module in modules_of(STAGES[name]):
+    for module in modules_of(UNITS[name]):
         importlib.import_module(module)
 
 

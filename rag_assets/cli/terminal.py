@@ -15,7 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from rag_assets.pipeline.progress import Advance
+from rag_assets.progress import Advance
 
 
 def output() -> Console:

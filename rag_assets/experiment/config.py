@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Union
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     ValidationInfo,
     field_validator,
@@ -17,14 +15,11 @@ from pydantic import (
 
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.experiment.names import checked_name
-
-MAX_DEPTH = 2**31 - 1
-"""The largest cut-off or depth: ranks are 32-bit integers."""
+from rag_assets.options import Depth, Number, Options
+from rag_assets.retrievers.registry import RETRIEVER_TYPES
+from rag_assets.retrievers.retriever import Retriever
 
 Name = Annotated[str, AfterValidator(checked_name)]
-# Strict: a text such as '5' or the word `yes` is not taken for a number.
-Depth = Annotated[int, Field(ge=1, le=MAX_DEPTH, strict=True)]
-Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[a-z]+)*$")]
 
 
@@ -42,11 +37,7 @@ Format = Literal[
 ]
 
 
-class _Config(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class DatasetConfig(_Config):
+class DatasetConfig(Options):
     """Where documents, queries and qrels come from.
 
     ``path`` is absolute or relative to the YAML file; for ``format: ir_datasets`` it is an id of
@@ -70,7 +61,7 @@ class DatasetConfig(_Config):
         return path
 
 
-class NoneChunking(_Config):
+class NoneChunking(Options):
     """Every document is one chunk."""
 
     strategy: Literal["none"]
@@ -89,7 +80,7 @@ Overlap = Annotated[
 ]
 
 
-class _SizedChunking(_Config):
+class _SizedChunking(Options):
     """Chunks of a largest size, 200 tokens where none is given.
 
     ``max_tokens`` counts tokens of the tokenizer of the model ``tokenizer``; ``max_characters``
@@ -143,7 +134,7 @@ class MarkdownChunking(_SizedChunking):
     indexed: Literal["title+heading+text", "title+text"] = "title+heading+text"
 
 
-class SentencesChunking(_Config):
+class SentencesChunking(Options):
     """So many sentences a chunk, of which ``overlap`` repeat the chunk before.
 
     ``language`` (ISO 639) says whose abbreviations end no sentence.
@@ -155,7 +146,7 @@ class SentencesChunking(_Config):
     language: Language = "en"
 
 
-class SemanticChunking(_Config):
+class SemanticChunking(Options):
     """Cut between sentences whose meanings are far apart.
 
     Each sentence is embedded by ``model`` with ``buffer`` sentences on either side. A document is
@@ -176,7 +167,7 @@ _SmallChunking = (
 )
 
 
-class ParentChunking(_Config):
+class ParentChunking(Options):
     """Search small chunks, return the larger ones that they lie in.
 
     A document is cut by ``parent``, and each parent by ``child``. The children are indexed; a run
@@ -192,66 +183,26 @@ _AnyChunking = NoneChunking | _SmallChunking | ParentChunking
 ChunkingConfig = Annotated[_AnyChunking, Field(discriminator="strategy")]
 
 
-class BM25Config(_Config):
-    """Lexical retrieval: BM25 over analysed words.
+if TYPE_CHECKING:
+    RetrieverConfig = Retriever
+else:
+    RetrieverConfig = Annotated[
+        Union[tuple(RETRIEVER_TYPES.values())],  # noqa: UP007 (the types are known at run time)
+        Field(discriminator="type"),
+    ]
 
-    ``engine: bm25s`` computes Lucene's formula; ``rank_bm25`` is the reference implementation
-    ``BM25Okapi`` of the package rank-bm25.
-    """
-
-    type: Literal["bm25"]
-    chunking: str | None = None
-    analyzer: Literal["auto", "english", "standard", "cjk", "whitespace"] = "auto"
-    engine: Literal["bm25s", "rank_bm25"] = "bm25s"
-    k1: Number = Field(default=1.2, ge=0)
-    b: Number = Field(default=0.75, ge=0, le=1)
-
-
-class EmbeddingConfig(_Config):
-    """Embedding retrieval: exact inner product of normalised vectors.
-
-    The prompts are put before every query or document; by default the model's own.
-    """
-
-    type: Literal["embedding"]
-    chunking: str | None = None
-    model: str = Field(default=DEFAULT_MODEL, min_length=1)
-    query_prompt: str | None = None
-    document_prompt: str | None = None
-
-
-class RRFConfig(_Config):
-    """Reciprocal rank fusion of other retrievers: the sum of 1 / (k + rank).
-
-    ``candidates`` is the depth to which each input is read: a number, or ``top_k`` to fuse the
-    lists already cut at the cell's top_k.
-    """
-
-    type: Literal["rrf"]
-    inputs: tuple[str, ...] = Field(min_length=2)
-    k: Number = Field(default=60, gt=0)
-    candidates: Depth | Literal["top_k"] = 100
-
-
-RetrieverConfig = Annotated[BM25Config | EmbeddingConfig | RRFConfig, Field(discriminator="type")]
-
-CHILD_CHUNKING_TYPES: dict[str, type[_Config]] = {
+CHILD_CHUNKING_TYPES: dict[str, type[Options]] = {
     "recursive": RecursiveChunking,
     "fixed": FixedChunking,
     "markdown": MarkdownChunking,
     "sentences": SentencesChunking,
     "semantic": SemanticChunking,
 }
-PARENT_CHUNKING_TYPES: dict[str, type[_Config]] = {"none": NoneChunking, **CHILD_CHUNKING_TYPES}
-CHUNKING_TYPES: dict[str, type[_Config]] = {**PARENT_CHUNKING_TYPES, "parent": ParentChunking}
-RETRIEVER_TYPES: dict[str, type[_Config]] = {
-    "bm25": BM25Config,
-    "embedding": EmbeddingConfig,
-    "rrf": RRFConfig,
-}
+PARENT_CHUNKING_TYPES: dict[str, type[Options]] = {"none": NoneChunking, **CHILD_CHUNKING_TYPES}
+CHUNKING_TYPES: dict[str, type[Options]] = {**PARENT_CHUNKING_TYPES, "parent": ParentChunking}
 
 
-class ExperimentConfig(_Config):
+class ExperimentConfig(Options):
     """One experiment. What is absent is filled in by :mod:`rag_assets.experiment.defaults`."""
 
     name: Name | None = None

@@ -5,14 +5,14 @@ from __future__ import annotations
 from rag_assets.datasets.dataset import Dataset
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.experiment.config import (
-    BM25Config,
     ChunkingConfig,
-    EmbeddingConfig,
     NoneChunking,
     RecursiveChunking,
     RetrieverConfig,
-    RRFConfig,
 )
+from rag_assets.retrievers.bm25 import BM25
+from rag_assets.retrievers.embedding import BiEncoder
+from rag_assets.retrievers.rrf import RRF
 
 
 def default_chunkings(dataset: Dataset) -> dict[str, ChunkingConfig]:
@@ -25,9 +25,9 @@ def default_chunkings(dataset: Dataset) -> dict[str, ChunkingConfig]:
 def default_retrievers() -> dict[str, RetrieverConfig]:
     """Return BM25, MiniLM and their reciprocal rank fusion."""
     return {
-        "bm25": BM25Config(type="bm25"),
-        "minilm": EmbeddingConfig(type="embedding"),
-        "hybrid": RRFConfig(type="rrf", inputs=("bm25", "minilm")),
+        "bm25": BM25(type="bm25"),
+        "minilm": BiEncoder(type="embedding"),
+        "hybrid": RRF(type="rrf", inputs=("bm25", "minilm")),
     }
 
 

@@ -8,22 +8,10 @@ from pathlib import Path
 
 from rag_assets.datasets.dataset import Dataset
 from rag_assets.evaluation.metric_names import MEASURES, Metric
-from rag_assets.experiment.config import (
-    BM25Config,
-    ChunkingConfig,
-    EmbeddingConfig,
-    RetrieverConfig,
-    RRFConfig,
-)
-
-FAMILIES = {BM25Config: "lexical", EmbeddingConfig: "embedding", RRFConfig: "fused"}
-"""The family of each retriever type: one asset of runs exists a family."""
-
-LEVEL_RULE = (
-    "three levels: base (bm25, embedding) -> fused (rrf) -> reranked (of a base or fused one)"
-)
-
-QUERY_SET = "original"
+from rag_assets.experiment.config import ChunkingConfig, RetrieverConfig
+from rag_assets.retrievers.base import BaseRetriever
+from rag_assets.retrievers.derived import DerivedRetriever
+from rag_assets.retrievers.imported import ImportedRetriever
 
 
 @dataclass(frozen=True)
@@ -61,39 +49,47 @@ class Experiment:
     baseline: str
 
     def family(self, retriever: str) -> str:
-        """Return ``lexical``, ``embedding`` or ``fused``."""
-        return FAMILIES[type(self.retrievers[retriever])]
+        """Return ``lexical``, ``embedding``, ``imported``, ``fused`` or ``reranked``."""
+        return self.retrievers[retriever].family
 
     def of_family(self, family: str) -> tuple[str, ...]:
         """Return the retrievers of one family, in the order of the YAML."""
         return tuple(name for name in self.retrievers if self.family(name) == family)
 
     def inputs(self, retriever: str) -> tuple[str, ...]:
-        """Return the retrievers that this one fuses; none for a base retriever."""
-        config = self.retrievers[retriever]
-        return config.inputs if isinstance(config, RRFConfig) else ()
+        """Return the retrievers that this one fuses or reranks; none for a base retriever."""
+        return self.retrievers[retriever].input_names
 
     def chunking_of(self, retriever: str) -> str:
         """Return the chunking that a base retriever searches."""
         config = self.retrievers[retriever]
-        if isinstance(config, RRFConfig) or config.chunking is None:
+        if not isinstance(config, BaseRetriever | ImportedRetriever) or config.chunking is None:
             raise ValueError(f"{retriever} has no chunking of its own")
         return config.chunking
 
     def chunkings_of(self, retriever: str) -> tuple[str, ...]:
         """Return every chunking whose chunks can be in this retriever's runs, sorted."""
-        bases = self.inputs(retriever) or (retriever,)
-        return tuple(sorted({self.chunking_of(base) for base in bases}))
+        inputs = self.inputs(retriever)
+        if not inputs:
+            return (self.chunking_of(retriever),)
+        return tuple(sorted({name for one in inputs for name in self.chunkings_of(one)}))
+
+    def query_set_of(self, retriever: str) -> str:
+        """Return the query set that a base retriever searches for."""
+        config = self.retrievers[retriever]
+        if not isinstance(config, BaseRetriever):
+            raise ValueError(f"{retriever} has no query set of its own")
+        return config.query_set
 
     def candidate_depths(self, retriever: str, top_k: int | None = None) -> set[int]:
-        """Return the depths to which fused retrievers read this retriever's ranking.
+        """Return the depths to which fused and reranked retrievers read this one's ranking.
 
         With ``top_k``, those of their cells at this cut-off only.
         """
         consumers = [
             config
             for config in self.retrievers.values()
-            if isinstance(config, RRFConfig) and retriever in config.inputs
+            if isinstance(config, DerivedRetriever) and retriever in config.input_names
         ]
         depths = {c.candidates for c in consumers if isinstance(c.candidates, int)}
         if any(c.candidates == "top_k" for c in consumers):

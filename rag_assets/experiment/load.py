@@ -18,7 +18,6 @@ from rag_assets.experiment.config import (
     ExperimentConfig,
     NoneChunking,
     RetrieverConfig,
-    RRFConfig,
 )
 from rag_assets.experiment.defaults import (
     default_chunkings,
@@ -30,6 +29,8 @@ from rag_assets.experiment.names import name_from
 from rag_assets.experiment.problems import first_problem
 from rag_assets.experiment.retriever_graph import Fail, check_retrievers
 from rag_assets.experiment.yaml_file import Location, YamlFile, dotted, read_yaml
+from rag_assets.retrievers.base import BaseRetriever
+from rag_assets.retrievers.imported import ImportedRetriever
 
 EXPERIMENT_FILE = "experiment.yaml"
 
@@ -103,6 +104,10 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         for name, retriever in retrievers.items()
     }
     check_retrievers(retrievers, fail)
+    base = source.parent if yaml_file is not None else source
+    retrievers = {
+        name: _with_files(name, retriever, base, fail) for name, retriever in retrievers.items()
+    }
     judge = config.dataset.judge or dataset.default_judge
     if judge == "chunk":
         _check_given_chunks(chunkings, fail)
@@ -169,7 +174,7 @@ def _check_given_chunks(chunkings: Mapping[str, ChunkingConfig], fail: Fail) -> 
 def _with_chunking(
     name: str, config: RetrieverConfig, chunkings: list[str], fail: Fail
 ) -> RetrieverConfig:
-    if isinstance(config, RRFConfig):
+    if not isinstance(config, BaseRetriever | ImportedRetriever):
         return config
     if config.chunking is None:
         if len(chunkings) > 1:
@@ -181,6 +186,15 @@ def _with_chunking(
             f"unknown chunking {allowed_names(config.chunking, chunkings)}",
         )
     return config
+
+
+def _with_files(name: str, config: RetrieverConfig, base: Path, fail: Fail) -> RetrieverConfig:
+    """Make the files that a retriever names absolute, and check that they are there."""
+    absolute = {option: base / file for option, file in config.files().items()}
+    for option, file in absolute.items():
+        if not file.is_file():
+            raise fail(("retrievers", name, option), f"no such file: {file}")
+    return config.model_copy(update=absolute)
 
 
 def _metrics(config: ExperimentConfig, fail: Fail) -> tuple[tuple[str, ...], tuple[Metric, ...]]:

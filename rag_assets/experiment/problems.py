@@ -12,10 +12,10 @@ from rag_assets.experiment.config import (
     CHILD_CHUNKING_TYPES,
     CHUNKING_TYPES,
     PARENT_CHUNKING_TYPES,
-    RETRIEVER_TYPES,
     DatasetConfig,
     ExperimentConfig,
 )
+from rag_assets.retrievers.registry import RETRIEVER_TYPES
 
 Location = tuple[int | str, ...]
 

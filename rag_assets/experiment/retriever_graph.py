@@ -5,36 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rag_assets.errors import allowed_names
-from rag_assets.experiment.config import RetrieverConfig, RRFConfig
-from rag_assets.experiment.experiment import LEVEL_RULE
+from rag_assets.experiment.config import RetrieverConfig
+from rag_assets.retrievers.registry import type_names
 
 Fail = Callable[[tuple[int | str, ...], str], Exception]
 
 
 def check_retrievers(retrievers: Mapping[str, RetrieverConfig], fail: Fail) -> None:
-    """Check all inputs of fused retrievers.
+    """Check what fused and reranked retrievers read.
 
     Raises:
         ConfigError: made by ``fail`` from a location and a problem.
     """
-    for name, config in retrievers.items():
-        if isinstance(config, RRFConfig):
-            _check_names(name, config, retrievers, fail)
+    for name in retrievers:
+        _check_names(name, retrievers, fail)
     for name in retrievers:
         _check_no_cycle(name, retrievers, fail)
-    for name, config in retrievers.items():
-        if isinstance(config, RRFConfig):
-            _check_levels(name, config, retrievers, fail)
+    for name in retrievers:
+        _check_levels(name, retrievers, fail)
 
 
-def _check_names(
-    name: str, config: RRFConfig, retrievers: Mapping[str, RetrieverConfig], fail: Fail
-) -> None:
-    for number, item in enumerate(config.inputs):
-        location = ("retrievers", name, "inputs", number)
+def _check_names(name: str, retrievers: Mapping[str, RetrieverConfig], fail: Fail) -> None:
+    names = retrievers[name].input_names
+    for number, item in enumerate(names):
+        location = _location(name, number, retrievers)
         if item not in retrievers:
             raise fail(location, f"unknown retriever {allowed_names(item, retrievers)}")
-        if item in config.inputs[:number]:
+        if item in names[:number]:
             raise fail(location, f"'{item}' stands twice; each input is fused once")
 
 
@@ -43,21 +40,38 @@ def _check_no_cycle(start: str, retrievers: Mapping[str, RetrieverConfig], fail:
     stack: list[tuple[str, ...]] = [(start,)]
     while stack:
         path = stack.pop()
-        config = retrievers[path[-1]]
-        for item in config.inputs if isinstance(config, RRFConfig) else ():
+        for item in retrievers[path[-1]].input_names:
             if item == start:
                 cycle = " -> ".join((*path, start))
-                raise fail(("retrievers", start, "inputs"), f"is a cycle: {cycle}")
+                raise fail(_location(start, None, retrievers), f"is a cycle: {cycle}")
             if item not in path:
                 stack.append((*path, item))
 
 
-def _check_levels(
-    name: str, config: RRFConfig, retrievers: Mapping[str, RetrieverConfig], fail: Fail
-) -> None:
-    for number, item in enumerate(config.inputs):
-        if isinstance(retrievers[item], RRFConfig):
+def _check_levels(name: str, retrievers: Mapping[str, RetrieverConfig], fail: Fail) -> None:
+    config = retrievers[name]
+    for number, item in enumerate(config.input_names):
+        if retrievers[item].level >= config.level:
             raise fail(
-                ("retrievers", name, "inputs", number),
-                f"'{item}' is itself a fused retriever; {LEVEL_RULE}",
+                _location(name, number, retrievers),
+                f"'{item}' is itself a {retrievers[item].family} retriever; {level_rule()}",
             )
+
+
+def _location(
+    name: str, number: int | None, retrievers: Mapping[str, RetrieverConfig]
+) -> tuple[int | str, ...]:
+    """Return where an input stands: an item of ``inputs``, or the one under ``input``."""
+    if "inputs" not in type(retrievers[name]).model_fields:
+        return ("retrievers", name, "input")
+    return ("retrievers", name, "inputs", *(() if number is None else (number,)))
+
+
+def level_rule() -> str:
+    """Return the rule of the three levels, with the types of each."""
+    base = type_names(("lexical", "embedding", "imported"))
+    fused, reranked = type_names(("fused",)), type_names(("reranked",)) or "none yet"
+    return (
+        f"three levels: base ({base}) -> fused ({fused}) -> "
+        f"reranked ({reranked}; of a base or fused one)"
+    )

@@ -18,10 +18,11 @@ from rag_assets.datasets.lines import unreadable
 from rag_assets.errors import DataError, MissingArtifact
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.measurements import Measurements
-from rag_assets.pipeline.progress import Progress, no_progress
 from rag_assets.pipeline.rankings import Rankings
 from rag_assets.pipeline.stage import FolderProduct, Product, Recipe, Stage
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.progress import Progress, no_progress
+from rag_assets.retrievers.workspace import Workspace
 from rag_assets.store.artifacts import (
     Artifact,
     ArtifactKey,
@@ -29,7 +30,7 @@ from rag_assets.store.artifacts import (
     Manifest,
     save_manifest,
 )
-from rag_assets.store.canonical import folder_digest, table_digest
+from rag_assets.store.canonical import fingerprint, folder_digest, table_digest
 from rag_assets.store.settings import StoreSettings
 from rag_assets.store.source_files import SourceFiles
 
@@ -73,6 +74,27 @@ class Pipeline:
         """Digests of the files behind ``documents``, ``queries`` and, if any, ``qrels``."""
         parts = ["documents", "queries", *(["qrels"] if self.experiment.has_qrels else [])]
         return {part: self._source_digest(part) for part in parts}
+
+    def workspace(self, retriever: str) -> Workspace:
+        """Return the caches and the progress of one retriever."""
+        return Workspace(
+            self.settings.store / "cache",
+            lambda label, total: self.progress(f"{label} for {retriever}", total),
+        )
+
+    def versions_of(self, retriever: str) -> Mapping[str, str]:
+        """Return what computes a retriever: its type, its engines, the files that it names.
+
+        Raises:
+            DataError: a file cannot be read.
+        """
+        config = self.experiment.retrievers[retriever]
+        files = config.files()
+        try:
+            read = {f"file.{o}": self._sources.digest([f], f) for o, f in files.items()}
+        except OSError as error:
+            raise unreadable(Path(error.filename), error) from error
+        return {**config.all_versions(), **read}
 
     def check_source(self, part: str) -> None:
         """Check that files which were just read are still those that were hashed.
@@ -181,10 +203,13 @@ class Pipeline:
         if schema is None:
             raise TypeError(f"stage {stage.name} gave a table but declares none")
         table = schema.check(product.table)
-        digests = {"all": table_digest(table, schema.key)}
+        digest = table_digest(table, schema.key)
+        if product.failures:
+            digest = fingerprint([digest, product.failures])
+        digests = {"all": digest}
         for name, columns in stage.projections.items():
             digests[name] = table_digest(table, schema.key, columns)
-        manifest = _manifest(recipe, digests, table.num_rows, product.facts)
+        manifest = _manifest(recipe, digests, table.num_rows, product.facts, product.failures)
         return self.store.write_table(key, table, manifest)
 
     def _write_folder(self, key: ArtifactKey, product: FolderProduct, recipe: Recipe) -> Artifact:
@@ -203,7 +228,11 @@ class Pipeline:
 
 
 def _manifest(
-    recipe: Recipe, digests: Mapping[str, str], rows: int, facts: Mapping[str, object]
+    recipe: Recipe,
+    digests: Mapping[str, str],
+    rows: int,
+    facts: Mapping[str, object],
+    failures: Mapping[str, str] | None = None,
 ) -> Manifest:
     return Manifest(
         asset=recipe.stage,
@@ -214,4 +243,5 @@ def _manifest(
         versions=recipe.versions,
         rows=rows,
         facts=facts,
+        failures=failures or {},
     )

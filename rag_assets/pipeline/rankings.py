@@ -6,6 +6,7 @@ and depth; a shallower need is served from a deeper ranking, a deeper one makes 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -14,12 +15,19 @@ from rag_assets.evaluation.units import cut
 from rag_assets.pipeline.stage import Recipe
 from rag_assets.schemas import RUNS
 from rag_assets.store.artifacts import Artifact, ArtifactKey, Manifest
-from rag_assets.store.canonical import table_digest
+from rag_assets.store.canonical import fingerprint, table_digest
 
 if TYPE_CHECKING:
     from rag_assets.pipeline.pipeline import Pipeline
 
 ASSET = "rankings"
+
+
+class Ranked(NamedTuple):
+    """What a search gave: table of :data:`rag_assets.schemas.RUNS`, and the queries that failed."""
+
+    table: pa.Table
+    failures: Mapping[str, str] = {}
 
 
 class Ranker(Protocol):
@@ -28,15 +36,22 @@ class Ranker(Protocol):
     def ranking_recipe(self, pipeline: Pipeline, retriever: str, top_k: int) -> Recipe | None:
         """Return what determines the ranking; None while an input is missing."""
 
-    def rank(self, pipeline: Pipeline, retriever: str, top_k: int, depth: int) -> pa.Table:
+    def rank(self, pipeline: Pipeline, retriever: str, top_k: int, depth: int) -> Ranked:
         """Compute the ranking to ``depth``."""
 
 
 class Ranking(NamedTuple):
-    """A ranking cut at some depth, and the fingerprint of the whole."""
+    """A ranking cut at some depth, the fingerprint of the whole, and the queries that failed."""
 
     table: pa.Table
     fingerprint: str
+    failures: Mapping[str, str]
+
+
+def result_digest(table: pa.Table, failures: Mapping[str, str]) -> str:
+    """Return the digest of a ranking; which queries failed, and why, is part of its content."""
+    digest = table_digest(table, RUNS.key)
+    return fingerprint([digest, failures]) if failures else digest
 
 
 class Rankings:
@@ -63,7 +78,8 @@ class Rankings:
             found = self._find(retriever, recipe, depth)
             if found is None:
                 found = self._compute(ranker, retriever, recipe, top_k, depth)
-        return Ranking(cut(self._read(found), depth), recipe.fingerprint)
+        table = cut(self._read(found), depth)
+        return Ranking(table, recipe.fingerprint, found.manifest.failures)
 
     def holds(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> bool:
         """Return whether the ranking is stored at ``depth`` or deeper."""
@@ -77,7 +93,7 @@ class Rankings:
         if found is None:
             return None
         known = found.manifest.digests.get(str(depth))
-        return known or table_digest(cut(self._read(found), depth), RUNS.key)
+        return known or result_digest(cut(self._read(found), depth), found.manifest.failures)
 
     def _find(self, retriever: str, recipe: Recipe, depth: int) -> Artifact | None:
         folder = self._pipeline.store.root / ASSET / f"retriever={retriever}"
@@ -96,10 +112,11 @@ class Rankings:
         pipeline = self._pipeline
         n_queries = len(pipeline.artifact(ArtifactKey.of("queries")).table())
         with pipeline.measured("search", recipe.fingerprint, n_queries):
-            table = RUNS.check(ranker.rank(pipeline, retriever, top_k, depth))
-        digests = {"all": table_digest(table, RUNS.key)}
+            found = ranker.rank(pipeline, retriever, top_k, depth)
+        table, failures = RUNS.check(found.table), found.failures
+        digests = {"all": result_digest(table, failures)}
         for consumed in self._consumed_depths(retriever):
-            digests[str(consumed)] = table_digest(cut(table, consumed), RUNS.key)
+            digests[str(consumed)] = result_digest(cut(table, consumed), failures)
         manifest = Manifest(
             asset=ASSET,
             fingerprint=recipe.fingerprint,
@@ -109,6 +126,7 @@ class Rankings:
             versions=recipe.versions,
             rows=table.num_rows,
             facts={"depth": depth},
+            failures=failures,
         )
         key = ArtifactKey.of(ASSET, retriever=retriever, depth=depth)
         return pipeline.store.write_table(key, table, manifest)

@@ -67,10 +67,14 @@ class FolderProduct:
 
 @dataclass(frozen=True)
 class TableProduct:
-    """A computed artifact that is a table, with facts worth showing (``notes`` are for people)."""
+    """A computed artifact that is a table, with facts worth showing (``notes`` are for people).
+
+    ``failures`` maps a query that could not be answered to the reason.
+    """
 
     table: pa.Table
     facts: Mapping[str, Any] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
 
 
 Product = TableProduct | FolderProduct

@@ -22,6 +22,7 @@ from rag_assets.pipeline.evaluations import (
     read_current,
 )
 from rag_assets.pipeline.measurements import Measurements
+from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.atomic import atomic_file
 from rag_assets.store.locks import locked
 from rag_assets.store.settings import StoreSettings
@@ -55,7 +56,7 @@ _VIEWS = {
     "qrels": ("qrels",),
     "chunks": ("chunks",),
     "judgments": ("judgments",),
-    "runs": ("lexical_runs", "embedding_runs", "fused_runs"),
+    "runs": tuple(name for name in STAGES if name.endswith("_runs")),
 }
 """View -> the assets whose partitions it unites."""
 

@@ -53,7 +53,8 @@ class ArtifactKey:
 class Manifest:
     """What an artifact is: all that determined it, and the digests of what it contains.
 
-    ``digests`` maps a projection (``all`` always exists) to the digest of that part.
+    ``digests`` maps a projection (``all`` always exists) to the digest of that part. ``failures``
+    maps the id of a query that could not be answered to the reason.
     """
 
     asset: str
@@ -65,6 +66,7 @@ class Manifest:
     rows: int
     schema_version: int = SCHEMA_VERSION
     facts: Mapping[str, Any] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """Return the manifest as canonical JSON."""

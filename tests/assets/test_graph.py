@@ -140,7 +140,11 @@ def test_a_stage_that_is_not_used_does_not_exist(fresh: Tiny) -> None:
         "embedding_index",
         "embedding_queries",
         "embedding_runs",
+        "imported_rankings",
+        "imported_runs",
         "overlaps",
+        "reranked_runs",
+        "reranking_texts",
     }
 
 

@@ -14,7 +14,7 @@ from rag_assets.experiment.names import NAME_RULE
 Problem = Callable[[str | bytes], str]
 
 TOP_KEYS = "name, dataset, chunking, retrievers, top_k, metrics, primary, baseline"
-BM25_KEYS = "type, chunking, analyzer, engine, k1, b"
+BM25_KEYS = "type, chunking, query_set, variants, variant_weights, analyzer, engine, k1, b"
 TWO = "x: {type: bm25}, y: {type: bm25}"
 MEASURES = "hit_rate, mrr, ndcg, recall, precision, map"
 
@@ -165,7 +165,7 @@ BETWEEN_KEYS = {
         f"retrievers: {{{TWO}, f: {{type: rrf, inputs: [x, y]}},\n"
         "  g: {type: rrf, inputs: [x, f]}}\n",
         ":2: `retrievers.g.inputs.1`: 'f' is itself a fused retriever; three levels: base "
-        "(bm25, embedding) -> fused (rrf) -> reranked (of a base or fused one)",
+        "(bm25, embedding) -> fused (rrf) -> reranked (none yet; of a base or fused one)",
     ),
     "unknown chunking": (
         "chunking: {whole: {strategy: none}}\nretrievers:\n  a:\n    type: bm25\n"

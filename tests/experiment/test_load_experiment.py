@@ -11,13 +11,13 @@ from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.experiment.config import (
-    BM25Config,
-    EmbeddingConfig,
     NoneChunking,
     RecursiveChunking,
-    RRFConfig,
 )
 from rag_assets.experiment.names import checked_name, name_from
+from rag_assets.retrievers.bm25 import BM25
+from rag_assets.retrievers.embedding import BiEncoder
+from rag_assets.retrievers.rrf import RRF
 from tests.beir_folder import write_beir
 
 Load = Callable[[str | bytes], Experiment]
@@ -32,17 +32,17 @@ def test_every_default_of_a_folder_without_yaml(folder: Path) -> None:
     assert experiment.judge == "document"
     assert experiment.chunkings == {"whole": NoneChunking(strategy="none")}
     assert experiment.retrievers == {
-        "bm25": BM25Config(
+        "bm25": BM25(
             type="bm25", chunking="whole", analyzer="auto", engine="bm25s", k1=1.2, b=0.75
         ),
-        "minilm": EmbeddingConfig(
+        "minilm": BiEncoder(
             type="embedding",
             chunking="whole",
             model=DEFAULT_MODEL,
             query_prompt=None,
             document_prompt=None,
         ),
-        "hybrid": RRFConfig(type="rrf", inputs=("bm25", "minilm"), k=60, candidates=100),
+        "hybrid": RRF(type="rrf", inputs=("bm25", "minilm"), k=60, candidates=100),
     }
     assert experiment.top_k == experiment.listed_top_k == (1, 3, 5, 10, 100)
     assert (experiment.metrics, experiment.extra_metrics) == (DEFAULT_METRICS, ())
@@ -201,7 +201,7 @@ def test_judge_chunk_over_whole_documents(load: Load) -> None:
 
 def test_anchors_and_merges(load: Load) -> None:
     experiment = load("retrievers:\n  a: &a {type: bm25, k1: 2}\n  b: {<<: *a, b: 0}\n")
-    assert experiment.retrievers["b"] == BM25Config(type="bm25", chunking="whole", k1=2, b=0)
+    assert experiment.retrievers["b"] == BM25(type="bm25", chunking="whole", k1=2, b=0)
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_key(load: Load) -> None:

@@ -25,7 +25,15 @@ from rag_assets.reporting.result import EvaluationResult
 from tests.tiny_experiment import JUDGMENTS, Tiny, materialize
 
 LABELLED = {"qrels", "judgments", "metrics", "metrics_summary", "leaderboard"}
-EMBEDDING = {"embedding_index", "embedding_queries", "embedding_runs"}
+UNUSED = {
+    "embedding_index",
+    "embedding_queries",
+    "embedding_runs",
+    "imported_rankings",
+    "imported_runs",
+    "reranking_texts",
+    "reranked_runs",
+}
 
 
 @pytest.fixture
@@ -37,7 +45,7 @@ def unlabelled(tmp_path: Path) -> Tiny:
 
 def test_stages_that_need_labels_do_not_exist(unlabelled: Tiny) -> None:
     names = {stage.name for stage in unlabelled.pipeline().stages()}
-    assert names == set(STAGES) - LABELLED - EMBEDDING
+    assert names == set(STAGES) - LABELLED - UNUSED
     assert unlabelled.pipeline().experiment.judge == "evidence"
 
 

@@ -8,15 +8,20 @@ from rag_assets.pipeline.stage import Stage
 from rag_assets.pipeline.stages.chunks import Chunks
 from rag_assets.pipeline.stages.embedding import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns
 from rag_assets.pipeline.stages.fused import FusedRuns
+from rag_assets.pipeline.stages.imported import ImportedRankings, ImportedRuns
 from rag_assets.pipeline.stages.judgments import Judgments
 from rag_assets.pipeline.stages.lexical import LexicalIndexes, LexicalQueries, LexicalRuns
 from rag_assets.pipeline.stages.metrics import Leaderboard, Metrics, MetricsSummary
 from rag_assets.pipeline.stages.overlaps import Overlaps
 from rag_assets.pipeline.stages.query_sets import QuerySets
+from rag_assets.pipeline.stages.reranked import RerankedRuns, RerankingTexts
 from rag_assets.pipeline.stages.sources import Documents, Qrels, Queries
 
 _LEXICAL_RUNS = LexicalRuns()
 _EMBEDDING_RUNS = EmbeddingRuns()
+_IMPORTED_RUNS = ImportedRuns()
+_BASE_RUNS = {stage.family: stage for stage in (_LEXICAL_RUNS, _EMBEDDING_RUNS, _IMPORTED_RUNS)}
+_FUSED_RUNS = FusedRuns(_BASE_RUNS)
 
 STAGES: Mapping[str, Stage] = {
     stage.name: stage
@@ -33,7 +38,11 @@ STAGES: Mapping[str, Stage] = {
         Judgments(),
         _LEXICAL_RUNS,
         _EMBEDDING_RUNS,
-        FusedRuns({"lexical": _LEXICAL_RUNS, "embedding": _EMBEDDING_RUNS}),
+        ImportedRankings(),
+        _IMPORTED_RUNS,
+        _FUSED_RUNS,
+        RerankingTexts(),
+        RerankedRuns({**_BASE_RUNS, _FUSED_RUNS.family: _FUSED_RUNS}),
         Metrics(),
         MetricsSummary(),
         Leaderboard(),

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 import pyarrow as pa
 
-from rag_assets.embedding import flat_index
-from rag_assets.embedding.encoder import Encoder
-from rag_assets.embedding.search import search
-from rag_assets.evaluation.units import unit_ranking
-from rag_assets.experiment.config import EmbeddingConfig
-from rag_assets.experiment.experiment import QUERY_SET, Experiment
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.ordering import Hits
 from rag_assets.pipeline.stage import FolderProduct, Input, Stage, TableProduct
+from rag_assets.pipeline.stages.base_runs import BaseRuns, Report, index_key, queries_key
 from rag_assets.pipeline.stages.chunks import chunks_key, indexed_fields, texts_to_index
-from rag_assets.pipeline.stages.index_units import load_units, save_units
+from rag_assets.pipeline.stages.index_units import save_units
 from rag_assets.pipeline.stages.query_sets import query_set_key
-from rag_assets.pipeline.stages.runs import RunsStage
+from rag_assets.retrievers.base import EmbeddingRetriever
+from rag_assets.retrievers.retriever import Searcher
+from rag_assets.retrievers.workspace import Workspace
 from rag_assets.schemas import QUERY_VECTORS
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import Artifact, ArtifactKey
 
 if TYPE_CHECKING:
     from rag_assets.pipeline.pipeline import Pipeline
 
-_ENCODING: tuple[str, ...] = (
-    "rag_assets.embedding.encoder",
-    "rag_assets.embedding.models",
-    "rag_assets.embedding.model_files",
-    "rag_assets.embedding.model_config",
-    "rag_assets.embedding.unit_vectors",
-)
+FAMILY = "embedding"
 
 
 class EmbeddingIndexes(Stage):
@@ -41,50 +32,51 @@ class EmbeddingIndexes(Stage):
 
     name = "embedding_index"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
-    row = "The vectors of all chunks under one embedding model, searched exactly."
+    row = "The vectors of all chunks under one embedding model, as they are searched."
     group = "indexes"
     kinds: ClassVar[frozenset[str]] = frozenset({"sentence-transformers", "faiss"})
-    code_version = "2"
+    code_version = "3"
     implementation: ClassVar[tuple[str, ...]] = (
-        *_ENCODING,
-        "rag_assets.embedding.flat_index",
         "rag_assets.chunking.spans",
         "rag_assets.pipeline.stages.index_units",
     )
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [_index_key(name) for name in experiment.of_family("embedding")]
+        return [index_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunking = experiment.chunking_of(key["retriever"])
         return [Input("chunks", chunks_key(chunking), "indexed")]
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+        config = _config(pipeline.experiment, key["retriever"])
         chunking = pipeline.experiment.chunking_of(key["retriever"])
         return {
-            **_encoder(pipeline, key["retriever"]).describe("document"),
+            **config.index_options(),
+            **config.describe("document"),
             "indexed": indexed_fields(pipeline.experiment, chunking),
         }
 
     def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        return _versions()
+        return pipeline.versions_of(key["retriever"])
 
     def compute(
         self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
         for key in keys:
-            chunking = pipeline.experiment.chunking_of(key["retriever"])
+            retriever = key["retriever"]
+            chunking = pipeline.experiment.chunking_of(retriever)
             chunks = pipeline.artifact(chunks_key(chunking)).table()
             texts = texts_to_index(pipeline.experiment, chunking, chunks)
-            encoder = _encoder(pipeline, key["retriever"])
-            with pipeline.progress(f"embed chunks for {key['retriever']}", len(texts)) as advance:
-                vectors = encoder.encode(texts, kind="document", progress=advance)
-            yield key, _index(chunks, vectors)
+            config = _config(pipeline.experiment, retriever)
+            yield key, _index(config, chunks, texts, pipeline.workspace(retriever))
 
 
-def _index(chunks: pa.Table, vectors: np.ndarray) -> FolderProduct:
+def _index(
+    config: EmbeddingRetriever, chunks: pa.Table, texts: list[str], workspace: Workspace
+) -> FolderProduct:
     def write(folder: Path) -> tuple[int, Mapping[str, Any]]:
-        facts = flat_index.build(chunks.column("chunk_id").to_pylist(), vectors, folder)
+        facts = config.build(chunks, texts, folder, workspace)
         save_units(folder, chunks)
         return chunks.num_rows, facts
 
@@ -100,106 +92,60 @@ class EmbeddingQueries(Stage):
     row = "The vector of one variant of one query, as this retriever searches for it."
     group = "queries"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "sentence-transformers"})
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = _ENCODING
+    code_version = "2"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [_queries_key(name) for name in experiment.of_family("embedding")]
+        return [queries_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        return [Input("query_set", query_set_key(QUERY_SET))]
+        return [Input("query_set", query_set_key(experiment.query_set_of(key["retriever"])))]
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        return _encoder(pipeline, key["retriever"]).describe("query")
+        return _config(pipeline.experiment, key["retriever"]).describe("query")
 
     def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        return _versions()
+        return pipeline.versions_of(key["retriever"])
 
     def compute(
         self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        variants = pipeline.artifact(query_set_key(QUERY_SET)).table()
-        texts = variants.column("text").to_pylist()
         for key in keys:
-            encoder = _encoder(pipeline, key["retriever"])
-            with pipeline.progress(f"embed queries for {key['retriever']}", len(texts)) as advance:
-                vectors = encoder.encode(texts, kind="query", progress=advance)
-            yield key, TableProduct(_vectors_table(variants, vectors))
+            retriever = key["retriever"]
+            query_set = pipeline.experiment.query_set_of(retriever)
+            artifact = pipeline.artifact(query_set_key(query_set))
+            config = _config(pipeline.experiment, retriever)
+            table = config.encode(artifact.table(), pipeline.workspace(retriever))
+            yield key, TableProduct(table, failures=artifact.manifest.failures)
 
 
-def _vectors_table(variants: pa.Table, vectors: np.ndarray) -> pa.Table:
-    count, dimensions = vectors.shape
-    offsets = np.arange(0, (count + 1) * dimensions, dimensions, dtype=np.int32)
-    values = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
-    lists = pa.ListArray.from_arrays(pa.array(offsets), values)
-    columns = [variants.column("query_id"), variants.column("variant"), lists]
-    return pa.table(columns, schema=QUERY_VECTORS.arrow())
-
-
-class EmbeddingRuns(RunsStage):
+class EmbeddingRuns(BaseRuns):
     """One partition an embedding retriever and top_k, cut from the retriever's ranking."""
 
     name = "embedding_runs"
-    family = "embedding"
-    code_version = "2"
+    family = FAMILY
+    code_version = "3"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "faiss"})
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.embedding.search",
-        "rag_assets.evaluation.units",
-        "rag_assets.ordering",
-        "rag_assets.pipeline.stages.runs",
-        "rag_assets.pipeline.stages.index_units",
-    )
-
-    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        return [
-            Input("index", _index_key(key["retriever"])),
-            Input("queries", _queries_key(key["retriever"])),
-        ]
 
     def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        return {"faiss-cpu": version("faiss-cpu")}
+        config = _config(pipeline.experiment, key["retriever"])
+        return {f"retriever.{config.type}": config.code_version, **config.search_versions()}
 
-    def rank(self, pipeline: Pipeline, retriever: str, top_k: int, depth: int) -> pa.Table:
-        folder = pipeline.artifact(_index_key(retriever)).path
-        index = flat_index.FlatIndex.load(folder)
-        queries = pipeline.artifact(_queries_key(retriever)).table()
-        vectors = _matrix(queries)
-        with pipeline.progress(f"search {retriever}", len(vectors)) as advance:
-            return unit_ranking(
-                queries.column("query_id").to_pylist(),
-                load_units(folder, index.chunk_ids),
-                lambda numbers, k: search(index, vectors[list(numbers)], k, advance),
-                judge=pipeline.experiment.judge,
-                depth=depth,
-            )
+    def _open(self, pipeline: Pipeline, retriever: str, index: Artifact) -> Searcher[pa.Table]:
+        return _config(pipeline.experiment, retriever).open(index.path)
 
-
-def _matrix(queries: pa.Table) -> np.ndarray:
-    vectors = queries.column("vector").combine_chunks()
-    values: np.ndarray = vectors.flatten().to_numpy()
-    return values.reshape(queries.num_rows, -1)
+    def _search(
+        self,
+        searcher: Searcher[Any],
+        queries: pa.Table,
+        numbers: Sequence[int],
+        depth: int,
+        report: Report,
+    ) -> list[Hits]:
+        return searcher.search(queries.take(pa.array(numbers, pa.int64())), depth, report)
 
 
-def _encoder(pipeline: Pipeline, retriever: str) -> Encoder:
-    config = pipeline.experiment.retrievers[retriever]
-    if not isinstance(config, EmbeddingConfig):
+def _config(experiment: Experiment, retriever: str) -> EmbeddingRetriever:
+    config = experiment.retrievers[retriever]
+    if not isinstance(config, EmbeddingRetriever):
         raise TypeError(f"{retriever} is not an embedding retriever")
-    return Encoder(
-        config.model,
-        cache=pipeline.settings.store / "cache" / "embeddings",
-        query_prompt=config.query_prompt,
-        document_prompt=config.document_prompt,
-    )
-
-
-def _versions() -> Mapping[str, str]:
-    return {name: version(name) for name in ("sentence-transformers", "torch", "transformers")}
-
-
-def _index_key(retriever: str) -> ArtifactKey:
-    return ArtifactKey.of("embedding_index", retriever=retriever)
-
-
-def _queries_key(retriever: str) -> ArtifactKey:
-    return ArtifactKey.of("embedding_queries", retriever=retriever)
+    return config

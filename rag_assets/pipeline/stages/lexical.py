@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from rag_assets.evaluation.units import unit_ranking
-from rag_assets.experiment.config import BM25Config
-from rag_assets.experiment.experiment import QUERY_SET, Experiment
-from rag_assets.lexical.index import LexicalIndex, build_index, engine_versions
-from rag_assets.lexical.search import search
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.ordering import Hits
 from rag_assets.pipeline.stage import FolderProduct, Input, Stage, TableProduct
+from rag_assets.pipeline.stages.base_runs import BaseRuns, Report, index_key, queries_key
 from rag_assets.pipeline.stages.chunks import chunks_key, indexed_fields, texts_to_index
-from rag_assets.pipeline.stages.index_units import load_units, save_units
+from rag_assets.pipeline.stages.index_units import save_units
 from rag_assets.pipeline.stages.query_sets import query_set_key
-from rag_assets.pipeline.stages.runs import RunsStage
+from rag_assets.retrievers.base import LexicalRetriever
+from rag_assets.retrievers.retriever import Searcher
 from rag_assets.schemas import QUERY_VARIANTS
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import Artifact, ArtifactKey
 
 if TYPE_CHECKING:
     from rag_assets.pipeline.pipeline import Pipeline
+
+FAMILY = "lexical"
 
 
 class LexicalIndexes(Stage):
@@ -33,30 +34,28 @@ class LexicalIndexes(Stage):
     row = "The inverted index of one lexical retriever over its chunks, as plain files."
     group = "indexes"
     kinds: ClassVar[frozenset[str]] = frozenset({"bm25"})
-    code_version = "2"
+    code_version = "3"
     implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.lexical",
         "rag_assets.chunking.spans",
         "rag_assets.pipeline.stages.index_units",
     )
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [_index_key(name) for name in experiment.of_family("lexical")]
+        return [index_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunking = experiment.chunking_of(key["retriever"])
         return [Input("chunks", chunks_key(chunking), "indexed")]
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        retriever = _config(pipeline.experiment, key["retriever"])
         chunking = pipeline.experiment.chunking_of(key["retriever"])
         return {
-            **retriever.model_dump(mode="json", exclude={"chunking"}),
+            **_config(pipeline.experiment, key["retriever"]).index_options(),
             "indexed": indexed_fields(pipeline.experiment, chunking),
         }
 
     def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        return _versions(pipeline.experiment, key["retriever"])
+        return pipeline.versions_of(key["retriever"])
 
     def compute(
         self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
@@ -68,17 +67,9 @@ class LexicalIndexes(Stage):
             yield key, _index(_config(pipeline.experiment, key["retriever"]), chunks, texts)
 
 
-def _index(config: BM25Config, chunks: pa.Table, texts: list[str]) -> FolderProduct:
+def _index(config: LexicalRetriever, chunks: pa.Table, texts: list[str]) -> FolderProduct:
     def write(folder: Path) -> tuple[int, Mapping[str, Any]]:
-        facts = build_index(
-            chunks.column("chunk_id").to_pylist(),
-            texts,
-            engine=config.engine,
-            analyzer=config.analyzer,
-            k1=config.k1,
-            b=config.b,
-            folder=folder,
-        )
+        facts = config.build(chunks, texts, folder)
         save_units(folder, chunks)
         return chunks.num_rows, facts
 
@@ -96,73 +87,48 @@ class LexicalQueries(Stage):
     code_version = "1"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [_queries_key(name) for name in experiment.of_family("lexical")]
+        return [queries_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        return [Input("query_set", query_set_key(QUERY_SET))]
+        return [Input("query_set", query_set_key(experiment.query_set_of(key["retriever"])))]
 
     def compute(
         self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        table = pipeline.artifact(query_set_key(QUERY_SET)).table()
         for key in keys:
-            yield key, TableProduct(table)
+            query_set = pipeline.experiment.query_set_of(key["retriever"])
+            artifact = pipeline.artifact(query_set_key(query_set))
+            yield key, TableProduct(artifact.table(), failures=artifact.manifest.failures)
 
 
-class LexicalRuns(RunsStage):
+class LexicalRuns(BaseRuns):
     """One partition a lexical retriever and top_k, cut from the retriever's ranking."""
 
     name = "lexical_runs"
-    family = "lexical"
-    code_version = "2"
+    family = FAMILY
+    code_version = "3"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "bm25"})
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.lexical",
-        "rag_assets.evaluation.units",
-        "rag_assets.ordering",
-        "rag_assets.pipeline.stages.runs",
-        "rag_assets.pipeline.stages.index_units",
-    )
-
-    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        return [
-            Input("index", _index_key(key["retriever"])),
-            Input("queries", _queries_key(key["retriever"])),
-        ]
 
     def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        return _versions(pipeline.experiment, key["retriever"])
+        return pipeline.versions_of(key["retriever"])
 
-    def rank(self, pipeline: Pipeline, retriever: str, top_k: int, depth: int) -> pa.Table:
-        folder = pipeline.artifact(_index_key(retriever)).path
-        index = LexicalIndex.load(folder)
-        queries = pipeline.artifact(_queries_key(retriever)).table()
-        texts = queries.column("text").to_pylist()
-        with pipeline.progress(f"search {retriever}", len(texts)) as advance:
-            return unit_ranking(
-                queries.column("query_id").to_pylist(),
-                load_units(folder, index.chunk_ids),
-                lambda numbers, k: search(index, [texts[i] for i in numbers], k, advance),
-                judge=pipeline.experiment.judge,
-                depth=depth,
-            )
+    def _open(self, pipeline: Pipeline, retriever: str, index: Artifact) -> Searcher[Sequence[str]]:
+        return _config(pipeline.experiment, retriever).open(index.path)
+
+    def _search(
+        self,
+        searcher: Searcher[Any],
+        queries: pa.Table,
+        numbers: Sequence[int],
+        depth: int,
+        report: Report,
+    ) -> list[Hits]:
+        texts = queries.column("text").take(pa.array(numbers, pa.int64())).to_pylist()
+        return searcher.search(texts, depth, report)
 
 
-def _config(experiment: Experiment, retriever: str) -> BM25Config:
+def _config(experiment: Experiment, retriever: str) -> LexicalRetriever:
     config = experiment.retrievers[retriever]
-    if not isinstance(config, BM25Config):
+    if not isinstance(config, LexicalRetriever):
         raise TypeError(f"{retriever} is not a lexical retriever")
     return config
-
-
-def _versions(experiment: Experiment, retriever: str) -> Mapping[str, str]:
-    config = _config(experiment, retriever)
-    return engine_versions(config.engine, config.analyzer)
-
-
-def _index_key(retriever: str) -> ArtifactKey:
-    return ArtifactKey.of("lexical_index", retriever=retriever)
-
-
-def _queries_key(retriever: str) -> ArtifactKey:
-    return ArtifactKey.of("lexical_queries", retriever=retriever)

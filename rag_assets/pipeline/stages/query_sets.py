@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from rag_assets.experiment.experiment import QUERY_SET, Experiment
+from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
 from rag_assets.pipeline.stages.sources import QUERIES_KEY
 from rag_assets.query_sets import original
+from rag_assets.retrievers.base import ORIGINAL
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -29,7 +30,7 @@ class QuerySets(Stage):
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [query_set_key(QUERY_SET)]
+        return [query_set_key(ORIGINAL)]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("queries", QUERIES_KEY, "text")]

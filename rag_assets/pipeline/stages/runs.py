@@ -6,10 +6,9 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import pyarrow as pa
-
 from rag_assets.evaluation.units import cut
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.rankings import Ranked
 from rag_assets.pipeline.stage import Recipe, Stage, TableProduct
 from rag_assets.schemas import RUNS
 from rag_assets.store.artifacts import ArtifactKey
@@ -41,7 +40,7 @@ class RunsStage(Stage):
         ]
 
     @abstractmethod
-    def rank(self, pipeline: Pipeline, retriever: str, top_k: int, depth: int) -> pa.Table:
+    def rank(self, pipeline: Pipeline, retriever: str, top_k: int, depth: int) -> Ranked:
         """Compute the retriever's ranking to ``depth``."""
 
     def ranking_config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
@@ -69,7 +68,8 @@ class RunsStage(Stage):
             retriever, top_k = key["retriever"], int(key["top_k"])
             depth = self.depth(pipeline.experiment, retriever, top_k)
             ranking = pipeline.rankings.table(self, retriever, top_k, depth)
-            yield key, TableProduct(cut(ranking.table, top_k), {"ranking": ranking.fingerprint})
+            facts = {"ranking": ranking.fingerprint}
+            yield key, TableProduct(cut(ranking.table, top_k), facts, ranking.failures)
 
     def depth(self, experiment: Experiment, retriever: str, top_k: int) -> int:
         """Return how deep the ranking is searched: for all its consumers at once."""

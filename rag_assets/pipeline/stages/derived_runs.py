@@ -1,0 +1,93 @@
+"""What fused and reranked runs share: they read the stored rankings of other retrievers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.rankings import Ranking
+from rag_assets.pipeline.stage import Input, Recipe
+from rag_assets.pipeline.stages.runs import RunsStage, run_key
+from rag_assets.retrievers.derived import DerivedRetriever
+from rag_assets.store.artifacts import ArtifactKey
+
+if TYPE_CHECKING:
+    from rag_assets.pipeline.pipeline import Pipeline
+
+
+class DerivedRuns(RunsStage):
+    """One partition a derived retriever and top_k; nothing is searched again."""
+
+    def __init__(self, families: Mapping[str, RunsStage]) -> None:
+        """Know the stages that rank the inputs, by family."""
+        self._families = families
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        """Return the inputs' cells at the same top_k; what is read are their rankings."""
+        names = experiment.inputs(key["retriever"])
+        return [
+            Input(f"input_{number}", run_key(experiment, name, key["top_k"]))
+            for number, name in enumerate(names)
+        ]
+
+    def ranking_config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+        """Return the retriever's options, with the number of candidates of this cell."""
+        experiment, retriever = pipeline.experiment, key["retriever"]
+        chosen = dict(experiment.retrievers[retriever].described())
+        chosen["candidates"] = self.candidates(experiment, retriever, int(key["top_k"]))
+        return {**chosen, "judge": experiment.judge}
+
+    def recipe(self, pipeline: Pipeline, key: ArtifactKey) -> Recipe | None:
+        """Return what determines the cell: the inputs' rankings at the depth that is read."""
+        experiment, top_k = pipeline.experiment, int(key["top_k"])
+        candidates = self.candidates(experiment, key["retriever"], top_k)
+        digests: dict[str, str] = {}
+        names = experiment.inputs(key["retriever"])
+        for number, name in enumerate(names):
+            stage = self._families[experiment.family(name)]
+            digest = pipeline.rankings.digest(stage, name, top_k, candidates)
+            if digest is None or pipeline.current(run_key(experiment, name, top_k)) is None:
+                return None
+            digests[f"input_{number}"] = digest
+        for item in self.inputs(experiment, key)[len(names) :]:
+            artifact = pipeline.current(item.key)
+            if artifact is None:
+                return None
+            digests[item.role] = artifact.manifest.digests[item.projection]
+        config = self.config(pipeline, key)
+        versions = self.versions(pipeline, key)
+        return Recipe(self.name, self.code_version, config, digests, versions)
+
+    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+        """Return the versions of what computes the retriever."""
+        return pipeline.versions_of(key["retriever"])
+
+    def depth(self, experiment: Experiment, retriever: str, top_k: int) -> int:
+        """Return the depth of the ranking: over lists cut at top_k it is as deep as its cell."""
+        config = derived(experiment, retriever)
+        return top_k if config.candidates == "top_k" else experiment.depth(retriever)
+
+    def candidates(self, experiment: Experiment, retriever: str, top_k: int) -> int:
+        """Return how many ranks of each input are read for a cell."""
+        candidates = derived(experiment, retriever).candidates
+        return top_k if candidates == "top_k" else candidates
+
+    def input_rankings(self, pipeline: Pipeline, retriever: str, top_k: int) -> list[Ranking]:
+        """Return the rankings of the inputs, cut at the candidates."""
+        experiment = pipeline.experiment
+        candidates = self.candidates(experiment, retriever, top_k)
+        return [
+            pipeline.rankings.table(
+                self._families[experiment.family(name)], name, top_k, candidates
+            )
+            for name in experiment.inputs(retriever)
+        ]
+
+
+def derived(experiment: Experiment, retriever: str) -> DerivedRetriever:
+    """Return the options of a retriever that reads others."""
+    config = experiment.retrievers[retriever]
+    if not isinstance(config, DerivedRetriever):
+        raise TypeError(f"{retriever} reads no other retriever")
+    return config

@@ -1,0 +1,122 @@
+"""``reranked_runs``: the candidates of a base or fused retriever in a new order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.rankings import Ranked
+from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.stages.chunks import chunks_key, indexed_fields, texts_to_index
+from rag_assets.pipeline.stages.derived_runs import DerivedRuns, derived
+from rag_assets.pipeline.stages.sources import QUERIES_KEY
+from rag_assets.reranking.candidates import candidate_lists, reordered
+from rag_assets.retrievers.derived import RerankedRetriever
+from rag_assets.schemas import RERANKING_TEXTS
+from rag_assets.store.artifacts import ArtifactKey
+
+if TYPE_CHECKING:
+    from rag_assets.pipeline.pipeline import Pipeline
+
+FAMILY = "reranked"
+
+
+class RerankingTexts(Stage):
+    """One partition a reranked retriever: which texts it reads, by their digests.
+
+    The texts themselves stay where they are: this table stands between the partitions by chunking
+    and those by retriever, so that lineage is exact.
+    """
+
+    name = "reranking_texts"
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    schema = RERANKING_TEXTS
+    row = "One table of texts that this reranker reads: the queries, or the chunks of a chunking."
+    group = "runs"
+    code_version = "1"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [texts_key(name) for name in experiment.of_family(FAMILY)]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        chunkings = experiment.chunkings_of(key["retriever"])
+        return [
+            Input("queries", QUERIES_KEY, "text"),
+            *[
+                Input(f"chunks_{number}", chunks_key(name), "indexed")
+                for number, name in enumerate(chunkings)
+            ],
+        ]
+
+    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+        experiment = pipeline.experiment
+        chunkings = experiment.chunkings_of(key["retriever"])
+        return {"indexed": [indexed_fields(experiment, name) for name in chunkings]}
+
+    def compute(
+        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        for key in keys:
+            rows: list[dict[str, object]] = []
+            for item in self.inputs(pipeline.experiment, key):
+                digest = pipeline.artifact(item.key).manifest.digests[item.projection]
+                rows.append({"texts": item.role, "digest": digest})
+            yield key, TableProduct(RERANKING_TEXTS.from_rows(rows))
+
+
+class RerankedRuns(DerivedRuns):
+    """One partition a reranked retriever and top_k."""
+
+    name = "reranked_runs"
+    family = FAMILY
+    code_version = "1"
+    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "sentence-transformers"})
+    implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.pipeline.stages.derived_runs",
+        "rag_assets.pipeline.stages.runs",
+        "rag_assets.reranking.candidates",
+        "rag_assets.evaluation.units",
+        "rag_assets.chunking.spans",
+    )
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        """Return the input's cell, and the texts."""
+        return [*super().inputs(experiment, key), Input("texts", texts_key(key["retriever"]))]
+
+    def ranking_config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+        config = _config(pipeline.experiment, key["retriever"])
+        return {**super().ranking_config(pipeline, key), **config.describe()}
+
+    def rank(self, pipeline: Pipeline, retriever: str, top_k: int, depth: int) -> Ranked:
+        """Score the candidates of every query anew."""
+        experiment = pipeline.experiment
+        (ranking,) = self.input_rankings(pipeline, retriever, top_k)
+        lists = candidate_lists(
+            ranking.table, pipeline.artifact(QUERIES_KEY).table(), _texts(pipeline, retriever)
+        )
+        found = _config(experiment, retriever).rerank(lists, pipeline.workspace(retriever))
+        failures = {**ranking.failures, **found.failures}
+        return Ranked(reordered(ranking.table, lists, found.scores, failures, depth), failures)
+
+
+def _texts(pipeline: Pipeline, retriever: str) -> dict[str, str]:
+    """Return chunk id -> what is indexed of it, for all chunks that the candidates can be."""
+    texts: dict[str, str] = {}
+    for name in pipeline.experiment.chunkings_of(retriever):
+        chunks = pipeline.artifact(chunks_key(name)).table()
+        own = texts_to_index(pipeline.experiment, name, chunks)
+        texts.update(zip(chunks.column("chunk_id").to_pylist(), own, strict=True))
+    return texts
+
+
+def texts_key(retriever: str) -> ArtifactKey:
+    """Return the texts that a reranker reads."""
+    return ArtifactKey.of("reranking_texts", retriever=retriever)
+
+
+def _config(experiment: Experiment, retriever: str) -> RerankedRetriever:
+    config = derived(experiment, retriever)
+    if not isinstance(config, RerankedRetriever):
+        raise TypeError(f"{retriever} is not a reranked retriever")
+    return config

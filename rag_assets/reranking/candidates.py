@@ -1,0 +1,99 @@
+"""From a ranking to the lists of candidates that a reranker scores, and back to a ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rag_assets.schemas import RUNS
+
+Scores = npt.NDArray[np.float64]
+
+_ORDER = """
+SELECT query_id, row_number() OVER (
+           PARTITION BY query_id ORDER BY score DESC, encode(item_id) DESC)::INTEGER AS rank,
+       score, item_id, chunk_id, document_id
+FROM scored QUALIFY rank <= $depth ORDER BY query_id, rank
+"""
+
+
+class Candidates(NamedTuple):
+    """What a reranker puts in order for one query.
+
+    Attributes:
+        query_id: the query.
+        query: its text as it was asked.
+        item_ids: the judged units, in the order of the input, best first.
+        texts: the text of each: its best chunk, as it is indexed.
+        scores: the input's scores; float64, shape (n,).
+    """
+
+    query_id: str
+    query: str
+    item_ids: Sequence[str]
+    texts: Sequence[str]
+    scores: Scores
+
+
+def candidate_lists(
+    ranking: pa.Table, queries: pa.Table, texts: Mapping[str, str]
+) -> list[Candidates]:
+    """Return the candidates of every query that has some, by ascending query id.
+
+    Args:
+        ranking: table of :data:`rag_assets.schemas.RUNS`, cut at the candidates.
+        queries: with the columns ``query_id`` and ``text``.
+        texts: chunk id -> text.
+    """
+    asked = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
+    ordered = ranking.sort_by([("query_id", "ascending"), ("rank", "ascending")])
+    ids = ordered.column("query_id").to_pylist()
+    items, chunks = ordered["item_id"].to_pylist(), ordered["chunk_id"].to_pylist()
+    scores: Scores = ordered["score"].to_numpy()
+    starts = [row for row in range(len(ids)) if row == 0 or ids[row] != ids[row - 1]]
+    found = []
+    for start, end in zip(starts, [*starts[1:], len(ids)], strict=True):
+        own = [texts[chunk] for chunk in chunks[start:end]]
+        query = asked[ids[start]]
+        found.append(Candidates(ids[start], query, items[start:end], own, scores[start:end]))
+    return found
+
+
+def reordered(
+    ranking: pa.Table,
+    candidates: Sequence[Candidates],
+    scores: Sequence[Scores],
+    failures: Mapping[str, str],
+    depth: int,
+) -> pa.Table:
+    """Return the ranking by new scores; a query that failed has no rows.
+
+    Args:
+        ranking: the table that ``candidates`` were made of.
+        candidates: :func:`candidate_lists` of it.
+        scores: for each, one score a candidate.
+        failures: queries without scores.
+        depth: how many ranks are kept.
+
+    Returns:
+        Table of :data:`rag_assets.schemas.RUNS`: score descending, then id descending.
+    """
+    ordered = ranking.sort_by([("query_id", "ascending"), ("rank", "ascending")])
+    new = np.full(ordered.num_rows, np.nan)
+    start = 0
+    for one, own in zip(candidates, scores, strict=True):
+        end = start + len(one.item_ids)
+        if one.query_id not in failures:
+            new[start:end] = own
+        start = end
+    table = ordered.drop_columns(["rank", "score"]).append_column("score", pa.array(new))
+    scored = table.filter(pa.array(~np.isnan(new)))
+    with duckdb.connect() as connection:
+        connection.register("scored", scored)
+        found = connection.sql(_ORDER, params={"depth": depth}).to_arrow_table()
+    return RUNS.check(found.cast(RUNS.arrow()).combine_chunks())

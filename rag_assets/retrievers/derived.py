@@ -1,0 +1,90 @@
+"""Retrievers that read the stored rankings of others: fused and reranked ones."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import pyarrow as pa
+from pydantic import Field
+
+from rag_assets.options import Depth
+from rag_assets.reranking.candidates import Candidates, Scores
+from rag_assets.retrievers.retriever import FUSED, RERANKED, Retriever
+from rag_assets.retrievers.workspace import Workspace
+
+
+class DerivedRetriever(Retriever, ABC):
+    """A retriever that reads others to the depth of ``candidates``.
+
+    ``candidates`` is a number, or ``top_k`` to read the lists already cut at the cell's top_k.
+    """
+
+    candidates: Depth | Literal["top_k"]
+
+
+class FusedRetriever(DerivedRetriever, ABC):
+    """One ranking out of several."""
+
+    family: ClassVar[str] = "fused"
+    level: ClassVar[int] = FUSED
+
+    inputs: tuple[str, ...] = Field(min_length=2)
+    candidates: Depth | Literal["top_k"] = 100
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The retrievers that are fused."""
+        return self.inputs
+
+    @abstractmethod
+    def fuse(self, rankings: Sequence[pa.Table], *, candidates: int, depth: int) -> pa.Table:
+        """Fuse rankings of the same queries.
+
+        Args:
+            rankings: tables of :data:`rag_assets.schemas.RUNS`, in the order of ``inputs``.
+            candidates: how many ranks of each are read.
+            depth: how many ranks are kept.
+
+        Returns:
+            Table of :data:`rag_assets.schemas.RUNS`, sorted by query id and rank.
+        """
+
+
+class Reranked(NamedTuple):
+    """New scores.
+
+    Attributes:
+        scores: for each query, one score a candidate, in the candidates' order; float64.
+        failures: query id -> why it has no scores; its entry in ``scores`` is not read.
+    """
+
+    scores: Sequence[Scores]
+    failures: Mapping[str, str] = {}
+
+
+class RerankedRetriever(DerivedRetriever, ABC):
+    """The candidates of another retriever in a new order; nothing below them is returned."""
+
+    family: ClassVar[str] = "reranked"
+    level: ClassVar[int] = RERANKED
+
+    input: str
+    candidates: Depth | Literal["top_k"] = 50
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The retriever whose candidates are reranked."""
+        return (self.input,)
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what determines the scores besides the options, such as a model's weights."""
+        return {}
+
+    @abstractmethod
+    def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
+        """Score the candidates of every query; equal scores are ordered by id, descending.
+
+        A reranker that gives an order and no scores returns 1 / rank.
+        """

@@ -1,0 +1,75 @@
+"""What every retriever type is: options, a family, and what determines its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from rag_assets.options import Options
+from rag_assets.ordering import Hits
+
+Queries = TypeVar("Queries", contravariant=True)
+
+BASE, FUSED, RERANKED = 0, 1, 2
+"""The three levels; a retriever reads only retrievers of lower levels."""
+
+
+class Searcher(Protocol[Queries]):
+    """An opened index."""
+
+    @property
+    def chunk_ids(self) -> Sequence[str]:
+        """The ids that positions of hits refer to."""
+
+    def search(
+        self, queries: Queries, depth: int, progress: Callable[[int], None] | None
+    ) -> list[Hits]:
+        """Return the best ``depth`` chunks of each query, in the order of ``ordering``."""
+
+
+class Retriever(Options):
+    """Options of one retriever.
+
+    Attributes:
+        family: which assets compute it: ``lexical``, ``embedding``, ``imported``, ``fused`` or
+            ``reranked``.
+        level: a retriever reads only retrievers of lower levels.
+        code_version: raised whenever what this type computes can change.
+        implementation: modules that compute it; a test fails when they change and
+            ``code_version`` does not.
+        search_options: options that an index does not depend on.
+        file_options: options that name a file; its content counts, not its name.
+    """
+
+    family: ClassVar[str]
+    level: ClassVar[int]
+    code_version: ClassVar[str] = "1"
+    implementation: ClassVar[tuple[str, ...]] = ()
+    search_options: ClassVar[frozenset[str]] = frozenset()
+    file_options: ClassVar[tuple[str, ...]] = ()
+
+    type: str
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The retrievers that this one reads; none for a base retriever."""
+        return ()
+
+    def files(self) -> Mapping[str, Path]:
+        """Return option -> the file that it names."""
+        named = {option: getattr(self, option) for option in self.file_options}
+        return {option: Path(value) for option, value in named.items() if value is not None}
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions of everything that computes the results besides our own code."""
+        return {}
+
+    def all_versions(self) -> Mapping[str, str]:
+        """Return :meth:`versions` and the version of the type itself."""
+        return {f"retriever.{self.type}": self.code_version, **self.versions()}
+
+    def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
+        """Return the options that determine results: without names of retrievers and files."""
+        names = {"chunking", "query_set", "inputs", "input"}
+        return self.model_dump(mode="json", exclude={*names, *self.file_options, *exclude})
