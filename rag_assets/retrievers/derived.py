@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
-from rag_assets.options import Depth
+from rag_assets.options import Depth, Number
 from rag_assets.reranking.candidates import Candidates, Scores
 from rag_assets.retrievers.retriever import FUSED, RERANKED, Retriever
 from rag_assets.retrievers.workspace import Workspace
+
+Weight = Annotated[Number, Field(ge=0)]
 
 
 class DerivedRetriever(Retriever, ABC):
@@ -25,13 +27,24 @@ class DerivedRetriever(Retriever, ABC):
 
 
 class FusedRetriever(DerivedRetriever, ABC):
-    """One ranking out of several."""
+    """One ranking out of several; ``weights`` are one factor an input, in their order."""
 
     family: ClassVar[str] = "fused"
     level: ClassVar[int] = FUSED
 
     inputs: tuple[str, ...] = Field(min_length=2)
     candidates: Depth | Literal["top_k"] = 100
+    weights: tuple[Weight, ...] | None = None
+
+    @field_validator("weights")
+    @classmethod
+    def _one_an_input(
+        cls, weights: tuple[float, ...] | None, info: ValidationInfo
+    ) -> tuple[float, ...] | None:
+        inputs = info.data.get("inputs", ())
+        if weights is not None and inputs and len(weights) != len(inputs):
+            raise ValueError(f"needs one weight an input: {len(inputs)}, not {len(weights)}")
+        return weights
 
     @property
     def input_names(self) -> tuple[str, ...]:

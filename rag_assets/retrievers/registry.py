@@ -11,9 +11,12 @@ from importlib.metadata import entry_points
 
 from rag_assets.errors import ConfigError
 from rag_assets.retrievers.bm25 import BM25
+from rag_assets.retrievers.convex import Convex
 from rag_assets.retrievers.embedding import BiEncoder
+from rag_assets.retrievers.rank_sums import Borda, InverseSquareRank
 from rag_assets.retrievers.retriever import Retriever
 from rag_assets.retrievers.rrf import RRF
+from rag_assets.retrievers.score_sums import CombMnz, CombSum
 
 GROUP = "rag_assets.retrievers"
 
@@ -21,6 +24,11 @@ OWN_TYPES: Mapping[str, type[Retriever]] = {
     "bm25": BM25,
     "embedding": BiEncoder,
     "rrf": RRF,
+    "convex": Convex,
+    "comb_sum": CombSum,
+    "comb_mnz": CombMnz,
+    "borda": Borda,
+    "isr": InverseSquareRank,
 }
 """``type`` -> class, in the order in which they are listed to people."""
 

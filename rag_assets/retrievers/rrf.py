@@ -15,13 +15,16 @@ from rag_assets.retrievers.derived import FusedRetriever
 
 
 class RRF(FusedRetriever):
-    """Reciprocal rank fusion of other retrievers: the sum of 1 / (k + rank).
+    """Reciprocal rank fusion of other retrievers: the sum of weight / (k + rank).
 
     ``candidates`` is the depth to which each input is read: a number, or ``top_k`` to fuse the
     lists already cut at the cell's top_k.
     """
 
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.fusion.rrf",)
+    implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.fusion.rrf",
+        "rag_assets.fusion.contributions",
+    )
 
     type: Literal["rrf"]
     k: Number = Field(default=60, gt=0)
@@ -32,4 +35,6 @@ class RRF(FusedRetriever):
 
     def fuse(self, rankings: Sequence[pa.Table], *, candidates: int, depth: int) -> pa.Table:
         """Fuse rankings by the sum of 1 / (k + rank)."""
-        return reciprocal_rank_fusion(rankings, k=self.k, candidates=candidates, depth=depth)
+        return reciprocal_rank_fusion(
+            rankings, k=self.k, candidates=candidates, depth=depth, weights=self.weights
+        )

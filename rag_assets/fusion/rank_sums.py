@@ -1,0 +1,48 @@
+"""Fusions that sum points for ranks: Borda count and inverse square rank.
+
+- Borda (Aslam and Montague: Models for Metasearch, SIGIR 2001): of c candidates in the union of the
+  inputs, an input gives the item at rank r the points c - r + 1; those that it does not hold share
+  its remaining points evenly.
+- ISR (Mourao, Martins and Magalhaes: NovaSearch at TREC 2013 Federated Web Search Track): the sum
+  of 1 / rank^2, times how many inputs hold the item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from rag_assets.fusion.contributions import SUM_TIMES_FOUND, fuse
+
+
+def borda(
+    rankings: Sequence[pa.Table],
+    *,
+    candidates: int,
+    depth: int,
+    weights: Sequence[float] | None = None,
+) -> pa.Table:
+    """Fuse by Borda points above those of an absent item."""
+    union = "count(DISTINCT item_id) OVER (PARTITION BY query_id)"
+    held = "count(*) OVER (PARTITION BY query_id, input)"
+    value = f"({union} - rank + 1) - ({union} - {held} + 1) / 2"
+    return fuse(rankings, value=value, candidates=candidates, depth=depth, weights=weights)
+
+
+def inverse_square_rank(
+    rankings: Sequence[pa.Table],
+    *,
+    candidates: int,
+    depth: int,
+    weights: Sequence[float] | None = None,
+) -> pa.Table:
+    """Fuse by the sum of 1 / rank^2, times the number of inputs that hold the item."""
+    return fuse(
+        rankings,
+        value="1 / (rank * rank)",
+        total=SUM_TIMES_FOUND,
+        candidates=candidates,
+        depth=depth,
+        weights=weights,
+    )

@@ -1,0 +1,40 @@
+"""Rankings with scores for the tests of fusions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from rag_assets.schemas import RUNS
+
+Scored = Mapping[str, float]
+"""Unit -> score."""
+
+
+def ranking(scored: Scored, query: str = "q") -> pa.Table:
+    """Return a ranking of one query in the one order: score, then id, both descending."""
+    ordered = sorted(scored.items(), key=lambda item: (item[1], item[0].encode()), reverse=True)
+    return RUNS.from_rows(
+        [
+            {
+                "query_id": query,
+                "rank": rank,
+                "score": float(score),
+                "item_id": item,
+                "chunk_id": item,
+                "document_id": item,
+            }
+            for rank, (item, score) in enumerate(ordered, 1)
+        ]
+    )
+
+
+def scores(table: pa.Table) -> dict[str, float]:
+    """Return unit -> score, best first."""
+    return dict(zip(table["item_id"].to_pylist(), table["score"].to_pylist(), strict=True))
+
+
+def expected_order(scored: Scored) -> Sequence[str]:
+    """Return the units by score, then id, both descending."""
+    return sorted(scored, key=lambda item: (scored[item], item.encode()), reverse=True)
