@@ -6,7 +6,11 @@ from collections.abc import Callable, Mapping
 
 from rag_assets.errors import allowed_names
 from rag_assets.experiment.config import RetrieverConfig
-from rag_assets.retrievers.registry import type_names
+
+LEVEL_RULE = (
+    "three levels: base (bm25, embedding, ...) -> fused (rrf, ...) -> "
+    "reranked (of a base or fused one)"
+)
 
 Fail = Callable[[tuple[int | str, ...], str], Exception]
 
@@ -54,7 +58,7 @@ def _check_levels(name: str, retrievers: Mapping[str, RetrieverConfig], fail: Fa
         if retrievers[item].level >= config.level:
             raise fail(
                 _location(name, number, retrievers),
-                f"'{item}' is itself a {retrievers[item].family} retriever; {level_rule()}",
+                f"'{item}' is itself a {retrievers[item].family} retriever; {LEVEL_RULE}",
             )
 
 
@@ -65,13 +69,3 @@ def _location(
     if "inputs" not in type(retrievers[name]).model_fields:
         return ("retrievers", name, "input")
     return ("retrievers", name, "inputs", *(() if number is None else (number,)))
-
-
-def level_rule() -> str:
-    """Return the rule of the three levels, with the types of each."""
-    base = type_names(("lexical", "embedding", "imported"))
-    fused, reranked = type_names(("fused",)), type_names(("reranked",)) or "none yet"
-    return (
-        f"three levels: base ({base}) -> fused ({fused}) -> "
-        f"reranked ({reranked}; of a base or fused one)"
-    )

@@ -54,11 +54,5 @@ def _points() -> Iterable:  # type: ignore[type-arg]
     return sorted(entry_points(group=GROUP), key=lambda point: point.name)
 
 
-def type_names(families: Iterable[str]) -> str:
-    """Return the names of the types of some families, as a sentence lists them."""
-    wanted = set(families)
-    return ", ".join(name for name, kind in RETRIEVER_TYPES.items() if kind.family in wanted)
-
-
 RETRIEVER_TYPES = retriever_types()
 """Every ``type``; packages are looked up once, at import."""

@@ -10,10 +10,12 @@ import pytest
 from rag_assets.errors import ConfigError
 from rag_assets.experiment import load_experiment
 from rag_assets.experiment.names import NAME_RULE
+from rag_assets.retrievers.registry import RETRIEVER_TYPES
 
 Problem = Callable[[str | bytes], str]
 
 TOP_KEYS = "name, dataset, chunking, retrievers, top_k, metrics, primary, baseline"
+TYPES = ", ".join(RETRIEVER_TYPES)
 BM25_KEYS = "type, chunking, query_set, variants, variant_weights, analyzer, engine, k1, b"
 TWO = "x: {type: bm25}, y: {type: bm25}"
 MEASURES = "hit_rate, mrr, ndcg, recall, precision, map"
@@ -43,16 +45,15 @@ SHAPE = {
     ),
     "unknown type": (
         "retrievers:\n  a:\n    type: bn25\n",
-        ":3: `retrievers.a.type`: unknown type 'bn25' (did you mean 'bm25'?); "
-        "allowed: bm25, embedding, rrf",
+        f":3: `retrievers.a.type`: unknown type 'bn25' (did you mean 'bm25'?); allowed: {TYPES}",
     ),
     "type is a number": (
         "retrievers: {a: {type: 5}}\n",
-        ":1: `retrievers.a.type`: unknown type '5'; allowed: bm25, embedding, rrf",
+        ":1: `retrievers.a.type`: unknown type '5'; allowed: " + TYPES,
     ),
     "no type": (
         "retrievers:\n  a: {k1: 1}\n",
-        ":2: `retrievers.a`: needs the key 'type', one of bm25, embedding, rrf",
+        ":2: `retrievers.a`: needs the key 'type', one of " + TYPES,
     ),
     "unknown strategy": (
         "chunking:\n  a: {strategy: nane}\n",
@@ -165,7 +166,7 @@ BETWEEN_KEYS = {
         f"retrievers: {{{TWO}, f: {{type: rrf, inputs: [x, y]}},\n"
         "  g: {type: rrf, inputs: [x, f]}}\n",
         ":2: `retrievers.g.inputs.1`: 'f' is itself a fused retriever; three levels: base "
-        "(bm25, embedding) -> fused (rrf, convex, comb_sum, comb_mnz, borda, isr) -> reranked (none yet; of a base or fused one)",
+        "(bm25, embedding, ...) -> fused (rrf, ...) -> reranked (of a base or fused one)",
     ),
     "unknown chunking": (
         "chunking: {whole: {strategy: none}}\nretrievers:\n  a:\n    type: bm25\n"
