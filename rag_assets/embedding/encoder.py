@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from rag_assets.embedding.cache_writer import CacheWriter
+from rag_assets.embedding.loading import load_model
 from rag_assets.embedding.model_config import (
     config_sha256,
     declared_max_seq_length,
@@ -21,12 +21,8 @@ from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
 from rag_assets.embedding.quiet import quiet_models
 from rag_assets.embedding.unit_vectors import Vectors, to_unit_rows
-from rag_assets.errors import ModelUnavailable
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.vector_cache import VectorCache
-
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
 
 Kind = Literal["query", "document"]
 Progress = Callable[[int, int], None]
@@ -153,7 +149,8 @@ class Encoder:
         return vectors
 
     def _embed_group(self, texts: list[str], kind: Kind) -> Vectors:
-        encode = self._model.encode_query if kind == "query" else self._model.encode_document
+        model = load_model(self.files, self._device)
+        encode = model.encode_query if kind == "query" else model.encode_document
         with quiet_models():
             raw = encode(
                 texts,
@@ -165,26 +162,3 @@ class Encoder:
         return to_unit_rows(
             np.asarray(raw), lambda row: f"the {kind} {texts[row][:80]!r} by {self.files.name}"
         )
-
-    @cached_property
-    def _model(self) -> SentenceTransformer:
-        import torch
-        from safetensors import SafetensorError
-
-        failures = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
-        with quiet_models():
-            from sentence_transformers import SentenceTransformer
-
-            try:
-                return SentenceTransformer(
-                    str(self.files.path),
-                    device=self._device or ("cuda" if torch.cuda.is_available() else "cpu"),
-                    trust_remote_code=False,
-                    local_files_only=True,
-                    model_kwargs={"dtype": torch.float32, "use_safetensors": True},
-                )
-            except failures as error:
-                what = " ".join(str(error).split())[:300]
-                raise ModelUnavailable(
-                    f"model '{self.files.name}' in {self.files.path} cannot be loaded: {what}"
-                ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import duckdb
@@ -57,7 +58,7 @@ def candidate_lists(
     scores: Scores = ordered["score"].to_numpy()
     starts = [row for row in range(len(ids)) if row == 0 or ids[row] != ids[row - 1]]
     found = []
-    for start, end in zip(starts, [*starts[1:], len(ids)], strict=True):
+    for start, end in pairwise([*starts, len(ids)]):
         own = [texts[chunk] for chunk in chunks[start:end]]
         query = asked[ids[start]]
         found.append(Candidates(ids[start], query, items[start:end], own, scores[start:end]))

@@ -30,6 +30,7 @@ class BiEncoder(EmbeddingRetriever):
     code_version: ClassVar[str] = "2"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.embedding.encoder",
+        "rag_assets.embedding.loading",
         "rag_assets.embedding.models",
         "rag_assets.embedding.model_files",
         "rag_assets.embedding.model_config",

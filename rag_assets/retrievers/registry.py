@@ -13,6 +13,7 @@ from rag_assets.errors import ConfigError
 from rag_assets.retrievers.bm25 import BM25
 from rag_assets.retrievers.convex import Convex
 from rag_assets.retrievers.embedding import BiEncoder
+from rag_assets.retrievers.maxsim import MaxSim
 from rag_assets.retrievers.rank_sums import Borda, InverseSquareRank
 from rag_assets.retrievers.retriever import Retriever
 from rag_assets.retrievers.rrf import RRF
@@ -29,6 +30,7 @@ OWN_TYPES: Mapping[str, type[Retriever]] = {
     "comb_mnz": CombMnz,
     "borda": Borda,
     "isr": InverseSquareRank,
+    "maxsim": MaxSim,
 }
 """``type`` -> class, in the order in which they are listed to people."""
 

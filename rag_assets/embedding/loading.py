@@ -1,0 +1,63 @@
+"""Loads a model of sentence-transformers, once a process."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rag_assets.embedding.model_files import ModelFiles
+from rag_assets.embedding.quiet import quiet_models
+from rag_assets.errors import ModelUnavailable
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+KEPT = 2
+"""Models that stay in memory: an experiment that compares two uses each several times."""
+
+
+def default_device() -> str:
+    """Return ``cuda`` where there is one, else ``cpu``."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def load_model(files: ModelFiles, device: str | None = None) -> SentenceTransformer:
+    """Return the model in fp32; no code that comes with it is run.
+
+    Args:
+        files: its files.
+        device: ``cpu`` or ``cuda``; None takes CUDA where there is one.
+
+    Raises:
+        ModelUnavailable: it cannot be loaded.
+    """
+    from safetensors import SafetensorError
+
+    failures = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
+    try:
+        return _load(files.path, files.weights_sha256, device or default_device())
+    except failures as error:
+        what = " ".join(str(error).split())[:300]
+        raise ModelUnavailable(
+            f"model '{files.name}' in {files.path} cannot be loaded: {what}"
+        ) from error
+
+
+@lru_cache(maxsize=KEPT)
+def _load(path: Path, weights_sha256: str, device: str) -> SentenceTransformer:
+    """Load; the hash of the weights is there so that other weights at a path are loaded anew."""
+    import torch
+
+    with quiet_models():
+        from sentence_transformers import SentenceTransformer
+
+        return SentenceTransformer(
+            str(path),
+            device=device,
+            trust_remote_code=False,
+            local_files_only=True,
+            model_kwargs={"dtype": torch.float32, "use_safetensors": True},
+        )

@@ -1,0 +1,110 @@
+"""Texts to one unit vector a token, by any bi-encoder, without its special tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rag_assets.embedding.encoder import BATCH_SIZE, BATCHES_PER_GROUP, Encoder, Kind, Progress
+from rag_assets.embedding.loading import load_model
+from rag_assets.embedding.quiet import quiet_models
+from rag_assets.store.canonical import fingerprint
+from rag_assets.store.token_vector_cache import TokenVectorCache, TokenVectors
+
+
+class TokenEncoder:
+    """A model, its prompts, and a cache of token vectors in half precision."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        cache: Path | None = None,
+        query_prompt: str | None = None,
+        document_prompt: str | None = None,
+    ) -> None:
+        """Resolve the model's files; nothing is loaded.
+
+        Args:
+            model: name or folder, see ``resolve_model``.
+            cache: folder of the token vector cache; None remembers nothing.
+            query_prompt: put before every query; None takes the model's own.
+            document_prompt: the same for documents.
+
+        Raises:
+            ModelUnavailable: the model's files cannot be had.
+        """
+        self._encoder = Encoder(model, query_prompt=query_prompt, document_prompt=document_prompt)
+        self._cache = cache
+
+    def describe(self, kind: Kind) -> Mapping[str, Any]:
+        """Return all that determines the vectors of a text, without loading the model."""
+        described = self._encoder.describe(kind)
+        return {**described, "pooling": "none", "special_tokens": "dropped", "stored": "float16"}
+
+    def encode(
+        self, texts: Sequence[str], *, kind: Kind, progress: Progress | None = None
+    ) -> dict[str, TokenVectors]:
+        """Return text -> its token vectors, each of length 1; a text without token has none.
+
+        Args:
+            texts: may repeat; each is encoded once.
+            kind: which prompt.
+            progress: called with (texts encoded, texts to encode); not at all when none is new.
+
+        Returns:
+            float16, shape (tokens, dimension) for each text. The maximum length of the model
+            counts; what is beyond it has no vectors.
+
+        Raises:
+            ModelUnavailable: the model cannot be loaded.
+        """
+        prompt = self._encoder.prompt(kind)
+        unique = list(dict.fromkeys(texts))
+        cache = self._opened(kind)
+        known = cache.get([prompt + text for text in unique]) if cache is not None else {}
+        found = {text: known[prompt + text] for text in unique if prompt + text in known}
+        missing = sorted((t for t in unique if t not in found), key=len, reverse=True)
+        size = BATCH_SIZE * BATCHES_PER_GROUP
+        for start in range(0, len(missing), size):
+            group = missing[start : start + size]
+            new = dict(zip(group, self._embed(group, prompt), strict=True))
+            if cache is not None:
+                cache.put({prompt + text: vectors for text, vectors in new.items()})
+            found |= new
+            if progress is not None:
+                progress(start + len(group), len(missing))
+        return found
+
+    def _opened(self, kind: Kind) -> TokenVectorCache | None:
+        if self._cache is None:
+            return None
+        described = {name: v for name, v in self.describe(kind).items() if name != "prompt"}
+        return TokenVectorCache(self._cache, fingerprint(described))
+
+    def _embed(self, texts: list[str], prompt: str) -> list[TokenVectors]:
+        model = load_model(self._encoder.files)
+        vectors: list[TokenVectors] = []
+        with quiet_models():
+            for start in range(0, len(texts), BATCH_SIZE):
+                batch = [prompt + text for text in texts[start : start + BATCH_SIZE]]
+                vectors += _token_vectors(model, batch)
+        return vectors
+
+
+def _token_vectors(model: Any, batch: list[str]) -> list[TokenVectors]:  # noqa: ANN401 (torch)
+    """Return the unit vectors of all tokens of each text that are no special tokens."""
+    import torch
+
+    features = model.preprocess(batch)
+    on_device = {n: v.to(model.device) if torch.is_tensor(v) else v for n, v in features.items()}
+    with torch.inference_mode():
+        output = model.forward(on_device)
+        unit = torch.nn.functional.normalize(output["token_embeddings"].float(), dim=-1)
+    special = torch.tensor(model.tokenizer.all_special_ids, device=model.device)
+    real = on_device["attention_mask"].bool() & ~torch.isin(on_device["input_ids"], special)
+    rows = unit.cpu().numpy().astype(np.float16)
+    return [own[keep] for own, keep in zip(rows, real.cpu().numpy(), strict=True)]

@@ -1,0 +1,61 @@
+"""``type: maxsim``: late interaction over the token vectors of any bi-encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from rag_assets.embedding.models import DEFAULT_MODEL
+from rag_assets.embedding.token_encoder import TokenEncoder
+from rag_assets.reranking.candidates import Candidates
+from rag_assets.reranking.maxsim import rerank_by_maxsim
+from rag_assets.retrievers.derived import Reranked, RerankedRetriever
+from rag_assets.retrievers.workspace import Workspace
+
+
+class MaxSim(RerankedRetriever):
+    """Reranking by late interaction: every query token takes its best document token.
+
+    It needs no model of its own: any bi-encoder's token vectors serve, and they are cached.
+    """
+
+    implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.reranking.maxsim",
+        "rag_assets.embedding.token_encoder",
+        "rag_assets.embedding.loading",
+        "rag_assets.embedding.models",
+        "rag_assets.embedding.model_files",
+        "rag_assets.embedding.model_config",
+    )
+
+    type: Literal["maxsim"]
+    model: str = Field(default=DEFAULT_MODEL, min_length=1)
+    query_prompt: str | None = None
+    document_prompt: str | None = None
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions of what embeds."""
+        names = ("sentence-transformers", "torch", "transformers")
+        return {name: version(name) for name in names}
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what determines the token vectors of queries and documents."""
+        encoder = self._encoder(None)
+        return {"query": encoder.describe("query"), "document": encoder.describe("document")}
+
+    def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
+        """Score every pair by the mean of the highest cosines."""
+        encoder = self._encoder(workspace)
+        with workspace.progress("rerank", len(candidates)) as advance:
+            return Reranked(rerank_by_maxsim(candidates, encoder, advance))
+
+    def _encoder(self, workspace: Workspace | None) -> TokenEncoder:
+        return TokenEncoder(
+            self.model,
+            cache=workspace.cache_of("token_vectors") if workspace is not None else None,
+            query_prompt=self.query_prompt,
+            document_prompt=self.document_prompt,
+        )
