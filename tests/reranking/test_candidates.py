@@ -15,7 +15,7 @@ def two_queries() -> pa.Table:
 
 
 def asked() -> pa.Table:
-    rows = [
+    rows: list[dict[str, object]] = [
         {"query_id": name, "text": f"text of {name}", "tags": [], "metadata": "{}"}
         for name in ("q1", "q2", "q3")
     ]
