@@ -77,7 +77,9 @@ def parsed_line(answer: Answer, original: str) -> Parsed:
     if is_cut(answer):
         return _HALF
     found = parsed_list(answer, original, at_most=1)
-    return found if isinstance(found, Unusable) else [_LABEL.sub("", found[0]) or found[0]]
+    return (
+        found if isinstance(found, Unusable) else [_unquoted(_LABEL.sub("", found[0])) or found[0]]
+    )
 
 
 def parsed_passage(answer: Answer, original: str) -> Parsed:
