@@ -14,15 +14,12 @@ import pyarrow as pa
 from rag_assets.datasets.csv_rows import read_csv
 from rag_assets.datasets.fields import GRADE_LIMIT, Place, shown
 from rag_assets.datasets.ids import KnownIds
+from rag_assets.datasets.spreadsheet_cells import plain, shielded
 from rag_assets.errors import DataError
 from rag_assets.pooling.pool import PooledUnit
 
 COLUMNS = ("query_id", "query", "document_id", "start", "end", "title", "text", "grade")
 
-# A spreadsheet program takes such a cell for a formula; an apostrophe before it says that it is
-# text. One more is put before a text that has apostrophes there itself, so it can be undone.
-_TO_SHIELD = re.compile(r"'*[=+\-@\t]")
-_SHIELDED = re.compile(r"'+[=+\-@\t]")
 _INTEGER = re.compile(r"[0-9]{1,10}")
 
 
@@ -50,8 +47,8 @@ def sheet_text(units: Iterable[PooledUnit], documents: pa.Table, queries: pa.Tab
     for unit in units:
         title, text = sources[unit.document_id]
         cells = (unit.query_id, texts[unit.query_id][0], unit.document_id)
-        shielded = [_shielded(cell) for cell in (*cells, title, text[unit.start : unit.end])]
-        writer.writerow([*shielded[:3], unit.start, unit.end, *shielded[3:], ""])
+        safe = [shielded(cell) for cell in (*cells, title, text[unit.start : unit.end])]
+        writer.writerow([*safe[:3], unit.start, unit.end, *safe[3:], ""])
     return f"\ufeff{stream.getvalue()}"
 
 
@@ -108,7 +105,7 @@ class _Check:
 
     def graded(self, row: dict[str, str], place: Place) -> GradedUnit:
         grade = _number(row, "grade", place)
-        query_id, document_id = _plain(row["query_id"]), _plain(row["document_id"])
+        query_id, document_id = plain(row["query_id"]), plain(row["document_id"])
         self._queries.row(query_id, place, "query_id")
         text = self._texts[self._documents.row(document_id, place, "document_id")].as_py()
         start, end = _number(row, "start", place), _number(row, "end", place)
@@ -116,7 +113,7 @@ class _Check:
             document = f"{shown(document_id)}, of {len(text)} characters"
             problem = f"the span {start}-{end} is not in {document}"
             raise place.error(problem, "end")
-        if _lines_alike(_plain(row["text"])) != _lines_alike(text[start:end]):
+        if _lines_alike(plain(row["text"])) != _lines_alike(text[start:end]):
             problem = (
                 f"{shown(row['text'])} is not what stands at characters {start}-{end} of "
                 f"{shown(document_id)}; the document changed, or the sheet was edited"
@@ -130,14 +127,6 @@ def _number(row: dict[str, str], key: str, place: Place) -> int:
     if not _INTEGER.fullmatch(text) or int(text) >= GRADE_LIMIT:
         raise place.error(f"is {shown(row[key])}; must be an integer from 0 on", key)
     return int(text)
-
-
-def _shielded(cell: str) -> str:
-    return f"'{cell}" if _TO_SHIELD.match(cell) else cell
-
-
-def _plain(cell: str) -> str:
-    return cell[1:] if _SHIELDED.match(cell) else cell
 
 
 def _lines_alike(text: str) -> str:

@@ -1,0 +1,1 @@
+"""Language models: one client, its budget, its cache, and prompts that have versions."""

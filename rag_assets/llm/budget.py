@@ -1,0 +1,118 @@
+"""What an evaluation may spend on a language model: a number of calls, and money.
+
+A call is a request that is answered or fails; attempts that the server turned away (rate limits)
+belong to the same call. Costs are in the unit of the prices, which is the user's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rag_assets.errors import RagAssetsError, UsageError
+from rag_assets.llm.client import Answer, ChatRequest, Failure
+
+MILLION = 1_000_000
+MESSAGE_TOKENS = 16
+"""Most tokens that a chat format puts around a message; a generous guess."""
+
+
+class BudgetReached(RagAssetsError):
+    """The next batch does not fit ``max_calls`` or ``max_cost``; what was answered is kept."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What an evaluation may spend.
+
+    Attributes:
+        max_calls: requests; None: any number.
+        max_cost: money, in the unit of the prices; None: any amount.
+        prompt_price: price of a million tokens of requests.
+        completion_price: price of a million tokens of answers.
+    """
+
+    max_calls: int | None = None
+    max_cost: float | None = None
+    prompt_price: float | None = None
+    completion_price: float | None = None
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for what cannot be, and for a ``max_cost`` without prices."""
+        for name in ("max_calls", "max_cost", "prompt_price", "completion_price"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value >= 0):
+                raise UsageError(f"LLM {name} is {value}; it must be 0 or more")
+        if self.max_cost is not None and not self.priced:
+            raise UsageError(
+                "LLM max_cost needs prompt_price and completion_price, in money a million tokens"
+            )
+
+    @property
+    def priced(self) -> bool:
+        """Whether both prices are known."""
+        return self.prompt_price is not None and self.completion_price is not None
+
+    def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """Return what so many tokens cost; 0 without prices."""
+        prompt = prompt_tokens * (self.prompt_price or 0.0)
+        return (prompt + completion_tokens * (self.completion_price or 0.0)) / MILLION
+
+    def cost_at_most(self, request: ChatRequest) -> float:
+        """Return more than a request will cost: a token for each byte, and the longest answer."""
+        return self.cost(_prompt_tokens_at_most(request), request.max_tokens)
+
+
+class Budget:
+    """The limits of one evaluation, and what it has spent."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        """Begin with nothing spent; without limits it only counts."""
+        self.limits = limits or Limits()
+        self.calls = 0
+        self.cost = 0.0
+
+    def affordable(self, requests: Sequence[ChatRequest]) -> int:
+        """Return how many requests, from the first on, surely fit into what is left."""
+        limits = self.limits
+        number = len(requests)
+        if limits.max_calls is not None:
+            number = min(number, max(limits.max_calls - self.calls, 0))
+        if limits.max_cost is None:
+            return number
+        cost = self.cost
+        for position, request in enumerate(requests[:number]):
+            cost += limits.cost_at_most(request)
+            if cost > limits.max_cost:
+                return position
+        return number
+
+    def spend(self, request: ChatRequest, answer: Answer) -> None:
+        """Count a call; where the server tells no usage, the most that it can have cost."""
+        self.calls += 1
+        if isinstance(answer, Failure):
+            self.cost += self.limits.cost_at_most(request) if answer.maybe_paid else 0.0
+        elif answer.prompt_tokens is None or answer.completion_tokens is None:
+            self.cost += self.limits.cost_at_most(request)
+        else:
+            self.cost += self.limits.cost(answer.prompt_tokens, answer.completion_tokens)
+
+    def reached(self, answered: int, missing: int) -> BudgetReached:
+        """Return the error for requests that do not fit any more."""
+        limits = self.limits
+        out_of_calls = limits.max_calls is not None and self.calls >= limits.max_calls
+        limit = f"max_calls {limits.max_calls}" if out_of_calls else f"max_cost {limits.max_cost}"
+        spent = f"{self.calls} calls" + (f", cost {self.cost:.4g}" if limits.priced else "")
+        return BudgetReached(
+            f"stopped before LLM {limit} would be passed ({spent}): {answered} answers are there "
+            f"and kept, {missing} are missing; run again to ask only for those, or raise the limit"
+        )
+
+
+def _prompt_tokens_at_most(request: ChatRequest) -> int:
+    """Return a bound: no tokenizer makes more tokens than UTF-8 bytes."""
+    lengths = [len(message.content.encode()) + MESSAGE_TOKENS for message in request.messages]
+    return sum(lengths) + MESSAGE_TOKENS

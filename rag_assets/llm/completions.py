@@ -1,0 +1,134 @@
+"""Answers for many requests: from the cache, and in batches from the model, within a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rag_assets.errors import ModelUnavailable
+from rag_assets.llm.budget import Budget
+from rag_assets.llm.cache import CompletionCache
+from rag_assets.llm.client import Answer, ChatModel, ChatRequest, Completion, Failure
+
+BATCH = 16
+GIVE_UP_AFTER = 8
+"""Requests in a row that a server did not serve in spite of retries: it will not serve the rest."""
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What requests would need.
+
+    Attributes:
+        cached: different requests whose answer is known.
+        calls: different requests that would be sent.
+        cost_at_most: what these cost at most, in the unit of the prices; None without prices.
+    """
+
+    cached: int
+    calls: int
+    cost_at_most: float | None
+
+
+class Completions:
+    """A model with its cache and its budget."""
+
+    def __init__(
+        self,
+        model: ChatModel,
+        cache: CompletionCache,
+        budget: Budget | None = None,
+        *,
+        batch: int = BATCH,
+        progress: Progress | None = None,
+    ) -> None:
+        """Ask ``model`` for what ``cache`` does not hold.
+
+        Args:
+            model: who answers.
+            cache: where every answer is kept as soon as its batch is there.
+            budget: asked before each batch; shared by all that one evaluation does.
+            batch: requests that are sent together, and lost together when the process is killed.
+            progress: called with (answers of this call that are there, all of them).
+        """
+        self.model = model
+        self.budget = budget or Budget()
+        self._cache = cache
+        self._batch = batch
+        self._progress = progress
+
+    def estimate(self, requests: Sequence[ChatRequest]) -> Estimate:
+        """Return what ``answer`` would do; asks the model nothing."""
+        distinct = list(dict.fromkeys(requests))
+        missing = self._missing(distinct, self._cache.get(self.model.identity, distinct))
+        limits = self.budget.limits
+        cost = sum(limits.cost_at_most(request) for request in missing) if limits.priced else None
+        return Estimate(len(distinct) - len(missing), len(missing), cost)
+
+    def answer(self, requests: Sequence[ChatRequest]) -> list[Answer]:
+        """Return the answer to each request, in order; equal requests are asked once.
+
+        Raises:
+            BudgetReached: the limits allow no more; what was answered is in the cache.
+            ModelUnavailable: the endpoint refuses everything, or does not serve; likewise.
+            StoreError: the cache cannot be written.
+        """
+        distinct = list(dict.fromkeys(requests))
+        known = self._cache.get(self.model.identity, distinct)
+        answers: dict[ChatRequest, Answer] = {
+            request: answer
+            for request, answer in zip(distinct, known, strict=True)
+            if answer is not None
+        }
+        missing = self._missing(distinct, known)
+        unserved: list[Failure] = []
+        while missing:
+            self._tell(len(answers), len(distinct))
+            allowed = self.budget.affordable(missing[: self._batch])
+            if not allowed:
+                raise self.budget.reached(len(answers), len(missing))
+            batch, missing = missing[:allowed], missing[allowed:]
+            found = self._ask(batch)
+            answers.update(zip(batch, found, strict=True))
+            unserved = _unserved(unserved, found)
+        self._tell(len(answers), len(distinct))
+        return [answers[request] for request in requests]
+
+    def _ask(self, batch: Sequence[ChatRequest]) -> list[Answer]:
+        """Return the answers to a batch, after they are counted and kept."""
+        found = self.model.complete(batch)
+        paid = []
+        for request, answer in zip(batch, found, strict=True):
+            self.budget.spend(request, answer)
+            if isinstance(answer, Completion):
+                paid.append((request, answer))
+        self._cache.put(self.model.identity, paid)
+        return found
+
+    def _tell(self, done: int, total: int) -> None:
+        if self._progress is not None:
+            self._progress(done, total)
+
+    @staticmethod
+    def _missing(
+        requests: Sequence[ChatRequest], known: Sequence[Completion | None]
+    ) -> list[ChatRequest]:
+        return [request for request, answer in zip(requests, known, strict=True) if answer is None]
+
+
+def _unserved(before: list[Failure], found: Sequence[Answer]) -> list[Failure]:
+    """Return the failures to serve at the end of the row of answers; refuse a row too long."""
+    row = before
+    for answer in found:
+        if isinstance(answer, Failure) and answer.kind == "endpoint":
+            raise ModelUnavailable(f"LLM: {answer.reason}")
+        transient = isinstance(answer, Failure) and answer.kind == "transient"
+        row = [*row, answer] if transient and isinstance(answer, Failure) else []
+        if len(row) >= GIVE_UP_AFTER:
+            raise ModelUnavailable(
+                f"LLM: {len(row)} requests in a row were not served in spite of retries, the last "
+                f"one: {row[-1].reason}; what was answered is kept, run again later"
+            )
+    return row

@@ -1,0 +1,114 @@
+"""Where an OpenAI-compatible server is, from configuration and environment variables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
+
+from rag_assets.errors import UsageError
+
+BASE_URL_VARIABLE = "OPENAI_BASE_URL"
+API_KEY_VARIABLE = "OPENAI_API_KEY"
+MODEL_VARIABLE = "RAG_ASSETS_LLM_MODEL"
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A server that speaks the OpenAI protocol, and how to treat it.
+
+    Attributes:
+        model: the model's name at the server.
+        base_url: address up to and with the version, as ``http://127.0.0.1:8080/v1``.
+        api_key_variable: the environment variable that holds the key; None: the server needs none.
+            Only the name is ever stored: the key is in no fingerprint, log or error.
+        identity: what stands for the server in the cache; default ``base_url`` without user and
+            query. Two addresses of the same model can be given the same.
+        timeout: seconds for one attempt.
+        concurrency: requests at a time.
+        retries: further attempts after a rate limit, a time-out or a server error.
+        backoff: seconds before the first retry; doubled for each further one.
+        max_backoff: longest wait, in seconds; a longer ``Retry-After`` ends the attempts.
+        token_limit: the name under which the server knows ``max_tokens``.
+    """
+
+    model: str
+    base_url: str = DEFAULT_BASE_URL
+    api_key_variable: str | None = API_KEY_VARIABLE
+    identity: str = ""
+    timeout: float = 60.0
+    concurrency: int = 4
+    retries: int = 4
+    backoff: float = 1.0
+    max_backoff: float = 60.0
+    token_limit: str = "max_tokens"
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a value that cannot be."""
+        parts = urlsplit(self.base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UsageError(
+                f"LLM base_url '{self.place}' is no address; it must begin with http:// or https://"
+            )
+        if not self.model:
+            raise UsageError(f"no LLM is named; give `model`, or set {MODEL_VARIABLE}")
+        if self.token_limit not in ("max_tokens", "max_completion_tokens"):
+            raise UsageError(
+                f"LLM token_limit '{self.token_limit}'; allowed: max_tokens, max_completion_tokens"
+            )
+        for name in ("timeout", "concurrency"):
+            if not getattr(self, name) > 0:
+                raise UsageError(f"LLM {name} is {getattr(self, name)}; it must be above 0")
+        for name in ("retries", "backoff", "max_backoff"):
+            if not getattr(self, name) >= 0:
+                raise UsageError(f"LLM {name} is {getattr(self, name)}; it must be 0 or more")
+
+    @property
+    def place(self) -> str:
+        """The address as it may be shown and stored: without user, password and query."""
+        parts = urlsplit(self.base_url)
+        host = parts.netloc.rpartition("@")[2]
+        return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+
+    def api_key(self, environ: Mapping[str, str] = os.environ) -> str:
+        """Return the key, or ``unused`` where none is needed.
+
+        Raises:
+            UsageError: the variable is not set.
+        """
+        if self.api_key_variable is None:
+            return "unused"
+        key = environ.get(self.api_key_variable, "").strip()
+        if not key:
+            raise UsageError(
+                f"environment variable {self.api_key_variable} is not set; it must hold the API "
+                f"key of {self.place}"
+            )
+        return key
+
+
+def endpoint_from_environment(
+    model: str | None = None, environ: Mapping[str, str] = os.environ
+) -> Endpoint:
+    """Return the endpoint that ``OPENAI_BASE_URL`` and ``RAG_ASSETS_LLM_MODEL`` name.
+
+    The key is that of ``OPENAI_API_KEY``. A server on this machine needs none: without the
+    variable none is sent there.
+
+    Args:
+        model: goes before the variable.
+        environ: the variables.
+
+    Raises:
+        UsageError: no model is named, or the address is none.
+    """
+    base_url = environ.get(BASE_URL_VARIABLE) or DEFAULT_BASE_URL
+    local = urlsplit(base_url).hostname in ("127.0.0.1", "::1", "localhost")
+    needs_key = bool(environ.get(API_KEY_VARIABLE)) or not local
+    return Endpoint(
+        model or environ.get(MODEL_VARIABLE, ""),
+        base_url,
+        API_KEY_VARIABLE if needs_key else None,
+    )

@@ -1,0 +1,115 @@
+"""Prompts in files: a version, then messages with places for values.
+
+A file begins with ``version: <number>``, then has for each message a line ``[system]``, ``[user]``
+or ``[assistant]`` and its text. ``{name}`` is a place for a value; other braces stand for
+themselves. Lines that begin with ``#`` before the first message are comments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from rag_assets.errors import ConfigError
+from rag_assets.llm.client import Message
+
+_ROLE = re.compile(r"\[(system|user|assistant)\]")
+_VERSION = re.compile(r"version:\s*([0-9A-Za-z._-]+)\s*")
+_PLACE = re.compile(r"\{([a-z_]+)\}")
+
+
+@dataclass(frozen=True)
+class Template:
+    """A prompt.
+
+    Attributes:
+        name: the file's name without its suffix.
+        version: as the file says; raised when the text changes.
+        messages: with places for values.
+    """
+
+    name: str
+    version: str
+    messages: tuple[Message, ...]
+
+    @property
+    def label(self) -> str:
+        """Name and version, as ``hyde/1``."""
+        return f"{self.name}/{self.version}"
+
+    @property
+    def places(self) -> frozenset[str]:
+        """The names of the values that the prompt takes."""
+        found = (_PLACE.findall(message.content) for message in self.messages)
+        return frozenset(name for names in found for name in names)
+
+    def filled(self, values: Mapping[str, object]) -> tuple[Message, ...]:
+        """Return the messages with each place filled once: braces in a value stay as they are."""
+
+        def value(match: re.Match[str]) -> str:
+            return str(values[match[1]]) if match[1] in values else match[0]
+
+        return tuple(Message(role, _PLACE.sub(value, text)) for role, text in self.messages)
+
+
+def packaged_template(name: str, needed: Iterable[str], allowed: Iterable[str]) -> Template:
+    """Return a prompt that comes with the package; arguments as in ``read_template``."""
+    with resources.as_file(resources.files("rag_assets.llm") / "prompts" / f"{name}.txt") as file:
+        return read_template(file, needed, allowed)
+
+
+def read_template(path: Path, needed: Iterable[str], allowed: Iterable[str]) -> Template:
+    """Return the prompt in a file.
+
+    Args:
+        path: the file.
+        needed: values that the prompt must have a place for.
+        allowed: values that it may have a place for besides.
+
+    Raises:
+        ConfigError: the file cannot be read, has no version or message, lacks a place that is
+            needed, or has one that nothing fills.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        what = getattr(error, "strerror", None) or "not UTF-8"
+        raise ConfigError(f"the prompt cannot be read: {what}", file=path) from error
+    version = _VERSION.fullmatch(lines[0]) if lines else None
+    if version is None:
+        raise ConfigError("the first line must be `version: <number>`", file=path, line=1)
+    template = Template(path.stem, version[1], _messages(lines, path))
+    _check_places(template, frozenset(needed), frozenset(allowed), path)
+    return template
+
+
+def _messages(lines: list[str], path: Path) -> tuple[Message, ...]:
+    texts: list[tuple[str, list[str]]] = []
+    for number, line in enumerate(lines[1:], start=2):
+        role = _ROLE.fullmatch(line.strip())
+        if role is not None:
+            texts.append((role[1], []))
+        elif texts:
+            texts[-1][1].append(line)
+        elif line.strip() and not line.startswith("#"):
+            problem = "text before the first message; begin one by a line [system] or [user]"
+            raise ConfigError(problem, file=path, line=number)
+    messages = tuple(Message(role, "\n".join(text).strip()) for role, text in texts)
+    if not any(message.role == "user" for message in messages):
+        raise ConfigError("the prompt has no message [user]", file=path)
+    return messages
+
+
+def _check_places(
+    template: Template, needed: frozenset[str], allowed: frozenset[str], path: Path
+) -> None:
+    for name in sorted(needed - template.places):
+        raise ConfigError(
+            "the prompt has no place for it; write {" + name + "}", file=path, key=name
+        )
+    for name in sorted(template.places - needed - allowed):
+        names = ", ".join(sorted(needed | allowed))
+        raise ConfigError(f"nothing fills this place; allowed: {names}", file=path, key=name)

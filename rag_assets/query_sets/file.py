@@ -1,0 +1,160 @@
+"""The query set ``file``: texts that were written elsewhere, read from one file.
+
+Three forms, told apart by name and content:
+
+- JSON lines (``.jsonl``), one query a line: ``{"query_id": "q1", "variants": ["...", "..."]}``;
+- LlamaIndex (``.json`` with an object ``queries``, query id -> text): one text for each query;
+- a JSON object from the *text* of a query to its variants, a list of strings or one string.
+
+A file may be made for more queries than are asked for: entries for other queries are listed, not
+refused, unless no entry fits. Queries without an entry keep their original alone, and are counted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from rag_assets.datasets.fields import Place, checked_id, identifier, shown
+from rag_assets.datasets.jsonl import read_objects
+from rag_assets.datasets.lines import read_text
+from rag_assets.datasets.nested import Inside
+from rag_assets.datasets.strict_json import JsonError, parse_json, type_name
+from rag_assets.errors import DataError
+from rag_assets.query_sets.variants import folded, variant_table
+
+LINES_SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson")
+_FORMS = (
+    'JSON lines {"query_id": ..., "variants": [...]}, {"queries": {id: text}}, '
+    "or {query text: [variants]}"
+)
+
+
+class _Entry(NamedTuple):
+    """The variants of one query, named by its id or by its text."""
+
+    name: str
+    by_text: bool
+    variants: list[str]
+
+
+class FileVariants(NamedTuple):
+    """What a file gives.
+
+    Attributes:
+        variants: table of :data:`rag_assets.schemas.QUERY_VARIANTS`.
+        without: ids of the queries for which the file has nothing; they keep their original.
+        unknown: ids or texts in the file that no query has.
+    """
+
+    variants: pa.Table
+    without: list[str]
+    unknown: list[str]
+
+
+def read_variants(path: Path, queries: pa.Table) -> FileVariants:
+    """Return the variants in a file.
+
+    Args:
+        path: the file.
+        queries: table of :data:`rag_assets.schemas.QUERIES`.
+
+    Raises:
+        DataError: the file cannot be read, is in none of the forms, names a query twice, holds
+            what is no text, or fits no query at all.
+    """
+    ids: list[str] = queries.column("query_id").to_pylist()
+    texts: list[str] = queries.column("text").to_pylist()
+    by_text: dict[str, list[str]] = defaultdict(list)
+    for query_id, text in zip(ids, texts, strict=True):
+        by_text[folded(text)].append(query_id)
+    known = set(ids)
+    found: dict[str, list[str]] = {}
+    unknown: list[str] = []
+    for entry in _entries(path):
+        named = by_text.get(folded(entry.name), []) if entry.by_text else [entry.name]
+        fitting = [query_id for query_id in named if query_id in known]
+        if not fitting:
+            unknown.append(entry.name)
+        found.update(dict.fromkeys(fitting, entry.variants))
+    if ids and not found:
+        example = f", such as {shown(unknown[0])}" if unknown else ""
+        problem = (
+            f"fits no query: it names {len(unknown)}{example}; query ids are {shown(ids[0])}..."
+        )
+        raise DataError(problem, file=path)
+    without = [query_id for query_id in ids if query_id not in found]
+    return FileVariants(variant_table(queries, found), without, unknown)
+
+
+def _entries(path: Path) -> Iterator[_Entry]:
+    if path.name.lower().endswith(LINES_SUFFIXES):
+        yield from _from_lines(path)
+        return
+    content = _content(path)
+    if isinstance(content.get("queries"), dict):
+        yield from _from_llamaindex(path, content["queries"])
+    else:
+        yield from _by_text(path, content)
+
+
+def _from_lines(path: Path) -> Iterator[_Entry]:
+    seen: dict[str, int] = {}
+    for line, row in read_objects(path):
+        place = Place(path, line)
+        query_id = identifier(row, "query_id", place)
+        first = seen.setdefault(query_id, line)
+        if first != line:
+            raise place.error(f"{shown(query_id)} was on line {first} already", "query_id")
+        if "variants" not in row:
+            problem = f"is missing; found keys: {', '.join(map(repr, row))}"
+            raise place.error(problem, "variants")
+        yield _Entry(query_id, False, _texts(row["variants"], place, "variants"))
+
+
+def _from_llamaindex(path: Path, queries: dict[str, Any]) -> Iterator[_Entry]:
+    place = Inside(path, "queries")
+    for query_id, text in queries.items():
+        checked_id(query_id, place, query_id)
+        yield _Entry(query_id, False, [_text(text, place, query_id)])
+
+
+def _by_text(path: Path, content: dict[str, Any]) -> Iterator[_Entry]:
+    place = Place(path)
+    seen: dict[str, str] = {}
+    for text, variants in content.items():
+        first = seen.setdefault(folded(text), text)
+        if first != text:
+            raise place.error(f"is the same query as {shown(first)}", shown(text))
+        listed = [variants] if isinstance(variants, str) else variants
+        yield _Entry(text, True, _texts(listed, place, shown(text)))
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        value = parse_json(read_text(path))
+    except JsonError as error:
+        raise DataError(
+            f"{error.problem}; allowed: {_FORMS}", file=path, line=error.line
+        ) from error
+    if not isinstance(value, dict):
+        raise DataError(f"found {type_name(value)}; allowed: {_FORMS}", file=path)
+    return value
+
+
+def _texts(value: object, place: Place, key: str) -> list[str]:
+    if not isinstance(value, list):
+        raise place.error(f"is {type_name(value)}; must be a list of strings", key)
+    return [_text(text, place, f"{key}[{position}]") for position, text in enumerate(value)]
+
+
+def _text(value: object, place: Place, key: str) -> str:
+    if not isinstance(value, str):
+        raise place.error(f"is {type_name(value)}; must be a string", key)
+    if not value.strip():
+        raise place.error("is blank; leave it out", key)
+    return value

@@ -1,0 +1,30 @@
+"""The query set ``llm_rewrite``: each query said once more, clear and complete."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rag_assets.query_sets.model_output import parsed_line
+from rag_assets.query_sets.prompted import SAME_LANGUAGE, Sampling, Strategy, load_template
+
+TEMPLATE = "rewrite"
+
+
+def rewriting(
+    *,
+    language: str = SAME_LANGUAGE,
+    sampling: Sampling | None = None,
+    template: Path | None = None,
+) -> Strategy:
+    """Return the strategy that makes one variant a query.
+
+    Args:
+        language: of the variant, as the prompt says it.
+        sampling: how answers are drawn.
+        template: another prompt, with ``{query}`` and if wanted ``{language}``.
+
+    Raises:
+        ConfigError: the file is no such prompt.
+    """
+    prompt = load_template(TEMPLATE, template, ["language"])
+    return Strategy(prompt, parsed_line, {"language": language}, sampling or Sampling())

@@ -1,0 +1,175 @@
+"""What all query sets from a language model share: ask for each query, read, put into a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from rag_assets.errors import UsageError
+from rag_assets.llm.client import Answer, ChatRequest, Completion
+from rag_assets.llm.completions import Completions
+from rag_assets.llm.templates import Template, packaged_template, read_template
+from rag_assets.query_sets.model_output import Parsed, Unusable
+from rag_assets.query_sets.variants import variant_table
+from rag_assets.schemas import COUNT, FLOAT, TEXT, Column, TableSchema
+
+SAME_LANGUAGE = "the language of the question"
+
+ANSWERS = TableSchema(
+    "query_set_answers",
+    "one answer of a language model about one query",
+    ("query_id", "sample"),
+    (
+        Column("query_id", TEXT, "the query"),
+        Column("sample", COUNT, "0, 1, ... where a query is asked more than once"),
+        Column("model", TEXT, "name of the model"),
+        Column("template", TEXT, "name and version of the prompt"),
+        Column("temperature", FLOAT, "as asked; null: the model's own", True),
+        Column("seed", COUNT, "as asked; null: none", True),
+        Column("max_tokens", COUNT, "most tokens of the answer"),
+        Column("text", TEXT, "what the model wrote; null without an answer", True),
+        Column("finish_reason", TEXT, "stop, length, refusal, ...; null without an answer", True),
+        Column("prompt_tokens", COUNT, "as the server counts, null when it does not", True),
+        Column("completion_tokens", COUNT, "likewise", True),
+        Column("failure", TEXT, "why nothing was taken from the answer; null: it was used", True),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How answers are drawn.
+
+    Attributes:
+        temperature: 0 is the least random; None leaves it to the model's own default.
+        seed: of the first sample; the next ones have the next numbers. None sends none.
+        max_tokens: most tokens of an answer.
+    """
+
+    temperature: float | None = 0.0
+    seed: int | None = 0
+    max_tokens: int = 256
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One way to make variants by asking.
+
+    Attributes:
+        template: the prompt.
+        parse: (answer, text of the query) -> texts.
+        values: what fills the places of the prompt, besides ``query``.
+        sampling: how answers are drawn.
+        samples: how often each query is asked.
+    """
+
+    template: Template
+    parse: Callable[[Answer, str], Parsed]
+    values: Mapping[str, object] = field(default_factory=dict)
+    sampling: Sampling = field(default_factory=Sampling)
+    samples: int = 1
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for samples that would all be the same."""
+        if self.samples < 1:
+            raise UsageError(f"samples is {self.samples}; it must be 1 or more")
+        if self.samples > 1 and (self.sampling.temperature == 0 or self.sampling.seed is None):
+            raise UsageError(
+                f"{self.samples} samples need a temperature above 0 and a seed, or they are equal"
+            )
+
+
+class PromptedVariants(NamedTuple):
+    """What a model made of the queries.
+
+    Attributes:
+        variants: table of :data:`rag_assets.schemas.QUERY_VARIANTS`; the original of every query.
+        failures: query id -> why it has its original alone.
+        answers: table of :data:`ANSWERS`, sorted as the queries.
+    """
+
+    variants: pa.Table
+    failures: dict[str, str]
+    answers: pa.Table
+
+
+def load_template(name: str, path: Path | None, values: Sequence[str]) -> Template:
+    """Return the packaged prompt ``name``, or the one in ``path``.
+
+    Raises:
+        ConfigError: the file is no prompt with a place for ``query``, or has other places than
+            ``values``.
+    """
+    if path is None:
+        return packaged_template(name, ["query"], values)
+    return read_template(path, ["query"], values)
+
+
+def requests_for(queries: pa.Table, strategy: Strategy) -> list[ChatRequest]:
+    """Return what would be asked, query by query: for an estimate."""
+    return [
+        _request(text, strategy, sample)
+        for text in queries.column("text").to_pylist()
+        for sample in range(strategy.samples)
+    ]
+
+
+def prompted_variants(
+    queries: pa.Table, strategy: Strategy, completions: Completions
+) -> PromptedVariants:
+    """Ask about every query.
+
+    Args:
+        queries: table of :data:`rag_assets.schemas.QUERIES`.
+        strategy: what to ask, and how to read the answer.
+        completions: the model, its cache and its budget.
+
+    Raises:
+        BudgetReached: the limits allow no more; what was answered is in the cache.
+        ModelUnavailable: the endpoint refuses everything, or does not serve; likewise.
+    """
+    requests = requests_for(queries, strategy)
+    answers = completions.answer(requests)
+    texts: dict[str, list[str]] = {}
+    failures: dict[str, str] = {}
+    rows: list[dict[str, object]] = []
+    model = dict(completions.model.identity).get("model", "")
+    columns = (queries.column(name).to_pylist() for name in ("query_id", "text"))
+    for number, (query_id, text) in enumerate(zip(*columns, strict=True)):
+        for sample in range(strategy.samples):
+            place = number * strategy.samples + sample
+            parsed = strategy.parse(answers[place], text)
+            failure = parsed.reason if isinstance(parsed, Unusable) else None
+            head = {"query_id": query_id, "sample": sample, "model": model, "failure": failure}
+            rows.append({**head, **_row(requests[place], answers[place])})
+            if isinstance(parsed, Unusable):
+                failures.setdefault(query_id, parsed.reason)
+            else:
+                texts.setdefault(query_id, []).extend(parsed)
+    lost = {query_id: reason for query_id, reason in failures.items() if query_id not in texts}
+    return PromptedVariants(variant_table(queries, texts), lost, ANSWERS.from_rows(rows))
+
+
+def _request(text: str, strategy: Strategy, sample: int) -> ChatRequest:
+    sampling = strategy.sampling
+    return ChatRequest(
+        strategy.template.filled({**strategy.values, "query": text}),
+        sampling.temperature,
+        None if sampling.seed is None else sampling.seed + sample,
+        sampling.max_tokens,
+        strategy.template.label,
+    )
+
+
+def _row(request: ChatRequest, answer: Answer) -> dict[str, object]:
+    asked: dict[str, object] = {
+        "template": request.template,
+        "temperature": request.temperature,
+        "seed": request.seed,
+        "max_tokens": request.max_tokens,
+    }
+    return {**asked, **answer._asdict()} if isinstance(answer, Completion) else asked

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rag_assets.errors import UsageError
+from rag_assets.llm.budget import MESSAGE_TOKENS, Budget, Limits
+from rag_assets.llm.client import Completion, Failure
+from tests.llm.requests import asking
+
+PRICED = Limits(prompt_price=2.0, completion_price=10.0)
+ASKED = asking("x" * 100, max_tokens=50)
+MOST = (100 + 2 * MESSAGE_TOKENS) * 2e-6 + 50 * 10e-6
+
+
+def test_without_limits_it_counts() -> None:
+    budget = Budget()
+    assert budget.affordable([ASKED] * 5) == 5
+    budget.spend(ASKED, Completion("a", 5, 5, "stop"))
+    assert (budget.calls, budget.cost) == (1, 0.0)
+
+
+def test_calls() -> None:
+    budget = Budget(Limits(max_calls=3))
+    assert budget.affordable([ASKED] * 5) == 3
+    for answer in (Completion("a", 1, 1, "stop"), Failure("no", "transient")):
+        budget.spend(ASKED, answer)
+    assert budget.affordable([ASKED] * 5) == 1
+    assert Budget(Limits(max_calls=0)).affordable([ASKED]) == 0
+
+
+def test_cost_is_what_the_server_counts() -> None:
+    budget = Budget(replace(PRICED, max_cost=1.0))
+    budget.spend(ASKED, Completion("a", 1_000, 500, "stop"))
+    assert budget.cost == pytest.approx(0.002 + 0.005, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("answer", "cost"),
+    [
+        (Completion("a", None, None, "stop"), MOST),
+        (Completion("a", 5, None, "stop"), MOST),
+        (Failure("broken", maybe_paid=True), MOST),
+        (Failure("HTTP 400"), 0.0),
+    ],
+)
+def test_unknown_cost_counts_as_the_most(answer: Completion | Failure, cost: float) -> None:
+    budget = Budget(PRICED)
+    budget.spend(ASKED, answer)
+    assert budget.cost == pytest.approx(cost, abs=1e-15)
+
+
+def test_only_what_surely_fits_is_affordable() -> None:
+    assert Budget(replace(PRICED, max_cost=2.5 * MOST)).affordable([ASKED] * 5) == 2
+    assert Budget(replace(PRICED, max_cost=0.9 * MOST)).affordable([ASKED] * 5) == 0
+    assert Budget(replace(PRICED, max_calls=1, max_cost=9.0)).affordable([ASKED] * 5) == 1
+
+
+def test_bytes_are_counted_not_characters() -> None:
+    limits = PRICED
+    plain, chinese = (limits.cost_at_most(asking(text, max_tokens=1)) for text in ("ab", "日本"))
+    assert chinese - plain == pytest.approx(4 * 2e-6, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"max_calls": -1}, "max_calls is -1"),
+        ({"max_cost": float("nan")}, "max_cost is nan"),
+        ({"max_cost": 1.0}, "max_cost needs prompt_price and completion_price"),
+        ({"max_cost": 1.0, "prompt_price": 1.0}, "max_cost needs"),
+    ],
+)
+def test_wrong_limits(settings: dict[str, float], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        Limits(**settings)  # type: ignore[arg-type]
+
+
+def test_message_says_which_limit() -> None:
+    budget = Budget(replace(PRICED, max_calls=1, max_cost=9.0))
+    assert "LLM max_cost 9.0" in str(budget.reached(0, 5))
+    budget.spend(ASKED, Completion("a", 1_000, 500, "stop"))
+    error = budget.reached(1, 4)
+    assert "LLM max_calls 1 would be passed (1 calls, cost 0.007)" in str(error)
+    assert "1 answers are there and kept, 4 are missing" in str(error)
+    assert error.exit_code == 3

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import logging
+import sys
+
+import pytest
+
+from rag_assets.errors import UsageError
+from rag_assets.llm.client import LENGTH, REFUSAL, STOP, Completion
+from rag_assets.llm.endpoint import Endpoint, endpoint_from_environment
+from rag_assets.llm.openai_compatible import OpenAICompatible
+from tests.llm import server as replies
+from tests.llm.requests import asking, completion, endpoint, failure, model
+from tests.llm.server import Server
+
+
+def test_answers_come_in_the_order_of_the_requests(server: Server) -> None:
+    asked = [asking(f"question {i}") for i in range(12)]
+    answers = model(server).complete(asked)
+    assert answers == [Completion(f"answer to: question {i}", 10, 4, STOP) for i in range(12)]
+    assert server.most_at_once <= 4
+    assert model(server).complete([]) == []
+
+
+def test_body_holds_what_determines_the_answer(server: Server) -> None:
+    model(server).complete([asking("a", temperature=0.5, seed=7, max_tokens=33)])
+    model(server, token_limit="max_completion_tokens").complete(
+        [asking("b", temperature=None, seed=None)]
+    )
+    first, second = (request.body for request in server.received)
+    assert first == {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": "a"}],
+        "temperature": 0.5,
+        "seed": 7,
+        "max_tokens": 33,
+    }
+    assert second.keys() == {"model", "messages", "max_completion_tokens"}
+
+
+def test_retries_until_it_is_served(server: Server) -> None:
+    trouble = [replies.rate_limited(), replies.error(500), replies.error(503)]
+    server.on("x", *trouble, replies.half_answer(), replies.says("at last"))
+    assert completion(model(server).complete([asking("x")])[0]).text == "at last"
+    assert len(server.received) == 5
+
+
+def test_retry_after_is_honoured(server: Server) -> None:
+    server.on("x", replies.rate_limited("0.2"), replies.says("fine"))
+    waits: list[float] = []
+    slow = OpenAICompatible(endpoint(server, backoff=0.0), sleep=waits.append)
+    assert completion(slow.complete([asking("x")])[0]).text == "fine"
+    assert waits == [0.2]
+
+
+def test_too_long_a_wait_is_a_failure(server: Server) -> None:
+    server.on("x", replies.rate_limited("86400"))
+    found = failure(model(server).complete([asking("x")])[0])
+    assert found.kind == "transient"
+    assert "86400" in found.reason
+    assert len(server.received) == 1
+
+
+def test_gives_up_after_the_retries(server: Server) -> None:
+    server.on("x", replies.rate_limited())
+    found = failure(model(server, retries=2).complete([asking("x")])[0])
+    assert found == ("HTTP 429: slow down", "transient", False)
+    assert len(server.received) == 3
+
+
+def test_time_out(server: Server) -> None:
+    server.on("slow", replies.hangs(), replies.hangs())
+    answers = model(server, timeout=0.2, retries=1).complete([asking("slow"), asking("fast")])
+    assert failure(answers[0]) == ("no answer within 0.2 s", "transient", True)
+    assert completion(answers[1]).text == "answer to: fast"
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_wrong_requests_are_not_repeated(server: Server, status: int) -> None:
+    server.on("x", replies.error(status, "too many tokens"))
+    found = failure(model(server).complete([asking("x")])[0])
+    assert found == (f"HTTP {status}: too many tokens", "answer", False)
+    assert len(server.received) == 1
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_wrong_endpoint(server: Server, status: int) -> None:
+    server.on("x", replies.error(status, "no"))
+    found = failure(model(server).complete([asking("x")])[0])
+    assert found.kind == "endpoint"
+    assert server.base_url in found.reason
+    assert "'tiny'" in found.reason
+    assert len(server.received) == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        replies.broken_json(),
+        replies.no_choices(),
+        replies.page(),
+        replies.says(None),
+        replies.json_reply([]),
+        replies.json_reply({"choices": None}),
+        replies.json_reply({"choices": [None]}),
+        replies.json_reply({"choices": [{"message": None}]}),
+        replies.json_reply({"choices": [{"message": {"content": ["a"]}}]}),
+        replies.json_reply({"error": {"message": "inside a 200"}}),
+    ],
+)
+def test_bad_answers_are_failures(server: Server, reply: replies.Reply) -> None:
+    server.on("bad", reply)
+    answers = model(server).complete([asking("bad"), asking("good")])
+    found = failure(answers[0])
+    assert found.kind == "answer"
+    assert found.maybe_paid
+    assert "\n" not in found.reason
+    assert completion(answers[1]).text == "answer to: good"
+
+
+def test_half_answers_and_refusals_are_answers(server: Server) -> None:
+    server.on("long", replies.cut_off("only the beg"))
+    server.on("evil", replies.refuses("I will not."))
+    server.on("bomb", replies.filtered())
+    server.on("free", replies.no_usage("no bill"))
+    answers = model(server).complete([asking(text) for text in ("long", "evil", "bomb", "free")])
+    assert answers == [
+        Completion("only the beg", 10, 3, LENGTH),
+        Completion("I will not.", 10, 0, REFUSAL),
+        Completion("", 10, 0, REFUSAL),
+        Completion("no bill", None, None, STOP),
+    ]
+
+
+def test_nobody_listens() -> None:
+    with replies.serving() as gone:
+        pass
+    found = failure(model(gone, retries=1).complete([asking("x")])[0])
+    assert found.kind == "transient"
+    assert "connection failed" in found.reason
+
+
+def test_the_key_shows_nowhere(
+    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-very-secret")
+    server.on("x", replies.error(500, "bad key sk-very-secret"))
+    server.on("y", replies.error(401, "bad key sk-very-secret"))
+    with caplog.at_level(logging.DEBUG):
+        asked = model(server, api_key_variable="MY_KEY", retries=1)
+        answers = asked.complete([asking("x"), asking("y")])
+    assert {r.headers["authorization"] for r in server.received} == {"Bearer sk-very-secret"}
+    assert "[key]" in failure(answers[0]).reason
+    assert "[key]" in failure(answers[1]).reason
+    assert "sk-very-secret" not in f"{answers} {asked.identity} {asked!r} {caplog.text}"
+
+
+def test_key_variable_must_be_set(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MY_KEY", raising=False)
+    with pytest.raises(UsageError, match="environment variable MY_KEY is not set"):
+        model(server, api_key_variable="MY_KEY")
+
+
+def test_missing_package_names_the_extra(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(UsageError, match=r"pip install 'rag-assets\[api\]'"):
+        model(server)
+
+
+def test_identity(server: Server) -> None:
+    with_password = f"http://me:pass@{server.base_url.removeprefix('http://')}/?token=t"
+    assert OpenAICompatible(endpoint(server, base_url=with_password)).identity == {
+        "model": "tiny",
+        "server": server.base_url,
+    }
+    assert model(server, identity="vendor").identity["server"] == "vendor"
+
+
+def test_endpoint_from_environment() -> None:
+    variables = {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "RAG_ASSETS_LLM_MODEL": "m"}
+    local = endpoint_from_environment(environ=variables)
+    assert local == Endpoint("m", "http://127.0.0.1:1/v1", None)
+    assert local.api_key({}) == "unused"
+    keyed = endpoint_from_environment("other", {**variables, "OPENAI_API_KEY": " k "})
+    assert (keyed.model, keyed.api_key({"OPENAI_API_KEY": " k "})) == ("other", "k")
+    with pytest.raises(UsageError, match="set RAG_ASSETS_LLM_MODEL"):
+        endpoint_from_environment(environ={})
+    remote = endpoint_from_environment("m", {})
+    with pytest.raises(UsageError, match="OPENAI_API_KEY is not set"):
+        remote.api_key({})
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"base_url": "localhost:80"}, "must begin with http"),
+        ({"timeout": 0}, "timeout is 0"),
+        ({"concurrency": 0}, "concurrency is 0"),
+        ({"retries": -1}, "retries is -1"),
+        ({"token_limit": "tokens"}, "allowed: max_tokens, max_completion_tokens"),
+    ],
+)
+def test_wrong_settings(settings: dict[str, object], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        Endpoint(**{"model": "m", **settings})  # type: ignore[arg-type]
+
+
+def test_waits_between_attempts_double(server: Server) -> None:
+    server.on("x", replies.error(502))
+    waits: list[float] = []
+    patient = OpenAICompatible(endpoint(server, backoff=1.0, max_backoff=3.0), sleep=waits.append)
+    failure(patient.complete([asking("x")])[0])
+    assert waits == [1.0, 2.0, 3.0, 3.0]
