@@ -11,8 +11,21 @@ from typing import NamedTuple
 
 from rag_assets.errors import UsageError, allowed_names
 
-MEASURES = ("hit_rate", "mrr", "ndcg", "recall", "precision", "map")
-"""Canonical measures. Each is computed by :mod:`rag_assets.evaluation.metrics`."""
+RANKING_MEASURES = ("hit_rate", "mrr", "ndcg", "recall", "precision", "map")
+"""Computed by :mod:`rag_assets.evaluation.metrics`."""
+
+GROUP_MEASURES = (
+    "group_recall",
+    "group_f1",
+    "group_mrr",
+    "group_map",
+    "group_ndcg",
+    "full_recall",
+)
+"""Computed by :mod:`rag_assets.evaluation.grouped`."""
+
+MEASURES = (*RANKING_MEASURES, *GROUP_MEASURES)
+"""All canonical measures, in the order of columns."""
 
 ALIASES = {
     # ir_measures
