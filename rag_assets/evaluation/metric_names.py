@@ -46,7 +46,7 @@ ALIASES = {
 LARGEST_CUTOFF = 2**31 - 1
 """What a column of top_k can hold."""
 
-_PATTERN = re.compile(r"(?P<measure>[A-Za-z_]+?)(?:[@_](?P<cutoff>[0-9]+))?")
+_PATTERN = re.compile(r"(?P<measure>[A-Za-z_][A-Za-z0-9_]*?)(?:[@_](?P<cutoff>[0-9]+))?")
 
 
 class Metric(NamedTuple):

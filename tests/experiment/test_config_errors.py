@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rag_assets.errors import ConfigError
+from rag_assets.evaluation.metric_names import MEASURES as ALL_MEASURES
 from rag_assets.experiment import load_experiment
 from rag_assets.experiment.names import NAME_RULE
 
@@ -16,7 +17,7 @@ Problem = Callable[[str | bytes], str]
 TOP_KEYS = "name, dataset, chunking, retrievers, top_k, metrics, primary, baseline"
 BM25_KEYS = "type, chunking, analyzer, engine, k1, b"
 TWO = "x: {type: bm25}, y: {type: bm25}"
-MEASURES = "hit_rate, mrr, ndcg, recall, precision, map"
+MEASURES = ", ".join(ALL_MEASURES)
 
 SHAPE = {
     "unknown key": (

@@ -18,7 +18,6 @@ document (ZeroDivisionError). Means are rounded to 5 decimals.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
@@ -31,7 +30,6 @@ from rag_assets.evaluation.dialects.dialect import (
     Outcome,
     ToolMetric,
     discounted,
-    mean_of,
 )
 from rag_assets.evaluation.dialects.tool_input import ToolInput, ToolQuery
 
@@ -151,10 +149,10 @@ class Beir(Dialect):
         found = super().outcome(data, metric)
         if metric.measure in CUSTOM:
             return self._custom_outcome(data, metric, found)
-        mean = mean_of(found.per_query.values())
-        if mean is None:
+        values = [value for value in found.per_query.values() if value is not None]
+        if not values:
             return Outcome(None, found.per_query, "the run names no query of the qrels")
-        return Outcome(round(mean, DECIMALS), found.per_query)
+        return Outcome(_rounded_mean(values, len(values)), found.per_query)
 
     def _custom_outcome(self, data: ToolInput, metric: ToolMetric, found: Outcome) -> Outcome:
         if found.problem is not None:
@@ -165,4 +163,9 @@ class Beir(Dialect):
             return Outcome(None, found.per_query, f"query '{strangers[0].query_id}' {what}")
         values = [value for value in found.per_query.values() if value is not None]
         values += [self.measures[metric.measure](query, metric) or 0.0 for query in strangers]
-        return Outcome(round(math.fsum(values) / len(data.judged), DECIMALS), found.per_query)
+        return Outcome(_rounded_mean(values, len(data.judged)), found.per_query)
+
+
+def _rounded_mean(values: list[float], divisor: int) -> float:
+    """Add one by one, as BEIR does: an exact sum can round the other way."""
+    return round(sum(values) / divisor, DECIMALS)
