@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import log2
 
 import pyarrow as pa
@@ -49,8 +50,8 @@ def grouped(cases: list[tuple[list[str], Structure]], cutoffs: tuple[int, ...]) 
     return [[rows[query] for rows in tables] for query in queries]
 
 
-def one(ranking: list[str], structure: Structure, k: int) -> Row:
-    return grouped([(ranking, structure)], (k,))[0][0]
+def one(ranking: list[str], structure: Mapping[tuple[str, str], int], k: int) -> Row:
+    return grouped([(ranking, {pair: grade for pair, grade in structure.items()})], (k,))[0][0]
 
 
 def test_two_groups_with_an_alternative() -> None:
@@ -93,7 +94,8 @@ def test_a_query_without_a_group_has_no_value() -> None:
 
 
 def test_an_unreachable_group_stays_in_the_number_of_groups() -> None:
-    row = one(["a"], {("e1", "a"): 1, ("lost", None): 1}, 5)
+    structure: Structure = {("e1", "a"): 1, ("lost", None): 1}
+    row = grouped([(["a"], structure)], (5,))[0][0]
     assert (row["group_recall"], row["full_recall"], row["group_mrr"]) == (1 / 2, 0, 1 / 2)
 
 

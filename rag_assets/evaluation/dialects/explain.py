@@ -63,7 +63,7 @@ def _rows(
     ours: Mapping[str, float | None],
 ) -> list[dict[str, object]]:
     found = dialect.outcome(data, own).per_query
-    rows = []
+    rows: list[dict[str, object]] = []
     for query in data.judged:
         value, our_value = found[query.query_id], ours[query.query_id]
         if _equal(value, our_value):

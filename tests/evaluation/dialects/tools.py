@@ -9,6 +9,8 @@ import math
 import sys
 import types
 from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
@@ -63,12 +65,14 @@ def autorag(sample: Sample) -> Numbers:
     util: Any = types.ModuleType("autorag.utils.util")
     util.convert_inputs_to_list = lambda function: function
     sys.modules["autorag.utils.util"] = util
-    from autorag.evaluation.metric import retrieval
-    from autorag.schema.metricinput import MetricInput
+    retrieval: Any = import_module("autorag.evaluation.metric.retrieval")
+    schema: Any = import_module("autorag.schema.metricinput")
 
     def one(name: str, k: int | None) -> Callable[[str, list[str]], float | None]:
         def value(query: str, ranking: list[str]) -> float | None:
-            given = MetricInput(retrieval_gt=sample["groups"][query], retrieved_ids=ranking[:k])
+            given = schema.MetricInput(
+                retrieval_gt=sample["groups"][query], retrieved_ids=ranking[:k]
+            )
             return number(getattr(retrieval, name)([given])[0])
 
         return value
@@ -82,7 +86,7 @@ def autorag(sample: Sample) -> Numbers:
 
 
 def llamaindex(sample: Sample) -> Numbers:
-    from llama_index.core.evaluation.retrieval import metrics
+    metrics: Any = import_module("llama_index.core.evaluation.retrieval.metrics")
 
     classes = [
         metrics.HitRate,
@@ -100,18 +104,17 @@ def llamaindex(sample: Sample) -> Numbers:
 
         return value
 
-    return {
-        kind.metric_name if k is None else f"{kind.metric_name}@{k}": attempt(
-            lambda kind=kind, k=k: listwise(sample, one(kind(), k))
-        )
-        for kind in classes
-        for k in (None, *CUTOFFS)
-    }
+    found: Numbers = {}
+    for kind in classes:
+        for k in (None, *CUTOFFS):
+            name = kind.metric_name if k is None else f"{kind.metric_name}@{k}"
+            found[name] = attempt(partial(listwise, sample, one(kind(), k)))
+    return found
 
 
 def mlflow(sample: Sample) -> Numbers:
-    import mlflow.metrics as metrics
-    import pandas as pd
+    metrics: Any = import_module("mlflow.metrics")
+    pd: Any = import_module("pandas")
 
     queries = list(sample["groups"])
     predictions = pd.Series([ids(sample, query) for query in queries])
@@ -145,7 +148,7 @@ def sentence_transformers(sample: Sample) -> Numbers:
             precision_recall_at_k=ks,
             map_at_k=ks,
         )
-        lists = [
+        lists: list[object] = [
             [{"corpus_id": item, "score": score} for item, score in sample["run"].get(query, [])]
             for query in evaluator.queries_ids
         ]
@@ -167,7 +170,7 @@ def sentence_transformers(sample: Sample) -> Numbers:
 
 
 def beir(sample: Sample) -> Numbers:
-    from beir.retrieval.evaluation import EvaluateRetrieval
+    tool: Any = import_module("beir.retrieval.evaluation").EvaluateRetrieval
 
     ks = list(CUTOFFS)
     qrels = sample["grades"]
@@ -179,7 +182,7 @@ def beir(sample: Sample) -> Numbers:
         values: dict[str, float] = {}
         errors: dict[str, str] = {}
         try:
-            for part in EvaluateRetrieval.evaluate(wanted, results, ks):
+            for part in tool.evaluate(wanted, results, ks):
                 values |= part
         except ZeroDivisionError as error:
             errors |= dict.fromkeys(("NDCG", "MAP", "Recall", "P"), type(error).__name__)
@@ -190,7 +193,7 @@ def beir(sample: Sample) -> Numbers:
             ("acc", "Accuracy"),
         ):
             try:
-                values |= EvaluateRetrieval.evaluate_custom(wanted, results, ks, asked)
+                values |= tool.evaluate_custom(wanted, results, ks, asked)
             except (KeyError, ZeroDivisionError) as error:
                 errors[name] = type(error).__name__
         return values, errors
@@ -206,7 +209,7 @@ def beir(sample: Sample) -> Numbers:
 
 
 def ranx(sample: Sample) -> Numbers:
-    from ranx import Qrels, Run, evaluate
+    package: Any = import_module("ranx")
 
     plain = ("hits", "hit_rate", "precision", "recall", "f1", "mrr", "map", "dcg", "dcg_burges")
     names = [*plain, "ndcg", "ndcg_burges"]
@@ -215,8 +218,8 @@ def ranx(sample: Sample) -> Numbers:
     if not all(relevant(sample, query) for query in sample["grades"]):
         # A division by zero breaks off its parallel loop: what the others get is chance.
         asked.remove("bpref")
-    run = Run({query: dict(map(tuple, hits)) for query, hits in sample["run"].items()})
-    means = evaluate(Qrels(sample["grades"]), run, asked, make_comparable=True)
+    run = package.Run({query: dict(map(tuple, hits)) for query, hits in sample["run"].items()})
+    means = package.evaluate(package.Qrels(sample["grades"]), run, asked, make_comparable=True)
     found: Numbers = {}
     for name in asked:
         values = {query: number(run.scores[name][query]) for query in sample["grades"]}
