@@ -83,11 +83,12 @@ def score(
     metrics: Sequence[str],
     trec_mean: bool = False,
 ) -> Scores:
-    """Score a TREC run file against qrels, as ``rag-assets score`` does.
+    """Score a run file against labels, as ``rag-assets score`` does.
 
     Args:
-        run_path: TREC run file, also gzipped (``.gz``).
-        qrels_path: TREC qrels file, or a BEIR qrels table.
+        run_path: TREC run file, or JSON lines with ``retrieved_ids``, also gzipped (``.gz``).
+        qrels_path: TREC qrels file, a BEIR qrels table, judgments as ``.jsonl``, or the
+            ``qa.parquet`` of AutoRAG.
         metrics: names in our vocabulary, that of ir_measures or that of trec_eval; echoed.
         trec_mean: average over every query of the qrels, as ``trec_eval -c`` does; without it, over
             those with a relevant document.
@@ -96,8 +97,9 @@ def score(
         DataError: a file cannot be read or breaks its format; names file and line.
         UsageError: a metric is unknown, or ``precision`` has no cut-off.
     """
+    from rag_assets.evaluation.label_files import read_labels
     from rag_assets.evaluation.score import score as score_tables
-    from rag_assets.evaluation.trec_files import read_qrels, read_run
+    from rag_assets.evaluation.tool_files import read_run_file
 
-    run, qrels = read_run(Path(run_path)), read_qrels(Path(qrels_path))
-    return score_tables(run, qrels, metrics, trec_mean=trec_mean)
+    run, labels = read_run_file(Path(run_path)), read_labels(Path(qrels_path))
+    return score_tables(run, labels.judgments, metrics, trec_mean=trec_mean)

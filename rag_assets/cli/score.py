@@ -8,10 +8,13 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.options import format_option
+from rag_assets.cli.score_dialects import names_in, print_dialect, print_explanation
 from rag_assets.cli.terminal import messages
 from rag_assets.errors import UsageError
+from rag_assets.evaluation.dialects import DIALECTS
+from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.score import Scores, score
-from rag_assets.evaluation.trec_files import read_qrels, read_run
+from rag_assets.evaluation.tool_files import read_run_file
 from rag_assets.reporting.formats import formatted
 
 DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
@@ -23,20 +26,19 @@ DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
     "run_file",
     required=True,
     type=click.Path(path_type=Path),
-    help="TREC run file, .gz too.",
+    help="TREC run file, or JSON lines with `retrieved_ids`; .gz too.",
 )
 @click.option(
     "--qrels",
     "qrels_file",
     required=True,
     type=click.Path(path_type=Path),
-    help="TREC qrels, or a BEIR qrels table.",
+    help="TREC qrels, a BEIR qrels table, judgments as .jsonl, or AutoRAG's qa.parquet.",
 )
 @click.option(
     "--metrics",
-    default=DEFAULT_METRICS,
-    show_default=True,
-    help="Names of ours, of ir_measures or of trec_eval, with commas between.",
+    help="Names of ours, of ir_measures or of trec_eval, with commas between; with --dialect, of "
+    f"that tool.  [default: {DEFAULT_METRICS}]",
 )
 @click.option("--per-query", is_flag=True, help="One row a query of the qrels.")
 @click.option(
@@ -45,18 +47,44 @@ DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
     help="Average over all queries of the qrels, as trec_eval -c does; without it, over "
     "those with a relevant document.",
 )
+@click.option(
+    "--dialect",
+    type=click.Choice(list(DIALECTS)),
+    help="Print that tool's numbers under its names.",
+)
+@click.option(
+    "--explain-dialects",
+    is_flag=True,
+    help="Where the tools' numbers differ from ours, query by query, and why.",
+)
 @format_option
 def command(
-    run_file: Path, qrels_file: Path, metrics: str, per_query: bool, trec_mean: bool, form: str
+    run_file: Path,
+    qrels_file: Path,
+    metrics: str | None,
+    per_query: bool,
+    trec_mean: bool,
+    dialect: str | None,
+    explain_dialects: bool,
+    form: str,
 ) -> None:
     """Score a run file against qrels.
 
     Example: rag-assets score --run run.trec --qrels qrels.txt --metrics ndcg@10,P@10
     """
-    names = [name.strip() for name in metrics.split(",") if name.strip()]
-    if not names:
-        raise UsageError("--metrics names no metric")
-    scores = score(read_run(run_file), read_qrels(qrels_file), names, trec_mean=trec_mean)
+    if trec_mean and (dialect or explain_dialects):
+        raise UsageError("--trec-mean is a mean of ours; a dialect has its own")
+    if dialect and explain_dialects:
+        raise UsageError("--explain-dialects compares all dialects; leave out --dialect")
+    if dialect:
+        print_dialect(dialect, run_file, qrels_file, metrics, per_query, form)
+        return
+    wanted = metrics if metrics is not None else DEFAULT_METRICS
+    if explain_dialects:
+        print_explanation(run_file, qrels_file, wanted, form)
+        return
+    run, labels = read_run_file(run_file), read_labels(qrels_file)
+    scores = score(run, labels.judgments, names_in(wanted), trec_mean=trec_mean)
     if per_query:
         rows = scores.per_query
         click.echo(formatted(rows, "markdown" if form == "table" else form), nl=False)

@@ -11,8 +11,21 @@ from typing import NamedTuple
 
 from rag_assets.errors import UsageError, allowed_names
 
-MEASURES = ("hit_rate", "mrr", "ndcg", "recall", "precision", "map")
-"""Canonical measures. Each is computed by :mod:`rag_assets.evaluation.metrics`."""
+RANKING_MEASURES = ("hit_rate", "mrr", "ndcg", "recall", "precision", "map")
+"""Computed by :mod:`rag_assets.evaluation.metrics`."""
+
+GROUP_MEASURES = (
+    "group_recall",
+    "group_f1",
+    "group_mrr",
+    "group_map",
+    "group_ndcg",
+    "full_recall",
+)
+"""Computed by :mod:`rag_assets.evaluation.grouped`."""
+
+MEASURES = (*RANKING_MEASURES, *GROUP_MEASURES)
+"""All canonical measures, in the order of columns."""
 
 ALIASES = {
     # ir_measures
@@ -33,7 +46,7 @@ ALIASES = {
 LARGEST_CUTOFF = 2**31 - 1
 """What a column of top_k can hold."""
 
-_PATTERN = re.compile(r"(?P<measure>[A-Za-z_]+?)(?:[@_](?P<cutoff>[0-9]+))?")
+_PATTERN = re.compile(r"(?P<measure>[A-Za-z_][A-Za-z0-9_]*?)(?:[@_](?P<cutoff>[0-9]+))?")
 
 
 class Metric(NamedTuple):

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping
 import duckdb
 import pyarrow as pa
 
-from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, MEASURES
+from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, RANKING_MEASURES
 from rag_assets.schemas import QUERY_METRICS
 
 WHOLE_RANKING = LARGEST_CUTOFF
@@ -158,6 +158,6 @@ def _cell(table: pa.Table, cell: Cell) -> pa.Table:
         pc.and_(pc.equal(table["run"], run), pc.equal(table["top_k"], top_k))
     ).drop_columns(["run", "top_k"])
     schema = pa.schema(
-        [*QUERY_METRICS.arrow(), *[pa.field(measure, pa.float64()) for measure in MEASURES]]
+        [*QUERY_METRICS.arrow(), *[pa.field(measure, pa.float64()) for measure in RANKING_MEASURES]]
     )
     return QUERY_METRICS.check(chosen.cast(schema).combine_chunks())

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.errors import UsageError
+from rag_assets.evaluation.families import all_metrics
 from rag_assets.evaluation.metric_names import Metric, parse_metric
-from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
+from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.evaluation.summary import mean
 
 
@@ -59,7 +60,9 @@ def score(
     cutoffs = {metric.cutoff or WHOLE_RANKING for metric in asked.values()}
     queries = pa.table({"query_id": pc.unique(judgments.column("query_id"))})
     cells = [("run", cutoff) for cutoff in sorted(cutoffs)]
-    tables = query_metrics({"run": run}, {"qrels": judgments}, {"run": "qrels"}, queries, cells)
+    measures = {metric.measure for metric in asked.values()}
+    labels = {"qrels": judgments}
+    tables = all_metrics({"run": run}, labels, {"run": "qrels"}, queries, cells, measures)
     any_table = tables[cells[0]]
     columns = {
         name: tables["run", metric.cutoff or WHOLE_RANKING].column(metric.measure).to_pylist()

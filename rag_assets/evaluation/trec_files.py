@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -11,6 +13,29 @@ from rag_assets.errors import DataError
 from rag_assets.ordering import byte_order_ranks
 from rag_assets.schemas import JUDGMENTS, RUNS
 from rag_assets.trec_lines import BEIR_COLUMNS, TREC_COLUMNS, read_fields, read_qrel_lines
+
+
+class RunLine(NamedTuple):
+    """One line of a run: its number from 1, and what of it has a meaning."""
+
+    line: int
+    query_id: str
+    document_id: str
+    score: float
+
+
+def read_run_lines(path: Path) -> Iterator[RunLine]:
+    """Yield the lines of a TREC run as they stand, repeated documents too.
+
+    Raises:
+        DataError: a line has another number of fields, or a score is not a finite number.
+    """
+    for number, fields in read_fields(path):
+        if len(fields) != 6:
+            problem = f"has {len(fields)} fields; a run line is 'query Q0 document rank score tag'"
+            raise DataError(problem, file=path, line=number)
+        query_id, _, document_id, _, score, _ = fields
+        yield RunLine(number, query_id, document_id, _score(score, path, number))
 
 
 def read_run(path: Path) -> pa.Table:
@@ -24,16 +49,12 @@ def read_run(path: Path) -> pa.Table:
             document stands twice for a query; names the file and the line.
     """
     queries: dict[str, dict[str, float]] = {}
-    for number, fields in read_fields(path):
-        if len(fields) != 6:
-            problem = f"has {len(fields)} fields; a run line is 'query Q0 document rank score tag'"
-            raise DataError(problem, file=path, line=number)
-        query_id, _, document_id, _, score, _ = fields
+    for number, query_id, document_id, score in read_run_lines(path):
         scores = queries.setdefault(query_id, {})
         if document_id in scores:
             problem = f"document '{document_id}' stands twice for query '{query_id}'"
             raise DataError(problem, file=path, line=number)
-        scores[document_id] = _score(score, path, number)
+        scores[document_id] = score
     if not queries:
         raise DataError("holds no run lines", file=path)
     return _ranked(queries)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.metric_names import MEASURES
+from rag_assets.evaluation.metric_names import RANKING_MEASURES as MEASURES
 from rag_assets.evaluation.metrics import query_metrics
 from tests.made_tables import (
     Row,

@@ -32,6 +32,9 @@ from rag_assets.evaluation.metric_names import ALIASES, MEASURES, Metric, parse_
         ("hit@3", "hit_rate", 3),
         ("hits@3", "hit_rate", 3),
         (" map@7 ", "map", 7),
+        ("group_f1@5", "group_f1", 5),
+        ("group_f1_5", "group_f1", 5),
+        ("full_recall", "full_recall", None),
     ],
 )
 def test_three_vocabularies(name: str, measure: str, cutoff: int | None) -> None:
@@ -64,8 +67,8 @@ def test_unknown_name_says_the_nearest(name: str, nearest: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_metric(name)
     assert str(caught.value) == (
-        f"unknown metric '{name}' (did you mean '{nearest}'?); allowed: hit_rate, mrr, ndcg, "
-        "recall, precision, map, each with or without @k"
+        f"unknown metric '{name}' (did you mean '{nearest}'?); allowed: {', '.join(MEASURES)}, "
+        "each with or without @k"
     )
     assert caught.value.exit_code == 2
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.metric_names import MEASURES
+from rag_assets.evaluation.metric_names import RANKING_MEASURES as MEASURES
 from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
 from tests.made_tables import by_query, document_judgments, judgment_table, query_table, run_table
 

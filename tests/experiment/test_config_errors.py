@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rag_assets.errors import ConfigError
+from rag_assets.evaluation.metric_names import MEASURES as ALL_MEASURES
 from rag_assets.experiment import load_experiment
 from rag_assets.experiment.names import NAME_RULE
 from rag_assets.retrievers.registry import RETRIEVER_TYPES
@@ -18,7 +19,7 @@ TOP_KEYS = "name, dataset, chunking, retrievers, top_k, metrics, primary, baseli
 TYPES = ", ".join(RETRIEVER_TYPES)
 BM25_KEYS = "type, chunking, query_set, variants, variant_weights, analyzer, engine, k1, b"
 TWO = "x: {type: bm25}, y: {type: bm25}"
-MEASURES = "hit_rate, mrr, ndcg, recall, precision, map"
+MEASURES = ", ".join(ALL_MEASURES)
 
 SHAPE = {
     "unknown key": (

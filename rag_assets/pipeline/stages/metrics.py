@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rag_assets.evaluation.families import all_metrics
 from rag_assets.evaluation.leaderboard import leaderboard
-from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.summary import summarise
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
@@ -36,6 +36,9 @@ class Metrics(Stage):
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.evaluation.metrics",
         "rag_assets.evaluation.metric_names",
+        "rag_assets.evaluation.families",
+        "rag_assets.evaluation.grouped",
+        "rag_assets.evaluation.cells",
     )
     batched = True
 
@@ -72,12 +75,13 @@ class Metrics(Stage):
             runs[name] = pipeline.artifact(run).table()
             judged_by[name] = key["retriever"]
             judged[key["retriever"]] = judgments_key(key["retriever"])
-        tables = query_metrics(
+        tables = all_metrics(
             runs,
             {name: pipeline.artifact(item).table() for name, item in judged.items()},
             judged_by,
             pipeline.artifact(QUERIES_KEY).table(),
             [(name, int(key["top_k"])) for key, name in names.items()],
+            {measure for key in keys for measure in experiment.measures_at(int(key["top_k"]))},
         )
         for key, name in names.items():
             top_k = int(key["top_k"])

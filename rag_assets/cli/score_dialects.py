@@ -1,0 +1,116 @@
+"""``rag-assets score --dialect`` and ``--explain-dialects``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from rag_assets.cli.terminal import messages
+from rag_assets.errors import UsageError
+from rag_assets.evaluation.dialects import DIALECTS
+from rag_assets.evaluation.dialects.dialect import Dialect, Outcome
+from rag_assets.evaluation.dialects.explain import explain
+from rag_assets.evaluation.dialects.ranx import LARGEST_STABLE
+from rag_assets.evaluation.dialects.tool_input import ToolInput
+from rag_assets.evaluation.label_files import read_labels
+from rag_assets.evaluation.tool_files import read_hits, repetitions, tool_input
+from rag_assets.reporting.formats import formatted
+
+SHOWN_REPETITIONS = 20
+
+
+def print_dialect(
+    name: str, run_file: Path, qrels_file: Path, metrics: str | None, per_query: bool, form: str
+) -> None:
+    """Print a tool's numbers under its own names, and on stderr what stands behind them."""
+    dialect = DIALECTS[name]
+    asked = names_in(metrics) if metrics is not None else dialect.defaults
+    parsed = {name: dialect.parse(name) for name in asked}
+    hits, listed = read_hits(run_file)
+    data = tool_input(hits, listed, read_labels(qrels_file))
+    outcomes = {name: dialect.outcome(data, metric) for name, metric in parsed.items()}
+    means = {name: outcome.mean for name, outcome in outcomes.items()}
+    if per_query:
+        rows = [
+            {"query_id": query.query_id}
+            | {name: outcome.per_query[query.query_id] for name, outcome in outcomes.items()}
+            for query in data.judged
+        ]
+        click.echo(formatted(rows, "markdown" if form == "table" else form), nl=False)
+    elif form == "json":
+        click.echo(json.dumps(means, indent=2))
+    elif form == "table":
+        _print_table(means)
+    else:
+        click.echo(formatted([means], form), nl=False)
+    _print_repetitions(data)
+    _print_notes(dialect, data, outcomes)
+
+
+def print_explanation(run_file: Path, qrels_file: Path, metrics: str, form: str) -> None:
+    """Print each query for which a tool's value is not ours, with the reason."""
+    labels = read_labels(qrels_file)
+    hits, listed = read_hits(run_file)
+    data = tool_input(hits, listed, labels)
+    rows = explain(data, labels.judgments, names_in(metrics))
+    click.echo(formatted(rows, "markdown" if form == "table" else form), nl=False)
+    _print_repetitions(data)
+    queries = len({row["query_id"] for row in rows})
+    total = len(data.judged)
+    say = f"{len(rows)} values of {queries} queries differ from ours; {total} queries compared"
+    messages().print(say, markup=False)
+
+
+def names_in(metrics: str) -> Sequence[str]:
+    """Return the names of a comma-separated list.
+
+    Raises:
+        UsageError: there is none.
+    """
+    names = [name.strip() for name in metrics.split(",") if name.strip()]
+    if not names:
+        raise UsageError("--metrics names no metric")
+    return names
+
+
+def _print_table(means: dict[str, float | None]) -> None:
+    width = max(len(name) for name in means)
+    for name, value in means.items():
+        click.echo(f"{name:<{width}}  {'-' if value is None else format(value, '.4f')}")
+
+
+def _print_repetitions(data: ToolInput) -> None:
+    found = list(repetitions(data))
+    for query_id, item, count in found[:SHOWN_REPETITIONS]:
+        say = f"query '{query_id}': document '{item}' stands {count} times"
+        messages().print(say, markup=False, soft_wrap=True)
+    if len(found) > SHOWN_REPETITIONS:
+        more = len(found) - SHOWN_REPETITIONS
+        messages().print(f"... and {more} more repeated documents", markup=False)
+
+
+def _print_notes(dialect: Dialect, data: ToolInput, outcomes: dict[str, Outcome]) -> None:
+    for name, outcome in outcomes.items():
+        if outcome.mean is None:
+            problem = outcome.problem or "no query has a value"
+            messages().print(f"{name} has no value: {problem}", markup=False, soft_wrap=True)
+    averaged = sum(any(_has(o, q.query_id) for o in outcomes.values()) for q in data.judged)
+    parts = [f"as {dialect.package}", f"{averaged} of {len(data.judged)} queries have a value"]
+    if data.strangers:
+        parts.append(f"{len(data.strangers)} of the run not in the qrels")
+    if dialect.name == "ranx" and (open_order := _long_ties(data)):
+        parts.append(f"ranx's own order of equal scores is not stable in {open_order} queries")
+    messages().print("; ".join(parts), markup=False)
+
+
+def _has(outcome: Outcome, query_id: str) -> bool:
+    return outcome.per_query[query_id] is not None
+
+
+def _long_ties(data: ToolInput) -> int:
+    """Return how many lists are longer than ranx sorts in a stable way, and hold equal scores."""
+    scores = [list(query.scores.values()) for query in data.judged]
+    return sum(len(each) > LARGEST_STABLE and len(set(each)) < len(each) for each in scores)

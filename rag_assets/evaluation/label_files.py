@@ -1,0 +1,162 @@
+"""Reads labels to score against that say more than qrels: groups of alternatives.
+
+- ``qa.parquet`` of AutoRAG: the columns ``qid`` and ``retrieval_gt``, a list of groups (AND) of
+  ids (OR).
+- ``.parquet`` with the columns of :data:`rag_assets.schemas.JUDGMENTS`, as the pipeline writes it.
+- ``.jsonl`` with ``query_id``, ``doc_id``, and optionally ``evidence_id`` and ``relevance``: lines
+  of a query with one ``evidence_id`` are alternatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rag_assets.errors import DataError
+from rag_assets.evaluation.list_files import is_json_lines, read_objects
+from rag_assets.evaluation.trec_files import read_qrels
+from rag_assets.schemas import JUDGMENTS
+
+QUERY, GROUND_TRUTH = "qid", "retrieval_gt"
+QUOTE_KEYS = ("quote", "start")
+
+Groups = dict[str, tuple[tuple[str, ...], ...]]
+
+
+class Labels(NamedTuple):
+    """The judgments, and each query's groups of relevant ids as the file has them."""
+
+    judgments: pa.Table
+    groups: Groups
+
+
+def read_labels(path: Path) -> Labels:
+    """Read the labels of any of these formats, of a TREC qrels file or of a BEIR table.
+
+    Raises:
+        DataError: the file cannot be read, or breaks its format; names the file and the place.
+    """
+    if path.suffix.lower() == ".parquet":
+        return _parquet_labels(path)
+    judgments = _json_judgments(path) if is_json_lines(path) else read_qrels(path)
+    return Labels(judgments, _groups(judgments))
+
+
+def _parquet_labels(path: Path) -> Labels:
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataError(f"cannot be read as Parquet: {reason}", file=path) from error
+    if {QUERY, GROUND_TRUTH} <= set(table.column_names):
+        return _ground_truth(table.select([QUERY, GROUND_TRUTH]).to_pylist(), path)
+    names = JUDGMENTS.arrow().names
+    if set(names) <= set(table.column_names):
+        judgments = JUDGMENTS.check(table.select(names).cast(JUDGMENTS.arrow()))
+        return Labels(judgments, _groups(judgments))
+    found = ", ".join(table.column_names)
+    wanted = f"{QUERY}, {GROUND_TRUTH} (AutoRAG) or {', '.join(names)}"
+    raise DataError(f"holds neither the columns {wanted}; found: {found}", file=path)
+
+
+def _ground_truth(rows: list[dict[str, object]], path: Path) -> Labels:
+    groups: Groups = {}
+    labels: list[dict[str, object]] = []
+    for number, row in enumerate(rows, 1):
+        query_id = row[QUERY]
+        if not isinstance(query_id, str) or not query_id:
+            raise DataError("must be a text that is not empty", file=path, line=number, key=QUERY)
+        if query_id in groups:
+            raise DataError(f"query '{query_id}' stands twice", file=path, line=number, key=QUERY)
+        groups[query_id] = _checked_groups(row[GROUND_TRUTH], path, number)
+        labels += _labels(query_id, groups[query_id])
+    if not groups:
+        raise DataError("holds no queries", file=path)
+    return Labels(JUDGMENTS.from_rows(labels), groups)
+
+
+def _checked_groups(value: object, path: Path, number: int) -> tuple[tuple[str, ...], ...]:
+    """Null means the same as nothing at each level."""
+    groups = []
+    for group in _listed(value, path, number):
+        items = _listed(group, path, number)
+        if not all(item is None or isinstance(item, str) for item in items):
+            problem = "must be a list of lists of ids"
+            raise DataError(problem, file=path, line=number, key=GROUND_TRUTH)
+        groups.append(tuple(str(item or "") for item in items))
+    return tuple(groups)
+
+
+def _listed(value: object, path: Path, number: int) -> list[object]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        problem = "must be a list of lists of ids"
+        raise DataError(problem, file=path, line=number, key=GROUND_TRUTH)
+    return value
+
+
+def _labels(query_id: str, groups: Iterable[tuple[str, ...]]) -> list[dict[str, object]]:
+    """Return the judgments of a query; one without a unit where it has no ground truth."""
+    named = [list(dict.fromkeys(item for item in group if item.strip())) for group in groups]
+    rows: list[dict[str, object]] = [
+        {"query_id": query_id, "evidence_id": str(number), "item_id": item, "grade": 1}
+        for number, group in enumerate([group for group in named if group], 1)
+        for item in group
+    ]
+    none: dict[str, object] = {
+        "query_id": query_id,
+        "evidence_id": "1",
+        "item_id": None,
+        "grade": 0,
+    }
+    return rows or [none]
+
+
+def _json_judgments(path: Path) -> pa.Table:
+    rows: dict[tuple[str, str, str], dict[str, object]] = {}
+    for number, row in read_objects(path):
+        query_id, document_id = (_text(row, key, path, number) for key in ("query_id", "doc_id"))
+        if any(row.get(key) is not None for key in QUOTE_KEYS):
+            problem = "a quote is found in documents, which are not read here; use `evaluate`"
+            raise DataError(problem, file=path, line=number, key=QUOTE_KEYS[0])
+        # A line without an evidence is one of its own; the blank keeps the two kinds apart.
+        named = row.get("evidence_id") is not None
+        evidence = _text(row, "evidence_id", path, number) if named else f"document {document_id}"
+        grade = row.get("relevance", 1)
+        if isinstance(grade, bool) or not isinstance(grade, int) or abs(grade) >= 2**31:
+            raise DataError("must be an integer", file=path, line=number, key="relevance")
+        if (query_id, evidence, document_id) in rows:
+            raise DataError("the same judgment stands above", file=path, line=number)
+        rows[query_id, evidence, document_id] = {
+            "query_id": query_id,
+            "evidence_id": evidence,
+            "item_id": document_id,
+            "grade": grade,
+        }
+    if not rows:
+        raise DataError("holds no judgments", file=path)
+    return JUDGMENTS.from_rows(list(rows.values()))
+
+
+def _text(row: dict[str, object], key: str, path: Path, number: int) -> str:
+    value = row.get(key)
+    if isinstance(value, str) and value:
+        return value
+    problem = "must be a text that is not empty" if key in row else "is missing"
+    raise DataError(problem, file=path, line=number, key=key)
+
+
+def _groups(judgments: pa.Table) -> Groups:
+    """Return the relevant ids of each evidence, in the order of the table."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for row in judgments.to_pylist():
+        groups = found.setdefault(row["query_id"], {})
+        if row["grade"] > 0:
+            group = groups.setdefault(row["evidence_id"], [])
+            group += [row["item_id"]] if row["item_id"] is not None else []
+    return {query: tuple(map(tuple, groups.values())) for query, groups in found.items()}

@@ -1,0 +1,164 @@
+"""Reads runs as JSON lines: one query a line, with the list of what was retrieved for it.
+
+``{"qid": "q1", "retrieved_ids": ["d3", "d1"], "retrieve_scores": [2.5, 1.0]}``, as AutoRAG names
+them; ``query_id`` and ``scores`` are taken too, and scores may be left out. Other keys are ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import pyarrow as pa
+
+from rag_assets.errors import DataError
+from rag_assets.schemas import RUNS
+from rag_assets.trec_lines import BROKEN_STREAM, open_bytes
+
+QUERY_KEYS = ("qid", "query_id")
+IDS_KEY = "retrieved_ids"
+SCORES_KEYS = ("retrieve_scores", "scores")
+
+
+class ListedQuery(NamedTuple):
+    """The list of one query: its line, and (id, score) best first, repetitions kept."""
+
+    line: int
+    query_id: str
+    hits: tuple[tuple[str, float], ...]
+
+
+def is_json_lines(path: Path) -> bool:
+    """Return whether a file's name says that it holds JSON lines, compressed or not."""
+    return path.name.lower().endswith((".jsonl", ".jsonl.gz"))
+
+
+def read_lists(path: Path) -> list[ListedQuery]:
+    """Read the lists as they stand. Without scores, that of rank i is 1 / i.
+
+    Raises:
+        DataError: the file cannot be read, a line is not one such object, or a query stands twice;
+            names the file, the line and the key.
+    """
+    lines: dict[str, int] = {}
+    found = []
+    for number, row in read_objects(path):
+        key, query_id = _first(row, QUERY_KEYS, path, number)
+        if not isinstance(query_id, str) or not query_id:
+            raise DataError("must be a text that is not empty", file=path, line=number, key=key)
+        if query_id in lines:
+            problem = f"query '{query_id}' stands already on line {lines[query_id]}"
+            raise DataError(problem, file=path, line=number, key=key)
+        lines[query_id] = number
+        found.append(ListedQuery(number, query_id, _hits(row, path, number)))
+    if not found:
+        raise DataError("holds no queries", file=path)
+    return found
+
+
+def run_of_lists(path: Path) -> pa.Table:
+    """Read the lists as a table of :data:`rag_assets.schemas.RUNS`; their order is the ranking.
+
+    Raises:
+        DataError: as :func:`read_lists`; or a document stands more than once for a query.
+    """
+    lists = read_lists(path)
+    repeated = [(query, counts) for query in lists if (counts := _repeated(query))]
+    if repeated:
+        query, counts = repeated[0]
+        item, count = next(iter(counts.items()))
+        also = f", and {len(repeated) - 1} more queries repeat documents" if repeated[1:] else ""
+        problem = (
+            f"document '{item}' stands {count} times for query '{query.query_id}'{also}; "
+            "a unit is retrieved once (--dialect autorag takes repetitions as AutoRAG does)"
+        )
+        raise DataError(problem, file=path, line=query.line, key=IDS_KEY)
+    rows: list[dict[str, object]] = [
+        {
+            "query_id": query.query_id,
+            "rank": rank,
+            "score": score,
+            "item_id": item,
+            "chunk_id": item,
+            "document_id": item,
+        }
+        for query in lists
+        for rank, (item, score) in enumerate(query.hits, 1)
+    ]
+    return RUNS.from_rows(rows)
+
+
+def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number from 1, object) of every line that is not blank.
+
+    Raises:
+        DataError: the file cannot be read, or a line is not one JSON object in UTF-8.
+    """
+    try:
+        with open_bytes(path) as stream:
+            for number, raw in enumerate(stream, 1):
+                if raw.strip():
+                    yield number, _object(raw, path, number)
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", file=path) from error
+    except BROKEN_STREAM as error:
+        raise DataError(f"cannot be read: damaged gzip data ({error})", file=path) from error
+
+
+def _object(raw: bytes, path: Path, number: int) -> dict[str, Any]:
+    try:
+        value = json.loads(raw.decode("utf-8-sig"), parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        problem = f"is not JSON ({str(error) or 'nested too deep'})"
+        raise DataError(problem, file=path, line=number) from error
+    if not isinstance(value, dict):
+        raise DataError("must be one JSON object", file=path, line=number)
+    return value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a JSON value")
+
+
+def _first(
+    row: dict[str, Any], keys: tuple[str, ...], path: Path, number: int
+) -> tuple[str, object]:
+    for key in keys:
+        if key in row:
+            return key, row[key]
+    found = ", ".join(list(row)[:10]) or "none"
+    raise DataError(f"is missing; found keys: {found}", file=path, line=number, key=keys[0])
+
+
+def _hits(row: dict[str, Any], path: Path, number: int) -> tuple[tuple[str, float], ...]:
+    _, ids = _first(row, (IDS_KEY,), path, number)
+    if not isinstance(ids, list) or not all(isinstance(item, str) for item in ids):
+        raise DataError("must be a list of texts", file=path, line=number, key=IDS_KEY)
+    key = next((key for key in SCORES_KEYS if row.get(key) is not None), None)
+    if key is None:
+        return tuple((item, 1 / rank) for rank, item in enumerate(ids, 1))
+    scores = row[key]
+    if not isinstance(scores, list) or not all(map(_is_score, scores)):
+        raise DataError("must be a list of finite numbers", file=path, line=number, key=key)
+    if len(scores) != len(ids):
+        problem = f"has {len(scores)} scores for {len(ids)} ids"
+        raise DataError(problem, file=path, line=number, key=key)
+    return tuple((item, float(score)) for item, score in zip(ids, scores, strict=True))
+
+
+def _is_score(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _repeated(query: ListedQuery) -> dict[str, int]:
+    counts = Counter(item for item, _ in query.hits)
+    return {item: count for item, count in counts.items() if count > 1}

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+from math import log2
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from rag_assets.evaluation.dialects import DIALECTS
+
+Invoke = Callable[..., Result]
+
+PAGE = Path(__file__).parents[2] / "docs" / "dialects.md"
+RUN = "q1 Q0 a 1 3.0 t\nq1 Q0 x 2 2.0 t\nq2 Q0 x 1 1.0 t\nq9 Q0 a 1 1.0 t\n"
+QRELS = "q1 0 a 2\nq1 0 b 1\nq2 0 a 1\nq3 0 a 1\n"
+"""q1: one of two; q2: nothing found; q3 is missing from the run."""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[object, ...]:
+    (tmp_path / "run.trec").write_text(RUN, encoding="utf-8")
+    (tmp_path / "qrels.txt").write_text(QRELS, encoding="utf-8")
+    return ("score", "--run", tmp_path / "run.trec", "--qrels", tmp_path / "qrels.txt")
+
+
+def test_a_tools_numbers_under_its_own_names(invoke: Invoke, files: tuple[object, ...]) -> None:
+    result = invoke(*files, "--dialect", "autorag", "--format", "json")
+    assert result.exit_code == 0
+    # Of q1: recall 1/2, precision 1/2, its groups' first documents at 1 and nowhere; q2: all 0.
+    ndcg = 1 / (1 + 1 / log2(3))
+    values = {"f1": 0.5, "recall": 0.5, "precision": 0.5, "ndcg": ndcg, "mrr": 0.5, "map": 0.5}
+    assert json.loads(result.stdout) == pytest.approx(
+        {f"retrieval_{name}": value / 2 for name, value in values.items()}
+    )
+    say = "as AutoRAG 0.3.27; 2 of 3 queries have a value; 1 of the run not in the qrels"
+    assert " ".join(result.stderr.split()) == say
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_dialect_prints_its_default_metrics(
+    invoke: Invoke, files: tuple[object, ...], dialect: str
+) -> None:
+    result = invoke(*files, "--dialect", dialect)
+    assert result.exit_code == 0
+    names = [line.split()[0] for line in result.stdout.splitlines()]
+    assert names == list(DIALECTS[dialect].defaults)
+
+
+def test_values_of_each_query(invoke: Invoke, files: tuple[object, ...]) -> None:
+    asked = ("--dialect", "beir", "--metrics", "Recall@10,Hole@2", "--per-query")
+    result = invoke(*files, *asked, "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert rows == [
+        {"query_id": "q1", "Recall@10": "0.5", "Hole@2": "0.5"},
+        {"query_id": "q2", "Recall@10": "0.0", "Hole@2": "0.5"},
+        {"query_id": "q3", "Recall@10": "", "Hole@2": "0.0"},
+    ]
+    means = invoke(*files, *asked[:-1], "--format", "csv").stdout
+    assert means == f"Recall@10,Hole@2\n0.25,{round((0.5 + 0.5) / 3, 5)}\n"
+
+
+def test_a_number_that_the_tool_does_not_give(invoke: Invoke, files: tuple[object, ...]) -> None:
+    result = invoke(*files, "--dialect", "beir", "--metrics", "NDCG@5,MRR@5")
+    assert result.exit_code == 0
+    assert re.fullmatch(r"NDCG@5  0\.\d{4}\nMRR@5   -\n", result.stdout)
+    problem = "query 'q9' stands in the run but not in the qrels, BEIR raises KeyError"
+    assert f"MRR@5 has no value: {problem}" in result.stderr
+    asked = ("--dialect", "llamaindex", "--metrics", "recall", "--format", "json")
+    result = invoke(*files, *asked)
+    assert json.loads(result.stdout) == {"recall": None}
+    assert "query 'q3': nothing was retrieved, LlamaIndex raises ValueError" in result.stderr
+
+
+def test_long_lists_with_ties_are_told_of_for_ranx(invoke: Invoke, tmp_path: Path) -> None:
+    run, qrels = tmp_path / "run.trec", tmp_path / "qrels.txt"
+    qrels.write_text("q 0 d0 1\n", encoding="utf-8")
+    for n_listed, told in ((15, False), (16, True)):
+        lines = [f"q Q0 d{n} 0 1.0 t\n" for n in range(n_listed)]
+        run.write_text("".join(lines), encoding="utf-8")
+        result = invoke("score", "--run", run, "--qrels", qrels, "--dialect", "ranx")
+        assert ("not stable in 1 queries" in " ".join(result.stderr.split())) == told
+
+
+def test_differences_with_their_reasons(invoke: Invoke, files: tuple[object, ...]) -> None:
+    asked = ("--explain-dialects", "--metrics", "recall@5,precision@5", "--format", "json")
+    result = invoke(*files, *asked)
+    assert result.exit_code == 0
+    rows = json.loads(result.stdout)
+    by_length = "divides by the documents retrieved (ours: by k)"
+    found = {(row["query_id"], row["dialect"]): row for row in rows}
+    assert [found["q1", name]["why"] for name in ("autorag", "llamaindex", "mlflow")] == [
+        by_length
+    ] * 3
+    assert [found["q1", "mlflow"][key] for key in ("ours", "value")] == [1 / 5, 1 / 2]
+    assert found["q3", "beir"]["why"] == (
+        "a query that the run lacks is left out of the mean (ours: 0)"
+    )
+    assert ("q2", "mlflow") not in found
+    assert result.stderr == "9 values of 2 queries differ from ours; 3 queries compared\n"
+    table = invoke(*files, *asked[:-2]).stdout.splitlines()
+    assert table[0] == "| query_id | metric | ours | dialect | name | value | why |"
+    assert len(table) == 2 + len(rows)
+
+
+def test_repeated_documents_are_reported(invoke: Invoke, tmp_path: Path) -> None:
+    run, qrels = tmp_path / "run.jsonl", tmp_path / "qrels.txt"
+    rows = [{"qid": f"q{n:02d}", "retrieved_ids": ["a", "a", "x", "a"]} for n in range(22)]
+    run.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    qrels.write_text("".join(f"q{n:02d} 0 a 1\n" for n in range(22)), encoding="utf-8")
+    base = ("score", "--run", run, "--qrels", qrels)
+    refused = invoke(*base)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    what = "document 'a' stands 3 times for query 'q00', and 21 more queries repeat documents"
+    assert refused.stderr.startswith(f"error: {run}:1: `retrieved_ids`: {what}")
+    result = invoke(*base, "--dialect", "autorag", "--metrics", "retrieval_precision")
+    assert result.stdout == "retrieval_precision  0.2500\n"
+    lines = result.stderr.splitlines()
+    assert lines[0] == "query 'q00': document 'a' stands 3 times"
+    assert lines[20] == "... and 2 more repeated documents"
+    explained = invoke(*base, "--explain-dialects", "--metrics", "recall@5", "--format", "json")
+    assert {row["ours"] for row in json.loads(explained.stdout)} == {None}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--dialect", "trec"), "Invalid value for '--dialect'"),
+        (
+            ("--dialect", "beir", "--metrics", "ndcg@10"),
+            "dialect beir: unknown metric 'ndcg@10'",
+        ),
+        (("--dialect", "beir", "--metrics", "NDCG"), "'NDCG' needs a cut-off, such as NDCG@10"),
+        (("--dialect", "mlflow", "--metrics", "ndcg"), "needs a cut-off, such as ndcg_at_10"),
+        (("--dialect", "autorag", "--metrics", "retrieval_f1@0"), "must be at least 1"),
+        (("--dialect", "ranx", "--metrics", "rbp"), "'rbp' needs its persistence, such as rbp.95"),
+        (("--dialect", "ranx", "--metrics", "ndcg@5-l0"), "the level must be at least 1"),
+        (("--dialect", "ranx", "--metrics", "NDCG@5"), "dialect ranx: unknown metric 'NDCG@5'"),
+        (("--dialect", "beir", "--metrics", ","), "--metrics names no metric"),
+        (("--dialect", "beir", "--trec-mean"), "--trec-mean is a mean of ours"),
+        (("--dialect", "beir", "--explain-dialects"), "leave out --dialect"),
+        (("--explain-dialects", "--metrics", "NDCG_at_5"), "unknown metric"),
+    ],
+)
+def test_wrong_options(
+    invoke: Invoke, files: tuple[object, ...], options: tuple[str, ...], expected: str
+) -> None:
+    result = invoke(*files, *options)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert expected in " ".join(result.stderr.split())
+
+
+def test_the_commands_and_the_output_of_the_page(invoke: Invoke, tmp_path: Path) -> None:
+    """docs/dialects.md: files are the blocks with a name, commands the lines with a dollar."""
+    page = PAGE.read_text(encoding="utf-8")
+    for name, text in re.findall(r"^`([\w.]+)`:\n\n```\n(.*?)```", page, re.M | re.S):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    sessions = re.findall(r"^\$ rag-assets ([^\n]+)\n(.*?)(?=^```|^\$ )", page, re.M | re.S)
+    assert len(sessions) >= 3
+    for command, output in sessions:
+        words = [str(tmp_path / word) if "." in word else word for word in command.split()]
+        result = invoke(*words)
+        assert result.exit_code == 0
+        assert result.stdout == output

@@ -1,0 +1,99 @@
+"""The dialects against the numbers of the real packages: those stored, and those installed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag_assets.evaluation.dialects import DIALECTS
+from rag_assets.evaluation.dialects.beir import DECIMALS
+from rag_assets.evaluation.dialects.tool_input import ToolInput, ToolQuery
+from tests.evaluation.dialects.samples import samples
+from tests.evaluation.dialects.tools import TOOLS, Numbers, Sample
+
+GOLDEN: dict[str, Any] = json.loads(
+    Path(__file__).with_name("golden.json").read_text(encoding="utf-8")
+)
+CASES = [
+    (tool, sample) for tool, section in GOLDEN["tools"].items() for sample in section["numbers"]
+]
+
+
+def given(sample: Sample) -> ToolInput:
+    """A sample as our readers hand it on."""
+    anywhere = frozenset(item for judged in sample["grades"].values() for item in judged)
+    run = {query: tuple(map(tuple, hits)) for query, hits in sample["run"].items()}
+    judged = tuple(
+        ToolQuery(
+            query_id=query,
+            hits=run.get(query, ()),
+            listed=True,
+            in_run=query in run,
+            groups=tuple(map(tuple, groups)),
+            grades=sample["grades"][query],
+            judged_anywhere=anywhere,
+        )
+        for query, groups in sample["groups"].items()
+    )
+    strangers = [query for query in run if query not in sample["groups"]]
+    return ToolInput(
+        judged,
+        tuple(ToolQuery(query, run[query], True, judged_anywhere=anywhere) for query in strangers),
+    )
+
+
+def assert_equal(tool: str, sample: Sample, expected: Numbers) -> None:
+    dialect, data = DIALECTS[tool], given(sample)
+    # BEIR rounds what it says of a single query too.
+    within = 0.51 * 10**-DECIMALS if tool == "beir" else 1e-9
+    for name, numbers in expected.items():
+        outcome = dialect.outcome(data, dialect.parse(name))
+        if "error" in numbers:
+            assert outcome.mean is None, name
+            assert numbers["error"] in str(outcome.problem), name
+            continue
+        assert outcome.mean == about(numbers["mean"], 1e-9), name
+        for query, value in numbers.get("per_query", {}).items():
+            assert outcome.per_query[query] == about(value, within), (name, query)
+
+
+def about(value: float | None, within: float) -> Any:
+    return None if value is None else pytest.approx(value, abs=within)
+
+
+def test_every_dialect_has_golden_values_of_the_version_that_it_names() -> None:
+    assert set(GOLDEN["tools"]) == set(DIALECTS) == set(TOOLS)
+    for name, section in GOLDEN["tools"].items():
+        assert DIALECTS[name].package == f"{section['package']} {section['version']}"
+        covered = {metric for found in section["numbers"].values() for metric in found}
+        measures = {DIALECTS[name].parse(metric).measure for metric in covered}
+        assert measures == set(DIALECTS[name].measures)
+
+
+def test_the_stored_samples_are_those_that_the_script_makes() -> None:
+    assert json.loads(json.dumps(samples())) == GOLDEN["samples"]
+    for name, sample in GOLDEN["samples"].items():
+        for tool in sample["tools"]:
+            assert name in GOLDEN["tools"][tool]["numbers"]
+
+
+@pytest.mark.parametrize(("tool", "sample"), CASES)
+def test_stored_numbers(tool: str, sample: str) -> None:
+    assert_equal(tool, GOLDEN["samples"][sample], GOLDEN["tools"][tool]["numbers"][sample])
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_numbers_of_the_installed_package(tool: str) -> None:
+    """With the samples again: a new version of a tool that changed its mind is found here."""
+    distribution, numbers = TOOLS[tool]
+    for name, sample in GOLDEN["samples"].items():
+        if tool in sample["tools"]:
+            try:
+                found = numbers(sample)
+            except ImportError as error:
+                pytest.skip(f"{distribution} is not installed ({error})")
+            assert found, name
+            assert_equal(tool, sample, found)

@@ -1,0 +1,224 @@
+"""Metrics of evidence groups: hand-worked examples, a naive second implementation, AutoRAG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import log2
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_assets.evaluation.cells import Cell
+from rag_assets.evaluation.dialects import DIALECTS
+from rag_assets.evaluation.dialects.tool_input import ToolInput, ToolQuery
+from rag_assets.evaluation.families import all_metrics
+from rag_assets.evaluation.grouped import group_metrics
+from rag_assets.evaluation.metric_names import GROUP_MEASURES
+from rag_assets.evaluation.metrics import WHOLE_RANKING
+from tests.made_tables import Row, by_query, judgment_table, query_table, run_table
+
+CUTOFFS = (1, 2, 3, 5, 10)
+UNITS = [f"c{i}" for i in range(8)]
+EVIDENCES = [f"e{i}" for i in range(5)]
+
+Structure = dict[tuple[str, str | None], int]
+"""(evidence, unit) -> grade."""
+
+STRUCTURES = st.dictionaries(
+    st.tuples(st.sampled_from(EVIDENCES), st.sampled_from([*UNITS, None])), st.integers(-1, 3)
+)
+RANKINGS = st.permutations([*UNITS, "x", "y"]).flatmap(
+    lambda items: st.integers(0, len(items)).map(lambda n: list(items[:n]))
+)
+
+
+def grouped(cases: list[tuple[list[str], Structure]], cutoffs: tuple[int, ...]) -> list[list[Row]]:
+    """For each case, a query of its own, a row a cut-off."""
+    runs = {"r": run_table({f"q{n}": ranking for n, (ranking, _) in enumerate(cases)})}
+    labels = judgment_table(
+        (f"q{n}", *pair, grade)
+        for n, (_, structure) in enumerate(cases)
+        for pair, grade in structure.items()
+    )
+    queries = [f"q{n}" for n in range(len(cases))]
+    cells = [("r", k) for k in cutoffs]
+    found = group_metrics(runs, {"j": labels}, {"r": "j"}, query_table(queries), cells)
+    assert list(found) == cells
+    tables = [by_query(table) for table in found.values()]
+    return [[rows[query] for rows in tables] for query in queries]
+
+
+def one(ranking: list[str], structure: Mapping[tuple[str, str], int], k: int) -> Row:
+    return grouped([(ranking, {pair: grade for pair, grade in structure.items()})], (k,))[0][0]
+
+
+def test_two_groups_with_an_alternative() -> None:
+    structure = {("e1", "a"): 1, ("e1", "b"): 1, ("e2", "c"): 1}
+    row = one(["a", "x", "b", "c"], structure, 3)
+    assert row["group_recall"] == 1 / 2
+    assert row["full_recall"] == 0
+    precision, recall = 2 / 3, 1 / 2
+    assert row["group_f1"] == pytest.approx(2 * precision * recall / (precision + recall))
+    assert row["group_mrr"] == pytest.approx((1 / 1 + 0) / 2)
+    assert row["group_map"] == pytest.approx(((1 / 1 + 2 / 3) / 2 + 0) / 2)
+    assert row["group_ndcg"] == pytest.approx(1 / (1 + 1 / log2(3)))
+    at_four = one(["a", "x", "b", "c"], structure, 4)
+    assert (at_four["group_recall"], at_four["full_recall"]) == (1, 1)
+    assert at_four["group_ndcg"] == pytest.approx((1 + 1 / log2(5)) / (1 + 1 / log2(3)))
+
+
+def test_one_unit_for_two_groups_is_as_good_as_one_unit_each() -> None:
+    both = one(["ab", "x"], {("e1", "ab"): 1, ("e2", "ab"): 1}, 2)
+    each = one(["a", "b"], {("e1", "a"): 1, ("e2", "b"): 1}, 2)
+    assert both["group_ndcg"] == each["group_ndcg"] == 1
+    # At rank 2 neither can gain more than rank 2 does.
+    late = one(["x", "ab"], {("e1", "ab"): 1, ("e2", "ab"): 1}, 2)
+    assert late["group_ndcg"] == pytest.approx(2 / log2(3) / (1 + 1 / log2(3)))
+    first = one(["ab"], {("e1", "ab"): 1, ("e2", "ab"): 1}, 1)
+    assert (first["group_ndcg"], first["full_recall"]) == (1, 1)
+
+
+def test_a_group_gains_the_grade_of_its_first_unit() -> None:
+    structure = {("e1", "weak"): 1, ("e1", "strong"): 3, ("e2", "b"): 2}
+    ideal = 3 + 2 / log2(3)
+    assert one(["strong", "b"], structure, 2)["group_ndcg"] == pytest.approx(1)
+    found = one(["weak", "b", "strong"], structure, 3)["group_ndcg"]
+    assert found == pytest.approx((1 + 2 / log2(3)) / ideal)
+
+
+def test_a_query_without_a_group_has_no_value() -> None:
+    row = one(["a"], {("e1", "a"): 0, ("e2", "b"): -1}, 3)
+    assert row == dict.fromkeys(GROUP_MEASURES)
+
+
+def test_an_unreachable_group_stays_in_the_number_of_groups() -> None:
+    structure: Structure = {("e1", "a"): 1, ("lost", None): 1}
+    row = grouped([(["a"], structure)], (5,))[0][0]
+    assert (row["group_recall"], row["full_recall"], row["group_mrr"]) == (1 / 2, 0, 1 / 2)
+
+
+def test_nothing_retrieved() -> None:
+    row = one([], {("e1", "a"): 1}, 5)
+    assert row == dict.fromkeys(GROUP_MEASURES, 0.0)
+
+
+def naive(ranking: list[str], structure: Structure, k: int) -> Row:
+    """The definitions, group by group."""
+    groups: dict[str, dict[str | None, int]] = {}
+    for (evidence, unit), grade in structure.items():
+        if grade > 0:
+            groups.setdefault(evidence, {})[unit] = grade
+    if not groups:
+        return dict.fromkeys(GROUP_MEASURES)
+    cut = ranking[:k]
+    ranks = {
+        name: [rank for rank, item in enumerate(cut, 1) if item in units]
+        for name, units in groups.items()
+    }
+    firsts = sorted(
+        (found[0], -groups[name][cut[found[0] - 1]]) for name, found in ranks.items() if found
+    )
+    ideal = sorted((max(units.values()) for units in groups.values()), reverse=True)[:k]
+    positions = [(max(rank, nth), -less) for nth, (rank, less) in enumerate(firsts, 1)]
+    gained = sum(grade / log2(position + 1) for position, grade in positions if position <= k)
+    recall = len(firsts) / len(groups)
+    relevant = sum(any(item in units for units in groups.values()) for item in cut)
+    precision = relevant / len(cut) if cut else 0.0
+    average = [sum(n / r for n, r in enumerate(f, 1)) / len(f) for f in ranks.values() if f]
+    return {
+        "group_recall": recall,
+        "group_f1": 2 * recall * precision / (recall + precision) if relevant else 0.0,
+        "group_mrr": sum(1 / rank for rank, _ in firsts) / len(groups),
+        "group_map": sum(average) / len(groups),
+        "group_ndcg": gained / sum(g / log2(rank + 1) for rank, g in enumerate(ideal, 1)),
+        "full_recall": float(len(firsts) == len(groups)),
+    }
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(st.tuples(RANKINGS, STRUCTURES), min_size=1, max_size=12))
+def test_random_groups(cases: list[tuple[list[str], Structure]]) -> None:
+    for case, rows in zip(cases, grouped(cases, CUTOFFS), strict=True):
+        for k, row in zip(CUTOFFS, rows, strict=True):
+            for measure, value in naive(*case, k).items():
+                assert row[measure] == (None if value is None else pytest.approx(value, abs=1e-9))
+        if rows[0]["group_recall"] is not None:
+            assert_bounded_and_monotone(rows)
+
+
+def assert_bounded_and_monotone(rows: list[Row]) -> None:
+    for measure in GROUP_MEASURES:
+        values = [row[measure] or 0.0 for row in rows]
+        assert all(0 <= value <= 1 + 1e-12 for value in values), measure
+        if measure in {"group_recall", "group_mrr", "full_recall"}:
+            assert values == sorted(values), measure
+
+
+GROUPS = st.lists(st.lists(st.sampled_from(UNITS), min_size=1, max_size=3, unique=True), min_size=1)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.tuples(RANKINGS.filter(bool), GROUPS), min_size=1, max_size=12))
+def test_equals_autorag_except_for_ndcg(cases: list[tuple[list[str], list[list[str]]]]) -> None:
+    autorag = DIALECTS["autorag"]
+    structures: list[tuple[list[str], Structure]] = [
+        (ranking, {(str(n), item): 1 for n, group in enumerate(groups) for item in group})
+        for ranking, groups in cases
+    ]
+    for (ranking, groups), rows in zip(cases, grouped(structures, CUTOFFS), strict=True):
+        hits = tuple((item, -float(rank)) for rank, item in enumerate(ranking))
+        query = ToolQuery("q", hits, listed=True, groups=tuple(map(tuple, groups)))
+        for k, row in zip(CUTOFFS, rows, strict=True):
+            for name in ("recall", "f1", "mrr", "map"):
+                metric = autorag.parse(f"retrieval_{name}@{k}")
+                theirs = autorag.outcome(ToolInput((query,), ()), metric).mean
+                assert row[f"group_{name}"] == pytest.approx(theirs, abs=1e-9)
+
+
+EVIDENCE_OF = st.dictionaries(st.sampled_from(UNITS), st.sampled_from(EVIDENCES), min_size=1)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(st.tuples(RANKINGS, EVIDENCE_OF), min_size=1, max_size=12))
+def test_ndcg_is_ours_where_no_unit_satisfies_two_groups(
+    cases: list[tuple[list[str], dict[str, str]]],
+) -> None:
+    labels = judgment_table(
+        (f"q{n}", evidence, unit, 1)
+        for n, (_, evidence_of) in enumerate(cases)
+        for unit, evidence in evidence_of.items()
+    )
+    cells: list[Cell] = [("r", k) for k in CUTOFFS]
+    tables = all_metrics(
+        {"r": run_table({f"q{n}": ranking for n, (ranking, _) in enumerate(cases)})},
+        {"j": labels},
+        {"r": "j"},
+        query_table(f"q{n}" for n in range(len(cases))),
+        cells,
+        ["group_ndcg"],
+    )
+    for table in tables.values():
+        for row in by_query(table).values():
+            assert row["group_ndcg"] == pytest.approx(row["ndcg"], abs=1e-12)
+            assert row["group_recall"] == row["recall"]
+
+
+def test_several_runs_and_the_counts_beside_the_groups() -> None:
+    runs = {"good": run_table({"q": ["a", "b"]}), "bad": run_table({})}
+    labels = {"j": judgment_table([("q", "e1", "a", 1), ("q", "e2", "b", 1)])}
+    judged_by = {"good": "j", "bad": "j"}
+    cells: list[Cell] = [("good", 1), ("good", WHOLE_RANKING), ("bad", 1)]
+    queries = query_table(["z", "q"])
+    tables = all_metrics(runs, labels, judged_by, queries, cells, ["full_recall", "mrr"])
+    assert {cell: table["full_recall"].to_pylist() for cell, table in tables.items()} == {
+        ("good", 1): [0.0, None],
+        ("good", WHOLE_RANKING): [1.0, None],
+        ("bad", 1): [0.0, None],
+    }
+    assert tables["good", 1]["n_retrieved"].to_pylist() == [1, 0]
+    assert tables["good", 1]["mrr"].to_pylist() == [1.0, None]
+    without = all_metrics(runs, labels, judged_by, queries, cells, ["mrr"])
+    assert "full_recall" not in without["good", 1].column_names
+    assert isinstance(without["good", 1], pa.Table)
