@@ -150,7 +150,8 @@ class ArtifactStore:
 
 def _rows_at_once(table: pa.Table) -> int:
     """Return how many rows make a row group: the writer keeps a whole one in memory."""
-    return max(1, min(MOST_ROWS, table.num_rows * GROUP_BYTES // max(table.nbytes, 1)))
+    n_rows: int = table.num_rows * GROUP_BYTES // max(table.nbytes, 1)
+    return max(1, min(MOST_ROWS, n_rows))
 
 
 def save_manifest(folder: Path, manifest: Manifest) -> None:

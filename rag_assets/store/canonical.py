@@ -141,4 +141,5 @@ def _bytes_of(numbers: pa.Array) -> bytes:
 
 
 def _numbers(values: pa.Array) -> npt.NDArray[Any]:
-    return values.to_numpy(zero_copy_only=False)
+    numbers: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    return numbers
