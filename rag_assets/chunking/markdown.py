@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from rag_assets.chunking.headings import sections
 from rag_assets.chunking.pieces import Cutter, Piece
-from rag_assets.chunking.size import Size, split_pieces
+from rag_assets.chunking.size import Size, split_pieces, splitter_cutter
 
 
 def cutter(size: Size, *, max_level: int) -> Cutter:
@@ -26,6 +26,6 @@ def cutter(size: Size, *, max_level: int) -> Cutter:
 
     def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
         found = [sections(text, max_level) for text in texts]
-        return split_pieces(texts, found, size.markdown_splitter())
+        return split_pieces(texts, found, splitter_cutter(size.markdown_splitter()))
 
     return cut

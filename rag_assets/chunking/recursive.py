@@ -1,26 +1,30 @@
 """Strategy ``recursive``: cut at the largest unit of text that fits.
 
-The cutting is done by the library semantic-text-splitter: it merges paragraphs, else sentences,
-else words, up to the capacity, and repeats at most ``overlap`` of the chunk before.
+Paragraphs, else lines, sentences, words are merged up to the capacity. Characters are counted by
+the library semantic-text-splitter, tokens by :mod:`rag_assets.chunking.token_chunks`, which has
+the same rule and needs not count a text more than once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-from rag_assets.chunking.pieces import Cutter, Piece
-from rag_assets.chunking.size import Size
+from rag_assets.chunking import token_chunks
+from rag_assets.chunking.pieces import Cutter
+from rag_assets.chunking.size import Size, splitter_cutter
+from rag_assets.chunking.token_starts import TokenStarts
+from rag_assets.embedding.models import load_tokenizer
 
 
 def cutter(size: Size) -> Cutter:
-    """Return what cuts texts into chunks of at most ``size``; without outer white space.
+    """Return what cuts texts into chunks of at most ``size``.
+
+    Chunks of characters have no white space at their ends; chunks of tokens keep it, so that
+    together they hold the whole text.
 
     Raises:
-        ModelUnavailable: when texts are cut, and the tokenizer cannot be had.
+        ModelUnavailable: the tokenizer cannot be had.
     """
+    if size.tokenizer is not None:
+        starts = TokenStarts(load_tokenizer(size.tokenizer))
+        return token_chunks.cutter(starts, size.capacity, size.overlap)
 
-    def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
-        for found in size.text_splitter().chunk_all_indices(texts):
-            yield [Piece(start, start + len(part)) for start, part in found]
-
-    return cut
+    return splitter_cutter(size.character_splitter())

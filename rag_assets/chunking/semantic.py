@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from rag_assets.chunking import recursive
 from rag_assets.chunking.pieces import Cutter, Piece, Span
 from rag_assets.chunking.sentences import sentence_spans
 from rag_assets.chunking.size import Size, split_pieces
@@ -43,7 +44,7 @@ def cutter(
         windows = [_windows(*each, buffer) for each in zip(texts, spans, strict=True)]
         vectors = _embed_all(windows, embed)
         pieces = [_pieces(*each, percentile) for each in zip(spans, vectors, strict=True)]
-        return pieces if limit is None else split_pieces(texts, pieces, limit.text_splitter())
+        return pieces if limit is None else split_pieces(texts, pieces, recursive.cutter(limit))
 
     return cut
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rag_assets.chunking.pieces import Piece
+from rag_assets.chunking.pieces import Cutter, Piece
 from rag_assets.embedding.models import load_tokenizer
 
 if TYPE_CHECKING:
@@ -27,18 +27,11 @@ class Size:
     overlap: int = 0
     tokenizer: str | None = None
 
-    def text_splitter(self) -> TextSplitter:
-        """Return a splitter at paragraphs, else sentences, else words.
-
-        Raises:
-            ModelUnavailable: the tokenizer cannot be had.
-        """
+    def character_splitter(self) -> TextSplitter:
+        """Return a splitter by characters: at paragraphs, else sentences, else words."""
         from semantic_text_splitter import TextSplitter
 
-        if self.tokenizer is None:
-            return TextSplitter(self.capacity, self.overlap)
-        tokenizer = load_tokenizer(self.tokenizer)
-        return TextSplitter.from_huggingface_tokenizer(tokenizer, self.capacity, self.overlap)
+        return TextSplitter(self.capacity, self.overlap)
 
     def markdown_splitter(self) -> MarkdownSplitter:
         """Return a splitter that also keeps Markdown blocks whole: tables, lists, fenced code.
@@ -54,21 +47,29 @@ class Size:
         return MarkdownSplitter.from_huggingface_tokenizer(tokenizer, self.capacity, self.overlap)
 
 
+def splitter_cutter(splitter: TextSplitter | MarkdownSplitter) -> Cutter:
+    """Return a splitter of that library as what cuts texts; its chunks have no outer blanks."""
+
+    def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
+        for found in splitter.chunk_all_indices(texts):
+            yield [Piece(start, start + len(part)) for start, part in found]
+
+    return cut
+
+
 def split_pieces(
-    texts: Sequence[str],
-    pieces: Sequence[Sequence[Piece]],
-    splitter: TextSplitter | MarkdownSplitter,
+    texts: Sequence[str], pieces: Sequence[Sequence[Piece]], cut: Cutter
 ) -> Iterator[Sequence[Piece]]:
-    """Cut the pieces of each text further; one that fits stays whole, without outer white space."""
+    """Cut the pieces of each text further; one that fits stays whole."""
     slices = [
         text[piece.start : piece.end]
         for text, found in zip(texts, pieces, strict=True)
         for piece in found
     ]
-    parts = iter(splitter.chunk_all_indices(slices))
+    parts = iter(cut(slices))
     for found in pieces:
         yield [
-            Piece(piece.start + start, piece.start + start + len(part), piece.headings)
+            Piece(piece.start + part.start, piece.start + part.end, piece.headings)
             for piece in found
-            for start, part in next(parts)
+            for part in next(parts)
         ]

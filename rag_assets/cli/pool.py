@@ -15,7 +15,7 @@ from rag_assets.pipeline.pooled import pooled_units
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.pooling.add import Added, Judgment, add_judgments
 from rag_assets.pooling.feedback import read_feedback
-from rag_assets.pooling.pool import in_blind_order
+from rag_assets.pooling.pool import in_blind_order, without_outer_blanks
 from rag_assets.pooling.sheet import read_sheet, refuse, sheet_text
 from rag_assets.store.atomic import write_text
 from rag_assets.store.settings import StoreSettings
@@ -70,7 +70,8 @@ def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) ->
     found = pooled_units(pipeline, depth)
     documents = pipeline.artifact(DOCUMENTS_KEY).table()
     queries = pipeline.artifact(QUERIES_KEY).table()
-    units = in_blind_order(found, queries.column("query_id").to_pylist(), seed)
+    shown = without_outer_blanks(found, documents)
+    units = in_blind_order(shown, queries.column("query_id").to_pylist(), seed)
     text = sheet_text(units, documents, queries)
     if out is None:
         click.echo(text.removeprefix("\ufeff").replace("\r\n", "\n"), nl=False)

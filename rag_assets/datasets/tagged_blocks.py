@@ -26,8 +26,16 @@ class Element(NamedTuple):
     content: str
 
 
-def read_blocks(path: Path, tag: str) -> Iterator[tuple[int, str]]:
-    """Yield (line of its start, content) of every block of ``tag``, in whatever case.
+class Block(NamedTuple):
+    """One block: the line on which it starts, its first tag, and what stands up to the last."""
+
+    line: int
+    opening: str
+    content: str
+
+
+def read_blocks(path: Path, tag: str) -> Iterator[Block]:
+    """Yield every block of ``tag``, in whatever case.
 
     Tags outside of the blocks (``<?xml ...?>``, an enclosing element) are passed over.
 
@@ -36,7 +44,7 @@ def read_blocks(path: Path, tag: str) -> Iterator[tuple[int, str]]:
     """
     mark = re.compile(rf"<(/?){tag}(?:\s[^<>]*)?>", re.IGNORECASE)
     parts: list[str] | None = None
-    start = 0
+    start, opening = 0, ""
     for number, line in read_lines(path, blank=True):
         place, position = Place(path, number), 0
         for found in mark.finditer(line):
@@ -45,8 +53,9 @@ def read_blocks(path: Path, tag: str) -> Iterator[tuple[int, str]]:
             if closes == (parts is None):
                 raise place.error(_misplaced(tag, start, closes=closes))
             if parts is not None:
-                yield start, "".join(parts)
-            parts, start = (None, start) if closes else ([], number)
+                yield Block(start, opening, "".join(parts))
+            parts = None if closes else []
+            start, opening = (start, opening) if closes else (number, found.group())
         _take(f"{line[position:]}\n", parts, place, tag)
     if parts is not None:
         raise Place(path, start).error(f"<{tag}> has no </{tag}>")

@@ -78,7 +78,7 @@ def _first(row: Row, keys: tuple[str, ...]) -> str:
 
 
 def _from_blocks(path: Path) -> Iterator[TrecDocument]:
-    for line, block in read_blocks(path, "DOC"):
+    for line, _, block in read_blocks(path, "DOC"):
         document = None
         with tolerated():
             document = _block_document(block, Place(path, line))

@@ -1,4 +1,4 @@
-"""Topics of TREC: a line a query, or classic ``<top>`` blocks."""
+"""Topics of TREC: a line a query, classic ``<top>`` blocks, or XML."""
 
 from __future__ import annotations
 
@@ -6,39 +6,42 @@ import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from rag_assets.datasets.fields import Place, checked_id
 from rag_assets.datasets.lines import read_lines
 from rag_assets.datasets.problems import tolerated
 from rag_assets.datasets.tagged_blocks import TAG, read_blocks
+from rag_assets.datasets.topic import Topic
+from rag_assets.datasets.trec_xml_topics import TAG as XML_TAG
+from rag_assets.datasets.trec_xml_topics import read_xml_topics
 from rag_assets.store.canonical import canonical_json
 
 _LABELS = {"num": "number", "title": "topic", "desc": "description", "narr": "narrative"}
+_FIRST_TAG = re.compile(rf"<(top|{XML_TAG})(?:\s[^<>]*)?>", re.IGNORECASE)
 _TEXT_FIELDS = ("title", "desc")
-
-
-class Topic(NamedTuple):
-    """One query: its place, id and text, and its other fields as canonical JSON."""
-
-    place: Place
-    query_id: str
-    text: str
-    metadata: str
 
 
 def read_topics(path: Path) -> Iterator[Topic]:
     """Yield every topic of a file.
 
     A file that begins with a tag holds ``<top>`` blocks: the text of a query is its ``<title>``,
-    or its ``<desc>`` where there is no title; other fields are metadata. Any other file has a line
+    or its ``<desc>`` where there is no title; other fields are metadata. Where ``<topic>`` comes
+    first it is XML, as :mod:`rag_assets.datasets.trec_xml_topics` reads. Any other file has a line
     a query: ``id<TAB>text``, or without a tab the id up to the first blank.
 
     Raises:
         DataError: a line has no text, a block has no number or no text, or is not closed.
     """
     first = next((line for _, line in read_lines(path)), "")
-    return _read_blocks(path) if first.lstrip().startswith("<") else _read_plain(path)
+    if not first.lstrip().startswith("<"):
+        return _read_plain(path)
+    return read_xml_topics(path) if _is_xml(path) else _read_blocks(path)
+
+
+def _is_xml(path: Path) -> bool:
+    found = (_FIRST_TAG.search(line) for _, line in read_lines(path))
+    tag = next((match.group(1) for match in found if match), "")
+    return tag.lower() == XML_TAG
 
 
 def _read_plain(path: Path) -> Iterator[Topic]:
@@ -61,7 +64,7 @@ def _plain_topic(line: str, place: Place) -> Topic:
 
 
 def _read_blocks(path: Path) -> Iterator[Topic]:
-    for line, block in read_blocks(path, "top"):
+    for line, _, block in read_blocks(path, "top"):
         topic = None
         with tolerated():
             topic = _block_topic(block, Place(path, line))

@@ -14,7 +14,13 @@ from rag_assets.datasets.fields import shown
 from rag_assets.datasets.judgments import read_judgments
 from rag_assets.errors import DataError
 from rag_assets.pooling.covered import Span, covered_spans
-from rag_assets.pooling.label_files import append_judgments, append_scored_pairs, label_file
+from rag_assets.pooling.label_files import (
+    DOCUMENT_FORMATS,
+    append_judgments,
+    append_qrel_lines,
+    append_scored_pairs,
+    label_file,
+)
 from rag_assets.pooling.pool import PooledUnit
 
 Key = tuple[str, str, int | None, int | None]
@@ -50,9 +56,9 @@ def add_judgments(
 ) -> Added:
     """Add judgments to the dataset's label file; one that is there with the same grade is known.
 
-    A folder of documents gets spans, or whole documents where ``judge`` is ``document``. A BEIR
-    folder gets documents, each with the highest grade of its spans. Of relevant spans that share
-    half of the shorter one only the shortest is added: the others satisfy it.
+    A folder of documents gets spans, or whole documents where ``judge`` is ``document``. Folders
+    of BEIR and TREC get documents, each with the highest grade of its spans. Of relevant spans that
+    share half of the shorter one only the shortest is added: the others satisfy it.
 
     Args:
         dataset: to which they are added.
@@ -68,7 +74,7 @@ def add_judgments(
         StoreError: the file cannot be written.
     """
     file = label_file(dataset)
-    whole = judge == "document" or isinstance(dataset, BeirDataset)
+    whole = judge == "document" or isinstance(dataset, DOCUMENT_FORMATS)
     old = dataset.read_qrels(documents, queries).table.to_pylist() if dataset.has_qrels else []
     grades: dict[Key, int] = {
         (row["query_id"], row["document_id"], row["start"], row["end"]): row["grade"] for row in old
@@ -87,6 +93,8 @@ def add_judgments(
     new = _without_covered(new, old)
     if new and isinstance(dataset, BeirDataset):
         append_scored_pairs(file, [_row(key, judgment) for key, judgment in new])
+    elif new and isinstance(dataset, DOCUMENT_FORMATS):
+        append_qrel_lines(file, [_row(key, judgment) for key, judgment in new])
     elif new:
         rows = _span_rows(new, documents)
         append_judgments(file, rows, lambda path: read_judgments(path, documents, queries))

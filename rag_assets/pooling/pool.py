@@ -13,6 +13,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.chunking.pieces import trimmed
+
 
 class PooledUnit(NamedTuple):
     """A unit to be judged for a query: the span ``[start, end)`` of a document's text."""
@@ -54,6 +56,25 @@ def pool(
             if pair not in known:
                 found.add(PooledUnit(pair[0], *units[retriever][pair[1]]))
     return found
+
+
+def without_outer_blanks(found: Iterable[PooledUnit], documents: pa.Table) -> set[PooledUnit]:
+    """Return units without the white space at their ends, which nobody judges.
+
+    So a quote is what people read, and two chunkings that differ in blanks give one unit. A unit
+    that is blank stays as it is.
+
+    Args:
+        found: the units.
+        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
+    """
+    names = ("document_id", "text")
+    texts = dict(zip(*(documents.column(name).to_pylist() for name in names), strict=True))
+    units = set()
+    for unit in found:
+        start, end = trimmed(texts[unit.document_id], unit.start, unit.end)
+        units.add(unit._replace(start=start, end=end) if end > start else unit)
+    return units
 
 
 def in_blind_order(

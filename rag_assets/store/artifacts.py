@@ -26,6 +26,12 @@ from rag_assets.store.locks import locked
 MANIFEST_KEY = b"rag_assets"
 MANIFEST_FILE = "manifest.json"
 
+GROUP_BYTES = 32_000_000
+"""Bytes of a table that are written to one row group of a Parquet file."""
+
+MOST_ROWS = 1_048_576
+"""Rows of one row group, at most."""
+
 
 @dataclass(frozen=True, order=True)
 class ArtifactKey:
@@ -118,7 +124,13 @@ class ArtifactStore:
         path = self.path(key, manifest.fingerprint)
         content = table.replace_schema_metadata({MANIFEST_KEY: manifest.to_json().encode()})
         with atomic_file(path) as temporary:
-            pq.write_table(content, temporary, compression="zstd", write_statistics=False)
+            pq.write_table(
+                content,
+                temporary,
+                compression="zstd",
+                write_statistics=False,
+                row_group_size=_rows_at_once(content),
+            )
         return Artifact(path, manifest)
 
     @contextmanager
@@ -136,6 +148,12 @@ class ArtifactStore:
         name = "__".join([key.asset, *(value for _, value in key.partition)])
         with locked(self._locks / f"{name}.lock"):
             yield
+
+
+def _rows_at_once(table: pa.Table) -> int:
+    """Return how many rows make a row group: the writer keeps a whole one in memory."""
+    n_rows: int = table.num_rows * GROUP_BYTES // max(table.nbytes, 1)
+    return max(1, min(MOST_ROWS, n_rows))
 
 
 def save_manifest(folder: Path, manifest: Manifest) -> None:

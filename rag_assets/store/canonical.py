@@ -6,13 +6,21 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 _BATCH = 65_536
 """Rows that are hashed at once. Part of the digest's definition: another number, other digests."""
+
+_BYTES = 16_000_000
+"""Bytes of text that are gathered at once; no part of the definition."""
+
+Rows = npt.NDArray[Any]
+"""Numbers of rows, from 0."""
 
 
 def canonical_json(value: object) -> str:
@@ -38,13 +46,15 @@ def table_digest(table: pa.Table, key: Sequence[str], columns: Sequence[str] | N
         columns: the projection to hash; all columns when absent.
     """
     names = list(columns) if columns is not None else table.column_names
-    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in key])
+    sort_keys = [(name, "ascending") for name in key]
+    order = pc.sort_indices(table, sort_keys=sort_keys).to_numpy().astype(np.int64)
     digest = hashlib.sha256(str(table.num_rows).encode())
     for name in names:
         column = table.column(name)
         digest.update(f"\0{name}:{column.type}\0".encode())
+        update = _update_texts if pa.types.is_string(column.type) else _update_column
         for start in range(0, len(order), _BATCH):
-            _update(digest, _one_array(column.take(order.slice(start, _BATCH))))
+            update(digest, column, order[start : start + _BATCH])
     return digest.hexdigest()
 
 
@@ -59,24 +69,77 @@ def folder_digest(folder: Path) -> str:
     )
 
 
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+def _update_column(digest: hashlib._Hash, column: pa.ChunkedArray, rows: Rows) -> None:
+    _update(digest, taken(column, rows))
+
+
+def _update_texts(digest: hashlib._Hash, column: pa.ChunkedArray, rows: Rows) -> None:
+    """Hash as :func:`_update` does, but never more than a few million characters at once."""
+    facts = pa.table({"null": pc.is_null(column), "length": pc.binary_length(column)})
+    digest.update(np.packbits(_numbers(taken(facts.column("null"), rows))).tobytes())
+    lengths = _numbers(pc.fill_null(taken(facts.column("length"), rows), 0))
+    digest.update(np.ascontiguousarray(lengths).tobytes())
+    ends = np.cumsum(lengths, dtype=np.int64)
+    start = 0
+    while start < len(rows):
+        before = ends[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + _BYTES, side="right")))
+        digest.update(_text_bytes(taken(column, rows[start:stop])))
+        start = stop
+
+
+def taken(column: pa.ChunkedArray, rows: Rows) -> pa.Array:
+    """Return the given rows of a column, in the order given.
+
+    ``ChunkedArray.take`` first makes one array of all texts, a copy of the whole column.
+    """
+    chunks = [chunk for chunk in column.chunks if len(chunk)]
+    ends = np.cumsum([len(chunk) for chunk in chunks])
+    inside = np.searchsorted(ends, rows, side="right")
+    by_chunk = np.argsort(inside, kind="stable")
+    edges = np.searchsorted(inside[by_chunk], np.arange(len(chunks) + 1))
+    parts = [
+        chunk.take(pa.array(rows[by_chunk[first:end]] - (ends[number] - len(chunk))))
+        for number, chunk in enumerate(chunks)
+        if (first := edges[number]) < (end := edges[number + 1])
+    ]
+    if not parts:
+        return pa.array([], column.type)
+    back = np.empty(len(rows), dtype=np.int64)
+    back[by_chunk] = np.arange(len(rows))
+    return (parts[0] if len(parts) == 1 else pa.concat_arrays(parts)).take(pa.array(back))
 
 
 def _update(digest: hashlib._Hash, values: pa.Array) -> None:
     if len(values) == 0:
         return
-    digest.update(np.packbits(values.is_null().to_numpy(zero_copy_only=False)).tobytes())
+    digest.update(np.packbits(_numbers(values.is_null())).tobytes())
     if pa.types.is_list(values.type):
         digest.update(_bytes_of(pc.fill_null(pc.list_value_length(values), -1)))
         _update(digest, values.flatten())
     elif pa.types.is_string(values.type):
-        filled = pc.fill_null(values, "")
-        digest.update(_bytes_of(pc.binary_length(filled)))
-        digest.update("".join(filled.to_pylist()).encode())
+        digest.update(_bytes_of(pc.binary_length(pc.fill_null(values, ""))))
+        digest.update(_text_bytes(values))
     else:
         digest.update(_bytes_of(pc.fill_null(values, 0)))
 
 
+def _text_bytes(values: pa.Array) -> pa.Buffer | bytes:
+    """Return the UTF-8 of all texts, one after the other; nothing for a null."""
+    if not len(values):
+        return b""
+    filled = pc.fill_null(values, "")
+    _, offsets, data = filled.buffers()
+    if data is None:
+        return b""
+    edges = np.frombuffer(offsets, dtype=np.int32)[[filled.offset, filled.offset + len(filled)]]
+    return data.slice(int(edges[0]), int(edges[1] - edges[0]))
+
+
 def _bytes_of(numbers: pa.Array) -> bytes:
-    return np.ascontiguousarray(numbers.to_numpy(zero_copy_only=False)).tobytes()
+    return np.ascontiguousarray(_numbers(numbers)).tobytes()
+
+
+def _numbers(values: pa.Array) -> npt.NDArray[Any]:
+    numbers: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    return numbers

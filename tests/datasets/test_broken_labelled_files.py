@@ -79,6 +79,27 @@ TREC_CASES: list[tuple[str, str | bytes | None, str]] = [
         "<top><num><title>t</top>",
         "/topics.txt:1: `num`: is empty; an id must have a character",
     ),
+    (
+        "topics.txt",
+        "<topics>\n<topic><query>t</query></topic>\n</topics>",
+        '/topics.txt:2: `number`: is missing; must be <topic number="...">',
+    ),
+    (
+        "topics.txt",
+        '<topic number="1"><query> </query><narrative>n</narrative></topic>',
+        "/topics.txt:1: `query`: is missing or empty, and there is no other text",
+    ),
+    (
+        "topics.txt",
+        '<topic number="1">\n<query>a</query><query>b</query></topic>',
+        "/topics.txt:1: `query`: occurs twice in one <topic>",
+    ),
+    (
+        "topics.txt",
+        '<topic number=""><query>a</query></topic>',
+        "/topics.txt:1: `number`: is empty; an id must have a character",
+    ),
+    ("topics.txt", '<topic number="1">\n<query>a', "/topics.txt:1: <topic> has no </topic>"),
     ("corpus.txt", "<DOC>\n<DOCNO>d1</DOCNO>\n", "/corpus.txt:1: <DOC> has no </DOC>"),
     ("corpus.txt", "</DOC>", "/corpus.txt:1: </DOC> without <DOC>"),
     ("corpus.txt", "\nplain text", "/corpus.txt:2: text outside of <DOC>: 'plain text'"),

@@ -164,3 +164,36 @@ def test_elements_do_not_nest_and_may_stay_open() -> None:
 
 def test_many_open_tags_take_linear_time() -> None:
     assert elements("<p>" * 200_000) == ([], "")
+
+
+XML_TOPICS = """<?xml version="1.0" encoding="UTF-8"?>
+<!-- as of TREC-COVID, the Web track and Clinical Trials -->
+<topics task="made up">
+  <topic number="1" type="faceted">
+    <query>fares &amp; dogs</query>
+    <question>what does a dog
+      pay</question>
+    <subtopic number="1">dogs</subtopic><subtopic number="2">cats</subtopic>
+  </topic>
+  <topic number='2'>
+    A patient with <b>fever</b>, &lt; 3 days.
+  </topic>
+  <topic><num>3</num><description><![CDATA[5 < 6 & more]]></description></topic>
+</topics>
+"""
+
+
+def test_xml_topics(write: Any) -> None:
+    doc = '{"id": "a", "text": "t"}\n'
+    folder = write({"topics.xml": XML_TOPICS, "qrels.txt": "1 0 a 1\n", "corpus.jsonl": doc})
+    queries = open_dataset(folder).read_queries().table.to_pylist()
+    assert [(row["query_id"], row["text"]) for row in queries] == [
+        ("1", "fares & dogs"),
+        ("2", "A patient with , < 3 days."),
+        ("3", "5 < 6 & more"),
+    ]
+    assert [json.loads(row["metadata"]) for row in queries] == [
+        {"question": "what does a dog pay", "subtopic": ["dogs", "cats"], "type": "faceted"},
+        {"b": "fever"},
+        {},
+    ]

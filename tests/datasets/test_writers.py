@@ -15,6 +15,7 @@ from rag_assets.errors import DataError, UsageError
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
 from rag_assets.store.canonical import canonical_json
 
+NAMES = ("document_id", "text")
 PATHS = {"llamaindex": "dataset.json"}
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 SPACED_ID = st.text(
@@ -87,6 +88,28 @@ def test_beir_keeps_everything_but_evidence(
 ) -> None:
     read, notes = written("beir", given_tables, tmp_path_factory.mktemp("w") / "out")
     assert (read, notes) == (given_tables, [])
+
+
+@settings(deadline=None, max_examples=80)
+@given(given_tables=datasets(), data=st.data())
+def test_jsonl_keeps_everything(
+    tmp_path_factory: pytest.TempPathFactory, given_tables: Tables, data: st.DataObject
+) -> None:
+    texts = dict(zip(*(given_tables.documents.column(n).to_pylist() for n in NAMES), strict=True))
+    rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for row in given_tables.qrels.to_pylist():
+        text = texts[row["document_id"]]
+        span = data.draw(st.none() | st.tuples(st.integers(0, 12), st.integers(0, 12)))
+        if span is not None and text[slice(*span)].strip():
+            row["start"], row["end"] = span[0], min(span[1], len(text))
+            row["evidence_id"] = f"{row['document_id']}#{row['start']}-{row['end']}"
+        if data.draw(st.booleans()):
+            row["evidence_id"] = data.draw(st.sampled_from(["e1", "e2"]))
+        values = tuple(row.values())
+        rows[values[:-1]] = values
+    full = given_tables._replace(qrels=tables([], [], list(rows.values())).qrels)
+    read, notes = written("jsonl", full, tmp_path_factory.mktemp("w") / "out")
+    assert (read, notes) == (full, [])
 
 
 @settings(deadline=None, max_examples=80)
@@ -188,6 +211,7 @@ NO_GRADES = ["1 judgment of a grade below 1 is not kept", "1 grade above 1 is wr
 @pytest.mark.parametrize(
     ("form", "notes"),
     [
+        ("jsonl", []),
         ("beir", [*PAIR_NOTES, "2 metadata fields `tags` give way to the tags"]),
         (
             "trec",
@@ -234,6 +258,19 @@ def test_what_is_lost_is_said(tmp_path: Path, form: str, notes: list[str]) -> No
     assert read.queries.num_rows == 2
 
 
+def test_what_jsonl_cannot_hold(tmp_path: Path) -> None:
+    blank = tables(
+        [("d", "", "a  b", "{}")], [("q", "t", ["", "x"], "{}")], [("q", "e", "d", 1, 3, 1)]
+    )
+    read, said = written("jsonl", blank, tmp_path / "out")
+    assert said == [
+        "1 span of blanks is written as its whole document",
+        "1 query loses an empty tag",
+    ]
+    assert read.qrels["start"].null_count == 1
+    assert read.queries["tags"].to_pylist() == [["x"]]
+
+
 def test_flattened_judgments_have_the_highest_grade(tmp_path: Path) -> None:
     qrels = written("beir", LOSSY, tmp_path / "out")[0].qrels.to_pylist()
     assert [(q["query_id"], q["document_id"], q["grade"]) for q in qrels] == [
@@ -274,7 +311,7 @@ def test_only_into_a_new_folder(tmp_path: Path) -> None:
     write_dataset(LOSSY, "beir", tmp_path / "out")
     with pytest.raises(UsageError, match="out: is there already; choose a new folder"):
         write_dataset(LOSSY, "beir", tmp_path / "out")
-    with pytest.raises(UsageError, match="unknown format to write 'squad'; allowed: beir, trec"):
+    with pytest.raises(UsageError, match="unknown format to write 'squad'; allowed: jsonl, beir"):
         write_dataset(LOSSY, "squad", tmp_path / "new")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 

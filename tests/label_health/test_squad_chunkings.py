@@ -93,6 +93,12 @@ def test_every_evidence_is_reached_or_counted(pipeline: Pipeline, name: str) -> 
     assert unreachable_evidence(judged, qrels).num_rows == sum(missed.values())
 
 
+def test_tokens_reach_every_evidence(pipeline: Pipeline) -> None:
+    """Blanks belong to a chunk, so that no evidence is cut around one."""
+    for name in CHUNKINGS:
+        assert pc.sum(counts(pipeline, name).column("n_unreachable")).as_py() == 0
+
+
 def satisfies(chunk: tuple[int, int], evidence: tuple[int, int]) -> bool:
     shared = min(chunk[1], evidence[1]) - max(chunk[0], evidence[0])
     shortest = min(chunk[1] - chunk[0], evidence[1] - evidence[0])

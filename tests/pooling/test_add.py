@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from rag_assets.datasets.beir import BeirDataset
 from rag_assets.datasets.dataset import Dataset
 from rag_assets.datasets.llamaindex import LlamaIndexDataset
 from rag_assets.datasets.markdown import MarkdownDataset
+from rag_assets.datasets.trec import TrecDataset
 from rag_assets.errors import DataError, UsageError
 from rag_assets.pooling.add import Added, Judgment, add_judgments
 from rag_assets.pooling.feedback import grade_of, read_feedback
+from rag_assets.pooling.label_files import append_qrel_lines, label_file
 from rag_assets.pooling.pool import PooledUnit
 
 TEXT = "Fares rise. Fares rise. Dogs travel free.\n"
@@ -229,3 +232,36 @@ def test_bad_feedback(
     with pytest.raises(DataError) as caught:
         read_feedback(file, folder.read_documents().table, folder.read_queries().table)
     assert str(caught.value) == f"{file}:1: {problem}; nothing was imported"
+
+
+def test_qrels_of_trec_get_documents(tmp_path: Path) -> None:
+    write_lines(tmp_path / "corpus.jsonl", [{"_id": "d", "text": TEXT}, {"_id": "e", "text": "e"}])
+    (tmp_path / "topics.tsv").write_text("q1\t?\n", encoding="utf-8")
+    (tmp_path / "qrels.txt").write_text("q1 Q0 e 1", encoding="utf-8")
+    dataset = TrecDataset.open(tmp_path)
+    added, conflicts = add(dataset, ("d", 0, 11, 0), ("d", 24, 41, 2), ("e", 0, 1, 1))
+    assert (added, conflicts) == ((tmp_path / "qrels.txt", 1, 1, 0), [])
+    assert (tmp_path / "qrels.txt").read_text(encoding="utf-8") == "q1 Q0 e 1\nq1 0 d 2\n"
+    assert json.loads((tmp_path / "qrels.sources.jsonl").read_text(encoding="utf-8")) == {
+        "query_id": "q1",
+        "doc_id": "d",
+        "relevance": 2,
+        "source": "pool",
+    }
+    assert qrels(TrecDataset.open(tmp_path)) == [("e", None, None, 1), ("d", None, None, 2)]
+    assert add(dataset, ("d", 0, 11, 2))[0].n_known == 1
+
+
+def test_what_qrels_of_trec_cannot_take(tmp_path: Path) -> None:
+    write_lines(tmp_path / "corpus.jsonl", [{"_id": "a b", "text": TEXT}])
+    (tmp_path / "topics.tsv").write_text("q1\t?\n", encoding="utf-8")
+    (tmp_path / "qrels.txt").write_text("", encoding="utf-8")
+    rows = [{"query_id": "q1", "doc_id": "a b", "relevance": 1}]
+    with pytest.raises(DataError, match=r"qrels\.txt: an id holds white space"):
+        append_qrel_lines(tmp_path / "qrels.txt", rows)
+    assert [file.name for file in tmp_path.glob("qrels*")] == ["qrels.txt"]
+    with gzip.open(tmp_path / "qrels.gz", "wt") as stream:
+        stream.write("q1 0 d 1\n")
+    (tmp_path / "qrels.txt").unlink()
+    with pytest.raises(UsageError, match=r"qrels\.gz: is compressed; judgments are added to plain"):
+        label_file(TrecDataset.open(tmp_path))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag_assets.store import canonical
 from rag_assets.store.canonical import canonical_json, fingerprint, folder_digest, table_digest
 
 SCHEMA = pa.schema(
@@ -31,6 +32,26 @@ values = st.fixed_dictionaries(
 def table(rows: list[dict[str, object]]) -> pa.Table:
     numbered = [{"id": number, **row} for number, row in enumerate(rows)]
     return pa.Table.from_pylist(numbered, schema=SCHEMA)
+
+
+def test_the_digest_is_what_it_always_was() -> None:
+    """Another digest of the same table would make every store compute everything again."""
+    rows: list[dict[str, object]] = [
+        {"id": n, "text": "\u00e9" * (n % 5) if n % 7 else None, "tags": ["a"] * (n % 3)}
+        for n in reversed(range(10))
+    ]
+    found = pa.Table.from_pylist(rows, schema=SCHEMA.remove(3))
+    assert table_digest(found, ("id",)) == (
+        "84445e980f7449f37c375b1f770897829bd5770e03070741575c6b92d4a4bc45"
+    )
+
+
+def test_texts_are_hashed_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[dict[str, object]] = [{"text": "ab" * n, "tags": None, "score": n} for n in range(9)]
+    parts = pa.concat_tables([table(rows).slice(n, 1) for n in (3, 1, 2, 0, 8, 4, 6, 5, 7)])
+    whole = table_digest(table(rows), ("id",))
+    monkeypatch.setattr(canonical, "_BYTES", 7)
+    assert table_digest(parts, ("id",)) == whole
 
 
 def test_json_has_sorted_keys_and_no_blanks() -> None:

@@ -25,7 +25,7 @@ def flat_pairs(qrels: pa.Table) -> tuple[dict[Pair, int], list[str]]:
         grades[pair] = max(row["grade"], grades.get(pair, row["grade"]))
         evidence = (row["query_id"], row["evidence_id"])
         documents.setdefault(evidence, set()).add(row["document_id"])
-        if row["evidence_id"] != _own_name(row):
+        if row["evidence_id"] != own_name(row):
             named.add(evidence)
     groups = {evidence for evidence, found in documents.items() if len(found) > 1}
     notes = counted(
@@ -58,7 +58,7 @@ def positive(grades: dict[Pair, int]) -> tuple[list[Pair], list[str]]:
     return [pair for pair, grade in grades.items() if grade > 0], notes
 
 
-def _own_name(row: dict[str, Any]) -> str:
+def own_name(row: dict[str, Any]) -> str:
     """Return the id of an evidence that nobody has named."""
     if row["start"] is None:
         return str(row["document_id"])

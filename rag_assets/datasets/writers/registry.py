@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rag_assets.datasets.writers.autorag import write_autorag
 from rag_assets.datasets.writers.beir import write_beir
+from rag_assets.datasets.writers.jsonl import write_jsonl
 from rag_assets.datasets.writers.llamaindex import write_llamaindex
 from rag_assets.datasets.writers.tables import Tables, Writer
 from rag_assets.datasets.writers.trec import write_trec
@@ -13,6 +14,7 @@ from rag_assets.errors import UsageError, allowed_names
 from rag_assets.store.atomic import atomic_directory
 
 WRITERS: dict[str, Writer] = {
+    "jsonl": write_jsonl,
     "beir": write_beir,
     "trec": write_trec,
     "llamaindex": write_llamaindex,

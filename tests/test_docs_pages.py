@@ -1,0 +1,53 @@
+"""Every command of docs/labels.md and docs/data.md does, and prints, what the page says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rag_assets.datasets import FORMATS
+from rag_assets.datasets.writers import WRITERS
+from tests.walked_page import DOCS, alike, walk
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAG_ASSETS_STORE", str(tmp_path / "store"))
+    return tmp_path
+
+
+def test_labels(folder: Path) -> None:
+    used = {tuple(c.line.split()[1:2]) for c in walk("labels.md", folder) if "rag-assets" in c.line}
+    assert used == {("validate",), ("evaluate",), ("pool",)}
+
+
+def test_data(folder: Path) -> None:
+    pytest.importorskip("pypdfium2")
+    lines = [command.line for command in walk("data.md", folder)]
+    for name in WRITERS:
+        assert any(f"--to {name}" in line for line in lines), name
+
+
+def test_every_format_is_on_the_page() -> None:
+    page = (DOCS / "data.md").read_text(encoding="utf-8")
+    for name in FORMATS:
+        assert f"\n| `{name}` |" in page, name
+    for name in WRITERS:
+        assert f"\n| `--to {name}` |" in page, name
+
+
+@pytest.mark.parametrize(
+    ("expected", "printed", "is_alike"),
+    [
+        (["a ... c", "d"], "a b c  \nd\n", True),
+        (["...", "d"], "a\nb\nd\n", True),
+        (["...", "d"], "a\nb\n", False),
+        (["a"], "a\nb\n", False),
+        (["a.c"], "abc\n", False),
+        ([], "", True),
+    ],
+)
+def test_what_counts_as_alike(expected: list[str], printed: str, is_alike: bool) -> None:
+    assert alike(expected, printed) == is_alike

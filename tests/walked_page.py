@@ -1,0 +1,93 @@
+"""Walks through a page of docs: writes the files it shows, runs its commands, compares what they say.
+
+A block below a line that is nothing but ``` `path`: ``` is a file. In a block ``console`` a line
+``$ ...`` is a command, and the lines below it are its output: ``...`` stands for anything within a
+line, a line ``...`` for any lines. A command ends with status 0, unless ``# exit code N`` is behind it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from click.testing import CliRunner
+
+from rag_assets.cli import main
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+_BLOCK = re.compile(
+    r"(?:^`(?P<file>[^`\n]+)`:\n\n)?^```(?P<kind>\w*)\n(?P<body>.*?)^```$", re.M | re.S
+)
+_CODE = re.compile(r"\s+# exit code (\d+)$")
+
+
+class Command(NamedTuple):
+    """A command line, the status that it ends with, and what it prints."""
+
+    line: str
+    code: int
+    output: list[str]
+
+
+def walk(page: str, folder: Path) -> list[Command]:
+    """Do all that a page says, in ``folder``, and return the commands.
+
+    Fails where a command ends, or prints, otherwise than the page says.
+    """
+    walked = []
+    for block in _BLOCK.finditer((DOCS / page).read_text(encoding="utf-8")):
+        if block["file"] is not None:
+            path = folder / block["file"]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block["body"], encoding="utf-8")
+        elif block["kind"] == "console":
+            for command in commands(block["body"]):
+                check(command, folder)
+                walked.append(command)
+    return walked
+
+
+def commands(body: str) -> Iterator[Command]:
+    """Yield the commands of a block."""
+    for part in re.split(r"^\$ ", body, flags=re.M)[1:]:
+        line, *output = part.splitlines()
+        code = _CODE.search(line)
+        yield Command(_CODE.sub("", line), int(code[1]) if code else 0, output)
+
+
+def check(command: Command, folder: Path) -> None:
+    """Run a command and compare."""
+    code, printed = run(command.line, folder)
+    assert code == command.code, f"{command.line}\n{printed}"
+    assert alike(command.output, printed), f"{command.line}\n{printed}"
+
+
+def run(line: str, folder: Path) -> tuple[int, str]:
+    """Run a command: the program in this process, all others in a shell."""
+    words = shlex.split(line)
+    if words[0] == "rag-assets":
+        result = CliRunner(env={"COLUMNS": "100"}).invoke(main, words[1:])
+        return result.exit_code, result.output
+    python = Path(sys.executable).parent
+    path = {**os.environ, "PATH": f"{python}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(line, shell=True, cwd=folder, env=path, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def alike(expected: list[str], printed: str) -> bool:
+    """Return whether the output is as a page shows it; blanks at the ends of lines do not count."""
+    patterns = []
+    for line in expected:
+        if line == "...":
+            patterns.append(r"(?:.*\n)*?")
+        else:
+            patterns.append(".*".join(map(re.escape, line.rstrip().split("..."))) + "\n")
+    text = "".join(f"{line.rstrip()}\n" for line in printed.splitlines())
+    return re.fullmatch("".join(patterns), text) is not None
