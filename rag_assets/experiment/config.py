@@ -15,6 +15,7 @@ from pydantic import (
 
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.experiment.names import checked_name
+from rag_assets.experiment.query_sets import LlmConfig, QuerySetConfig
 from rag_assets.options import Depth, Number, Options
 from rag_assets.retrievers.registry import RETRIEVER_TYPES
 from rag_assets.retrievers.retriever import Retriever
@@ -208,6 +209,8 @@ class ExperimentConfig(Options):
     name: Name | None = None
     dataset: DatasetConfig = DatasetConfig()
     chunking: dict[Name, ChunkingConfig] = Field(default_factory=dict)
+    query_sets: dict[Name, QuerySetConfig] = Field(default_factory=dict)
+    llm: LlmConfig | None = None
     retrievers: dict[Name, RetrieverConfig] = Field(default_factory=dict)
     top_k: tuple[Depth, ...] = Field(default=(1, 3, 5, 10, 100), min_length=1)
     metrics: tuple[str, ...] = Field(

@@ -9,6 +9,7 @@ from pathlib import Path
 from rag_assets.datasets.dataset import Dataset
 from rag_assets.evaluation.metric_names import MEASURES, Metric
 from rag_assets.experiment.config import ChunkingConfig, RetrieverConfig
+from rag_assets.experiment.query_sets import LlmConfig, QuerySetConfig
 from rag_assets.retrievers.base import BaseRetriever
 from rag_assets.retrievers.derived import DerivedRetriever
 from rag_assets.retrievers.imported import ImportedRetriever
@@ -25,6 +26,8 @@ class Experiment:
         dataset: reader of documents, queries and qrels.
         judge: the unit that is judged: ``document``, ``chunk`` or ``evidence``.
         has_qrels: whether there are labels; without them no metric exists.
+        query_sets: variants of the queries besides the original, by name.
+        llm: the language model that writes some of them.
         top_k: all cut-offs, ascending; one cell for each retriever and cut-off.
         listed_top_k: those under ``top_k``; the others serve one metric only (``recall@30``).
         metrics: measures, computed at each listed top_k.
@@ -40,6 +43,8 @@ class Experiment:
     judge: str
     has_qrels: bool
     chunkings: Mapping[str, ChunkingConfig]
+    query_sets: Mapping[str, QuerySetConfig]
+    llm: LlmConfig | None
     retrievers: Mapping[str, RetrieverConfig]
     top_k: tuple[int, ...]
     listed_top_k: tuple[int, ...]

@@ -27,9 +27,15 @@ from rag_assets.experiment.defaults import (
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.names import name_from
 from rag_assets.experiment.problems import first_problem
+from rag_assets.experiment.query_sets import (
+    FileQuerySet,
+    LlmConfig,
+    PromptedQuerySet,
+    QuerySetConfig,
+)
 from rag_assets.experiment.retriever_graph import Fail, check_retrievers
 from rag_assets.experiment.yaml_file import Location, YamlFile, dotted, read_yaml
-from rag_assets.retrievers.base import BaseRetriever
+from rag_assets.retrievers.base import ORIGINAL, BaseRetriever
 from rag_assets.retrievers.imported import ImportedRetriever
 
 EXPERIMENT_FILE = "experiment.yaml"
@@ -104,6 +110,7 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         for name, retriever in retrievers.items()
     }
     check_retrievers(retrievers, fail)
+    query_sets = _query_sets(source, config, retrievers, fail)
     base = source.parent if yaml_file is not None else source
     retrievers = {
         name: _with_files(name, retriever, base, fail) for name, retriever in retrievers.items()
@@ -126,6 +133,8 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         judge=judge,
         has_qrels=dataset.has_qrels,
         chunkings=chunkings,
+        query_sets=query_sets,
+        llm=config.llm,
         retrievers=retrievers,
         top_k=tuple(sorted({*listed, *cutoffs})),
         listed_top_k=listed,
@@ -185,6 +194,42 @@ def _with_chunking(
             ("retrievers", name, "chunking"),
             f"unknown chunking {allowed_names(config.chunking, chunkings)}",
         )
+    return config
+
+
+def _query_sets(
+    source: Path, config: ExperimentConfig, retrievers: Mapping[str, RetrieverConfig], fail: Fail
+) -> dict[str, QuerySetConfig]:
+    """Make the files of query sets absolute; check their prompts, and that each name exists."""
+    if ORIGINAL in config.query_sets:
+        raise fail(("query_sets", ORIGINAL), "always exists: the queries as they were asked")
+    names = [ORIGINAL, *config.query_sets]
+    for name, retriever in retrievers.items():
+        if isinstance(retriever, BaseRetriever) and retriever.query_set not in names:
+            problem = f"unknown query set {allowed_names(retriever.query_set, names)}"
+            raise fail(("retrievers", name, "query_set"), problem)
+    return {
+        name: _query_set(source.parent, name, one, config.llm, fail)
+        for name, one in config.query_sets.items()
+    }
+
+
+def _query_set(
+    base: Path, name: str, config: QuerySetConfig, llm: LlmConfig | None, fail: Fail
+) -> QuerySetConfig:
+    option = "path" if isinstance(config, FileQuerySet) else "template"
+    given: Path | None = getattr(config, option)
+    if given is not None:
+        if not (base / given).is_file():
+            raise fail(("query_sets", name, option), f"no such file: {base / given}")
+        config = config.model_copy(update={option: base / given})
+    if isinstance(config, PromptedQuerySet):
+        if llm is None:
+            raise fail(("query_sets", name), "is written by a language model; add the key `llm`")
+        try:
+            config.prompted()
+        except UsageError as error:
+            raise fail(("query_sets", name), str(error)) from error
     return config
 
 

@@ -15,6 +15,7 @@ from rag_assets.experiment.config import (
     DatasetConfig,
     ExperimentConfig,
 )
+from rag_assets.experiment.query_sets import QUERY_SET_TYPES, LlmConfig
 from rag_assets.retrievers.registry import RETRIEVER_TYPES
 
 Location = tuple[int | str, ...]
@@ -22,7 +23,11 @@ Location = tuple[int | str, ...]
 LONGEST = 80
 """Characters of a wrong value that are shown."""
 
-_TYPES = {"retrievers": RETRIEVER_TYPES, "chunking": CHUNKING_TYPES}
+_TYPES = {
+    "retrievers": RETRIEVER_TYPES,
+    "chunking": CHUNKING_TYPES,
+    "query_sets": QUERY_SET_TYPES,
+}
 _INNER_TYPES = {"child": CHILD_CHUNKING_TYPES, "parent": PARENT_CHUNKING_TYPES}
 
 _WORDS = {
@@ -113,9 +118,11 @@ def _keys_at(location: Location) -> list[str]:
     match location:
         case ("chunking", _, "parent", "child" | "parent", tag):
             return list(_types_at(location)[str(tag)].model_fields)
-        case (("retrievers" | "chunking") as section, _, tag):
+        case (("retrievers" | "chunking" | "query_sets") as section, _, tag):
             return list(_TYPES[str(section)][str(tag)].model_fields)
         case ("dataset",):
             return list(DatasetConfig.model_fields)
+        case ("llm",):
+            return list(LlmConfig.model_fields)
         case _:
             return list(ExperimentConfig.model_fields)

@@ -15,8 +15,12 @@ from functools import cached_property
 from pathlib import Path
 
 from rag_assets.datasets.lines import unreadable
-from rag_assets.errors import DataError, MissingArtifact
+from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.llm.budget import Budget
+from rag_assets.llm.cache import CompletionCache
+from rag_assets.llm.client import ChatModel
+from rag_assets.llm.completions import Completions
 from rag_assets.pipeline.measurements import Measurements
 from rag_assets.pipeline.rankings import Rankings
 from rag_assets.pipeline.stage import FolderProduct, Product, Recipe, Stage
@@ -67,6 +71,7 @@ class Pipeline:
         self.rankings = Rankings(self)
         self._sources = SourceFiles(settings.state_dir / "source_digests.json")
         self.n_computed = 0
+        self._llm_budget: Budget | None = None
         self._current: dict[ArtifactKey, Artifact] = {}
 
     @cached_property
@@ -90,11 +95,40 @@ class Pipeline:
         """
         config = self.experiment.retrievers[retriever]
         files = config.files()
-        try:
-            read = {f"file.{o}": self._sources.digest([f], f) for o, f in files.items()}
-        except OSError as error:
-            raise unreadable(Path(error.filename), error) from error
+        read = {f"file.{option}": self.file_digest(file) for option, file in files.items()}
         return {**config.all_versions(), **read}
+
+    def file_digest(self, file: Path) -> str:
+        """Return the digest of a file's content.
+
+        Raises:
+            DataError: it cannot be read.
+        """
+        try:
+            return self._sources.digest([file], file)
+        except OSError as error:
+            raise unreadable(file, error) from error
+
+    @cached_property
+    def chat_model(self) -> ChatModel:
+        """The language model of the experiment.
+
+        Raises:
+            UsageError: none is configured, an extra is not installed, or its key is not set.
+        """
+        if self.experiment.llm is None:
+            raise UsageError(f"{self.experiment.name} has no language model; add `llm`")
+        return self.experiment.llm.chat_model()
+
+    @contextmanager
+    def completions(self, label: str, total: int) -> Iterator[Completions]:
+        """Open the language model with its cache; one budget holds for the whole evaluation."""
+        if self._llm_budget is None:
+            limits = self.experiment.llm.limits() if self.experiment.llm else None
+            self._llm_budget = Budget(limits)
+        cache = CompletionCache(self.settings.store / "cache" / "completions")
+        with self.progress(label, total) as advance:
+            yield Completions(self.chat_model, cache, self._llm_budget, progress=advance)
 
     def check_source(self, part: str) -> None:
         """Check that files which were just read are still those that were hashed.

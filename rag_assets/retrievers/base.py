@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import pyarrow as pa
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from rag_assets.options import Number
 from rag_assets.retrievers.retriever import BASE, Retriever, Searcher
@@ -34,7 +34,13 @@ class BaseRetriever(Retriever, ABC):
     chunking: str | None = None
     query_set: str = Field(default=ORIGINAL, min_length=1)
     variants: Literal["rrf", "max", "sum", "weighted"] = "rrf"
-    variant_weights: tuple[Number, ...] | None = None
+    variant_weights: tuple[Annotated[Number, Field(ge=0)], ...] | None = None
+
+    @model_validator(mode="after")
+    def _weights_belong_to_weighted(self) -> Self:
+        if (self.variants == "weighted") != bool(self.variant_weights):
+            raise ValueError("variant_weights belong to variants: weighted, which needs them")
+        return self
 
     def index_options(self) -> Mapping[str, Any]:
         """Return the options that determine the index."""

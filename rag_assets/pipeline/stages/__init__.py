@@ -13,7 +13,7 @@ from rag_assets.pipeline.stages.judgments import Judgments
 from rag_assets.pipeline.stages.lexical import LexicalIndexes, LexicalQueries, LexicalRuns
 from rag_assets.pipeline.stages.metrics import Leaderboard, Metrics, MetricsSummary
 from rag_assets.pipeline.stages.overlaps import Overlaps
-from rag_assets.pipeline.stages.query_sets import QuerySets
+from rag_assets.pipeline.stages.query_sets import QuerySetAnswers, QuerySets
 from rag_assets.pipeline.stages.reranked import RerankedRuns, RerankingTexts
 from rag_assets.pipeline.stages.sources import Documents, Qrels, Queries
 
@@ -30,6 +30,7 @@ STAGES: Mapping[str, Stage] = {
         Queries(),
         Qrels(),
         Chunks(),
+        QuerySetAnswers(),
         QuerySets(),
         LexicalIndexes(),
         EmbeddingIndexes(),

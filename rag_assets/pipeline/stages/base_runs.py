@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.evaluation.units import unit_ranking
 from rag_assets.experiment.experiment import Experiment
@@ -14,6 +15,7 @@ from rag_assets.pipeline.rankings import Ranked
 from rag_assets.pipeline.stage import Input
 from rag_assets.pipeline.stages.index_units import load_units
 from rag_assets.pipeline.stages.runs import RunsStage
+from rag_assets.query_sets.variant_fusion import VARIANT_RUNS, fuse_variants
 from rag_assets.retrievers.base import BaseRetriever
 from rag_assets.retrievers.retriever import Searcher
 from rag_assets.store.artifacts import Artifact, ArtifactKey
@@ -33,6 +35,7 @@ class BaseRuns(RunsStage):
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.evaluation.units",
         "rag_assets.ordering",
+        "rag_assets.query_sets.variant_fusion",
         "rag_assets.pipeline.stages.runs",
         "rag_assets.pipeline.stages.base_runs",
         "rag_assets.pipeline.stages.index_units",
@@ -55,15 +58,21 @@ class BaseRuns(RunsStage):
         artifact = pipeline.artifact(index_key(self.family, retriever))
         asked = pipeline.artifact(queries_key(self.family, retriever))
         queries = asked.table()
+        has_variants = pc.max(queries.column("variant")).as_py()
+        # Variants of a query are searched as queries of their own, named by their row.
+        names = range(queries.num_rows) if has_variants else queries.column("query_id").to_pylist()
         searcher = self._open(pipeline, retriever, artifact)
         with pipeline.progress(f"search {retriever}", queries.num_rows) as advance:
             table = unit_ranking(
-                queries.column("query_id").to_pylist(),
+                list(map(str, names)),
                 load_units(artifact.path, searcher.chunk_ids),
                 lambda numbers, k: self._search(searcher, queries, numbers, k, advance),
                 judge=pipeline.experiment.judge,
                 depth=depth,
             )
+        if has_variants:
+            config = self._config(pipeline.experiment, retriever)
+            table = _fused(config, _of_variants(table, queries), depth)
         return Ranked(table, asked.manifest.failures)
 
     def _open(self, pipeline: Pipeline, retriever: str, index: Artifact) -> Searcher[Any]:
@@ -84,6 +93,20 @@ class BaseRuns(RunsStage):
         if not isinstance(config, BaseRetriever):
             raise TypeError(f"{retriever} is not a base retriever")
         return config
+
+
+def _of_variants(table: pa.Table, queries: pa.Table) -> pa.Table:
+    """Give rankings that are named by the row of a variant its query and number back."""
+    rows = pc.cast(table.column("query_id"), pa.int64())
+    columns = {name: table.column(name) for name in table.column_names}
+    columns["query_id"] = queries.column("query_id").take(rows)
+    columns["variant"] = queries.column("variant").take(rows)
+    return VARIANT_RUNS.check(pa.table(columns))
+
+
+def _fused(config: BaseRetriever, rankings: pa.Table, depth: int) -> pa.Table:
+    weights = config.variant_weights if config.variants == "weighted" else None
+    return fuse_variants(rankings, config.variants, depth=depth, weights=weights)
 
 
 def index_key(family: str, retriever: str) -> ArtifactKey:

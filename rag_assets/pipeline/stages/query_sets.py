@@ -1,14 +1,17 @@
-"""``query_sets[query_set]``: what is really searched for."""
+"""``query_sets[query_set]``: what is really searched for, and what a language model said."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.experiment.query_sets import FileQuerySet, PromptedQuerySet
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
 from rag_assets.pipeline.stages.sources import QUERIES_KEY
 from rag_assets.query_sets import original
+from rag_assets.query_sets.file import FileVariants, read_variants
+from rag_assets.query_sets.prompted import ANSWERS, PromptedVariants, prompted_variants
 from rag_assets.retrievers.base import ORIGINAL
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.store.artifacts import ArtifactKey
@@ -16,32 +19,128 @@ from rag_assets.store.artifacts import ArtifactKey
 if TYPE_CHECKING:
     from rag_assets.pipeline.pipeline import Pipeline
 
+_IMPLEMENTATION = ("rag_assets.query_sets", "rag_assets.llm.templates")
+
+
+class QuerySetAnswers(Stage):
+    """One partition a query set that a language model writes."""
+
+    name = "query_set_answers"
+    dimensions: ClassVar[tuple[str, ...]] = ("query_set",)
+    schema = ANSWERS
+    row = "One answer of a language model about one query: what was asked, and what it said."
+    group = "queries"
+    code_version = "1"
+    implementation: ClassVar[tuple[str, ...]] = _IMPLEMENTATION
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        sets = experiment.query_sets
+        prompted = [name for name, one in sets.items() if isinstance(one, PromptedQuerySet)]
+        return [answers_key(name) for name in prompted]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return [Input("queries", QUERIES_KEY, "text")]
+
+    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+        return _prompted_config(pipeline, key["query_set"])
+
+    def compute(
+        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        for key in keys:
+            found = _asked(pipeline, key["query_set"])
+            yield key, TableProduct(found.answers, {"failed_queries": len(found.failures)})
+
 
 class QuerySets(Stage):
-    """One partition a query set; ``original`` always exists."""
+    """One partition a query set; ``original`` always exists.
+
+    A query for which a model gave nothing usable keeps its original, and counts as failed for the
+    retrievers that search this query set.
+    """
 
     name = "query_sets"
     dimensions: ClassVar[tuple[str, ...]] = ("query_set",)
     schema = QUERY_VARIANTS
     row = "One variant of one query; variant 0 is the query as it was asked."
     group = "queries"
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.query_sets",)
-    projections: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    code_version = "2"
+    implementation: ClassVar[tuple[str, ...]] = _IMPLEMENTATION
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [query_set_key(ORIGINAL)]
+        return [query_set_key(name) for name in (ORIGINAL, *experiment.query_sets)]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        return [Input("queries", QUERIES_KEY, "text")]
+        config = experiment.query_sets.get(key["query_set"])
+        queries = Input("queries", QUERIES_KEY, "text")
+        if isinstance(config, PromptedQuerySet):
+            return [queries, Input("answers", answers_key(key["query_set"]))]
+        return [queries]
+
+    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+        config = pipeline.experiment.query_sets.get(key["query_set"])
+        if config is None:
+            return {}
+        if isinstance(config, FileQuerySet):
+            return {"strategy": "file", "file": pipeline.file_digest(config.path)}
+        return _prompted_config(pipeline, key["query_set"])
 
     def compute(
         self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        queries = pipeline.artifact(QUERIES_KEY).table()
         for key in keys:
-            yield key, TableProduct(original.variants(pipeline.artifact(QUERIES_KEY).table()))
+            config = pipeline.experiment.query_sets.get(key["query_set"])
+            if config is None:
+                yield key, TableProduct(original.variants(queries))
+            elif isinstance(config, FileQuerySet):
+                yield key, _from_file(read_variants(config.path, queries))
+            else:
+                # Its answers are in the cache: nothing is asked twice.
+                found = _asked(pipeline, key["query_set"])
+                yield key, TableProduct(found.variants, failures=found.failures)
+
+
+def _from_file(found: FileVariants) -> TableProduct:
+    counts = {"without": len(found.without), "unknown": len(found.unknown)}
+    words = {
+        "without": "queries without a variant in the file keep their original alone",
+        "unknown": "entries of the file are for other queries",
+    }
+    notes = [f"{count} {words[name]}" for name, count in counts.items() if count]
+    return TableProduct(found.variants, {"notes": notes})
+
+
+def _asked(pipeline: Pipeline, query_set: str) -> PromptedVariants:
+    queries = pipeline.artifact(QUERIES_KEY).table()
+    strategy = _prompted(pipeline.experiment, query_set).prompted()
+    with pipeline.completions(f"ask for {query_set}", queries.num_rows) as completions:
+        return prompted_variants(queries, strategy, completions)
+
+
+def _prompted_config(pipeline: Pipeline, query_set: str) -> Mapping[str, Any]:
+    config = _prompted(pipeline.experiment, query_set)
+    strategy, llm = config.prompted(), pipeline.experiment.llm
+    return {
+        **config.model_dump(mode="json", exclude={"template"}),
+        "template": strategy.template.label,
+        "messages": [list(message) for message in strategy.template.messages],
+        "llm": dict(llm.identity()) if llm is not None else {},
+    }
+
+
+def _prompted(experiment: Experiment, query_set: str) -> PromptedQuerySet:
+    config = experiment.query_sets[query_set]
+    if not isinstance(config, PromptedQuerySet):
+        raise TypeError(f"{query_set} is not written by a language model")
+    return config
 
 
 def query_set_key(query_set: str) -> ArtifactKey:
     """Return the partition of one query set."""
     return ArtifactKey.of("query_sets", query_set=query_set)
+
+
+def answers_key(query_set: str) -> ArtifactKey:
+    """Return what a language model said for one query set."""
+    return ArtifactKey.of("query_set_answers", query_set=query_set)

@@ -1,0 +1,209 @@
+"""The shape of ``query_sets`` and ``llm`` in an ``experiment.yaml``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from rag_assets.llm.budget import Limits
+from rag_assets.llm.client import ChatModel
+from rag_assets.llm.endpoint import DEFAULT_BASE_URL, Endpoint
+from rag_assets.options import Number, Options
+from rag_assets.query_sets.decompose import decomposing
+from rag_assets.query_sets.hyde import hypothetical_documents
+from rag_assets.query_sets.llm_rewrite import rewriting
+from rag_assets.query_sets.multi_query import paraphrasing
+from rag_assets.query_sets.prompted import SAME_LANGUAGE, Sampling, Strategy
+from rag_assets.query_sets.step_back import stepping_back
+
+Count = Annotated[int, Field(ge=1, strict=True)]
+NotNegative = Annotated[Number, Field(ge=0)]
+
+
+class LlmConfig(Options):
+    """The language model that writes query variants and questions.
+
+    ``type: openai`` is any server that speaks that protocol; the key is read from the environment
+    variable ``api_key_env``, null for a server that needs none. ``type: local`` is the small model
+    of the extra ``local-llm``. ``max_calls`` and ``max_cost`` bound one evaluation; prices are
+    money a million tokens.
+    """
+
+    type: Literal["openai", "local"] = "openai"
+    model: str = ""
+    base_url: str = DEFAULT_BASE_URL
+    api_key_env: str | None = "OPENAI_API_KEY"
+    timeout: Annotated[Number, Field(gt=0)] = 60.0
+    concurrency: Count = 4
+    retries: Annotated[int, Field(ge=0, strict=True)] = 4
+    backoff: NotNegative = 1.0
+    max_calls: Annotated[int, Field(ge=0, strict=True)] | None = None
+    max_cost: NotNegative | None = None
+    prompt_price: NotNegative | None = None
+    completion_price: NotNegative | None = None
+
+    def limits(self) -> Limits:
+        """Return what one evaluation may spend.
+
+        Raises:
+            UsageError: ``max_cost`` without prices.
+        """
+        return Limits(self.max_calls, self.max_cost, self.prompt_price, self.completion_price)
+
+    def chat_model(self) -> ChatModel:
+        """Return the model; nothing is sent or loaded yet.
+
+        Raises:
+            UsageError: an extra is not installed, no model is named, or its key is not set.
+        """
+        if self.type == "local":
+            from rag_assets.llm.local_gguf import LocalGguf
+
+            return LocalGguf()
+        from rag_assets.llm.openai_compatible import OpenAICompatible
+
+        return OpenAICompatible(self.endpoint())
+
+    def identity(self) -> Mapping[str, str]:
+        """Return what stands for the model in a fingerprint; needs no key.
+
+        Raises:
+            UsageError: the local model is not installed.
+        """
+        if self.type == "local":
+            return self.chat_model().identity
+        endpoint = self.endpoint()
+        return {"model": endpoint.model, "server": endpoint.identity or endpoint.place}
+
+    def endpoint(self) -> Endpoint:
+        """Return the server.
+
+        Raises:
+            UsageError: the address is none, or no model is named.
+        """
+        return Endpoint(
+            self.model,
+            self.base_url,
+            self.api_key_env,
+            timeout=self.timeout,
+            concurrency=self.concurrency,
+            retries=self.retries,
+            backoff=self.backoff,
+        )
+
+
+class FileQuerySet(Options):
+    """Variants from a file: JSON lines, LlamaIndex JSON, or an object keyed by query text."""
+
+    strategy: Literal["file"]
+    path: Path
+
+
+class PromptedQuerySet(Options):
+    """Variants that the experiment's ``llm`` writes.
+
+    ``language`` is said to the model as it stands; ``template`` is a prompt file in place of ours.
+    """
+
+    strategy: str
+    language: str = SAME_LANGUAGE
+    template: Path | None = None
+    temperature: NotNegative | None = 0.0
+    seed: Annotated[int, Field(ge=0, strict=True)] | None = 0
+    max_tokens: Count = 256
+
+    def sampling(self) -> Sampling:
+        """Return how answers are drawn."""
+        return Sampling(self.temperature, self.seed, self.max_tokens)
+
+    def prompted(self) -> Strategy:
+        """Return what is asked, and how the answers are read.
+
+        Raises:
+            ConfigError: the template is not one.
+            UsageError: the samples would all be equal.
+        """
+        raise NotImplementedError
+
+
+class RewriteQuerySet(PromptedQuerySet):
+    """Each query said once more, clear and complete."""
+
+    strategy: Literal["rewrite"]
+
+    def prompted(self) -> Strategy:
+        """Ask for one rewriting."""
+        return rewriting(language=self.language, sampling=self.sampling(), template=self.template)
+
+
+class MultiQuerySet(PromptedQuerySet):
+    """``n`` paraphrases of each query: RAG-Fusion when their rankings are fused by ``rrf``."""
+
+    strategy: Literal["multi_query"]
+    n: Count = 4
+
+    def prompted(self) -> Strategy:
+        """Ask for n paraphrases."""
+        return paraphrasing(
+            self.n, language=self.language, sampling=self.sampling(), template=self.template
+        )
+
+
+class HydeQuerySet(PromptedQuerySet):
+    """HyDE: a passage that would answer the query; ``samples`` of them."""
+
+    strategy: Literal["hyde"]
+    samples: Count = 1
+
+    def prompted(self) -> Strategy:
+        """Ask for a passage."""
+        return hypothetical_documents(
+            self.samples, language=self.language, sampling=self.sampling(), template=self.template
+        )
+
+
+class DecomposeQuerySet(PromptedQuerySet):
+    """At most ``n`` simple questions that a complex query is made of."""
+
+    strategy: Literal["decompose"]
+    n: Count = 4
+
+    def prompted(self) -> Strategy:
+        """Ask for sub-questions."""
+        return decomposing(
+            self.n, language=self.language, sampling=self.sampling(), template=self.template
+        )
+
+
+class StepBackQuerySet(PromptedQuerySet):
+    """A more general question behind each query."""
+
+    strategy: Literal["step_back"]
+
+    def prompted(self) -> Strategy:
+        """Ask for the general question."""
+        return stepping_back(
+            language=self.language, sampling=self.sampling(), template=self.template
+        )
+
+
+QUERY_SET_TYPES: dict[str, type[Options]] = {
+    "file": FileQuerySet,
+    "rewrite": RewriteQuerySet,
+    "multi_query": MultiQuerySet,
+    "hyde": HydeQuerySet,
+    "decompose": DecomposeQuerySet,
+    "step_back": StepBackQuerySet,
+}
+QuerySetConfig = Annotated[
+    FileQuerySet
+    | RewriteQuerySet
+    | MultiQuerySet
+    | HydeQuerySet
+    | DecomposeQuerySet
+    | StepBackQuerySet,
+    Field(discriminator="strategy"),
+]
