@@ -1,8 +1,8 @@
-"""Walks through a page of docs: writes its files, runs its commands, compares what they say.
+"""Walks through a page of docs: writes its files, runs its commands, compares what they print.
 
 A block below a line that is nothing but ``` `path`: ``` is a file. In a block ``console`` a line
 ``$ ...`` is a command, and the lines below it are its output: ``...`` stands for anything within a
-line, a line ``...`` for any lines. A command ends with status 0, unless ``# exit code N`` is there.
+line, a line ``...`` for any lines. A command ends with 0, unless ``# exit code N`` is behind it.
 """
 
 from __future__ import annotations

@@ -68,6 +68,18 @@ def test_seed_doc_qa(invoke: Invoke, shared_data: SharedData, tmp_path: Path) ->
 
 
 @pytest.mark.slow
+def test_one_file_without_any_configuration(
+    invoke: Invoke, shared_data: SharedData, tmp_path: Path
+) -> None:
+    """The values are what the same command printed with all three default retrievers."""
+    file = shared_data("seed_doc_qa") / "pg_eval_dataset.json"
+    options = ("--retriever", "bm25", "--format", "json", "--store", tmp_path / "store")
+    rows = rows_by_top_k(invoke("evaluate", file, *options))
+    assert list(rows) == [1, 3, 5, 10, 100]
+    assert (rows[10]["n_queries"], rows[10]["n_unreachable"]) == (114, 0)
+    assert rows[10]["ndcg"] == pytest.approx(0.7787, abs=5e-5)
+
+
 def test_squad(invoke: Invoke, shared_data: SharedData, tmp_path: Path) -> None:
     options = ("--retriever", "bm25", "--format", "json", "--store", tmp_path / "store")
     rows = rows_by_top_k(invoke("evaluate", shared_data("squad_dev_v2"), *options))
