@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -25,6 +25,8 @@ Name = Annotated[str, AfterValidator(checked_name)]
 # Strict: a text such as '5' or the word `yes` is not taken for a number.
 Depth = Annotated[int, Field(ge=1, le=MAX_DEPTH, strict=True)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)]
+Cluster = Annotated[str, Field(pattern=r"^(none|document|query\..+)$")]
 Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[a-z]+)*$")]
 
 
@@ -251,6 +253,38 @@ RETRIEVER_TYPES: dict[str, type[_Config]] = {
 }
 
 
+class SplitConfig(_Config):
+    """Which queries are for choosing (dev) and which for reporting (test).
+
+    ``dev`` is the share of queries that a hash of their ids, seeded by ``seed``, gives to dev;
+    whole clusters where the statistics have a ``cluster``. Or ``field`` names a field of the
+    queries' metadata whose value is ``dev`` or ``test``.
+    """
+
+    field: str | None = Field(None, min_length=1)
+    dev: Number = Field(0.5, gt=0, lt=1)
+    seed: Seed = 0
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.field is not None and self.model_fields_set & {"dev", "seed"}:
+            raise ValueError("give field, or dev and seed, not both")
+        return self
+
+
+class StatisticsConfig(_Config):
+    """How sure a mean is: the level of intervals, and how they are resampled.
+
+    ``cluster`` says which queries were made from the same source, so are not independent:
+    ``document`` (they share a relevant document) or ``query.<field>`` (a field of the metadata).
+    """
+
+    confidence: Number = Field(0.95, gt=0, lt=1)
+    resamples: int = Field(10_000, ge=100, le=10_000_000, strict=True)
+    seed: Seed = 0
+    cluster: Cluster = "none"
+
+
 class ExperimentConfig(_Config):
     """One experiment. What is absent is filled in by :mod:`rag_assets.experiment.defaults`."""
 
@@ -264,3 +298,6 @@ class ExperimentConfig(_Config):
     )
     primary: str | None = None
     baseline: str | None = None
+    split: SplitConfig | None = None
+    weight: str | None = Field(None, min_length=1)
+    statistics: StatisticsConfig = StatisticsConfig()

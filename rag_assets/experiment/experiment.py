@@ -14,6 +14,8 @@ from rag_assets.experiment.config import (
     EmbeddingConfig,
     RetrieverConfig,
     RRFConfig,
+    SplitConfig,
+    StatisticsConfig,
 )
 
 FAMILIES = {BM25Config: "lexical", EmbeddingConfig: "embedding", RRFConfig: "fused"}
@@ -43,6 +45,10 @@ class Experiment:
         extra_metrics: measures asked for at one cut-off only, such as ``recall@30``.
         primary: ranks the leaderboard.
         baseline: the retriever that others are compared with.
+        split: how the queries are split into dev and test; None: not at all.
+        weight: the field of the queries' metadata that weighs them; None: each counts 1.
+        statistics: how sure a mean is.
+        tuned: retrievers whose parameters were chosen on dev, so that dev cannot rank them.
     """
 
     name: str
@@ -59,6 +65,10 @@ class Experiment:
     extra_metrics: tuple[Metric, ...]
     primary: Metric
     baseline: str
+    split: SplitConfig | None = None
+    weight: str | None = None
+    statistics: StatisticsConfig = StatisticsConfig()
+    tuned: frozenset[str] = frozenset()
 
     def family(self, retriever: str) -> str:
         """Return ``lexical``, ``embedding`` or ``fused``."""

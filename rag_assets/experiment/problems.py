@@ -15,6 +15,8 @@ from rag_assets.experiment.config import (
     RETRIEVER_TYPES,
     DatasetConfig,
     ExperimentConfig,
+    SplitConfig,
+    StatisticsConfig,
 )
 
 Location = tuple[int | str, ...]
@@ -24,6 +26,12 @@ LONGEST = 80
 
 _TYPES = {"retrievers": RETRIEVER_TYPES, "chunking": CHUNKING_TYPES}
 _INNER_TYPES = {"child": CHILD_CHUNKING_TYPES, "parent": PARENT_CHUNKING_TYPES}
+
+_SECTIONS: Mapping[str, type[BaseModel]] = {
+    "dataset": DatasetConfig,
+    "split": SplitConfig,
+    "statistics": StatisticsConfig,
+}
 
 _WORDS = {
     "tuple_type": "must be a list",
@@ -115,7 +123,7 @@ def _keys_at(location: Location) -> list[str]:
             return list(_types_at(location)[str(tag)].model_fields)
         case (("retrievers" | "chunking") as section, _, tag):
             return list(_TYPES[str(section)][str(tag)].model_fields)
-        case ("dataset",):
-            return list(DatasetConfig.model_fields)
+        case (("dataset" | "split" | "statistics") as section,):
+            return list(_SECTIONS[str(section)].model_fields)
         case _:
             return list(ExperimentConfig.model_fields)

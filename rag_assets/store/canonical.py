@@ -75,7 +75,8 @@ def _update(digest: hashlib._Hash, values: pa.Array) -> None:
         digest.update(_bytes_of(pc.binary_length(filled)))
         digest.update("".join(filled.to_pylist()).encode())
     else:
-        digest.update(_bytes_of(pc.fill_null(values, 0)))
+        zero = False if pa.types.is_boolean(values.type) else 0
+        digest.update(_bytes_of(pc.fill_null(values, zero)))
 
 
 def _bytes_of(numbers: pa.Array) -> bytes:
