@@ -241,7 +241,9 @@ METRICS_SUMMARY = TableSchema(
         Column("weight", FLOAT, "sum of their weights: the denominator of every mean"),
         Column("n_attempted", COUNT, "all queries of the split: answered, empty and failed"),
         Column("n_answered", COUNT, "queries for which anything was retrieved"),
-        Column("n_empty", COUNT, "queries for which nothing was retrieved; answerable ones count 0"),
+        Column(
+            "n_empty", COUNT, "queries for which nothing was retrieved; answerable ones count 0"
+        ),
         Column("n_failed", COUNT, "queries on which the retriever failed; not averaged"),
         Column("n_unanswerable", COUNT, "queries without a relevant judgment; not averaged"),
         Column("n_unreachable", COUNT, "positive evidences that no unit satisfies; stay in R"),

@@ -31,7 +31,7 @@ def leaderboard(
         primary: the metric by which retrievers are placed. One without its cell comes last.
         tuned: retrievers whose parameters were chosen on dev.
     """
-    tables = []
+    tables: list[pa.Table] = []
     for split in SPLITS:
         parts = {name: _of_split(table, split) for name, table in summaries.items()}
         parts = {name: part for name, part in parts.items() if part.num_rows}

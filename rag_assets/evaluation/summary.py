@@ -14,9 +14,7 @@ TOKENS = "tokens"
 """Column of query metrics, where tokens are counted: those of the units retrieved."""
 
 
-def mean(
-    values: Sequence[float | None], weights: Sequence[float] | None = None
-) -> float | None:
+def mean(values: Sequence[float | None], weights: Sequence[float] | None = None) -> float | None:
     """Return the mean of the values that are not None, sum(w v) / sum(w).
 
     Summation is exact (``math.fsum``), so the order does not matter. Without weights each is 1.
@@ -94,9 +92,7 @@ def _accounting(table: pa.Table, weights: Sequence[float]) -> dict[str, object]:
     }
 
 
-def _tokens(
-    table: pa.Table, weights: Sequence[float], averaged: Sequence[bool]
-) -> float | None:
+def _tokens(table: pa.Table, weights: Sequence[float], averaged: Sequence[bool]) -> float | None:
     """Return the mean tokens of the queries that are averaged; None where none are counted."""
     if TOKENS not in table.column_names:
         return None

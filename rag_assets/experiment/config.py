@@ -261,8 +261,8 @@ class SplitConfig(_Config):
     queries' metadata whose value is ``dev`` or ``test``.
     """
 
-    field: str | None = Field(None, min_length=1)
-    dev: Number = Field(0.5, gt=0, lt=1)
+    field: str | None = Field(default=None, min_length=1)
+    dev: Number = Field(default=0.5, gt=0, lt=1)
     seed: Seed = 0
 
     @model_validator(mode="after")
@@ -279,8 +279,8 @@ class StatisticsConfig(_Config):
     ``document`` (they share a relevant document) or ``query.<field>`` (a field of the metadata).
     """
 
-    confidence: Number = Field(0.95, gt=0, lt=1)
-    resamples: int = Field(10_000, ge=100, le=10_000_000, strict=True)
+    confidence: Number = Field(default=0.95, gt=0, lt=1)
+    resamples: int = Field(default=10_000, ge=100, le=10_000_000, strict=True)
     seed: Seed = 0
     cluster: Cluster = "none"
 
@@ -299,5 +299,5 @@ class ExperimentConfig(_Config):
     primary: str | None = None
     baseline: str | None = None
     split: SplitConfig | None = None
-    weight: str | None = Field(None, min_length=1)
+    weight: str | None = Field(default=None, min_length=1)
     statistics: StatisticsConfig = StatisticsConfig()

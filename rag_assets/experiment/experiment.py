@@ -65,9 +65,9 @@ class Experiment:
     extra_metrics: tuple[Metric, ...]
     primary: Metric
     baseline: str
-    split: SplitConfig | None = None
-    weight: str | None = None
-    statistics: StatisticsConfig = StatisticsConfig()
+    split: SplitConfig | None
+    weight: str | None
+    statistics: StatisticsConfig
     tuned: frozenset[str] = frozenset()
 
     def family(self, retriever: str) -> str:

@@ -121,7 +121,8 @@ class EvaluationResult:
             split: whose queries to count; the one to show when absent.
 
         Raises:
-            UsageError: the queries are not split, ``by`` is none of these, or no query or document has the field.
+            UsageError: the queries are not split, ``by`` is none of these, or no query or document
+                has the field.
         """
         metric = metric or self.primary
         cells = {
@@ -138,7 +139,9 @@ class EvaluationResult:
         """Return query id -> weight, for the queries of a split."""
         facts = self._table(self._entry("query_facts"))
         columns = (facts.column(name).to_pylist() for name in ("query_id", "weight", "split"))
-        return {query_id: weight for query_id, weight, s in zip(*columns, strict=True) if s == split}
+        return {
+            query_id: weight for query_id, weight, s in zip(*columns, strict=True) if s == split
+        }
 
     def milliseconds_per_query(self) -> dict[str, float]:
         """Return retriever -> mean search time of a query, measured when its ranking was made."""

@@ -101,7 +101,7 @@ class MetricsSummary(Stage):
     name = "metrics_summary"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     schema = METRICS_SUMMARY
-    row = "One split and top_k of one retriever: the mean of every metric, and how many queries it is over."
+    row = "One split and top_k of one retriever: the mean of every metric, and what it is over."
     group = "metrics"
     code_version = "2"
     implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.summary",)
