@@ -26,7 +26,6 @@ Name = Annotated[str, AfterValidator(checked_name)]
 Depth = Annotated[int, Field(ge=1, le=MAX_DEPTH, strict=True)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)]
-Cluster = Annotated[str, Field(pattern=r"^(none|document|query\..+)$")]
 Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[a-z]+)*$")]
 
 
@@ -272,6 +271,12 @@ class SplitConfig(_Config):
         return self
 
 
+def _checked_cluster(cluster: str) -> str:
+    if cluster in {"none", "document"} or cluster.removeprefix("query.") not in {cluster, ""}:
+        return cluster
+    raise ValueError(f"must be none, document or query.<field>; found {cluster!r}")
+
+
 class StatisticsConfig(_Config):
     """How sure a mean is: the level of intervals, and how they are resampled.
 
@@ -282,7 +287,7 @@ class StatisticsConfig(_Config):
     confidence: Number = Field(default=0.95, gt=0, lt=1)
     resamples: int = Field(default=10_000, ge=100, le=10_000_000, strict=True)
     seed: Seed = 0
-    cluster: Cluster = "none"
+    cluster: Annotated[str, AfterValidator(_checked_cluster)] = "none"
 
 
 class ExperimentConfig(_Config):

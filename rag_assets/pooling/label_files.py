@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rag_assets.datasets.beir import BeirDataset
 from rag_assets.datasets.dataset import Dataset
-from rag_assets.datasets.qrels_tsv import DOCUMENT_KEY, QUERY_KEY, SCORE_KEY, read_scored_pairs
+from rag_assets.datasets.jsonl import read_objects
+from rag_assets.datasets.qrels_tsv import (
+    DOCUMENT_KEY,
+    QUERY_KEY,
+    SCORE_KEY,
+    ScoredPair,
+    read_scored_pairs,
+)
 from rag_assets.errors import DataError, UsageError
 from rag_assets.store.atomic import atomic_file
 
@@ -19,7 +26,9 @@ FOLDER_FORMATS = ("markdown", "jsonl", "csv", "parquet")
 SOURCES_SUFFIX = ".sources.jsonl"
 """Beside a BEIR qrels file, which has no column for it: who judged what."""
 
-Rows = Sequence[Mapping[str, Any]]
+Row = Mapping[str, Any]
+Replaced = Mapping[int, Row | None]
+"""Line number -> the row that takes its place; None: the line goes."""
 
 
 def label_file(dataset: Dataset) -> Path:
@@ -43,23 +52,32 @@ def label_file(dataset: Dataset) -> Path:
     return dataset.root / "judgments.jsonl"
 
 
-def append_judgments(file: Path, rows: Rows, check: Callable[[Path], object]) -> None:
-    """Append lines to a ``judgments.jsonl``.
+def sources_file(file: Path) -> Path:
+    """Return the file beside a BEIR qrels file that says who judged what."""
+    return file.with_name(f"{file.stem}{SOURCES_SUFFIX}")
+
+
+def write_judgments(
+    file: Path, rows: Sequence[Row], replaced: Replaced, check: Callable[[Path], object]
+) -> None:
+    """Append lines to a ``judgments.jsonl``, and replace some.
 
     Args:
-        file: the file; created when it is not there.
+        file: the file; created when it is not there, removed when no line is left.
         rows: one mapping a line, in the keys of the format.
+        replaced: lines that change or go.
         check: reads the finished file before it takes the old one's place.
 
     Raises:
         DataError: ``check`` finds the result invalid; the file is as it was.
         StoreError: the file cannot be written.
     """
-    _append(file, "", (_line(row) for row in rows), check)
+    changes = {line: None if row is None else _line(row) for line, row in replaced.items()}
+    _write(file, "", [_line(row) for row in rows], changes, check)
 
 
-def append_scored_pairs(file: Path, rows: Rows) -> None:
-    """Append ``query_id``, ``doc_id`` and ``relevance`` to a BEIR qrels file, sources beside it.
+def write_scored_pairs(file: Path, rows: Sequence[Row], replaced: Replaced) -> None:
+    """Append query, document and grade to a BEIR qrels file, and replace some; sources beside it.
 
     The sources are written first: a source without its judgment does no harm.
 
@@ -67,28 +85,61 @@ def append_scored_pairs(file: Path, rows: Rows) -> None:
         DataError: an id holds what the format cannot.
         StoreError: a file cannot be written.
     """
-    for row in rows:
+    new = [*rows, *(row for row in replaced.values() if row is not None)]
+    for row in new:
         if any("\t" in str(row[key]) for key in ("query_id", "doc_id")):
             raise DataError(f"an id holds a tab, which the format cannot: {_line(row)}", file=file)
-    sources = file.with_name(f"{file.stem}{SOURCES_SUFFIX}")
-    _append(sources, "", (_line(row) for row in rows), lambda path: None)
-    lines = (f"{row['query_id']}\t{row['doc_id']}\t{row['relevance']}" for row in rows)
+    gone = {_pair(p.query_id, p.document_id) for p in _pairs(file) if p.place.line in replaced}
+    sources = sources_file(file)
+    old = read_objects(sources) if sources.is_file() and gone else []
+    dropped = {n: None for n, row in old if _pair(row["query_id"], row["doc_id"]) in gone}
+    _write(sources, "", [_line(row) for row in new], dropped, lambda path: None)
     header = f"{QUERY_KEY}\t{DOCUMENT_KEY}\t{SCORE_KEY}\n"
-    _append(file, header, lines, lambda path: list(read_scored_pairs(path)))
+    changes = {line: None if row is None else _tabbed(row) for line, row in replaced.items()}
+    _write(file, header, [_tabbed(row) for row in rows], changes, _pairs)
 
 
-def _append(file: Path, header: str, lines: Iterable[str], check: Callable[[Path], object]) -> None:
+def _pairs(file: Path) -> list[ScoredPair]:
+    return list(read_scored_pairs(file)) if file.is_file() else []
+
+
+def _pair(query_id: object, document_id: object) -> tuple[str, str]:
+    return str(query_id), str(document_id)
+
+
+def _tabbed(row: Row) -> str:
+    return f"{row['query_id']}\t{row['doc_id']}\t{row['relevance']}"
+
+
+def _write(
+    file: Path,
+    header: str,
+    lines: Sequence[str],
+    changes: Mapping[int, str | None],
+    check: Callable[[Path], object],
+) -> None:
     target = file.resolve()
     old = target.read_bytes() if target.is_file() else header.encode()
-    if old and not old.endswith(b"\n"):
-        old += b"\n"
-    new = "".join(f"{line}\n" for line in lines).encode()
+    kept = []
+    for number, raw in enumerate(old.split(b"\n"), start=1):
+        line = changes.get(number)
+        if number not in changes:
+            kept.append(raw)
+        elif line is not None:
+            kept.append(line.encode())
+    text = b"\n".join(kept)
+    if text and not text.endswith(b"\n"):
+        text += b"\n"
+    text += "".join(f"{line}\n" for line in lines).encode()
+    if changes and text.strip() in (b"", header.encode().strip()):
+        target.unlink()
+        return
     with atomic_file(target) as temporary:
-        temporary.write_bytes(old + new)
+        temporary.write_bytes(text)
         if target.is_file():
             temporary.chmod(target.stat().st_mode & 0o777)
         check(temporary)
 
 
-def _line(row: Mapping[str, Any]) -> str:
+def _line(row: Row) -> str:
     return json.dumps(row, ensure_ascii=False)

@@ -40,10 +40,11 @@ def qrels(*pairs: tuple[str, str, int]) -> pa.Table:
 
 
 def test_defaults() -> None:
-    rows = facts_table(["b", "a"], {}, {}, {}, {}).to_pylist()
-    assert rows == [
-        {"query_id": q, "answers": [], "weight": 1.0, "split": "all", "cluster": q} for q in "ba"
-    ]
+    def row(query_id: str) -> dict[str, Any]:
+        own = {"query_id": query_id, "cluster": query_id}
+        return {**own, "answers": [], "weight": 1.0, "split": "all"}
+
+    assert facts_table(["b", "a"], {}, {}, {}, {}).to_pylist() == [row("b"), row("a")]
 
 
 def test_metadata_of_queries() -> None:

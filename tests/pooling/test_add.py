@@ -13,8 +13,9 @@ from rag_assets.datasets.dataset import Dataset
 from rag_assets.datasets.llamaindex import LlamaIndexDataset
 from rag_assets.datasets.markdown import MarkdownDataset
 from rag_assets.errors import DataError, UsageError
-from rag_assets.pooling.add import Added, Judgment, add_judgments
+from rag_assets.pooling.add import Added, add_judgments
 from rag_assets.pooling.feedback import grade_of, read_feedback
+from rag_assets.pooling.judgment import Judgment
 from rag_assets.pooling.pool import PooledUnit
 
 TEXT = "Fares rise. Fares rise. Dogs travel free.\n"
@@ -68,7 +69,7 @@ def test_spans_come_back_as_they_were_judged(folder: MarkdownDataset) -> None:
     """Fares rise. stands at 0 and at 12: the second one needs its start."""
     assert not folder.has_qrels
     added, _ = add(folder, ("a.md", 12, 23, 2), ("a.md", 24, 41, 0))
-    assert added == (folder.root / "judgments.jsonl", 2, 0, 0)
+    assert added == Added(folder.root / "judgments.jsonl", 2, 0, 0)
     assert qrels(folder) == [("a.md", 12, 23, 2), ("a.md", 24, 41, 0)]
     lines = [json.loads(line) for line in added.file.read_text(encoding="utf-8").splitlines()]
     assert lines[0] == {
@@ -129,7 +130,7 @@ def test_nothing_is_written_when_one_cannot_be(folder: MarkdownDataset) -> None:
 def test_beir_gets_documents_with_their_highest_grade(beir: BeirDataset) -> None:
     assert not beir.has_qrels
     added, _ = add(beir, ("d", 0, 11, 1), ("d", 12, 23, 2), ("e", 0, 1, 0), judge="document")
-    assert added == (beir.root / "qrels/test.tsv", 2, 0, 0)
+    assert added == Added(beir.root / "qrels/test.tsv", 2, 0, 0)
     text = (beir.root / "qrels/test.tsv").read_text(encoding="utf-8")
     assert text == "query-id\tcorpus-id\tscore\nq1\td\t2\nq1\te\t0\n"
     sources = (beir.root / "qrels/test.sources.jsonl").read_text(encoding="utf-8").splitlines()
@@ -216,8 +217,16 @@ def test_feedback_is_summed_by_unit(folder: MarkdownDataset, tmp_path: Path) -> 
             "`count`: must be an integer from 1 on",
         ),
         (
-            {"query_id": "q1", "doc_id": "a.md", "vote": "up", "user": "x"},
-            "`user`: unknown key; allowed: query_id, doc_id, chunk_id, vote, count",
+            {"query_id": "q1", "doc_id": "a.md", "vote": "up", "users": "x"},
+            "`users`: unknown key; allowed: query_id, doc_id, chunk_id, vote, user, count",
+        ),
+        (
+            {"query_id": "q1", "doc_id": "a.md", "vote": "up", "user": "x", "count": 2},
+            "`count`: is there with a user, who votes once; give one of them",
+        ),
+        (
+            {"query_id": "q1", "doc_id": "a.md", "vote": "up", "user": ""},
+            "`user`: is empty; an id must have a character",
         ),
     ],
 )
