@@ -41,14 +41,15 @@ def qrels(*pairs: tuple[str, str, int]) -> pa.Table:
 
 def test_defaults() -> None:
     def row(query_id: str) -> dict[str, Any]:
-        own = {"query_id": query_id, "cluster": query_id}
+        own: dict[str, Any] = {"query_id": query_id, "cluster": query_id}
         return {**own, "answers": [], "weight": 1.0, "split": "all"}
 
     assert facts_table(["b", "a"], {}, {}, {}, {}).to_pylist() == [row("b"), row("a")]
 
 
 def test_metadata_of_queries() -> None:
-    row = {"query_id": "q", "text": "", "tags": [], "metadata": json.dumps({"fold": "dev"})}
+    metadata = json.dumps({"fold": "dev"})
+    row: dict[str, Any] = {"query_id": "q", "text": "", "tags": [], "metadata": metadata}
     assert metadata_of(QUERIES.from_rows([row])) == {"q": {"fold": "dev"}}
 
 
