@@ -17,14 +17,32 @@ TOKENS = "tokens"
 def mean(values: Sequence[float | None], weights: Sequence[float] | None = None) -> float | None:
     """Return the mean of the values that are not None, sum(w v) / sum(w).
 
-    Summation is exact (``math.fsum``), so the order does not matter. Without weights each is 1.
+    Both sums are exact (``math.fsum``), so the order does not matter. Without weights each is 1.
     """
-    if weights is None:
+    if weights is None or all(weight == 1 for weight in weights):
         numbers = [value for value in values if value is not None]
         return math.fsum(numbers) / len(numbers) if numbers else None
     pairs = [(v, w) for v, w in zip(values, weights, strict=True) if v is not None]
     total = math.fsum(w for _, w in pairs)
-    return math.fsum(v * w for v, w in pairs) / total if pairs else None
+    return math.fsum(part for v, w in pairs for part in _product(v, w)) / total if pairs else None
+
+
+def _product(a: float, b: float) -> tuple[float, float]:
+    """Return the rounded product and its rounding error, which together are exactly a b.
+
+    Dekker, "A floating-point technique for extending the available precision", Numerische
+    Mathematik 18, 1971; each factor is split into two halves of 26 bits.
+    """
+    product = a * b
+    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
+    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    return product, error
+
+
+def _halves(number: float) -> tuple[float, float]:
+    scaled = number * 134217729.0  # 2^27 + 1
+    high = scaled - (scaled - number)
+    return high, number - high
 
 
 def summarise(

@@ -275,12 +275,12 @@ def test_metadata_of_a_split_experiment_is_that_of_test(tiny: Tiny) -> None:
     evaluate_now(tiny)
     board = {(r["retriever"], r["split"], r["top_k"]): r for r in _board(tiny.pipeline())}
     summary = next(e for e in materializations(tiny, "metrics_summary") if e.partition == "bm25")
-    cell = next(e for e in materializations(tiny, "metrics") if e.partition == "bm25|1")
-    expected = board["bm25", "test", 1]
-    assert expected["precision"] != board["bm25", "dev", 1]["precision"]
+    cell = next(e for e in materializations(tiny, "metrics") if e.partition == "bm25|3")
+    expected = board["bm25", "test", 3]
+    assert expected["precision"] != board["bm25", "dev", 3]["precision"]
     assert cell.metadata["precision"].value == expected["precision"]
     assert cell.metadata["split"].value == summary.metadata["split"].value == "test"
-    assert summary.metadata["ndcg@1"].value == expected["ndcg"]
+    assert summary.metadata["ndcg@3"].value == expected["ndcg"]
     event = materializations(tiny, "leaderboard")[0]
     assert event.metadata["split"].value == "test"
     preview = event.metadata["preview"]

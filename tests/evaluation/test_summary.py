@@ -165,6 +165,20 @@ def test_tokens_are_averaged_like_the_metrics() -> None:
     assert row["tokens"] == (3 * 10 + 30) / 4
 
 
+PAIRS = st.tuples(st.none() | st.floats(1e-9, 1) | st.just(0.0), st.floats(1e-3, 2.0**53))
+
+
+@given(st.lists(PAIRS, max_size=40))
+def test_weighted_sums_are_exact(pairs: list[tuple[float | None, float]]) -> None:
+    counted = [(Fraction(v), Fraction(w)) for v, w in pairs if v is not None]
+    found = mean([v for v, _ in pairs], [w for _, w in pairs])
+    if not counted:
+        assert found is None
+        return
+    exact = float(sum(v * w for v, w in counted)) / float(sum(w for _, w in counted))
+    assert found == exact
+
+
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.integers(1, 9))
 def test_equal_weights_change_no_mean(values: list[float], weight: int) -> None:
     weighted = mean(values, [float(weight)] * len(values))
