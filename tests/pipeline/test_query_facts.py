@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from rag_assets.errors import DataError
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.evaluations import record
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
-from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.reporting.html import render
 from rag_assets.reporting.result import EvaluationResult
-from rag_assets.reporting.rows import leaderboard_rows
-from rag_assets.reporting.terminal import leaderboard_view
-from tests.tiny_experiment import QUERIES, Tiny, materialize
+from tests.shown_board import evaluated, shown
+from tests.tiny_experiment import QUERIES, Tiny
 
 Fields = dict[str, list[Any]]
 Facts = dict[str, dict[str, Any]]
-
-
-@pytest.fixture
-def one(tmp_path: Path) -> Tiny:
-    """Two retrievers, one cut-off."""
-    tiny = Tiny(tmp_path / "one")
-    kept = ("bm25", "bm25-whole")
-    tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in kept}
-    tiny.config |= {"top_k": [1], "primary": "mrr@1", "metrics": ["mrr"]}
-    return tiny.write()
 
 
 def ask(tiny: Tiny, fields: Fields, **config: Any) -> None:
@@ -125,17 +107,11 @@ def test_a_bad_value_is_one_line_with_file_line_and_key(
 ) -> None:
     ask(one, fields or {"x": [1] * 6}, **config)
     file = one.folder / "experiment.yaml"
-    last = len(file.read_text(encoding="utf-8").splitlines())
-    line = last - 1 if place == "split" else last
+    keys = [line.split(":")[0].strip() for line in file.read_text(encoding="utf-8").splitlines()]
     with pytest.raises(DataError) as caught:
         facts(one)
-    assert str(caught.value).startswith(f"{file}:")
-    where, _, text = str(caught.value).removeprefix(f"{file}:").partition(": ")
-    assert text == f"`{place}`: {problem}"
-    assert int(where) in {line, last - 1, last - 2}
-    assert (
-        str(place.split(".")[-1]) in file.read_text(encoding="utf-8").splitlines()[int(where) - 1]
-    )
+    line = 1 + keys.index(place.split(".")[-1])
+    assert str(caught.value) == f"{file}:{line}: `{place}`: {problem}"
 
 
 def test_an_unreadable_answer_is_noted(one: Tiny) -> None:
@@ -156,22 +132,6 @@ def test_a_cluster_that_a_field_cuts_is_noted(one: Tiny) -> None:
         "n_test": 3,
         "notes": ["1 cluster has queries in dev and in test: query.page:a"],
     }
-
-
-def evaluated(pipeline: Pipeline) -> EvaluationResult:
-    materialize(pipeline)
-    evaluation = record(pipeline, started=datetime.now(UTC), trigger="test", computed=0)
-    return EvaluationResult(pipeline.store.root, evaluation)
-
-
-def shown(result: EvaluationResult, split: str | None = None) -> list[str]:
-    """What a terminal of 80 columns shows of one split."""
-    selection = Selection(tuple(result.run_retrievers), (1,))
-    rows = leaderboard_rows(result.leaderboard, selection, result.chosen_split(split))
-    console = Console(width=80)
-    with console.capture() as capture:
-        console.print(leaderboard_view(result, rows))
-    return [line.rstrip() for line in capture.get().splitlines()]
 
 
 def test_means_by_split_and_weight_by_hand(one: Tiny) -> None:
@@ -214,60 +174,6 @@ def test_tuned_retrievers_are_not_ranked_on_dev_and_it_is_said(one: Tiny) -> Non
     reason = "bm25: not ranked, its parameters were chosen on dev; `--split test` ranks it"
     assert [line for line in lines if "not ranked" in line] == [reason]
     assert not any("not ranked" in line for line in shown(result))
-
-
-def failing(one: Tiny, *query_ids: str) -> Pipeline:
-    """The experiment, after bm25 failed on some queries."""
-    pipeline = one.pipeline()
-    materialize(pipeline)
-    pipeline = one.pipeline()
-    run = pipeline.artifact(run_key(pipeline.experiment, "bm25", 1))
-    object.__setattr__(run.manifest, "failures", dict.fromkeys(query_ids, "timed out"))
-    return pipeline
-
-
-def test_a_failed_query_is_no_zero_and_the_evaluation_is_not_complete(one: Tiny) -> None:
-    assert evaluated(one.pipeline()).evaluation.complete
-    result = evaluated(failing(one, "q1", "q2"))
-    assert not result.evaluation.complete
-    metrics = {row["query_id"]: row for row in result.query_metrics(1)["bm25"].to_pylist()}
-    assert [q for q, row in metrics.items() if row["failed"]] == ["q1", "q2"]
-    assert [q for q, row in metrics.items() if row["mrr"] is None] == ["q1", "q2"]
-    board = {row["retriever"]: row for row in result.leaderboard.to_pylist()}
-    kept = [row["mrr"] for query_id, row in metrics.items() if query_id not in {"q1", "q2"}]
-    row = board["bm25"]
-    assert row["mrr"] == sum(kept) / 4
-    assert (row["n_attempted"], row["n_failed"], row["n_queries"]) == (6, 2, 4)
-    assert board["bm25-whole"]["n_queries"] == 6
-    lines = shown(result)
-    assert lines[0] == "tiny: top_k 1, mean over 6 queries"
-    assert any(line.split()[1:3] == ["bm25", "!"] for line in lines)
-    assert "bm25 !: failed on 2 of 6 queries, which are in no mean" in lines
-    assert "a retriever failed on queries" in render(result)
-
-
-def test_failures_are_part_of_what_metrics_are_made_from(one: Tiny) -> None:
-    key = failing(one).recipe
-    calm, failed = failing(one), failing(one, "q1")
-    (cell,) = (k for s in calm.stages() for k in s.keys(calm.experiment) if str(k) == CELL)
-    assert calm.recipe(cell) != failed.recipe(cell)
-    assert calm.recipe(cell) == key(cell)
-
-
-CELL = "metrics[retriever=bm25, top_k=1]"
-
-
-def test_a_retriever_that_failed_on_every_query_has_no_value(one: Tiny) -> None:
-    result = evaluated(failing(one, *(q["query_id"] for q in QUERIES)))
-    lines = shown(result)
-    (line,) = (line for line in lines if "bm25 !" in line and "failed" not in line)
-    assert line.split()[:4] == ["2", "bm25", "!", "-"]
-    assert "<strong>bm25-whole</strong> has the highest mrr@1" in render(result)
-    rows = json.loads(json.dumps(leaderboard_rows(result.leaderboard, EVERYTHING, "all")))
-    assert [row.get("mrr") is None for row in rows] == [False, True]
-
-
-EVERYTHING = Selection(("bm25", "bm25-whole"), (1,))
 
 
 def test_an_evaluation_of_an_older_version_asks_for_another(tiny: Tiny) -> None:
