@@ -85,6 +85,7 @@ TEXT = pa.string()
 INT = pa.int32()
 COUNT = pa.int64()
 FLOAT = pa.float64()
+BOOL = pa.bool_()
 TAGS = pa.list_(pa.string())
 
 DOCUMENTS = TableSchema(
@@ -147,6 +148,19 @@ QUERY_VARIANTS = TableSchema(
         Column("query_id", TEXT, "the query"),
         Column("variant", INT, "0 for the original text"),
         Column("text", TEXT, "what is searched for"),
+    ),
+)
+
+QUERY_FACTS = TableSchema(
+    "query_facts",
+    "one query: what of it counts besides its text",
+    ("query_id",),
+    (
+        Column("query_id", TEXT, "the query"),
+        Column("answers", TAGS, "answers that are right, word for word; empty: none is known"),
+        Column("weight", FLOAT, "how much the query counts in a mean; 1 unless a field says so"),
+        Column("split", TEXT, "dev or test; all where the queries are not split"),
+        Column("cluster", TEXT, "queries that share it were made from the same source"),
     ),
 )
 
@@ -221,31 +235,47 @@ QUERY_METRICS = TableSchema(
         Column("n_unreachable", INT, "positive evidences that no unit of the retriever satisfies"),
         Column("n_retrieved", INT, "units retrieved, at most top_k"),
         Column("n_judged", INT, "retrieved units that have a judgment for this query"),
+        Column("failed", BOOL, "the retriever failed on the query: its metrics are null"),
     ),
     open_columns=True,
 )
 
 METRICS_SUMMARY = TableSchema(
     "metrics_summary",
-    "one top_k of one retriever; a float64 column for each metric, its mean",
-    ("top_k",),
+    "one split and top_k of one retriever; a float64 column for each metric, its weighted mean",
+    ("split", "top_k"),
     (
+        Column("split", TEXT, "dev or test; all where the queries are not split"),
         Column("top_k", INT, "cut-off"),
-        Column("n_queries", COUNT, "answerable queries: the denominator of every mean"),
+        Column("n_queries", COUNT, "queries that are averaged: answerable, and did not fail"),
+        Column("weight", FLOAT, "sum of their weights: the denominator of every mean"),
+        Column("n_attempted", COUNT, "all queries of the split: answered, empty and failed"),
+        Column("n_answered", COUNT, "queries for which anything was retrieved"),
+        Column(
+            "n_empty", COUNT, "queries for which nothing was retrieved; answerable ones count 0"
+        ),
+        Column("n_failed", COUNT, "queries on which the retriever failed; not averaged"),
         Column("n_unanswerable", COUNT, "queries without a relevant judgment; not averaged"),
-        Column("n_empty", COUNT, "answerable queries for which nothing was retrieved; count 0"),
         Column("n_unreachable", COUNT, "positive evidences that no unit satisfies; stay in R"),
+        Column("n_unjudged", COUNT, "retrieved units without a judgment; count as not relevant"),
         Column("judged", FLOAT, "share of retrieved units that have a judgment", True),
+        Column("tokens", FLOAT, "weighted mean of the tokens that were retrieved", True),
     ),
     open_columns=True,
 )
 
 LEADERBOARD = TableSchema(
     "leaderboard",
-    "one cell: a retriever at a top_k; a float64 column for each metric, its mean",
-    ("retriever", "top_k"),
+    "one cell, a retriever at a top_k, on one split; a float64 column for each metric, its mean",
+    ("retriever", "split", "top_k"),
     (
-        Column("position", INT, "place by the primary metric, equal values share a place"),
+        Column(
+            "position",
+            INT,
+            "place within the split by the primary metric, equal values share a place; null: not "
+            "ranked on dev, because the retriever was tuned on it",
+            True,
+        ),
         Column("retriever", TEXT, "name from experiment.yaml"),
         *METRICS_SUMMARY.columns,
     ),
@@ -276,6 +306,7 @@ ALL_TABLES = (
     CHUNKS,
     QUERIES,
     QUERY_VARIANTS,
+    QUERY_FACTS,
     QRELS,
     JUDGMENTS,
     RUNS,

@@ -107,7 +107,7 @@ def _materialize(
     if len(outcomes) == 1 and not by_driver:
         outcome = outcomes[0]
         version = dg.DataVersion(pipeline.data_version(outcome.artifact, outcome.key))
-        shown = metadata.of_materialization(stage, outcome)
+        shown = metadata.of_materialization(stage, outcome, pipeline)
         yield dg.MaterializeResult(metadata=shown, data_version=version)
         Reported(pipeline).add(keys)
         return
@@ -118,7 +118,7 @@ def _materialize(
         yield dg.AssetMaterialization(
             asset_key=context.asset_key,
             partition=partition_key(outcome.key),
-            metadata=metadata.of_materialization(stage, outcome),
+            metadata=metadata.of_materialization(stage, outcome, pipeline),
             tags=tags_of(pipeline, outcome, pointers),
         )
     Reported(pipeline).add(keys)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import dagster as dg
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rag_assets.evaluation.metric_names import MEASURES
-from rag_assets.evaluation.summary import mean
+from rag_assets.assets.numbers import numbers_of
+from rag_assets.evaluation.leaderboard import splits_of
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.pipeline import Outcome
+from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.stage import Stage
 from rag_assets.schemas import TableSchema
 from rag_assets.store.artifacts import Artifact
@@ -49,16 +50,17 @@ def _metric_column(name: str) -> dg.TableColumn:
     return dg.TableColumn(name, "double", description="metric at top_k, null: not answerable")
 
 
-def of_materialization(stage: Stage, outcome: Outcome) -> dict[str, dg.MetadataValue]:
+def of_materialization(
+    stage: Stage, outcome: Outcome, pipeline: Pipeline
+) -> dict[str, dg.MetadataValue]:
     """Return the metadata of one partition: what is in it, how it came to be, what made it."""
     artifact = outcome.artifact
     manifest = artifact.manifest
     rows = "dagster/partition_row_count" if stage.dimensions else "dagster/row_count"
-    shown = _means(artifact) if stage.name == "metrics" else {}
+    shown = numbers_of(stage, outcome, pipeline)
     shown[rows] = dg.MetadataValue.int(manifest.rows)
     if stage.schema is not None:
-        n_rows = BOARD_ROWS if stage.name == "leaderboard" else PREVIEW_ROWS
-        shown["preview"] = _preview(artifact, n_rows)
+        shown["preview"] = _board(artifact) if stage.name == "leaderboard" else _preview(artifact)
     shown |= {name: _fact(value) for name, value in manifest.facts.items()}
     shown |= {
         "reused": dg.MetadataValue.bool(outcome.reused),
@@ -92,11 +94,21 @@ def _fact(value: object) -> dg.MetadataValue:
             return dg.MetadataValue.json(value)  # type: ignore[arg-type]
 
 
-def _preview(artifact: Artifact, n_rows: int) -> dg.MetadataValue:
+def _preview(artifact: Artifact) -> dg.MetadataValue:
     with pq.ParquetFile(artifact.path) as file:
-        batch = next(file.iter_batches(batch_size=n_rows), None)
+        batch = next(file.iter_batches(batch_size=PREVIEW_ROWS), None)
         fields = list(file.schema_arrow)
-    rows = batch.to_pylist() if batch is not None else []
+    return _table(batch.to_pylist() if batch is not None else [], fields)
+
+
+def _board(artifact: Artifact) -> dg.MetadataValue:
+    """Return the leaderboard of one split: its rows come first."""
+    board = artifact.table()
+    rows = [row for row in board.to_pylist() if row["split"] in splits_of(board)[:1]]
+    return _table(rows[:BOARD_ROWS], list(board.schema))
+
+
+def _table(rows: Sequence[Mapping[str, object]], fields: Sequence[pa.Field]) -> dg.MetadataValue:
     records = [dg.TableRecord({name: _cell(v) for name, v in row.items()}) for row in rows]
     columns = [dg.TableColumn(field.name, str(field.type)) for field in fields]
     return dg.MetadataValue.table(records, dg.TableSchema(columns))
@@ -109,14 +121,3 @@ def _cell(value: object) -> str | int | float | bool | None:
         return value
     text = str(value)
     return text if len(text) <= PREVIEW_CHARACTERS else f"{text[:PREVIEW_CHARACTERS]}…"
-
-
-def _means(artifact: Artifact) -> dict[str, dg.MetadataValue]:
-    """Return the mean of every metric as a number, so that the UI plots its course."""
-    table = artifact.table()
-    means = {
-        name: mean(table.column(name).to_pylist())
-        for name in table.column_names
-        if name in MEASURES
-    }
-    return {name: dg.MetadataValue.float(m) for name, m in means.items() if m is not None}

@@ -47,7 +47,7 @@ def command(
     report = write_report(result)
     labelled = result.has_metrics
     rows = (
-        leaderboard_rows(result.leaderboard, selection)
+        leaderboard_rows(result.leaderboard, selection, result.chosen_split())
         if labelled
         else overlap_rows(result, selection)
     )
@@ -93,7 +93,7 @@ def _print_tables(slices: list[Slice], result: EvaluationResult, rows: list[Row]
     console.print(leaderboard_view(result, rows))
     if slices:
         console.print("")
-        console.print(slices_view(slices, str(result.primary)))
+        console.print(slices_view(slices, str(result.primary), split=result.chosen_split()))
 
 
 def _print_places(settings: StoreSettings, report: Path, work: Work) -> None:

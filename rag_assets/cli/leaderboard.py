@@ -10,6 +10,7 @@ from rag_assets.cli.options import selection_options
 from rag_assets.cli.terminal import output
 from rag_assets.errors import DataError, NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.evaluation.query_facts import ALL, DEV, TEST
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.selection import Selection
 from rag_assets.reporting.formats import formatted
@@ -29,6 +30,12 @@ from rag_assets.store.settings import StoreSettings
     "`query.<field>` or `document.<field>` (metadata of the relevant documents).",
 )
 @click.option("--metric", help="With --by: this metric, such as recall@10, not the primary one.")
+@click.option(
+    "--split",
+    "asked",
+    type=click.Choice([DEV, TEST]),
+    help="The queries for choosing or those for reporting  [default: test, where there is a split]",
+)
 def command(
     path: Path,
     store: Path | None,
@@ -37,6 +44,7 @@ def command(
     form: str,
     slice_by: str | None,
     metric: str | None,
+    asked: str | None,
 ) -> None:
     """Print the leaderboard of the last evaluation of PATH.
 
@@ -52,9 +60,9 @@ def command(
         chosen = _metric(result, metric)
         if top_k:
             raise UsageError(f"--by {slice_by} shows {chosen}; --top-k does not apply to it")
-        _print_slices(result, selection, form, slice_by, chosen)
+        _print_slices(result, selection, form, slice_by, chosen, result.chosen_split(asked))
         return
-    rows = leaderboard_rows(result.leaderboard, selection)
+    rows = leaderboard_rows(result.leaderboard, selection, result.chosen_split(asked))
     if not rows:
         raise NotEvaluated(f"the last evaluation of {experiment.name} has none of these cells")
     if form != "table":
@@ -74,7 +82,12 @@ def _metric(result: EvaluationResult, name: str | None) -> Metric:
 
 
 def _print_slices(
-    result: EvaluationResult, selection: Selection, form: str, by: str, metric: Metric
+    result: EvaluationResult,
+    selection: Selection,
+    form: str,
+    by: str,
+    metric: Metric,
+    split: str,
 ) -> None:
     from rag_assets.reporting.terminal import slices_view
 
@@ -83,19 +96,20 @@ def _print_slices(
     chosen = [table for retriever, table in cells.items() if retriever in selection.retrievers]
     if not any(metric.measure in table.column_names for table in chosen):
         raise NotEvaluated(f"the last evaluation of {name} has no cell of {metric}")
-    slices = result.slices(selection.retrievers, by, metric)
+    slices = result.slices(selection.retrievers, by, metric, split)
     if not slices:
         what = "a tag" if by == TAG else f"a value of {by}"
         raise DataError(f"no answerable query of {name} has {what}")
     if form == "table":
-        output().print(slices_view(slices, str(metric), by))
+        output().print(slices_view(slices, str(metric), by, split))
         return
-    rows = [row for one in slices for row in _rows(one, str(metric), by)]
+    rows = [row for one in slices for row in _rows(one, str(metric), by, split)]
     click.echo(formatted(rows, form), nl=False)
 
 
-def _rows(one: Slice, metric: str, by: str) -> list[Row]:
+def _rows(one: Slice, metric: str, by: str, split: str) -> list[Row]:
+    where: Row = {} if split == ALL else {"split": split}
     return [
-        {by: one.value, "n_queries": one.n_queries, "retriever": name, metric: value}
+        {by: one.value, **where, "n_queries": one.n_queries, "retriever": name, metric: value}
         for name, value in one.means.items()
     ]

@@ -13,8 +13,9 @@ from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.pooled import pooled_units
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
-from rag_assets.pooling.add import Added, Judgment, add_judgments
+from rag_assets.pooling.add import Added, add_judgments
 from rag_assets.pooling.feedback import read_feedback
+from rag_assets.pooling.judgment import Judgment
 from rag_assets.pooling.pool import in_blind_order, without_outer_blanks
 from rag_assets.pooling.sheet import read_sheet, refuse, sheet_text
 from rag_assets.store.atomic import write_text
@@ -115,9 +116,11 @@ def _import_feedback(experiment: Experiment, file: Path) -> None:
         queries,
         judge=experiment.judge,
         on_conflict=conflicts.append,
+        renewed=votes.units,
     )
+    renewed = f"{added.n_changed} changed and {added.n_withdrawn} taken back, with their votes"
     kept = f"{len(conflicts)} of which with another grade, which is kept"
-    _say_added(added, f"{kept}; {votes.n_undecided} undecided")
+    _say_added(added, f"{kept}; {renewed}; {votes.n_undecided} undecided")
 
 
 def _say_added(added: Added, rest: str) -> None:

@@ -25,10 +25,12 @@ from rag_assets.datasets.ids import UniqueIds
 from rag_assets.datasets.jsonl import read_objects
 from rag_assets.datasets.judgments import has_quotes, read_judgments
 from rag_assets.datasets.problems import tolerated
+from rag_assets.datasets.query_log import read_query_log
 from rag_assets.datasets.rows import QueryRows
 from rag_assets.errors import DataError, UsageError
 
 QUERIES = "queries"
+QUERY_LOG = "query_log"
 JUDGMENTS = "judgments"
 SUFFIXES = (".jsonl", ".csv")
 
@@ -36,6 +38,8 @@ SUFFIXES = (".jsonl", ".csv")
 @dataclass(frozen=True)
 class LabelledFolder(ABC):
     """A folder with ``queries.jsonl`` and ``judgments.jsonl``, or ``.csv`` in place of each.
+
+    A ``query_log`` takes the place of ``queries``: see :mod:`rag_assets.datasets.query_log`.
 
     Fields of a query: ``query_id``, ``text``, and if wanted ``tags`` (in CSV separated by commas);
     all others are metadata. Fields of a judgment: ``query_id``, ``doc_id``, and if wanted
@@ -94,12 +98,24 @@ class LabelledFolder(ABC):
         return any((self.root / f"{JUDGMENTS}{suffix}").is_file() for suffix in SUFFIXES)
 
     def query_files(self) -> list[Path]:
-        """Return ``queries.jsonl`` or ``queries.csv``.
+        """Return ``queries.jsonl``, ``queries.csv``, or the query log.
 
         Raises:
-            DataError: there is none, or both.
+            DataError: there is none, or more than one.
         """
-        return [_only(self.root, QUERIES)]
+        log = _files(self.root, QUERY_LOG)
+        if not log:
+            return [_only(self.root, QUERIES)]
+        queries = _files(self.root, QUERIES)
+        if queries:
+            problem = f"{queries[0].name} is there too; keep the queries or the query log"
+            raise DataError(problem, file=log[0])
+        return [_only(self.root, QUERY_LOG)]
+
+    @property
+    def has_query_log(self) -> bool:
+        """Whether the queries are a log, judged from names only."""
+        return bool(_files(self.root, QUERY_LOG))
 
     def qrels_files(self) -> list[Path]:
         """Return ``judgments.jsonl`` or ``judgments.csv``.
@@ -112,6 +128,8 @@ class LabelledFolder(ABC):
     def read_queries(self) -> Read:
         """Return the queries."""
         file = self.query_files()[0]
+        if file.stem == QUERY_LOG:
+            return self._read_query_log(file)
         rows, ids = QueryRows(), UniqueIds("query", "query_id")
         names: tuple[str, str] | None = None
         for line, row in _query_rows(file):
@@ -124,6 +142,13 @@ class LabelledFolder(ABC):
                 rest = metadata_json(row, frozenset({*names, "tags"}))
                 rows.add(query_id, string(row, names[1], place), tags, rest)
         return rows.read(Place(file), [])
+
+    def _read_query_log(self, file: Path) -> Read:
+        rows = list(_query_rows(file))
+        if not rows:
+            raise Place(file).error("holds no query; at least one is needed")
+        line, first = rows[0]
+        return read_query_log(file, rows, self._query_names(first, Place(file, line)))
 
     def _query_names(self, row: Row, place: Place) -> tuple[str, str]:
         found = list(row)
@@ -148,8 +173,12 @@ def _query_rows(file: Path) -> Iterator[tuple[int, Row]]:
             yield line, {**cells, "tags": split}
 
 
+def _files(root: Path, stem: str) -> list[Path]:
+    return [path for suffix in SUFFIXES if (path := root / f"{stem}{suffix}").is_file()]
+
+
 def _only(root: Path, stem: str) -> Path:
-    found = [path for suffix in SUFFIXES if (path := root / f"{stem}{suffix}").is_file()]
+    found = _files(root, stem)
     if len(found) == 1:
         return found[0]
     if found:

@@ -40,8 +40,8 @@ class LlamaIndexDataset(SingleFileDataset):
         content, place = self._content(), Place(self.file)
         rows = DocumentRows()
         for document_id, text in content[CORPUS_KEY].items():
-            checked_text = _checked_text(CORPUS_KEY, document_id, text, place)
-            rows.add(document_id, "", checked_text)
+            with tolerated():
+                rows.add(document_id, "", _checked_text(CORPUS_KEY, document_id, text, place))
         unknown = sorted(content.keys() - {*_KEYS, "mode"})
         about = ("top-level key is ignored", "top-level keys are ignored")
         return rows.read(place, note(*about, unknown))
@@ -51,7 +51,8 @@ class LlamaIndexDataset(SingleFileDataset):
         place = Place(self.file)
         rows = QueryRows()
         for query_id, text in self._content()[QUERIES_KEY].items():
-            rows.add(query_id, _checked_text(QUERIES_KEY, query_id, text, place), [])
+            with tolerated():
+                rows.add(query_id, _checked_text(QUERIES_KEY, query_id, text, place), [])
         return rows.read(place, [])
 
     def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
@@ -59,15 +60,8 @@ class LlamaIndexDataset(SingleFileDataset):
         place = Place(self.file)
         rows = QrelRows(documents, queries)
         for query_id, nodes in self._content()[RELEVANT_KEY].items():
-            path = _path(RELEVANT_KEY, query_id)
-            if not isinstance(nodes, list):
-                raise place.error(f"is {type_name(nodes)}; must be a list of node ids", path)
-            for position, node in enumerate(nodes):
-                node_path = f"{path}[{position}]"
-                with tolerated():
-                    document_id = checked_id(node, place, node_path)
-                    rows.resolve(query_id, document_id, place, (path, node_path))
-                    rows.add(place, query_id, document_id, GRADE)
+            with tolerated():
+                _add(rows, query_id, nodes, place)
         return rows.read(place, [])
 
     def _content(self) -> dict[str, Any]:
@@ -84,6 +78,25 @@ class LlamaIndexDataset(SingleFileDataset):
                 found = type_name(value[key])
                 raise DataError(f"is {found}; must be an object", file=self.file, key=key)
         return value
+
+
+def _add(rows: QrelRows, query_id: str, nodes: object, place: Place) -> None:
+    """Add the relevant nodes of a query; an unknown query is told once, unknown nodes each."""
+    path = _path(RELEVANT_KEY, query_id)
+    if not isinstance(nodes, list):
+        raise place.error(f"is {type_name(nodes)}; must be a list of node ids", path)
+    known = False
+    with tolerated():
+        if nodes:
+            rows.resolve_query(query_id, place, path)
+        known = True
+    for position, node in enumerate(nodes):
+        node_path = f"{path}[{position}]"
+        with tolerated():
+            document_id = checked_id(node, place, node_path)
+            rows.resolve_document(query_id, document_id, place, node_path)
+            if known:
+                rows.add(place, query_id, document_id, GRADE)
 
 
 def _checked_text(key: str, found_id: str, text: object, place: Place) -> str:

@@ -46,19 +46,21 @@ class Quotes:
         Raises:
             DataError: the quote is blank, not there, or there more than once.
         """
-        text = self._texts[row].as_py()
-        if start is not None and quote.strip() and text.startswith(quote, start):
-            return start, start + len(quote)
-        found = self.find(quote, row)
+        found = self.find(quote, row, start)
         if isinstance(found, Unlocated):
             raise place.error(found.problem, KEY, found.check)
         return found
 
-    def find(self, quote: str, row: int) -> tuple[int, int] | Unlocated:
-        """Return the span of a quote in the text of document ``row``, or why there is none."""
+    def find(self, quote: str, row: int, said: int | None = None) -> tuple[int, int] | Unlocated:
+        """Return the span of a quote in the text of document ``row``, or why there is none.
+
+        ``said`` is where the label says that the quote begins.
+        """
         if not quote.strip():
             return Unlocated(FORMAT, "is blank; leave it out to judge the whole document")
         text = self._texts[row].as_py()
+        if said is not None and text.startswith(quote, said):
+            return said, said + len(quote)
         start = text.find(quote)
         if start < 0:
             return self._why_absent(quote, text, row)

@@ -90,8 +90,26 @@ class QrelRows:
             DataError: the query or the document does not exist.
         """
         with about(query_id, document_id):
-            self._queries.row(query_id, place, keys[0])
-            return self._documents.row(document_id, place, keys[1])
+            self.resolve_query(query_id, place, keys[0])
+            return self.resolve_document(query_id, document_id, place, keys[1])
+
+    def resolve_query(self, query_id: str, place: Place, key: str) -> None:
+        """Check that a query exists.
+
+        Raises:
+            DataError: it does not.
+        """
+        with about(query_id):
+            self._queries.row(query_id, place, key)
+
+    def resolve_document(self, query_id: str, document_id: str, place: Place, key: str) -> int:
+        """Return the row in the documents table of a document that is judged for a query.
+
+        Raises:
+            DataError: the document does not exist.
+        """
+        with about(query_id, document_id):
+            return self._documents.row(document_id, place, key)
 
     def add(
         self,

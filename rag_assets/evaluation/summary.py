@@ -10,45 +10,119 @@ import pyarrow.compute as pc
 
 from rag_assets.schemas import METRICS_SUMMARY
 
-
-def mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the values that are not None; exact summation, so order is no matter."""
-    numbers = [value for value in values if value is not None]
-    return math.fsum(numbers) / len(numbers) if numbers else None
+TOKENS = "tokens"
+"""Column of query metrics, where tokens are counted: those of the units retrieved."""
 
 
-def summarise(cells: Mapping[int, pa.Table], measures: Mapping[int, Sequence[str]]) -> pa.Table:
-    """Return one row for each cut-off of a retriever.
+def mean(values: Sequence[float | None], weights: Sequence[float] | None = None) -> float | None:
+    """Return the mean of the values that are not None, sum(w v) / sum(w).
+
+    Both sums are exact (``math.fsum``), so the order does not matter. Without weights each is 1.
+    """
+    if weights is None or all(weight == 1 for weight in weights):
+        numbers = [value for value in values if value is not None]
+        return math.fsum(numbers) / len(numbers) if numbers else None
+    pairs = [(v, w) for v, w in zip(values, weights, strict=True) if v is not None]
+    total = math.fsum(w for _, w in pairs)
+    return math.fsum(part for v, w in pairs for part in _product(v, w)) / total if pairs else None
+
+
+def _product(a: float, b: float) -> tuple[float, float]:
+    """Return the rounded product and its rounding error, which together are exactly a b.
+
+    Dekker, "A floating-point technique for extending the available precision", Numerische
+    Mathematik 18, 1971; each factor is split into two halves of 26 bits.
+    """
+    product = a * b
+    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
+    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    return product, error
+
+
+def _halves(number: float) -> tuple[float, float]:
+    scaled = number * 134217729.0  # 2^27 + 1
+    high = scaled - (scaled - number)
+    return high, number - high
+
+
+def summarise(
+    cells: Mapping[int, pa.Table],
+    measures: Mapping[int, Sequence[str]],
+    counting: pa.Table,
+) -> pa.Table:
+    """Return one row for each split and cut-off of a retriever.
 
     Args:
         cells: top_k -> table of :data:`rag_assets.schemas.QUERY_METRICS`.
         measures: top_k -> the measures to average; others are null in that row.
+        counting: table of :data:`rag_assets.schemas.QUERY_FACTS`, a row for each query.
 
     Returns:
-        Table of :data:`rag_assets.schemas.METRICS_SUMMARY`, sorted by top_k. Means are over
-        answerable queries; one for which nothing was retrieved counts 0.
+        Table of :data:`rag_assets.schemas.METRICS_SUMMARY`, sorted by split and top_k. Means are
+        over answerable queries on which the retriever did not fail; one for which nothing was
+        retrieved counts 0.
     """
     names = list(dict.fromkeys(name for chosen in measures.values() for name in chosen))
     fields = [pa.field(name, pa.float64()) for name in names]
     schema = pa.schema([*METRICS_SUMMARY.arrow(), *fields])
-    rows = [
-        {"top_k": top_k, **_accounting(table), **_means(table, measures[top_k])}
-        for top_k, table in sorted(cells.items())
-    ]
+    rows = []
+    for split in sorted(set(counting.column("split").to_pylist())):
+        for top_k, table in sorted(cells.items()):
+            part, weights = _part(table, counting, split)
+            counts = {"split": split, "top_k": top_k, **_accounting(part, weights)}
+            rows.append({**counts, **_means(part, weights, measures[top_k])})
     return METRICS_SUMMARY.check(pa.Table.from_pylist(rows, schema=schema))
 
 
-def _accounting(table: pa.Table) -> dict[str, object]:
-    answerable = table.filter(pc.greater(table["n_relevant"], 0))
-    retrieved = pc.sum(table["n_retrieved"]).as_py() or 0
+def _part(table: pa.Table, counting: pa.Table, split: str) -> tuple[pa.Table, list[float]]:
+    """Return the rows of the split's queries, and their weights."""
+    chosen = counting.filter(pc.equal(counting.column("split"), split))
+    columns = (chosen.column(name).to_pylist() for name in ("query_id", "weight"))
+    weights: dict[str, float] = dict(zip(*columns, strict=True))
+    part = table.filter(pc.is_in(table.column("query_id"), value_set=_ids(chosen)))
+    return part, [weights[query_id] for query_id in part.column("query_id").to_pylist()]
+
+
+def _ids(table: pa.Table) -> pa.Array:
+    return table.column("query_id").combine_chunks()
+
+
+def _accounting(table: pa.Table, weights: Sequence[float]) -> dict[str, object]:
+    failed = table.column("failed").to_pylist()
+    answerable = [n > 0 for n in table.column("n_relevant").to_pylist()]
+    found = [n > 0 for n in table.column("n_retrieved").to_pylist()]
+    averaged = [a and not f for a, f in zip(answerable, failed, strict=True)]
+    n_failed = sum(failed)
+    n_answered = sum(a and not f for a, f in zip(found, failed, strict=True))
+    retrieved, judged = _sum(table, "n_retrieved"), _sum(table, "n_judged")
     return {
-        "n_queries": answerable.num_rows,
-        "n_unanswerable": table.num_rows - answerable.num_rows,
-        "n_empty": pc.sum(pc.equal(answerable["n_retrieved"], 0)).as_py() or 0,
-        "n_unreachable": pc.sum(table["n_unreachable"]).as_py() or 0,
-        "judged": (pc.sum(table["n_judged"]).as_py() or 0) / retrieved if retrieved else None,
+        "n_queries": sum(averaged),
+        "weight": math.fsum(w for w, counted in zip(weights, averaged, strict=True) if counted),
+        "n_attempted": table.num_rows,
+        "n_answered": n_answered,
+        "n_empty": table.num_rows - n_answered - n_failed,
+        "n_failed": n_failed,
+        "n_unanswerable": table.num_rows - sum(answerable),
+        "n_unreachable": _sum(table, "n_unreachable"),
+        "n_unjudged": retrieved - judged,
+        "judged": judged / retrieved if retrieved else None,
+        "tokens": _tokens(table, weights, averaged),
     }
 
 
-def _means(table: pa.Table, measures: Sequence[str]) -> dict[str, float | None]:
-    return {name: mean(table.column(name).to_pylist()) for name in measures}
+def _tokens(table: pa.Table, weights: Sequence[float], averaged: Sequence[bool]) -> float | None:
+    """Return the mean tokens of the queries that are averaged; None where none are counted."""
+    if TOKENS not in table.column_names:
+        return None
+    counts = table.column(TOKENS).to_pylist()
+    return mean([n if use else None for n, use in zip(counts, averaged, strict=True)], weights)
+
+
+def _sum(table: pa.Table, name: str) -> int:
+    return int(pc.sum(table.column(name)).as_py() or 0)
+
+
+def _means(
+    table: pa.Table, weights: Sequence[float], measures: Sequence[str]
+) -> dict[str, float | None]:
+    return {name: mean(table.column(name).to_pylist(), weights) for name in measures}

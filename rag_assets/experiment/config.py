@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Literal, Self, Union
 
 from pydantic import (
     AfterValidator,
@@ -21,6 +21,7 @@ from rag_assets.retrievers.registry import RETRIEVER_TYPES
 from rag_assets.retrievers.retriever import Retriever
 
 Name = Annotated[str, AfterValidator(checked_name)]
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)]
 Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[a-z]+)*$")]
 
 
@@ -203,6 +204,44 @@ PARENT_CHUNKING_TYPES: dict[str, type[Options]] = {"none": NoneChunking, **CHILD
 CHUNKING_TYPES: dict[str, type[Options]] = {**PARENT_CHUNKING_TYPES, "parent": ParentChunking}
 
 
+class SplitConfig(Options):
+    """Which queries are for choosing (dev) and which for reporting (test).
+
+    ``dev`` is the share of queries that a hash of their ids, seeded by ``seed``, gives to dev;
+    whole clusters where the statistics have a ``cluster``. Or ``field`` names a field of the
+    queries' metadata whose value is ``dev`` or ``test``.
+    """
+
+    field: str | None = Field(default=None, min_length=1)
+    dev: Number = Field(default=0.5, gt=0, lt=1)
+    seed: Seed = 0
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.field is not None and self.model_fields_set & {"dev", "seed"}:
+            raise ValueError("give field, or dev and seed, not both")
+        return self
+
+
+def _checked_cluster(cluster: str) -> str:
+    if cluster in {"none", "document"} or cluster.removeprefix("query.") not in {cluster, ""}:
+        return cluster
+    raise ValueError(f"must be none, document or query.<field>; found {cluster!r}")
+
+
+class StatisticsConfig(Options):
+    """How sure a mean is: the level of intervals, and how they are resampled.
+
+    ``cluster`` says which queries were made from the same source, so are not independent:
+    ``document`` (they share a relevant document) or ``query.<field>`` (a field of the metadata).
+    """
+
+    confidence: Number = Field(default=0.95, gt=0, lt=1)
+    resamples: int = Field(default=10_000, ge=100, le=10_000_000, strict=True)
+    seed: Seed = 0
+    cluster: Annotated[str, AfterValidator(_checked_cluster)] = "none"
+
+
 class ExperimentConfig(Options):
     """One experiment. What is absent is filled in by :mod:`rag_assets.experiment.defaults`."""
 
@@ -218,3 +257,6 @@ class ExperimentConfig(Options):
     )
     primary: str | None = None
     baseline: str | None = None
+    split: SplitConfig | None = None
+    weight: str | None = Field(default=None, min_length=1)
+    statistics: StatisticsConfig = StatisticsConfig()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from rag_assets.datasets.dataset import Dataset
+from rag_assets.datasets.folder_labels import LabelledFolder
+from rag_assets.datasets.query_log import COUNT
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.experiment.config import (
     ChunkingConfig,
@@ -29,6 +31,13 @@ def default_retrievers() -> dict[str, RetrieverConfig]:
         "minilm": BiEncoder(type="embedding"),
         "hybrid": RRF(type="rrf", inputs=("bm25", "minilm")),
     }
+
+
+def default_weight(dataset: Dataset) -> str | None:
+    """Return the field that says how often each query of a log was asked; None for others."""
+    if isinstance(dataset, LabelledFolder) and dataset.has_query_log:
+        return COUNT
+    return None
 
 
 def default_primary(

@@ -8,7 +8,12 @@ from pathlib import Path
 
 from rag_assets.datasets.dataset import Dataset
 from rag_assets.evaluation.metric_names import MEASURES, Metric
-from rag_assets.experiment.config import ChunkingConfig, RetrieverConfig
+from rag_assets.experiment.config import (
+    ChunkingConfig,
+    RetrieverConfig,
+    SplitConfig,
+    StatisticsConfig,
+)
 from rag_assets.experiment.query_sets import LlmConfig, QuerySetConfig
 from rag_assets.retrievers.base import BaseRetriever
 from rag_assets.retrievers.derived import DerivedRetriever
@@ -34,6 +39,10 @@ class Experiment:
         extra_metrics: measures asked for at one cut-off only, such as ``recall@30``.
         primary: ranks the leaderboard.
         baseline: the retriever that others are compared with.
+        split: how the queries are split into dev and test; None: not at all.
+        weight: the field of the queries' metadata that weighs them; None: each counts 1.
+        statistics: how sure a mean is.
+        tuned: retrievers whose parameters were chosen on dev, so that dev cannot rank them.
     """
 
     name: str
@@ -52,6 +61,10 @@ class Experiment:
     extra_metrics: tuple[Metric, ...]
     primary: Metric
     baseline: str
+    split: SplitConfig | None
+    weight: str | None
+    statistics: StatisticsConfig
+    tuned: frozenset[str] = frozenset()
 
     def family(self, retriever: str) -> str:
         """Return ``lexical``, ``embedding``, ``imported``, ``fused`` or ``reranked``."""

@@ -23,6 +23,7 @@ from rag_assets.experiment.defaults import (
     default_chunkings,
     default_primary,
     default_retrievers,
+    default_weight,
 )
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.names import name_from
@@ -142,6 +143,9 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         extra_metrics=extra,
         primary=primary,
         baseline=baseline,
+        split=config.split,
+        weight=config.weight if "weight" in config.model_fields_set else default_weight(dataset),
+        statistics=config.statistics,
     )
 
 

@@ -14,6 +14,8 @@ from rag_assets.experiment.config import (
     PARENT_CHUNKING_TYPES,
     DatasetConfig,
     ExperimentConfig,
+    SplitConfig,
+    StatisticsConfig,
 )
 from rag_assets.experiment.query_sets import QUERY_SET_TYPES, LlmConfig
 from rag_assets.retrievers.registry import RETRIEVER_TYPES
@@ -29,6 +31,13 @@ _TYPES = {
     "query_sets": QUERY_SET_TYPES,
 }
 _INNER_TYPES = {"child": CHILD_CHUNKING_TYPES, "parent": PARENT_CHUNKING_TYPES}
+
+_SECTIONS: Mapping[str, type[BaseModel]] = {
+    "dataset": DatasetConfig,
+    "split": SplitConfig,
+    "statistics": StatisticsConfig,
+    "llm": LlmConfig,
+}
 
 _WORDS = {
     "tuple_type": "must be a list",
@@ -120,9 +129,7 @@ def _keys_at(location: Location) -> list[str]:
             return list(_types_at(location)[str(tag)].model_fields)
         case (("retrievers" | "chunking" | "query_sets") as section, _, tag):
             return list(_TYPES[str(section)][str(tag)].model_fields)
-        case ("dataset",):
-            return list(DatasetConfig.model_fields)
-        case ("llm",):
-            return list(LlmConfig.model_fields)
+        case (("dataset" | "split" | "statistics" | "llm") as section,):
+            return list(_SECTIONS[str(section)].model_fields)
         case _:
             return list(ExperimentConfig.model_fields)

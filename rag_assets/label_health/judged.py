@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from rag_assets.evaluation.query_facts import ALL
 from rag_assets.label_health.findings import WARNING, Finding, findings_table
 
 JUDGED = "judged_at_k"
@@ -15,7 +16,7 @@ DEFAULT_THRESHOLD = 0.1
 def judged_at_k(
     summaries: Mapping[str, pa.Table], threshold: float = DEFAULT_THRESHOLD
 ) -> pa.Table:
-    """Return a warning for each cell in which too few of the retrieved units are judged.
+    """Return a warning for each cell and split in which too few of the retrieved units are judged.
 
     An unjudged unit counts as not relevant, so a retriever that finds good but unjudged units
     looks worse than it is; pooling is the remedy.
@@ -26,11 +27,13 @@ def judged_at_k(
     """
     findings = []
     for retriever, table in summaries.items():
-        for row in table.select(["top_k", "judged"]).to_pylist():
+        for row in table.to_pylist():
             if row["judged"] is not None and row["judged"] < threshold:
+                where = "" if row.get("split", ALL) == ALL else f" on {row['split']}"
                 message = (
-                    f"{retriever} at top_k {row['top_k']}: {row['judged']:.1%} of the retrieved "
-                    f"units are judged, less than {threshold:.1%}; the others count as not relevant"
+                    f"{retriever} at top_k {row['top_k']}{where}: {row['judged']:.1%} of the "
+                    f"retrieved units are judged, less than {threshold:.1%}; the others count as "
+                    "not relevant"
                 )
                 findings.append(Finding(WARNING, JUDGED, message))
     return findings_table(findings)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_assets.errors import NotEvaluated, StoreError
+from rag_assets.pipeline.failures import has_failures
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.artifacts import ArtifactKey
@@ -49,7 +50,8 @@ class Evaluation:
     Attributes:
         evaluation_id: ordered by time.
         primary: the metric that ranks its leaderboard.
-        complete: whether every cell of the experiment was up to date at the end.
+        complete: whether every cell of the experiment was up to date at the end, and no retriever
+            failed on a query.
         computed: how many partitions were computed; the others were reused.
         dagster_runs: ids of the Dagster runs that it started.
         entries: all partitions that were up to date at the end.
@@ -105,7 +107,8 @@ def record(
         trigger=trigger,
         primary=str(experiment.primary),
         baseline=experiment.baseline,
-        complete=sum(_is_cell(entry, experiment.has_qrels) for entry in entries) == cells,
+        complete=sum(_is_cell(entry, experiment.has_qrels) for entry in entries) == cells
+        and not has_failures(pipeline),
         computed=computed,
         dagster_runs=dagster_runs,
         entries=entries,

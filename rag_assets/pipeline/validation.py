@@ -32,6 +32,7 @@ from rag_assets.label_health.unanswerable import queries_without_relevant
 from rag_assets.pipeline.evaluations import Evaluation, read_current
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages.chunks import chunks_key
+from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES, TableSchema
 from rag_assets.store.artifacts import ArtifactKey
@@ -87,6 +88,7 @@ def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD)
     skipped = []
     if pipeline.experiment.has_qrels:
         tables += _label_checks(sources)
+        tables += _fact_checks(pipeline, sources)
         try:
             tables.append(_coverage(pipeline, sources))
         except (DataError, ModelUnavailable) as error:
@@ -141,6 +143,16 @@ def _part(
 def _label_checks(sources: _Sources) -> Iterable[pa.Table]:
     yield dangling_ids(sources.qrels, sources.documents, sources.queries)
     yield queries_without_relevant(sources.qrels, sources.queries)
+
+
+def _fact_checks(pipeline: Pipeline, sources: _Sources) -> Iterable[pa.Table]:
+    """Yield what is wrong with splits, weights and clusters, where all files can be read."""
+    if sources.problems.num_rows:
+        return
+    try:
+        pipeline.materialize(QUERY_FACTS_KEY.asset, [QUERY_FACTS_KEY])
+    except DataError as error:
+        yield findings_table([Finding(ERROR, QUERY_FACTS_KEY.asset, str(error))])
 
 
 def _duplicate_checks(sources: _Sources) -> Iterable[pa.Table]:

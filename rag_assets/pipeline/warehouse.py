@@ -43,6 +43,7 @@ _EVALUATION_COLUMNS = {
 """What of a snapshot file the view ``evaluations`` reads."""
 
 _TABLES = {
+    "query_facts": "query_facts",
     "query_metrics": "metrics",
     "metrics_summary": "metrics_summary",
     "leaderboard": "leaderboard",

@@ -1,13 +1,17 @@
 """User feedback as graded judgments.
 
 Lines of ``feedback.jsonl``: ``query_id``; ``doc_id`` or ``chunk_id`` (``document#start-end``, as in
-runs); ``vote``: ``up`` or ``down``; and if wanted ``count``, how many said so (1 by default). With
+runs); ``vote``: ``up`` or ``down``; and if wanted ``user`` (of the votes of one user on one unit
+only the last line counts), or ``count``: how many said so (1 by default). With
 u votes up and d votes down for a unit, its grade is:
 
 - 2 when u >= 3 and u >= 3 d: several people, and a clear majority;
 - 1 when u > d otherwise;
 - 0 when u < d;
 - none when u = d: undecided.
+
+A file says all that is known of the units that it names: read again, with votes changed or added,
+it gives them new grades, and takes back those of units that are undecided now.
 
 Votes are not judgments by somebody who read all candidates: people vote on what they were shown,
 mostly the first ranks. So each keeps its votes as its source, and labels that exist stay.
@@ -16,8 +20,9 @@ mostly the first ranks. So each keeps its votes as its source, and labels that e
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,29 +32,44 @@ from rag_assets.datasets.fields import Place, Row, identifier, shown, string
 from rag_assets.datasets.ids import KnownIds
 from rag_assets.datasets.jsonl import read_objects
 from rag_assets.errors import DataError
-from rag_assets.pooling.add import Judgment
+from rag_assets.pooling.earlier_feedback import SOURCE
+from rag_assets.pooling.judgment import Judgment
 from rag_assets.pooling.pool import PooledUnit
 from rag_assets.pooling.sheet import refuse
 
 STRONG_VOTES = 3
 """From so many votes up on, and so many times as many as down, the grade is 2."""
 
-_KEYS = ("query_id", "doc_id", "chunk_id", "vote", "count")
+_KEYS = ("query_id", "doc_id", "chunk_id", "vote", "user", "count")
 _CHUNK = re.compile(r"(?P<document>.+)#(?P<start>\d{1,15})-(?P<end>\d{1,15})", re.DOTALL)
 
 
 class Votes(NamedTuple):
-    """Judgments from votes, and for how many units up and down are equal."""
+    """Judgments from votes, for how many units up and down are equal, and all units voted on."""
 
     judgments: list[Judgment]
     n_undecided: int
+    units: frozenset[PooledUnit]
 
 
 @dataclass
 class _Count:
+    """The votes on one unit: sums of those without a user, and the last one of each user."""
+
     line: int
-    up: int = 0
-    down: int = 0
+    summed: Counter[str] = field(default_factory=Counter)
+    of_users: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def up(self) -> int:
+        return self._sum("up")
+
+    @property
+    def down(self) -> int:
+        return self._sum("down")
+
+    def _sum(self, vote: str) -> int:
+        return self.summed[vote] + list(self.of_users.values()).count(vote)
 
 
 def read_feedback(file: Path, documents: pa.Table, queries: pa.Table) -> Votes:
@@ -69,22 +89,22 @@ def read_feedback(file: Path, documents: pa.Table, queries: pa.Table) -> Votes:
     problems: list[DataError] = []
     for line, row in read_objects(file):
         try:
-            unit, vote, count = _vote(row, Place(file, line), known)
+            unit, vote, count, user = _vote(row, Place(file, line), known)
         except DataError as error:
             problems.append(error)
             continue
         counted = counts.setdefault(unit, _Count(line))
-        if vote == "up":
-            counted.up += count
+        if user is not None:
+            counted.of_users[user] = vote
         else:
-            counted.down += count
+            counted.summed[vote] += count
     refuse(problems)
     judgments = [
-        Judgment(unit, grade, f"feedback: {counted.up} up, {counted.down} down", counted.line)
+        Judgment(unit, grade, f"{SOURCE}: {counted.up} up, {counted.down} down", counted.line)
         for unit, counted in counts.items()
         if (grade := grade_of(counted.up, counted.down)) is not None
     ]
-    return Votes(judgments, len(counts) - len(judgments))
+    return Votes(judgments, len(counts) - len(judgments), frozenset(counts))
 
 
 def grade_of(up: int, down: int) -> int | None:
@@ -109,7 +129,7 @@ class _Known:
         return len(self._texts[self.documents.row(document_id, place, key)].as_py())
 
 
-def _vote(row: Row, place: Place, known: _Known) -> tuple[PooledUnit, str, int]:
+def _vote(row: Row, place: Place, known: _Known) -> tuple[PooledUnit, str, int, str | None]:
     unknown = [key for key in row if key not in _KEYS]
     if unknown:
         raise place.error(f"unknown key; allowed: {', '.join(_KEYS)}", unknown[0])
@@ -121,7 +141,11 @@ def _vote(row: Row, place: Place, known: _Known) -> tuple[PooledUnit, str, int]:
     vote = string(row, "vote", place)
     if vote not in {"up", "down"}:
         raise place.error(f"is {shown(vote)}; must be up or down", "vote")
-    return unit, vote, _count(row, place)
+    if "user" not in row:
+        return unit, vote, _count(row, place), None
+    if "count" in row:
+        raise place.error("is there with a user, who votes once; give one of them", "count")
+    return unit, vote, 1, identifier(row, "user", place)
 
 
 def _unit(query_id: str, row: Mapping[str, object], place: Place, known: _Known) -> PooledUnit:

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from rag_assets.datasets.beir import BeirDataset
 from rag_assets.datasets.dataset import Dataset
-from rag_assets.datasets.qrels_tsv import DOCUMENT_KEY, QUERY_KEY, SCORE_KEY, read_scored_pairs
-from rag_assets.datasets.trec import TrecDataset
+from rag_assets.datasets.jsonl import read_objects
 from rag_assets.errors import DataError, UsageError
+from rag_assets.pooling.qrels_formats import QRELS_FORMATS, QrelsFormat, Row, qrels_format
 from rag_assets.store.atomic import atomic_file
-from rag_assets.trec_lines import read_qrel_lines
-
-DOCUMENT_FORMATS = (BeirDataset, TrecDataset)
-"""Formats whose judgments are of whole documents, in a file of qrels."""
 
 FOLDER_FORMATS = ("markdown", "jsonl", "csv", "parquet")
 """Formats whose judgments lie in ``judgments.jsonl``."""
@@ -24,9 +18,8 @@ FOLDER_FORMATS = ("markdown", "jsonl", "csv", "parquet")
 SOURCES_SUFFIX = ".sources.jsonl"
 """Beside qrels of BEIR and TREC, which have no column for it: who judged what."""
 
-_IDS = ("query_id", "doc_id")
-
-Rows = Sequence[Mapping[str, Any]]
+Replaced = Mapping[int, Row | None]
+"""Line number -> the row that takes its place; None: the line goes."""
 
 
 def label_file(dataset: Dataset) -> Path:
@@ -35,10 +28,10 @@ def label_file(dataset: Dataset) -> Path:
     Raises:
         UsageError: judgments cannot be added to this format.
     """
-    if isinstance(dataset, DOCUMENT_FORMATS):
+    if qrels_format(dataset) is not None:
         return _writable(dataset.qrels_files()[0])
     if dataset.format not in FOLDER_FORMATS:
-        allowed = ", ".join((*FOLDER_FORMATS, *(each.format for each in DOCUMENT_FORMATS)))
+        allowed = ", ".join((*FOLDER_FORMATS, *(kind.format for kind in QRELS_FORMATS)))
         raise UsageError(
             f"judgments cannot be added to a dataset of format {dataset.format}; allowed: "
             f"{allowed}; `rag-assets convert PATH --to jsonl --out FOLDER` makes one of it"
@@ -57,23 +50,32 @@ def _writable(file: Path) -> Path:
     return file
 
 
-def append_judgments(file: Path, rows: Rows, check: Callable[[Path], object]) -> None:
-    """Append lines to a ``judgments.jsonl``.
+def sources_file(file: Path) -> Path:
+    """Return the file beside qrels of BEIR or TREC that says who judged what."""
+    return file.with_name(f"{file.stem}{SOURCES_SUFFIX}")
+
+
+def write_judgments(
+    file: Path, rows: Sequence[Row], replaced: Replaced, check: Callable[[Path], object]
+) -> None:
+    """Append lines to a ``judgments.jsonl``, and replace some.
 
     Args:
-        file: the file; created when it is not there.
+        file: the file; created when it is not there, removed when no line is left.
         rows: one mapping a line, in the keys of the format.
+        replaced: lines that change or go.
         check: reads the finished file before it takes the old one's place.
 
     Raises:
         DataError: ``check`` finds the result invalid; the file is as it was.
         StoreError: the file cannot be written.
     """
-    _append(file, "", (_line(row) for row in rows), check)
+    changes = {line: None if row is None else _line(row) for line, row in replaced.items()}
+    _write(file, "", [_line(row) for row in rows], changes, check)
 
 
-def append_scored_pairs(file: Path, rows: Rows) -> None:
-    """Append ``query_id``, ``doc_id`` and ``relevance`` to a BEIR qrels file, sources beside it.
+def write_qrels(form: QrelsFormat, file: Path, rows: Sequence[Row], replaced: Replaced) -> None:
+    """Append query, document and grade to a file of qrels, and replace some; sources beside it.
 
     The sources are written first: a source without its judgment does no harm.
 
@@ -81,48 +83,54 @@ def append_scored_pairs(file: Path, rows: Rows) -> None:
         DataError: an id holds what the format cannot.
         StoreError: a file cannot be written.
     """
-    for row in rows:
-        if any("\t" in str(row[key]) for key in _IDS):
-            raise DataError(f"an id holds a tab, which the format cannot: {_line(row)}", file=file)
-    _append_sources(file, rows)
-    lines = (f"{row['query_id']}\t{row['doc_id']}\t{row['relevance']}" for row in rows)
-    header = f"{QUERY_KEY}\t{DOCUMENT_KEY}\t{SCORE_KEY}\n"
-    _append(file, header, lines, lambda path: list(read_scored_pairs(path)))
-
-
-def append_qrel_lines(file: Path, rows: Rows) -> None:
-    """Append ``query 0 document grade`` to qrels of TREC, sources beside them.
-
-    Raises:
-        DataError: an id holds white space, which parts the fields.
-        StoreError: a file cannot be written.
-    """
-    for row in rows:
-        if any(len(str(row[key]).encode().split()) != 1 for key in _IDS):
-            problem = f"an id holds white space, which the format cannot: {_line(row)}"
+    new = [*rows, *(row for row in replaced.values() if row is not None)]
+    for row in new:
+        if not all(form.holds(str(row[key])) for key in ("query_id", "doc_id")):
+            problem = f"an id holds {form.forbidden}, which the format cannot: {_line(row)}"
             raise DataError(problem, file=file)
-    _append_sources(file, rows)
-    lines = (f"{row['query_id']} 0 {row['doc_id']} {row['relevance']}" for row in rows)
-    _append(file, "", lines, lambda path: list(read_qrel_lines(path)))
+    known = form.read(file) if file.is_file() else []
+    gone = {_pair(one.query_id, one.document_id) for one in known if one.line in replaced}
+    sources = sources_file(file)
+    old = read_objects(sources) if sources.is_file() and gone else []
+    dropped = {n: None for n, row in old if _pair(row["query_id"], row["doc_id"]) in gone}
+    _write(sources, "", [_line(row) for row in new], dropped, lambda path: None)
+    changes = {line: None if row is None else form.line(row) for line, row in replaced.items()}
+    _write(file, form.header, [form.line(row) for row in rows], changes, form.read)
 
 
-def _append_sources(file: Path, rows: Rows) -> None:
-    sources = file.with_name(f"{file.stem}{SOURCES_SUFFIX}")
-    _append(sources, "", (_line(row) for row in rows), lambda path: None)
+def _pair(query_id: object, document_id: object) -> tuple[str, str]:
+    return str(query_id), str(document_id)
 
 
-def _append(file: Path, header: str, lines: Iterable[str], check: Callable[[Path], object]) -> None:
+def _write(
+    file: Path,
+    header: str,
+    lines: Sequence[str],
+    changes: Mapping[int, str | None],
+    check: Callable[[Path], object],
+) -> None:
     target = file.resolve()
     old = target.read_bytes() if target.is_file() else header.encode()
-    if old and not old.endswith(b"\n"):
-        old += b"\n"
-    new = "".join(f"{line}\n" for line in lines).encode()
+    kept = []
+    for number, raw in enumerate(old.split(b"\n"), start=1):
+        line = changes.get(number)
+        if number not in changes:
+            kept.append(raw)
+        elif line is not None:
+            kept.append(line.encode())
+    text = b"\n".join(kept)
+    if text and not text.endswith(b"\n"):
+        text += b"\n"
+    text += "".join(f"{line}\n" for line in lines).encode()
+    if changes and text.strip() in (b"", header.encode().strip()):
+        target.unlink()
+        return
     with atomic_file(target) as temporary:
-        temporary.write_bytes(old + new)
+        temporary.write_bytes(text)
         if target.is_file():
             temporary.chmod(target.stat().st_mode & 0o777)
         check(temporary)
 
 
-def _line(row: Mapping[str, Any]) -> str:
+def _line(row: Row) -> str:
     return json.dumps(row, ensure_ascii=False)

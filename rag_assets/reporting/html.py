@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader
 
 from rag_assets.evaluation.leaderboard import TIE
 from rag_assets.evaluation.metric_names import MEASURES
+from rag_assets.evaluation.query_facts import ALL
 from rag_assets.reporting.overlap_rows import overlap_rows
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
@@ -37,7 +38,10 @@ def render(result: EvaluationResult) -> str:
 
 def _context(result: EvaluationResult) -> dict[str, Any]:
     board = result.leaderboard.to_pylist() if result.has_metrics else []
-    rows = [{n: v for n, v in row.items() if v is not None} for row in board]
+    split = result.chosen_split() if result.has_metrics else ALL
+    rows = [
+        {n: v for n, v in row.items() if v is not None} for row in board if row["split"] == split
+    ]
     measure, cutoff = result.primary
     at_cutoff = [row for row in rows if row["top_k"] == cutoff]
     return {
@@ -45,7 +49,9 @@ def _context(result: EvaluationResult) -> dict[str, Any]:
         "primary": str(result.primary),
         "measure": measure,
         "cutoff": cutoff,
-        "top": at_cutoff,
+        "top": [row for row in at_cutoff if measure in row],
+        "split": split,
+        "weighted": any(row["weight"] != row["n_queries"] for row in rows),
         "measures": [name for name in MEASURES if any(name in row for row in rows)],
         "best": _best(rows),
         "rows": rows,

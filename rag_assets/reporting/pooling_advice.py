@@ -20,7 +20,9 @@ def pooling_advice(result: EvaluationResult) -> str | None:
     shares = {
         row["retriever"]: row["judged"]
         for row in result.leaderboard.to_pylist()
-        if row["top_k"] == result.primary.cutoff and row["judged"] is not None
+        if row["top_k"] == result.primary.cutoff
+        and row["split"] == result.chosen_split()
+        and row["judged"] is not None
     }
     if not shares or min(shares.values()) >= ENOUGH_JUDGED:
         return None

@@ -9,8 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rag_assets.errors import NotEvaluated
+from rag_assets.errors import NotEvaluated, StoreError, UsageError
+from rag_assets.evaluation.leaderboard import splits_of
 from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.evaluation.query_facts import ALL
 from rag_assets.pipeline.evaluations import Evaluation, SnapshotEntry, read_current
 from rag_assets.pipeline.measurements import Measurements
 from rag_assets.reporting.slices import TAG, Slice, members_by, slices
@@ -55,7 +57,28 @@ class EvaluationResult:
             name = self.evaluation.experiment
             problem = f"{name} had no labels when it was evaluated, so it has no leaderboard"
             raise NotEvaluated(f"{problem}; `rag-assets pool` helps to judge without labels")
-        return self._table(self._entry("leaderboard"))
+        board = self._table(self._entry("leaderboard"))
+        if "split" not in board.column_names:
+            name = self.evaluation.experiment
+            raise StoreError(f"the evaluation of {name} is of an older version; evaluate it again")
+        return board
+
+    @property
+    def splits(self) -> list[str]:
+        """The splits that the leaderboard has, the one to show first: ``test`` before ``dev``."""
+        return splits_of(self.leaderboard)
+
+    def chosen_split(self, asked: str | None = None) -> str:
+        """Return the split that was asked for, else the one to show: ``test``, or ``all``.
+
+        Raises:
+            UsageError: the queries are not split.
+        """
+        splits = self.splits
+        if asked is None or asked in splits:
+            return asked or next(iter(splits), ALL)
+        name = self.evaluation.experiment
+        raise UsageError(f"the queries of {name} are not split; add `split` to its experiment.yaml")
 
     @cached_property
     def overlaps(self) -> dict[int, pa.Table]:
@@ -87,6 +110,7 @@ class EvaluationResult:
         retrievers: Collection[str] | None = None,
         by: str = TAG,
         metric: Metric | None = None,
+        split: str | None = None,
     ) -> list[Slice]:
         """Return a metric by query tag or by a field; empty when no answerable query is in any.
 
@@ -94,9 +118,11 @@ class EvaluationResult:
             retrievers: whose means to give; all of the evaluation when absent.
             by: ``tag``, ``query.<field>`` or ``document.<field>`` (of the relevant documents).
             metric: with a cut-off; the primary metric when absent.
+            split: whose queries to count; the one to show when absent.
 
         Raises:
-            UsageError: ``by`` is none of these, or no query or document has the field.
+            UsageError: the queries are not split, ``by`` is none of these, or no query or document
+                has the field.
         """
         metric = metric or self.primary
         cells = {
@@ -107,7 +133,15 @@ class EvaluationResult:
         if not cells:
             return []
         members = members_by(by, lambda asset: self._table(self._entry(asset)))
-        return slices(cells, members, metric.measure)
+        return slices(cells, members, metric.measure, self.weights(self.chosen_split(split)))
+
+    def weights(self, split: str) -> dict[str, float]:
+        """Return query id -> weight, for the queries of a split."""
+        facts = self._table(self._entry("query_facts"))
+        columns = (facts.column(name).to_pylist() for name in ("query_id", "weight", "split"))
+        return {
+            query_id: weight for query_id, weight, s in zip(*columns, strict=True) if s == split
+        }
 
     def milliseconds_per_query(self) -> dict[str, float]:
         """Return retriever -> mean search time of a query, measured when its ranking was made."""

@@ -9,15 +9,17 @@ from rag_assets.pipeline.selection import Selection
 Row = dict[str, object]
 
 
-def leaderboard_rows(board: pa.Table, selection: Selection) -> list[Row]:
-    """Return one mapping a selected cell, best retriever first.
+def leaderboard_rows(board: pa.Table, selection: Selection, split: str) -> list[Row]:
+    """Return one mapping a selected cell of one split, best retriever first.
 
     Metric names carry no cut-off: that is ``top_k``. A metric that is not computed at a cut-off is
-    left out of its row.
+    left out of its row. ``position`` is None for a retriever that is not ranked.
     """
     rows: list[Row] = []
     for row in board.to_pylist():
+        if row["split"] != split:
+            continue
         if row["retriever"] in selection.retrievers and row["top_k"] in selection.top_k:
-            lead = {name: row.pop(name) for name in ("retriever", "top_k", "position")}
+            lead = {name: row.pop(name) for name in ("retriever", "split", "top_k", "position")}
             rows.append({**lead, **{name: v for name, v in row.items() if v is not None}})
     return rows

@@ -35,16 +35,19 @@ TableOf = Callable[[str], pa.Table]
 
 @dataclass(frozen=True)
 class Slice:
-    """One value: how many answerable queries have it, and each retriever's mean over them."""
+    """One value: how many answerable queries have it, and each retriever's mean over them.
+
+    A mean is over the queries on which the retriever did not fail; None where it failed on all.
+    """
 
     value: str
     n_queries: int
-    means: Mapping[str, float]
+    means: Mapping[str, float | None]
 
     @property
     def best(self) -> float:
         """The highest mean."""
-        return max(self.means.values())
+        return max(value for value in self.means.values() if value is not None)
 
 
 def members_by(criterion: str, table_of: TableOf) -> Members:
@@ -68,28 +71,38 @@ def members_by(criterion: str, table_of: TableOf) -> Members:
     raise UsageError(f"slices by '{criterion}'; allowed: tag, query.<field>, document.<field>")
 
 
-def slices(cells: Mapping[str, pa.Table], members: Members, measure: str) -> list[Slice]:
-    """Return the means of one metric, in alphabetical order of the values.
+def slices(
+    cells: Mapping[str, pa.Table], members: Members, measure: str, weights: Mapping[str, float]
+) -> list[Slice]:
+    """Return the weighted means of one metric, in alphabetical order of the values.
 
     Args:
         cells: retriever -> its query metrics at one cut-off.
         members: the queries of every slice; one without an answerable query is left out.
         measure: the metric to average; queries without a value are not counted.
+        weights: query id -> weight; queries that it lacks are not counted.
     """
     values: dict[str, dict[str, float | None]] = {
         name: dict(_columns(table, "query_id", measure)) for name, table in cells.items()
     }
-    found = [_slice(value, sorted(ids), values) for value, ids in sorted(members.items())]
+    found = [
+        _slice(value, sorted(ids & weights.keys()), values, weights)
+        for value, ids in sorted(members.items())
+    ]
     return [one for one in found if one is not None]
 
 
 def _slice(
-    value: str, query_ids: list[str], values: Mapping[str, Mapping[str, float | None]]
+    value: str,
+    query_ids: list[str],
+    values: Mapping[str, Mapping[str, float | None]],
+    weights: Mapping[str, float],
 ) -> Slice | None:
     counted = [i for i in query_ids if any(v.get(i) is not None for v in values.values())]
     if not counted:
         return None
-    means = {name: mean([v.get(i) for i in counted]) or 0.0 for name, v in values.items()}
+    counts = [weights[i] for i in counted]
+    means = {name: mean([v.get(i) for i in counted], counts) for name, v in values.items()}
     return Slice(value, len(counted), means)
 
 

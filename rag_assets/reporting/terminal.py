@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import inf
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -10,6 +11,7 @@ from rich.text import Text
 
 from rag_assets.evaluation.leaderboard import TIE
 from rag_assets.evaluation.metric_names import MEASURES
+from rag_assets.evaluation.query_facts import ALL, TEST
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
 from rag_assets.reporting.slices import TAG, Slice
@@ -33,8 +35,12 @@ def leaderboard_view(result: EvaluationResult, rows: Sequence[Row]) -> Renderabl
 
 
 def _title(result: EvaluationResult, rows: Sequence[Row], top_k: int) -> Text:
-    n_queries, unanswerable = rows[0]["n_queries"], rows[0]["n_unanswerable"]
-    title = f"{result.evaluation.experiment}: top_k {top_k}, mean over {n_queries} queries"
+    fullest = max(rows, key=lambda row: int(str(row["n_queries"])))
+    n_queries, unanswerable = fullest["n_queries"], fullest["n_unanswerable"]
+    where = f"{fullest['split']}, " if fullest["split"] != ALL else ""
+    means = "mean" if fullest["weight"] == n_queries else "weighted mean"
+    name = result.evaluation.experiment
+    title = f"{name}: {where}top_k {top_k}, {means} over {n_queries} queries"
     return _heading(f"{title} ({unanswerable} unanswerable left out)" if unanswerable else title)
 
 
@@ -51,12 +57,14 @@ def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:
     for name in measures:
         _number_column(table, f"{name}*" if name == result.primary.measure else name)
     _number_column(table, "ms/query")
-    best = {name: max(_number(row, name) for row in rows) for name in measures}
+    ranked = [row for row in rows if row["position"] is not None]
+    best = {name: max((_number(row, name) for row in ranked), default=inf) for name in measures}
     for row in rows:
         values = [_value(_number(row, name), best[name]) for name in measures]
         retriever = str(row["retriever"])
         took = f"{speed[retriever]:.2f}" if retriever in speed else ""
-        table.add_row(str(row["position"]), retriever, *values, took)
+        position = "-" if row["position"] is None else str(row["position"])
+        table.add_row(position, f"{retriever}{_mark(row)}", *values, took)
     return table
 
 
@@ -65,19 +73,30 @@ def _curve(rows: Sequence[Row], measure: str, cutoffs: Sequence[int]) -> Table:
     table.add_column("retriever", overflow="fold")
     for cutoff in cutoffs:
         _number_column(table, f"@{cutoff}")
-    cells = {(row["retriever"], row["top_k"]): row.get(measure) for row in rows}
-    names = list(dict.fromkeys(str(row["retriever"]) for row in rows))
-    for name in names:
+    cells = {(str(row["retriever"]), row["top_k"]): row for row in rows}
+    for name in dict.fromkeys(str(row["retriever"]) for row in rows):
         values = []
         for cutoff in cutoffs:
-            column = [v for n in names if isinstance(v := cells.get((n, cutoff)), float)]
-            value = cells.get((name, cutoff))
-            values.append(_value(value, max(column)) if isinstance(value, float) else Text("-"))
+            column = [
+                _number(row, measure)
+                for (_, k), row in cells.items()
+                if k == cutoff and row["position"] is not None
+            ]
+            row = cells.get((name, cutoff), {})
+            best = max(column, default=inf)
+            values.append(_value(_number(row, measure), best).append(_mark(row)))
         table.add_row(name, *values)
     return table
 
 
-def slices_view(slices: Sequence[Slice], metric: str, by: str = TAG) -> RenderableType:
+def _mark(row: Row) -> str:
+    """Return the mark of a cell whose means leave out queries on which the retriever failed."""
+    return " !" if row.get("n_failed") else ""
+
+
+def slices_view(
+    slices: Sequence[Slice], metric: str, by: str = TAG, split: str = ALL
+) -> RenderableType:
     """Return one table: a row a slice, a column a retriever, the best of each row marked."""
     names = list(slices[0].means)
     table = _table()
@@ -86,9 +105,11 @@ def slices_view(slices: Sequence[Slice], metric: str, by: str = TAG) -> Renderab
     for name in names:
         table.add_column(name, justify="right", overflow="fold")
     for one in slices:
-        values = [_value(one.means[name], one.best) for name in names]
+        found = [one.means[name] for name in names]
+        values = [_value(-inf if value is None else value, one.best) for value in found]
         table.add_row(one.value, str(one.n_queries), *values)
-    return Group(_heading(f"{metric} by {'query tag' if by == TAG else by}"), table)
+    where = "" if split == ALL else f", {split}"
+    return Group(_heading(f"{metric} by {'query tag' if by == TAG else by}{where}"), table)
 
 
 def _table() -> Table:
@@ -102,11 +123,13 @@ def _number_column(table: Table, name: str) -> None:
 
 def _number(row: Row, name: str) -> float:
     value = row.get(name)
-    return float(value) if isinstance(value, int | float) else float("-inf")
+    return float(value) if isinstance(value, int | float) else -inf
 
 
 def _value(value: float, best: float) -> Text:
-    """Return a value with four decimals; the best is bold where there is colour."""
+    """Return a value with four decimals, the best bold where there is colour; "-" for none."""
+    if value == -inf:
+        return Text("-")
     return Text(f"{value:.4f}", style="bold green" if value >= best - TIE else "")
 
 
@@ -114,9 +137,20 @@ def _warnings(rows: Iterable[Row]) -> list[str]:
     """Return lines on what a mean does not show."""
     lines = []
     for row in rows:
+        if row["position"] is None:
+            lines.append(
+                f"{row['retriever']}: not ranked, its parameters were chosen on {row['split']}; "
+                f"`--split {TEST}` ranks it"
+            )
+        if row["n_failed"]:
+            lines.append(
+                f"{row['retriever']} !: failed on {row['n_failed']} of {row['n_attempted']} "
+                "queries, which are in no mean"
+            )
         if row["n_empty"]:
             lines.append(
-                f"{row['retriever']}: nothing retrieved for {row['n_empty']} queries, which count 0"
+                f"{row['retriever']}: nothing retrieved for {row['n_empty']} queries; "
+                "those with a relevant document count 0"
             )
         if row["n_unreachable"]:
             lines.append(

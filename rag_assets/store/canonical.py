@@ -121,7 +121,8 @@ def _update(digest: hashlib._Hash, values: pa.Array) -> None:
         digest.update(_bytes_of(pc.binary_length(pc.fill_null(values, ""))))
         digest.update(_text_bytes(values))
     else:
-        digest.update(_bytes_of(pc.fill_null(values, 0)))
+        zero = False if pa.types.is_boolean(values.type) else 0
+        digest.update(_bytes_of(pc.fill_null(values, zero)))
 
 
 def _text_bytes(values: pa.Array) -> pa.Buffer | bytes:

@@ -27,7 +27,7 @@ from tests.dagster_state import counts, evaluate_now, materializations, n_runs, 
 from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny, matching
 
 ROOT = Path(__file__).parents[2]
-N_PARTITIONS = 53
+N_PARTITIONS = 54
 
 
 def added(tiny: Tiny, before: dict[str, int]) -> dict[str, int]:
@@ -169,9 +169,9 @@ def test_a_tag_computes_only_the_queries_and_tells_what_looks_at_them(tiny: Tiny
     tiny.replace("queries.jsonl", '"wind"', '"storm"')
     work = evaluate_now(tiny)
     assert work.computed == 1
-    told = matching(tiny.pipeline(), "queries", "qrels", "query_sets/*", "metrics/*")
+    told = matching(tiny.pipeline(), "queries", "qrels", "query_facts", "query_sets/*", "metrics/*")
     assert added(tiny, before) == dict.fromkeys(told, 1)
-    for asset in ("qrels", "query_sets", "metrics"):
+    for asset in ("qrels", "query_facts", "query_sets", "metrics"):
         assert materializations(tiny, asset)[0].metadata["reused"].value is True
     assert materializations(tiny, "queries")[0].metadata["reused"].value is False
     assert not_fresh(tiny) == {}
@@ -220,6 +220,7 @@ def test_a_part_first_then_the_rest(fresh: Tiny) -> None:
         "documents",
         "queries",
         "qrels",
+        "query_facts",
         "chunks/parts",
         "query_sets/*",
         "lexical_*/okapi*",
@@ -258,9 +259,36 @@ def test_metadata_says_what_a_partition_is(tiny: Tiny) -> None:
     assert isinstance(preview, dg.TableMetadataValue)
     assert [row.data["query_id"] for row in preview.records] == ["q1", "q2", "q3", "q4", "q5"]
     board = {(row["retriever"], row["top_k"]): row for row in _board(tiny.pipeline())}
+    assert shown["split"] == "all"
     for name in ("hit_rate", "mrr", "ndcg"):
         assert isinstance(shown[name], float)
         assert shown[name] == pytest.approx(board["bm25", 3][name], abs=1e-12)
+
+
+def test_metadata_of_a_split_experiment_is_that_of_test(tiny: Tiny) -> None:
+    tiny.config["split"] = {"dev": 0.5, "seed": 0}
+    tiny.config["weight"] = "asked"
+    rows = [{**row, "asked": 1 + number} for number, row in enumerate(QUERIES)]
+    tiny.write_rows("queries.jsonl", rows)
+    tiny.config["metrics"] = ["mrr", "ndcg", "precision"]
+    tiny.write_config()
+    evaluate_now(tiny)
+    board = {(r["retriever"], r["split"], r["top_k"]): r for r in _board(tiny.pipeline())}
+    summary = next(e for e in materializations(tiny, "metrics_summary") if e.partition == "bm25")
+    cell = next(e for e in materializations(tiny, "metrics") if e.partition == "bm25|3")
+    expected = board["bm25", "test", 3]
+    assert expected["precision"] != board["bm25", "dev", 3]["precision"]
+    assert cell.metadata["precision"].value == expected["precision"]
+    assert cell.metadata["split"].value == summary.metadata["split"].value == "test"
+    assert summary.metadata["ndcg@3"].value == expected["ndcg"]
+    event = materializations(tiny, "leaderboard")[0]
+    assert event.metadata["split"].value == "test"
+    preview = event.metadata["preview"]
+    assert isinstance(preview, dg.TableMetadataValue)
+    assert {row.data["split"] for row in preview.records} == {"test"}
+    assert len(preview.records) == len(board) / 2
+    facts = materializations(tiny, "query_facts")[0].metadata
+    assert (facts["n_dev"].value, facts["n_test"].value) == (3, 3)
 
 
 def _board(pipeline: Pipeline) -> list[dict[str, object]]:

@@ -2,23 +2,27 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from rag_assets.evaluation.leaderboard import leaderboard
+from rag_assets.evaluation.leaderboard import leaderboard, splits_of
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.schemas import METRICS_SUMMARY
 
 PRIMARY = Metric("ndcg", 10)
 
 
-def summary(values: dict[int, float | None], **others: float) -> pa.Table:
+def summary(values: dict[int, float | None], split: str = "all", **others: float) -> pa.Table:
     schema = METRICS_SUMMARY.arrow().append(pa.field("ndcg", pa.float64()))
     for name in others:
         schema = schema.append(pa.field(name, pa.float64()))
-    counts = {"n_queries": 2, "n_unanswerable": 0, "n_empty": 0, "n_unreachable": 0, "judged": 1.0}
-    rows = [{"top_k": k, **counts, "ndcg": value, **others} for k, value in values.items()]
+    names = [column.name for column in METRICS_SUMMARY.columns if column.name.startswith("n_")]
+    counts = {name: 0 for name in names} | {"n_queries": 2, "weight": 2.0, "judged": 1.0}
+    rows = [
+        {"split": split, "top_k": k, **counts, "ndcg": value, **others}
+        for k, value in values.items()
+    ]
     return METRICS_SUMMARY.check(pa.Table.from_pylist(rows, schema=schema))
 
 
-def places(board: pa.Table) -> list[tuple[int, str, int]]:
+def places(board: pa.Table) -> list[tuple[int | None, str, int]]:
     names = ("position", "retriever", "top_k")
     return list(zip(*(board[name].to_pylist() for name in names), strict=True))
 
@@ -80,3 +84,27 @@ def test_a_metric_that_one_retriever_lacks_is_null() -> None:
 
 def test_no_retrievers() -> None:
     assert leaderboard({}, PRIMARY).num_rows == 0
+
+
+def both(dev: float, test: float) -> pa.Table:
+    return pa.concat_tables([summary({10: dev}, "dev"), summary({10: test}, "test")])
+
+
+def test_places_are_within_a_split_and_test_comes_first() -> None:
+    board = leaderboard({"a": both(0.9, 0.1), "b": both(0.2, 0.3)}, PRIMARY)
+    assert splits_of(board) == ["test", "dev"]
+    assert list(zip(board["split"].to_pylist(), places(board), strict=True)) == [
+        ("test", (1, "b", 10)),
+        ("test", (2, "a", 10)),
+        ("dev", (1, "a", 10)),
+        ("dev", (2, "b", 10)),
+    ]
+
+
+def test_a_tuned_retriever_has_no_place_on_dev_and_takes_none() -> None:
+    board = leaderboard({"a": both(0.9, 0.4), "b": both(0.2, 0.3)}, PRIMARY, frozenset({"a"}))
+    assert places(board) == [(1, "a", 10), (2, "b", 10), (1, "b", 10), (None, "a", 10)]
+
+
+def test_without_a_split_a_tuned_retriever_is_ranked() -> None:
+    assert places(leaderboard({"a": summary({10: 0.5})}, PRIMARY, {"a"})) == [(1, "a", 10)]

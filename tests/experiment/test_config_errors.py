@@ -15,7 +15,10 @@ from rag_assets.retrievers.registry import RETRIEVER_TYPES
 
 Problem = Callable[[str | bytes], str]
 
-TOP_KEYS = "name, dataset, chunking, retrievers, top_k, metrics, primary, baseline"
+TOP_KEYS = (
+    "name, dataset, chunking, query_sets, llm, retrievers, top_k, metrics, primary, baseline, "
+    "split, weight, statistics"
+)
 TYPES = ", ".join(RETRIEVER_TYPES)
 BM25_KEYS = "type, chunking, query_set, variants, variant_weights, analyzer, engine, k1, b"
 TWO = "x: {type: bm25}, y: {type: bm25}"
@@ -112,6 +115,41 @@ SHAPE = {
         f"retrievers: {{{TWO}, f: {{type: rrf, inputs: [x, y], candidates: 0}}}}\n",
         ":1: `retrievers.f.candidates`: should be greater than or equal to 1 or should be "
         "'top_k'; found 0",
+    ),
+    "unknown key of split": (
+        "split: {share: 0.5}\n",
+        ":1: `split.share`: unknown key 'share'; allowed: field, dev, seed",
+    ),
+    "split is a number": (
+        "split: 0.5\n",
+        ":1: `split`: must be a mapping of keys to values; found 0.5",
+    ),
+    "all in dev": ("split: {dev: 1}\n", ":1: `split.dev`: should be less than 1; found 1"),
+    "negative seed": (
+        "split: {dev: 0.5, seed: -1}\n",
+        ":1: `split.seed`: should be greater than or equal to 0; found -1",
+    ),
+    "split in two ways": (
+        "split:\n  field: fold\n  seed: 1\n",
+        ":1: `split`: give field, or dev and seed, not both",
+    ),
+    "weight is a number": ("weight: 2\n", ":1: `weight`: should be a valid string; found 2"),
+    "unknown key of statistics": (
+        "statistics:\n  resample: 10\n",
+        ":2: `statistics.resample`: unknown key 'resample' (did you mean 'resamples'?); "
+        "allowed: confidence, resamples, seed, cluster",
+    ),
+    "confidence in per cent": (
+        "statistics: {confidence: 95}\n",
+        ":1: `statistics.confidence`: should be less than 1; found 95",
+    ),
+    "too few resamples": (
+        "statistics: {resamples: 10}\n",
+        ":1: `statistics.resamples`: should be greater than or equal to 100; found 10",
+    ),
+    "unknown cluster": (
+        "statistics: {cluster: documents}\n",
+        ":1: `statistics.cluster`: must be none, document or query.<field>; found 'documents'",
     ),
     "a long value is cut": (
         f"top_k: {'x' * 200}\n",

@@ -59,7 +59,8 @@ def test_an_ambiguous_stem_names_no_document() -> None:
 
 def test_quotes() -> None:
     def row(quote: str, document: str = "a.md") -> dict[str, object]:
-        return {"query_id": "q", "evidence_id": quote, "document_id": document, "quote": quote}
+        ids = {"query_id": "q", "evidence_id": quote, "document_id": document}
+        return {**ids, "quote": quote, "start": None}
 
     rows = [row("one two"), row("one  two"), row("three"), row("five"), row("o"), row("x", "none")]
     found = unlocated_quotes(QUOTES.from_rows(rows), DOCUMENTS)
@@ -69,6 +70,17 @@ def test_quotes() -> None:
         "quote_vanished",
         "quote_twice",
     ]
+
+
+def test_a_quote_that_stands_at_its_start_is_located_however_often_it_occurs() -> None:
+    def labelled(start: int | None) -> dict[str, object]:
+        ids = {"query_id": "q", "evidence_id": f"{start}", "document_id": "a.md"}
+        return {**ids, "quote": "o", "start": start}
+
+    rows = [labelled(start) for start in (0, 6, 1, None)]  # "one two": at 0 and 6, not at 1
+    found = unlocated_quotes(QUOTES.from_rows(rows), DOCUMENTS)
+    assert found.column("evidence_id").to_pylist() == ["1", "None"]
+    assert {name for name, _, _ in kinds(found)} == {"quote_twice"}
 
 
 def test_evidence_that_no_chunk_covers_is_told_for_each_chunking() -> None:
@@ -106,21 +118,18 @@ def test_queries_without_a_relevant_document() -> None:
 
 
 def test_judged_at_k() -> None:
-    def row(top_k: int, judged: float | None) -> dict[str, object]:
-        return {
-            "top_k": top_k,
-            "n_queries": 1,
-            "n_unanswerable": 0,
-            "n_empty": 0,
-            "n_unreachable": 0,
-            "judged": judged,
-        }
+    counts = {c.name: 1 for c in METRICS_SUMMARY.columns if c.name.startswith("n_")}
 
-    cells = {"bm25": METRICS_SUMMARY.from_rows([row(1, 0.5), row(10, 0.05), row(20, None)])}
-    found = judged_at_k(cells, 0.1)
-    assert found.num_rows == 1
-    assert "bm25 at top_k 10: 5.0%" in found.column("message").to_pylist()[0]
-    assert judged_at_k(cells, 0.0).num_rows == 0
+    def row(split: str, top_k: int, judged: float | None) -> dict[str, object]:
+        return {"split": split, "top_k": top_k, **counts, "weight": 1.0, "judged": judged}
+
+    rows = [row("all", 1, 0.5), row("all", 10, 0.05), row("all", 20, None), row("dev", 1, 0.0)]
+    found = judged_at_k({"bm25": METRICS_SUMMARY.from_rows(rows)}, 0.1)
+    assert [message.split(" of ")[0] for message in found.column("message").to_pylist()] == [
+        "bm25 at top_k 10: 5.0%",
+        "bm25 at top_k 1 on dev: 0.0%",
+    ]
+    assert judged_at_k({"bm25": METRICS_SUMMARY.from_rows(rows)}, 0.0).num_rows == 0
 
 
 def test_duplicate_documents_ignore_white_space_and_blanks() -> None:

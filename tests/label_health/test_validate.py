@@ -33,6 +33,16 @@ def test_a_sound_experiment(tiny: Tiny) -> None:
     assert result.stderr == "not checked: judged@k and label churn: there is no evaluation yet\n"
 
 
+def test_a_split_that_cannot_be_made_is_an_error(tiny: Tiny) -> None:
+    tiny.config["split"] = {"field": "fold"}
+    tiny.write_config()
+    result = run(tiny, "--format", "csv")
+    (found,) = csv.DictReader(io.StringIO(result.stdout))
+    assert (found["severity"], found["check"]) == ("error", "query_facts")
+    problem = "query 'q1' has no field 'fold'; must be dev or test (and 5 more queries)"
+    assert found["message"].endswith(f"`split.field`: {problem}")
+
+
 def test_all_errors_are_listed_with_file_and_line(tiny: Tiny) -> None:
     bad = [
         {"query_id": "q1", "doc_id": "fares"},

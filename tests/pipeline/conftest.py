@@ -36,3 +36,13 @@ def with_minilm(tmp_path: Path) -> Tiny:
     tiny.config["retrievers"] = {"bm25-whole": kept, **MINILM}
     tiny.config["baseline"] = "bm25-whole"
     return tiny.write()
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Tiny:
+    """Two retrievers, one cut-off."""
+    tiny = Tiny(tmp_path / "one")
+    kept = ("bm25", "bm25-whole")
+    tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in kept}
+    tiny.config |= {"top_k": [1], "primary": "mrr@1", "metrics": ["mrr"]}
+    return tiny.write()

@@ -15,7 +15,10 @@ Change = Callable[[Tiny], object]
 
 ALL_RUNS = ("lexical_runs/*", "fused_runs/*")
 NUMBERS = ("metrics_summary/*", "leaderboard")
-N_PARTITIONS = 53
+SEED = 0
+"""Of the six queries it puts three in dev."""
+
+N_PARTITIONS = 54
 
 
 def add_top_k(tiny: Tiny) -> None:
@@ -47,6 +50,28 @@ def change_primary(tiny: Tiny) -> None:
 
 def add_metric(tiny: Tiny) -> None:
     tiny.config["metrics"] = [*CONFIG["metrics"], "recall"]
+    tiny.write_config()
+
+
+def split_queries(tiny: Tiny) -> None:
+    tiny.config["split"] = {"dev": 0.5, "seed": SEED}
+    tiny.write_config()
+
+
+def weigh_queries(tiny: Tiny) -> None:
+    rows = [{**row, "asked": 1 + number} for number, row in enumerate(QUERIES)]
+    tiny.write_rows("queries.jsonl", rows)
+    tiny.config["weight"] = "asked"
+    tiny.write_config()
+
+
+def cluster_by_document(tiny: Tiny) -> None:
+    tiny.config["statistics"] = {"cluster": "document"}
+    tiny.write_config()
+
+
+def other_statistics(tiny: Tiny) -> None:
+    tiny.config["statistics"] = {"confidence": 0.9, "resamples": 500, "seed": 3}
     tiny.write_config()
 
 
@@ -83,7 +108,16 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
         lambda tiny: tiny.write_rows(
             "queries.jsonl", [*QUERIES, {"query_id": "q7", "text": "passports and the police"}]
         ),
-        ("queries", "qrels", "query_sets/*", "lexical_queries/*", *ALL_RUNS, "metrics/*", *NUMBERS),
+        (
+            "queries",
+            "qrels",
+            "query_facts",
+            "query_sets/*",
+            "lexical_queries/*",
+            *ALL_RUNS,
+            "metrics/*",
+            *NUMBERS,
+        ),
     ),
     "a tag": (lambda tiny: tiny.replace("queries.jsonl", '"wind"', '"storm"'), ("queries",)),
     "a grade; whole documents are still ranked ideally": (
@@ -111,6 +145,18 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
         add_top_k,
         ("lexical_runs/*/10", "fused_runs/*/10", "metrics/*/10", *NUMBERS),
     ),
+    "an answer; no mean depends on it": (
+        lambda tiny: tiny.replace("queries.jsonl", '"q1",', '"q1", "answers": ["10 crowns"],'),
+        ("queries", "query_facts"),
+    ),
+    "a text; what is found stays": (
+        lambda tiny: tiny.replace("queries.jsonl", "what does a", "What does a"),
+        ("queries", "query_sets/*", "lexical_queries/*", "lexical_runs/*"),
+    ),
+    "a split": (split_queries, ("query_facts", *NUMBERS)),
+    "weights": (weigh_queries, ("queries", "query_facts", *NUMBERS)),
+    "clusters; no mean depends on them": (cluster_by_document, ("query_facts",)),
+    "level, resamples and seed of intervals": (other_statistics, ()),
     "the name of a retriever: its folders are new, what fuses it is not": (
         rename_okapi,
         (

@@ -15,10 +15,12 @@ from rag_assets.datasets.llamaindex import LlamaIndexDataset
 from rag_assets.datasets.markdown import MarkdownDataset
 from rag_assets.datasets.trec import TrecDataset
 from rag_assets.errors import DataError, UsageError
-from rag_assets.pooling.add import Added, Judgment, add_judgments
+from rag_assets.pooling.add import Added, add_judgments
 from rag_assets.pooling.feedback import grade_of, read_feedback
-from rag_assets.pooling.label_files import append_qrel_lines, label_file
+from rag_assets.pooling.judgment import Judgment
+from rag_assets.pooling.label_files import label_file, write_qrels
 from rag_assets.pooling.pool import PooledUnit
+from rag_assets.pooling.qrels_formats import QRELS_FORMATS
 
 TEXT = "Fares rise. Fares rise. Dogs travel free.\n"
 
@@ -71,7 +73,7 @@ def test_spans_come_back_as_they_were_judged(folder: MarkdownDataset) -> None:
     """Fares rise. stands at 0 and at 12: the second one needs its start."""
     assert not folder.has_qrels
     added, _ = add(folder, ("a.md", 12, 23, 2), ("a.md", 24, 41, 0))
-    assert added == (folder.root / "judgments.jsonl", 2, 0, 0)
+    assert added == Added(folder.root / "judgments.jsonl", 2, 0, 0)
     assert qrels(folder) == [("a.md", 12, 23, 2), ("a.md", 24, 41, 0)]
     lines = [json.loads(line) for line in added.file.read_text(encoding="utf-8").splitlines()]
     assert lines[0] == {
@@ -132,7 +134,7 @@ def test_nothing_is_written_when_one_cannot_be(folder: MarkdownDataset) -> None:
 def test_beir_gets_documents_with_their_highest_grade(beir: BeirDataset) -> None:
     assert not beir.has_qrels
     added, _ = add(beir, ("d", 0, 11, 1), ("d", 12, 23, 2), ("e", 0, 1, 0), judge="document")
-    assert added == (beir.root / "qrels/test.tsv", 2, 0, 0)
+    assert added == Added(beir.root / "qrels/test.tsv", 2, 0, 0)
     text = (beir.root / "qrels/test.tsv").read_text(encoding="utf-8")
     assert text == "query-id\tcorpus-id\tscore\nq1\td\t2\nq1\te\t0\n"
     sources = (beir.root / "qrels/test.sources.jsonl").read_text(encoding="utf-8").splitlines()
@@ -219,8 +221,16 @@ def test_feedback_is_summed_by_unit(folder: MarkdownDataset, tmp_path: Path) -> 
             "`count`: must be an integer from 1 on",
         ),
         (
-            {"query_id": "q1", "doc_id": "a.md", "vote": "up", "user": "x"},
-            "`user`: unknown key; allowed: query_id, doc_id, chunk_id, vote, count",
+            {"query_id": "q1", "doc_id": "a.md", "vote": "up", "users": "x"},
+            "`users`: unknown key; allowed: query_id, doc_id, chunk_id, vote, user, count",
+        ),
+        (
+            {"query_id": "q1", "doc_id": "a.md", "vote": "up", "user": "x", "count": 2},
+            "`count`: is there with a user, who votes once; give one of them",
+        ),
+        (
+            {"query_id": "q1", "doc_id": "a.md", "vote": "up", "user": ""},
+            "`user`: is empty; an id must have a character",
         ),
     ],
 )
@@ -240,7 +250,7 @@ def test_qrels_of_trec_get_documents(tmp_path: Path) -> None:
     (tmp_path / "qrels.txt").write_text("q1 Q0 e 1", encoding="utf-8")
     dataset = TrecDataset.open(tmp_path)
     added, conflicts = add(dataset, ("d", 0, 11, 0), ("d", 24, 41, 2), ("e", 0, 1, 1))
-    assert (added, conflicts) == ((tmp_path / "qrels.txt", 1, 1, 0), [])
+    assert (added, conflicts) == (Added(tmp_path / "qrels.txt", 1, 1, 0), [])
     assert (tmp_path / "qrels.txt").read_text(encoding="utf-8") == "q1 Q0 e 1\nq1 0 d 2\n"
     assert json.loads((tmp_path / "qrels.sources.jsonl").read_text(encoding="utf-8")) == {
         "query_id": "q1",
@@ -258,7 +268,7 @@ def test_what_qrels_of_trec_cannot_take(tmp_path: Path) -> None:
     (tmp_path / "qrels.txt").write_text("", encoding="utf-8")
     rows = [{"query_id": "q1", "doc_id": "a b", "relevance": 1}]
     with pytest.raises(DataError, match=r"qrels\.txt: an id holds white space"):
-        append_qrel_lines(tmp_path / "qrels.txt", rows)
+        write_qrels(QRELS_FORMATS[TrecDataset], tmp_path / "qrels.txt", rows, {})
     assert [file.name for file in tmp_path.glob("qrels*")] == ["qrels.txt"]
     with gzip.open(tmp_path / "qrels.gz", "wt") as stream:
         stream.write("q1 0 d 1\n")

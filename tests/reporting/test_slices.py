@@ -12,6 +12,7 @@ from rag_assets.errors import UsageError
 from rag_assets.reporting.slices import members_by, slices
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES, QUERY_METRICS
 
+EQUAL = {"q1": 1.0, "q2": 1.0, "q3": 1.0}
 META = {"d1": {"lang": "en", "year": 2020}, "d2": {"lang": ["en", "sv"]}, "d3": {"lang": None}}
 
 
@@ -49,7 +50,7 @@ def table_of() -> Callable[[str], pa.Table]:
 
 
 def cell(*values: float | None) -> pa.Table:
-    counts = {"n_relevant": 1, "n_unreachable": 0, "n_retrieved": 1, "n_judged": 1}
+    counts = {"n_relevant": 1, "n_unreachable": 0, "n_retrieved": 1, "n_judged": 1, "failed": False}
     rows = [{"query_id": f"q{n}", **counts, "mrr": v} for n, v in enumerate(values, 1)]
     schema = pa.schema([*QUERY_METRICS.arrow(), pa.field("mrr", pa.float64())])
     return pa.Table.from_pylist(rows, schema=schema)
@@ -75,6 +76,7 @@ def test_means() -> None:
         {"r": cell(1.0, 0.5, 0.0), "s": cell(0.0, 1.0, 1.0)},
         members_by("document.lang", table_of()),
         "mrr",
+        EQUAL,
     )
     assert [(one.value, one.n_queries, one.means) for one in found] == [
         ("en", 2, {"r": 0.75, "s": 0.5}),
@@ -84,8 +86,21 @@ def test_means() -> None:
 
 
 def test_unanswerable_queries_are_not_counted() -> None:
-    found = slices({"r": cell(None, 0.5, 0.0)}, {"all": {"q1", "q2"}, "none": {"q1"}}, "mrr")
+    found = slices({"r": cell(None, 0.5, 0.0)}, {"all": {"q1", "q2"}, "none": {"q1"}}, "mrr", EQUAL)
     assert [(one.value, one.n_queries, one.means) for one in found] == [("all", 1, {"r": 0.5})]
+
+
+def test_weights_and_only_the_queries_of_the_split() -> None:
+    """q1 counts 3, q2 once, q3 is in the other split: (3 x 1 + 0.5) / 4."""
+    weights = {"q1": 3.0, "q2": 1.0}
+    (one,) = slices({"r": cell(1.0, 0.5, 0.0)}, {"v": {"q1", "q2", "q3"}}, "mrr", weights)
+    assert (one.n_queries, one.means) == (2, {"r": 0.875})
+
+
+def test_a_retriever_that_failed_on_all_queries_has_no_mean() -> None:
+    cells = {"r": cell(None, None), "s": cell(0.5, 0.0)}
+    (one,) = slices(cells, {"v": {"q1", "q2"}}, "mrr", EQUAL)
+    assert (one.means, one.best) == ({"r": None, "s": 0.25}, 0.25)
 
 
 @pytest.mark.parametrize(

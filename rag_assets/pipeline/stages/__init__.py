@@ -13,6 +13,7 @@ from rag_assets.pipeline.stages.judgments import Judgments
 from rag_assets.pipeline.stages.lexical import LexicalIndexes, LexicalQueries, LexicalRuns
 from rag_assets.pipeline.stages.metrics import Leaderboard, Metrics, MetricsSummary
 from rag_assets.pipeline.stages.overlaps import Overlaps
+from rag_assets.pipeline.stages.query_facts import QueryFacts
 from rag_assets.pipeline.stages.query_sets import QuerySetAnswers, QuerySets
 from rag_assets.pipeline.stages.reranked import RerankedRuns, RerankingTexts
 from rag_assets.pipeline.stages.sources import Documents, Qrels, Queries
@@ -29,6 +30,7 @@ STAGES: Mapping[str, Stage] = {
         Documents(),
         Queries(),
         Qrels(),
+        QueryFacts(),
         Chunks(),
         QuerySetAnswers(),
         QuerySets(),

@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rag_assets.evaluation.failures import without_failed
 from rag_assets.evaluation.families import all_metrics
 from rag_assets.evaluation.leaderboard import leaderboard
 from rag_assets.evaluation.summary import summarise
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.failures import failures_of
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
 from rag_assets.pipeline.stages.judgments import judgments_key
+from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.pipeline.stages.sources import QUERIES_KEY
 from rag_assets.schemas import LEADERBOARD, METRICS_SUMMARY, QUERY_METRICS
@@ -32,8 +35,9 @@ class Metrics(Stage):
     row = "One query of one retriever at one top_k: every metric of its run."
     group = "metrics"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
-    code_version = "1"
+    code_version = "2"
     implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.evaluation.failures",
         "rag_assets.evaluation.metrics",
         "rag_assets.evaluation.metric_names",
         "rag_assets.evaluation.families",
@@ -56,9 +60,11 @@ class Metrics(Stage):
         ]
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+        failed = sorted(_failures(pipeline, key))
         return {
             "top_k": int(key["top_k"]),
             "metrics": list(pipeline.experiment.measures_at(int(key["top_k"]))),
+            **({"failed": failed} if failed else {}),
         }
 
     def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
@@ -87,18 +93,21 @@ class Metrics(Stage):
             top_k = int(key["top_k"])
             counts = list(QUERY_METRICS.arrow().names)
             columns = [*counts, *experiment.measures_at(top_k)]
-            yield key, TableProduct(tables[name, top_k].select(columns))
+            failed = _failures(pipeline, key)
+            table = without_failed(tables[name, top_k].select(columns), failed)
+            facts = {"n_failed": sum(table.column("failed").to_pylist())}
+            yield key, TableProduct(table, facts if failed else {})
 
 
 class MetricsSummary(Stage):
-    """One partition a retriever; over those of its cells that are up to date."""
+    """One partition a retriever; over those of its cells that are up to date, by split."""
 
     name = "metrics_summary"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     schema = METRICS_SUMMARY
-    row = "One top_k of one retriever: the mean of every metric, and how many queries it is over."
+    row = "One split and top_k of one retriever: the mean of every metric, and what it is over."
     group = "metrics"
-    code_version = "1"
+    code_version = "2"
     implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.summary",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
@@ -106,15 +115,17 @@ class MetricsSummary(Stage):
         return [summary_key(name) for name in names]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        return [
+        cells = [
             Input(f"top_k_{top_k}", metrics_key(key["retriever"], top_k), optional=True)
             for top_k in experiment.top_k
         ]
+        return [*cells, Input("query_facts", QUERY_FACTS_KEY, "means")]
 
     def compute(
         self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         experiment = pipeline.experiment
+        counting = pipeline.artifact(QUERY_FACTS_KEY).table()
         for key in keys:
             cells = {}
             for top_k in experiment.top_k:
@@ -122,7 +133,7 @@ class MetricsSummary(Stage):
                 if artifact is not None:
                     cells[top_k] = artifact.table()
             measures = {top_k: experiment.measures_at(top_k) for top_k in cells}
-            yield key, TableProduct(summarise(cells, measures))
+            yield key, TableProduct(summarise(cells, measures, counting))
 
 
 class Leaderboard(Stage):
@@ -130,9 +141,9 @@ class Leaderboard(Stage):
 
     name = "leaderboard"
     schema = LEADERBOARD
-    row = "One retriever at one top_k, placed by the primary metric."
+    row = "One retriever at one top_k on one split, placed by the primary metric."
     group = "leaderboard"
-    code_version = "1"
+    code_version = "2"
     implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.leaderboard",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
@@ -145,18 +156,26 @@ class Leaderboard(Stage):
         ]
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        return {"primary": str(pipeline.experiment.primary)}
+        tuned = sorted(pipeline.experiment.tuned)
+        return {"primary": str(pipeline.experiment.primary), **({"tuned": tuned} if tuned else {})}
 
     def compute(
         self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        summaries = {}
-        for name in pipeline.experiment.retrievers:
+        experiment, summaries = pipeline.experiment, {}
+        for name in experiment.retrievers:
             artifact = pipeline.current(summary_key(name))
             if artifact is not None and artifact.manifest.rows:
                 summaries[name] = artifact.table()
         for key in keys:
-            yield key, TableProduct(leaderboard(summaries, pipeline.experiment.primary))
+            board = leaderboard(summaries, experiment.primary, experiment.tuned)
+            yield key, TableProduct(board)
+
+
+def _failures(pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+    """Return the queries on which the retriever of a cell failed, each with the reason."""
+    run = pipeline.artifact(run_key(pipeline.experiment, key["retriever"], key["top_k"]))
+    return failures_of(run.manifest)
 
 
 def metrics_key(retriever: str, top_k: int | str) -> ArtifactKey:

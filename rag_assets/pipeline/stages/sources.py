@@ -80,10 +80,11 @@ class Queries(_SourceStage):
     name = "queries"
     schema = QUERIES
     row = "One query: its id, text and tags."
-    code_version = "2"
+    code_version = "3"
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "text": ("query_id", "text"),
         "ids": ("query_id",),
+        "metadata": ("query_id", "metadata"),
     }
 
     def read(self, pipeline: Pipeline) -> Read:

@@ -1,0 +1,78 @@
+"""``leaderboard --split``, and what a query log changes for its user."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny
+
+Invoke = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def split(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke) -> Tiny:
+    tiny = Tiny(tmp_path_factory.mktemp("split") / "tiny")
+    tiny.config["retrievers"] = {"bm25": tiny.config["retrievers"]["bm25"]}
+    tiny.config["split"] = {"dev": 0.5, "seed": 0}
+    tiny.write()
+    result = invoke("evaluate", tiny.folder, "--store", tiny.root / "store")
+    assert result.exit_code == 0, result.output
+    return tiny
+
+
+def board(invoke: Invoke, tiny: Tiny, *options: object) -> Result:
+    return invoke("leaderboard", tiny.folder, "--store", tiny.root / "store", *options)
+
+
+def test_test_unless_dev_is_asked_for(split: Tiny, invoke: Invoke) -> None:
+    for options, expected in (
+        ((), "test"),
+        (("--split", "dev"), "dev"),
+        (("--split", "test"), "test"),
+    ):
+        rows = json.loads(board(invoke, split, "--format", "json", *options).stdout)
+        assert {row["split"] for row in rows} == {expected}
+        assert [row["top_k"] for row in rows] == [1, 3, 5]
+
+
+def test_slices_are_within_the_split(split: Tiny, invoke: Invoke) -> None:
+    tags: dict[str, set[str]] = {}
+    for name in ("dev", "test"):
+        result = board(invoke, split, "--by", "tag", "--split", name, "--format", "json")
+        rows = json.loads(result.stdout)
+        assert {row["split"] for row in rows} == {name}
+        tags[name] = {row["tag"] for row in rows}
+    default = json.loads(board(invoke, split, "--by", "tag", "--format", "json").stdout)
+    assert {row["tag"] for row in default} == tags["test"] != tags["dev"]
+
+
+def test_without_a_split(invoke: Invoke, evaluated: tuple[Path, Path]) -> None:
+    folder, store = evaluated
+    for more in ((), ("--by", "tag")):
+        result = invoke("leaderboard", folder, "--store", store, "--split", "dev", *more)
+        assert (result.exit_code, result.stdout) == (2, "")
+        problem = "the queries of tiny are not split; add `split` to its experiment.yaml"
+        assert result.stderr == f"error: {problem}\n"
+
+
+def test_a_query_log_is_weighted_by_its_counts(tmp_path: Path, invoke: Invoke) -> None:
+    tiny = Tiny(tmp_path / "tiny")
+    tiny.config["retrievers"] = {"bm25-whole": tiny.config["retrievers"]["bm25-whole"]}
+    tiny.config |= {"top_k": [1], "primary": "mrr@1", "baseline": "bm25-whole"}
+    tiny.write()
+    (tiny.folder / "queries.jsonl").unlink()
+    tiny.write_rows("query_log.jsonl", [{**q, "count": n} for n, q in enumerate(QUERIES, 1)])
+    tiny.write_rows("judgments.jsonl", JUDGMENTS)
+    store = ("--store", tiny.root / "store")
+    result = invoke("evaluate", tiny.folder, *store)
+    assert result.exit_code == 0, result.output
+    note = "note: query_facts: every mean is weighted by the field 'count' of the queries"
+    assert note in result.stderr.splitlines()
+    assert "weighted mean over 6 queries" in result.stdout
+    (row,) = json.loads(invoke("evaluate", tiny.folder, *store, "--format", "json").stdout)
+    assert (row["n_queries"], row["weight"]) == (6, 21.0)

@@ -1,0 +1,208 @@
+"""Answers, weights, clusters and splits of queries, from their metadata and their judgments."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_assets.errors import DataError
+from rag_assets.evaluation.query_clusters import document_clusters, field_clusters
+from rag_assets.evaluation.query_facts import answers_of, facts_table, field_weights, metadata_of
+from rag_assets.evaluation.query_splits import cut_clusters, field_splits, hashed_splits
+from rag_assets.schemas import QRELS, QUERIES, QUERY_FACTS
+
+IDS = st.lists(st.text(min_size=1, max_size=6), min_size=40, max_size=80, unique=True)
+
+
+def metadata(*fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {f"q{number}": one for number, one in enumerate(fields, 1)}
+
+
+def qrels(*pairs: tuple[str, str, int]) -> pa.Table:
+    return QRELS.from_rows(
+        [
+            {
+                "query_id": query,
+                "evidence_id": document,
+                "document_id": document,
+                "start": None,
+                "end": None,
+                "grade": grade,
+            }
+            for query, document, grade in pairs
+        ]
+    )
+
+
+def test_defaults() -> None:
+    def row(query_id: str) -> dict[str, Any]:
+        own: dict[str, Any] = {"query_id": query_id, "cluster": query_id}
+        return {**own, "answers": [], "weight": 1.0, "split": "all"}
+
+    assert facts_table(["b", "a"], {}, {}, {}, {}).to_pylist() == [row("b"), row("a")]
+
+
+def test_metadata_of_queries() -> None:
+    metadata = json.dumps({"fold": "dev"})
+    row: dict[str, Any] = {"query_id": "q", "text": "", "tags": [], "metadata": metadata}
+    assert metadata_of(QUERIES.from_rows([row])) == {"q": {"fold": "dev"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "answers"),
+    [
+        ({}, []),
+        ({"answer": "ten"}, ["ten"]),
+        ({"answers": ["ten", "10", "ten"]}, ["ten", "10"]),
+        ({"answers": ["ten"], "answer": "no"}, ["ten"]),
+        ({"answers": None, "answer": "ten"}, ["ten"]),
+        ({"answers": [], "answer": "no"}, []),
+        ({"answer": 42}, ["42"]),
+        ({"answer": [2.5, "x"]}, ["2.5", "x"]),
+        ({"answer": "  "}, []),
+        ({"answer": True}, None),
+        ({"answers": [{"text": "ten"}]}, None),
+        ({"answers": {"text": ["ten"]}}, None),
+    ],
+)
+def test_answers(fields: dict[str, Any], answers: list[str] | None) -> None:
+    assert answers_of(fields) == answers
+
+
+def test_weights_are_positive_numbers_also_as_text() -> None:
+    found = field_weights(metadata({"n": 2}, {"n": "0.5"}, {"n": " 3e2 "}), "n", DataError)
+    assert found == {"q1": 2.0, "q2": 0.5, "q3": 300.0}
+
+
+@pytest.mark.parametrize(
+    "value", [0, -1, "-1", "many", True, [1], 2**53 + 2, 10**400, "1e999", float("inf"), ""]
+)
+def test_what_is_no_weight_names_the_query(value: object) -> None:
+    with pytest.raises(DataError, match=r"^query 'q2' has 'n': .*; must be a positive number"):
+        field_weights(metadata({"n": 1}, {"n": value}, {"n": 1}), "n", DataError)
+
+
+def test_further_queries_without_weight_are_counted() -> None:
+    with pytest.raises(
+        DataError, match=r"^query 'q1' has no field 'n'; .* \(and 2 more queries\)$"
+    ):
+        field_weights(metadata({}, {"n": 1}, {"n": None}, {"n": 0}), "n", DataError)
+
+
+def test_queries_with_a_relevant_document_in_common_share_a_cluster() -> None:
+    """a-b share d2, b-c share d1; e only judged d1 not relevant; f has d9 for itself."""
+    table = qrels(
+        ("a", "d3", 1),
+        ("a", "d2", 1),
+        ("b", "d2", 2),
+        ("b", "d1", 1),
+        ("c", "d1", 1),
+        ("e", "d1", 0),
+        ("f", "d9", 1),
+    )
+    assert document_clusters(table) == {
+        "a": "document:d1",
+        "b": "document:d1",
+        "c": "document:d1",
+        "f": "document:d9",
+    }
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from("uvwxyz")), max_size=20))
+def test_clusters_are_connected_components(pairs: list[tuple[str, str]]) -> None:
+    """Against a search over the graph, which is another algorithm."""
+    edges = {(query, document) for query, document in pairs}
+    found = document_clusters(qrels(*((q, d, 1) for q, d in sorted(edges))))
+    for query in {q for q, _ in edges}:
+        queries, documents = {query}, set[str]()
+        for _ in range(12):
+            documents |= {d for q, d in edges if q in queries}
+            queries |= {q for q, d in edges if d in documents}
+        assert {q for q, cluster in found.items() if cluster == found[query]} == queries
+        assert found[query] == f"document:{min(documents)}"
+
+
+def test_clusters_by_a_field() -> None:
+    fields = metadata({"page": "a"}, {"page": "a"}, {"page": 7}, {}, {"page": None})
+    assert field_clusters(fields, "page", DataError) == {
+        "q1": "query.page:a",
+        "q2": "query.page:a",
+        "q3": "query.page:7",
+    }
+    with pytest.raises(DataError, match=r"^no query has the field 'pgae'; found: page$"):
+        field_clusters(fields, "pgae", DataError)
+
+
+@given(IDS, st.integers(0, 2**63 - 1), st.text(min_size=1))
+def test_a_query_that_is_added_or_goes_moves_no_other(ids: list[str], seed: int, new: str) -> None:
+    def splits(query_ids: list[str]) -> dict[str, str]:
+        return hashed_splits({q: q for q in query_ids}, 0.5, seed, DataError)
+
+    before, more, fewer = splits(ids), splits([*ids, new]), splits(ids[1:])
+    assert {q: more[q] for q in ids} == before
+    assert fewer == {q: before[q] for q in ids[1:]}
+
+
+def test_the_share_is_met_and_another_seed_deals_anew() -> None:
+    ids = {str(n): str(n) for n in range(2000)}
+    one, other = (hashed_splits(ids, 0.3, seed, DataError) for seed in (7, 8))
+    share = list(one.values()).count("dev") / 2000
+    assert abs(share - 0.3) < 0.05  # 4.9 standard deviations
+    assert one != other
+
+
+def test_the_split_of_a_query_is_the_same_for_ever() -> None:
+    """SHA-256 of '7:q1' begins with c2, of '7:q2' with 68: 0xc2 / 256 = 0.76 and 0.41."""
+    splits = hashed_splits({q: q for q in ("q1", "q2", "q3", "q4")}, 0.5, 7, DataError)
+    assert splits == {"q1": "test", "q2": "dev", "q3": "dev", "q4": "test"}
+
+
+def test_whole_clusters_go_to_one_side() -> None:
+    clusters = {str(n): str(n % 10) for n in range(100)}
+    splits = hashed_splits(clusters, 0.5, 1, DataError)
+    assert cut_clusters(clusters, splits) == []
+    assert set(splits.values()) == {"dev", "test"}
+
+
+def test_an_empty_side_is_refused_in_words() -> None:
+    problem = (
+        "no query is in test: dev: 0.99 and seed: 0 put all 2 queries on the other side; choose "
+        "another share or seed"
+    )
+    with pytest.raises(DataError) as caught:
+        hashed_splits({"a": "a", "b": "b"}, 0.99, 0, DataError)
+    assert str(caught.value) == problem
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        (["dev", "tset", "train"], "query 'q2' has 'fold': \"tset\"; must be dev or test (and 1 m"),
+        (["dev", None, "test"], "query 'q2' has no field 'fold'; must be dev or test"),
+        ([["dev"], "test"], "query 'q1' has 'fold': [\"dev\"]; must be dev or test"),
+        (["dev", "dev"], "no query is in test: all 2 have the other value of 'fold'"),
+    ],
+)
+def test_what_a_field_may_say(values: list[object], problem: str) -> None:
+    with pytest.raises(DataError) as caught:
+        field_splits(metadata(*({"fold": value} for value in values)), "fold", DataError)
+    assert str(caught.value).startswith(problem)
+
+
+def test_a_split_by_a_field_may_cut_a_cluster() -> None:
+    splits = field_splits(metadata({"f": "dev"}, {"f": "test"}, {"f": "test"}), "f", DataError)
+    assert splits == {"q1": "dev", "q2": "test", "q3": "test"}
+    assert cut_clusters({"q1": "x", "q2": "x", "q3": "y"}, splits) == ["x"]
+
+
+def test_the_table_is_that_of_the_schema() -> None:
+    table = facts_table(["q"], {"q": ["a"]}, {"q": 2.0}, {"q": "dev"}, {"q": "c"})
+    assert table.schema.equals(QUERY_FACTS.arrow())
+    assert table.to_pylist() == [
+        {"query_id": "q", "answers": ["a"], "weight": 2.0, "split": "dev", "cluster": "c"}
+    ]

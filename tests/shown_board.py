@@ -1,0 +1,31 @@
+"""An experiment brought up to date without Dagster, and what a terminal shows of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from rich.console import Console
+
+from rag_assets.pipeline.evaluations import record
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.selection import Selection
+from rag_assets.reporting.result import EvaluationResult
+from rag_assets.reporting.rows import leaderboard_rows
+from rag_assets.reporting.terminal import leaderboard_view
+from tests.tiny_experiment import materialize
+
+
+def evaluated(pipeline: Pipeline) -> EvaluationResult:
+    materialize(pipeline)
+    evaluation = record(pipeline, started=datetime.now(UTC), trigger="test", computed=0)
+    return EvaluationResult(pipeline.store.root, evaluation)
+
+
+def shown(result: EvaluationResult, split: str | None = None) -> list[str]:
+    """What a terminal of 80 columns shows of one split."""
+    selection = Selection(tuple(result.run_retrievers), (1,))
+    rows = leaderboard_rows(result.leaderboard, selection, result.chosen_split(split))
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(leaderboard_view(result, rows))
+    return [line.rstrip() for line in capture.get().splitlines()]
