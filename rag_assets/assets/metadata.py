@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import dagster as dg
 import pyarrow.parquet as pq
 
-from rag_assets.evaluation.metric_names import MEASURES
+from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.evaluation.summary import mean
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.pipeline import Outcome
@@ -115,8 +115,6 @@ def _means(artifact: Artifact) -> dict[str, dg.MetadataValue]:
     """Return the mean of every metric as a number, so that the UI plots its course."""
     table = artifact.table()
     means = {
-        name: mean(table.column(name).to_pylist())
-        for name in table.column_names
-        if name in MEASURES
+        name: mean(table.column(name).to_pylist()) for name in metric_columns(table.column_names)
     }
     return {name: dg.MetadataValue.float(m) for name, m in means.items() if m is not None}

@@ -10,6 +10,7 @@ import click
 from rag_assets.cli.options import format_option
 from rag_assets.cli.terminal import messages
 from rag_assets.errors import UsageError
+from rag_assets.evaluation.metric_names import split_metrics
 from rag_assets.evaluation.score import Scores, score
 from rag_assets.evaluation.trec_files import read_qrels, read_run
 from rag_assets.reporting.formats import formatted
@@ -53,7 +54,7 @@ def command(
 
     Example: rag-assets score --run run.trec --qrels qrels.txt --metrics ndcg@10,P@10
     """
-    names = [name.strip() for name in metrics.split(",") if name.strip()]
+    names = split_metrics(metrics)
     if not names:
         raise UsageError("--metrics names no metric")
     scores = score(read_run(run_file), read_qrels(qrels_file), names, trec_mean=trec_mean)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.errors import UsageError
-from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.evaluation.metric_names import NEEDS_CUTOFF, Metric, parse_metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
 from rag_assets.evaluation.summary import mean
 
@@ -53,16 +53,19 @@ def score(
         trec_mean: average over every query of the qrels; one without a relevant document counts 0.
 
     Raises:
-        UsageError: a metric is unknown, or ``precision`` has no cut-off.
+        UsageError: a metric is unknown, or one that divides by the cut-off has none.
     """
     asked = {name: _checked(name) for name in metrics}
     cutoffs = {metric.cutoff or WHOLE_RANKING for metric in asked.values()}
     queries = pa.table({"query_id": pc.unique(judgments.column("query_id"))})
     cells = [("run", cutoff) for cutoff in sorted(cutoffs)]
-    tables = query_metrics({"run": run}, {"qrels": judgments}, {"run": "qrels"}, queries, cells)
+    metrics_asked = list(asked.values())
+    tables = query_metrics(
+        {"run": run}, {"qrels": judgments}, {"run": "qrels"}, queries, cells, metrics_asked
+    )
     any_table = tables[cells[0]]
     columns = {
-        name: tables["run", metric.cutoff or WHOLE_RANKING].column(metric.measure).to_pylist()
+        name: tables["run", metric.cutoff or WHOLE_RANKING].column(metric.column).to_pylist()
         for name, metric in asked.items()
     }
     ids = any_table.column("query_id").to_pylist()
@@ -85,7 +88,7 @@ def score(
 
 def _checked(name: str) -> Metric:
     metric = parse_metric(name)
-    if metric.measure == "precision" and metric.cutoff is None:
+    if metric.measure in NEEDS_CUTOFF and metric.cutoff is None:
         raise UsageError(f"metric '{name}' needs a cut-off, such as {name}@10")
     return metric
 

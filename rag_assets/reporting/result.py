@@ -102,12 +102,12 @@ class EvaluationResult:
         cells = {
             name: table
             for name, table in self.query_metrics(metric.cutoff or 0).items()
-            if (retrievers is None or name in retrievers) and metric.measure in table.column_names
+            if (retrievers is None or name in retrievers) and metric.column in table.column_names
         }
         if not cells:
             return []
         members = members_by(by, lambda asset: self._table(self._entry(asset)))
-        return slices(cells, members, metric.measure)
+        return slices(cells, members, metric.column)
 
     def milliseconds_per_query(self) -> dict[str, float]:
         """Return retriever -> mean search time of a query, measured when its ranking was made."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rag_assets.errors import ConfigError
+from rag_assets.evaluation.metric_names import MEASURES as ALL_MEASURES
 from rag_assets.experiment import load_experiment
 from rag_assets.experiment.names import NAME_RULE
 
@@ -16,7 +17,7 @@ Problem = Callable[[str | bytes], str]
 TOP_KEYS = "name, dataset, chunking, retrievers, top_k, metrics, primary, baseline"
 BM25_KEYS = "type, chunking, analyzer, engine, k1, b"
 TWO = "x: {type: bm25}, y: {type: bm25}"
-MEASURES = "hit_rate, mrr, ndcg, recall, precision, map"
+MEASURES = ", ".join(ALL_MEASURES)
 
 SHAPE = {
     "unknown key": (
@@ -200,8 +201,12 @@ BETWEEN_KEYS = {
         f"allowed: {MEASURES}, each with or without @k",
     ),
     "metric unknown": (
-        "metrics:\n  - map\n  - f1\n",
-        f":3: `metrics.1`: unknown metric 'f1'; allowed: {MEASURES}, each with or without @k",
+        "metrics:\n  - map\n  - kappa\n",
+        f":3: `metrics.1`: unknown metric 'kappa'; allowed: {MEASURES}, each with or without @k",
+    ),
+    "metric that needs no asking": (
+        "metrics: [map, Judged@10]\n",
+        ":1: `metrics.1`: judged stands beside the metrics of every cell without being asked",
     ),
     "metric with cut-off 0": (
         "metrics: [recall@0]\n",

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rag_assets.evaluation.leaderboard import leaderboard
+from rag_assets.evaluation.metric_names import RANKING_MEASURES, Metric, parse_metric
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.summary import summarise
 from rag_assets.experiment.experiment import Experiment
@@ -32,10 +33,12 @@ class Metrics(Stage):
     row = "One query of one retriever at one top_k: every metric of its run."
     group = "metrics"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
-    code_version = "1"
+    code_version = "2"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.evaluation.metrics",
         "rag_assets.evaluation.metric_names",
+        "rag_assets.evaluation.metric_sql",
+        "rag_assets.evaluation.metric_tables",
     )
     batched = True
 
@@ -69,21 +72,30 @@ class Metrics(Stage):
         runs, judged_by, judged = {}, {}, {}
         for key, name in names.items():
             run = run_key(experiment, key["retriever"], key["top_k"])
-            runs[name] = pipeline.artifact(run).table()
+            runs[name] = pipeline.artifact(run).path
             judged_by[name] = key["retriever"]
             judged[key["retriever"]] = judgments_key(key["retriever"])
         tables = query_metrics(
             runs,
-            {name: pipeline.artifact(item).table() for name, item in judged.items()},
+            {name: pipeline.artifact(item).path for name, item in judged.items()},
             judged_by,
             pipeline.artifact(QUERIES_KEY).table(),
             [(name, int(key["top_k"])) for key, name in names.items()],
+            _ranking_metrics(experiment, keys),
         )
         for key, name in names.items():
             top_k = int(key["top_k"])
             counts = list(QUERY_METRICS.arrow().names)
             columns = [*counts, *experiment.measures_at(top_k)]
             yield key, TableProduct(tables[name, top_k].select(columns))
+
+
+def _ranking_metrics(experiment: Experiment, keys: Sequence[ArtifactKey]) -> list[Metric]:
+    """Return the metrics of these cells that a ranking and its judgments are enough for."""
+    cutoffs = {int(key["top_k"]) for key in keys}
+    columns = {column for top_k in cutoffs for column in experiment.measures_at(top_k)}
+    metrics = [parse_metric(column) for column in sorted(columns)]
+    return [metric for metric in metrics if metric.measure in RANKING_MEASURES]
 
 
 class MetricsSummary(Stage):
