@@ -11,7 +11,8 @@ from rag_assets.cli.options import format_option
 from rag_assets.cli.terminal import messages
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metric_names import split_metrics
-from rag_assets.evaluation.score import Scores, score
+from rag_assets.evaluation.metrics import WHOLE_RANKING
+from rag_assets.evaluation.score import Scores, score, tie_rows
 from rag_assets.evaluation.trec_files import read_qrels, read_run
 from rag_assets.reporting.formats import formatted
 
@@ -46,9 +47,20 @@ DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
     help="Average over all queries of the qrels, as trec_eval -c does; without it, over "
     "those with a relevant document.",
 )
+@click.option(
+    "--ties",
+    is_flag=True,
+    help="Show between which values each mean lies over all orders of tied documents.",
+)
 @format_option
 def command(
-    run_file: Path, qrels_file: Path, metrics: str, per_query: bool, trec_mean: bool, form: str
+    run_file: Path,
+    qrels_file: Path,
+    metrics: str,
+    per_query: bool,
+    trec_mean: bool,
+    ties: bool,
+    form: str,
 ) -> None:
     """Score a run file against qrels.
 
@@ -57,8 +69,14 @@ def command(
     names = split_metrics(metrics)
     if not names:
         raise UsageError("--metrics names no metric")
-    scores = score(read_run(run_file), read_qrels(qrels_file), names, trec_mean=trec_mean)
-    if per_query:
+    if ties and (per_query or trec_mean):
+        raise UsageError("--ties shows means over answerable queries; leave out the other flag")
+    run, qrels = read_run(run_file), read_qrels(qrels_file)
+    scores = score(run, qrels, names, trec_mean=trec_mean)
+    if ties:
+        rows = tie_rows(run, qrels, names)
+        click.echo(formatted(rows, "markdown" if form == "table" else form), nl=False)
+    elif per_query:
         rows = scores.per_query
         click.echo(formatted(rows, "markdown" if form == "table" else form), nl=False)
     elif form == "json":
@@ -85,4 +103,7 @@ def _print_accounting(scores: Scores) -> None:
         parts.append(f"{scores.n_missing} missing from the run (count 0)")
     if scores.n_unjudged_queries:
         parts.append(f"{scores.n_unjudged_queries} of the run not in the qrels (not scored)")
+    tied = [f"{n} at {k}" for k, n in scores.n_tied.items() if n and k != WHOLE_RANKING]
+    if tied:
+        parts.append(f"queries with ties across the cut-off: {', '.join(tied)} (see --ties)")
     messages().print("; ".join(parts), markup=False)

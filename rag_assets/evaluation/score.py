@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +12,7 @@ from rag_assets.errors import UsageError
 from rag_assets.evaluation.metric_names import NEEDS_CUTOFF, Metric, parse_metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
 from rag_assets.evaluation.summary import mean
+from rag_assets.evaluation.ties import BOUNDED, tie_bounds
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Scores:
         n_unanswerable: queries of the qrels without a relevant document.
         n_missing: answerable queries that the run lacks; they count 0.
         n_unjudged_queries: queries of the run that the qrels lack; they are not scored.
+        n_tied: cut-off -> answerable queries in which tied units stand on both sides of it.
     """
 
     means: dict[str, float]
@@ -35,6 +37,7 @@ class Scores:
     n_unanswerable: int
     n_missing: int
     n_unjudged_queries: int
+    n_tied: dict[int, int] = field(default_factory=dict)
 
 
 def score(
@@ -83,7 +86,39 @@ def score(
         n_unjudged_queries=_count_not_in(
             pc.unique(run.column("query_id")), judgments.column("query_id")
         ),
+        n_tied={cutoff: _n_tied(tables["run", cutoff]) for _, cutoff in cells},
     )
+
+
+def tie_rows(run: pa.Table, judgments: pa.Table, metrics: Sequence[str]) -> list[dict[str, object]]:
+    """Return a row for each metric that has bounds over the orders of tied units.
+
+    Args:
+        run: table of :data:`rag_assets.schemas.RUNS`.
+        judgments: table of :data:`rag_assets.schemas.JUDGMENTS`.
+        metrics: names in any vocabulary; those of other measures than
+            :data:`rag_assets.evaluation.ties.BOUNDED` have no row.
+
+    Returns:
+        The name, the means ``worst``, ``value`` and ``best`` over answerable queries, and how many
+        queries have another value in another order.
+    """
+    asked = {name: _checked(name) for name in metrics}
+    bounded = {name: metric for name, metric in asked.items() if metric.measure in BOUNDED}
+    found = tie_bounds(run, judgments, list(dict.fromkeys(bounded.values())))
+    rows: list[dict[str, object]] = []
+    for name, metric in bounded.items():
+        table = found[metric]
+        values = {part: table.column(part).to_pylist() for part in ("worst", "value", "best")}
+        differ = sum(w != b for w, b in zip(values["worst"], values["best"], strict=True))
+        means = {part: _mean(column, trec_mean=False) for part, column in values.items()}
+        rows.append({"metric": name, **means, "n_queries_that_differ": differ})
+    return rows
+
+
+def _n_tied(table: pa.Table) -> int:
+    across = pc.and_(pc.greater(table["ties_at_cut"], 0), pc.greater(table["n_relevant"], 0))
+    return int(pc.sum(across).as_py() or 0)
 
 
 def _checked(name: str) -> Metric:
