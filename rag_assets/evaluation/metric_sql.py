@@ -38,23 +38,25 @@ _LEVEL_SUMS = {
 }
 
 _LABELS = """
-labels AS (
-    SELECT run, query_id, evidence_id, item_id, grade
-    FROM judgments JOIN judged_by USING (judged)
+questions AS (
+    SELECT run, query_id, row_number() OVER ()::INTEGER AS q FROM judged_by CROSS JOIN queries
+), labels AS (
+    SELECT run, q, query_id, evidence_id, item_id, grade
+    FROM judgments JOIN judged_by USING (judged) JOIN questions USING (run, query_id)
 ), matched AS (
-    SELECT run, query_id, rank, evidence_id, grade
+    SELECT run, q, rank, evidence_id, grade
     FROM runs JOIN labels USING (run, query_id, item_id)
 ), evidences AS (
-    SELECT run, query_id, evidence_id, max(grade) AS grade, count(item_id) = 0 AS unreachable
+    SELECT run, q, evidence_id, max(grade) AS grade, count(item_id) = 0 AS unreachable
     FROM labels WHERE grade > 0 GROUP BY ALL
 ), wanted AS (
-    SELECT run, query_id, {relevant}, count(*) FILTER (unreachable) AS n_unreachable
+    SELECT run, q, {relevant}, count(*) FILTER (unreachable) AS n_unreachable
     FROM evidences GROUP BY ALL
 ), units AS (
-    SELECT run, query_id, rank, max(grade) AS best
+    SELECT run, q, rank, max(grade) AS best
     FROM matched WHERE grade >= 0 GROUP BY ALL
 ), judged_units AS (
-    SELECT run, query_id, top_k, count(*) AS n_judged
+    SELECT run, q, top_k, count(*) AS n_judged
     FROM units JOIN cutoffs USING (run) WHERE rank <= top_k GROUP BY ALL
 )"""
 
@@ -90,47 +92,47 @@ edges AS (
 # gain(i): the highest grade among the evidences first satisfied at rank i.
 _EARNINGS = """
 found_first AS (
-    SELECT run, query_id, evidence_id, min(rank) AS rank, arg_min(grade, rank) AS grade
+    SELECT run, q, evidence_id, min(rank) AS rank, arg_min(grade, rank) AS grade
     FROM matched WHERE grade > 0 GROUP BY ALL
 ), earnings AS (
-    SELECT run, query_id, rank, max(grade) AS grade FROM found_first GROUP BY ALL
+    SELECT run, q, rank, max(grade) AS grade FROM found_first GROUP BY ALL
 ), gains AS (
-    SELECT run, query_id, top_k, {sums}
+    SELECT run, q, top_k, {sums}
     FROM earnings JOIN cutoffs USING (run) WHERE rank <= top_k GROUP BY ALL
 ), ideal_ranks AS (
-    SELECT run, query_id, grade,
-           row_number() OVER (PARTITION BY run, query_id ORDER BY grade DESC) AS rank
+    SELECT run, q, grade,
+           row_number() OVER (PARTITION BY run, q ORDER BY grade DESC) AS rank
     FROM evidences
 ), ideals AS (
-    SELECT run, query_id, top_k, {ideals}
+    SELECT run, q, top_k, {ideals}
     FROM ideal_ranks JOIN cutoffs USING (run) WHERE rank <= top_k GROUP BY ALL
 )"""
 
 # nth and n_bad count the relevant and the judged non-relevant units so far.
 _LEVEL = """
 first_{rel} AS (
-    SELECT run, query_id, rank, count(*) AS n_new FROM (
-        SELECT run, query_id, evidence_id, min(rank) AS rank
+    SELECT run, q, rank, count(*) AS n_new FROM (
+        SELECT run, q, evidence_id, min(rank) AS rank
         FROM matched WHERE grade >= {rel} GROUP BY ALL
     ) GROUP BY ALL
 ), numbered_{rel} AS (
     SELECT *, count(*) FILTER (best >= {rel}) OVER so_far AS nth,
            count(*) FILTER (best < {rel}) OVER so_far AS n_bad
-    FROM units WINDOW so_far AS (PARTITION BY run, query_id ORDER BY rank)
+    FROM units WINDOW so_far AS (PARTITION BY run, q ORDER BY rank)
 ), bad_{rel} AS (
-    SELECT run, query_id, count(*) AS bad FROM (
-        SELECT run, query_id, item_id, max(grade) AS grade
+    SELECT run, q, count(*) AS bad FROM (
+        SELECT run, q, item_id, max(grade) AS grade
         FROM labels WHERE grade >= 0 AND item_id IS NOT NULL GROUP BY ALL
     ) WHERE grade < {rel} GROUP BY ALL
 ), relevant_{rel} AS (
-    SELECT run, query_id, rank, nth, n_bad, bad, coalesce(n_new, 0) AS n_new, r_{rel} AS r
+    SELECT run, q, rank, nth, n_bad, bad, coalesce(n_new, 0) AS n_new, r_{rel} AS r
     FROM numbered_{rel}
-    JOIN wanted USING (run, query_id)
-    LEFT JOIN first_{rel} USING (run, query_id, rank)
-    LEFT JOIN bad_{rel} USING (run, query_id)
+    JOIN wanted USING (run, q)
+    LEFT JOIN first_{rel} USING (run, q, rank)
+    LEFT JOIN bad_{rel} USING (run, q)
     WHERE best >= {rel}
 ), level_{rel} AS (
-    SELECT run, query_id, top_k, {sums}
+    SELECT run, q, top_k, {sums}
     FROM relevant_{rel} JOIN cutoffs USING (run) WHERE rank <= top_k GROUP BY ALL
 )"""
 
@@ -141,7 +143,10 @@ SELECT run, top_k, query_id,
        coalesce(n_retrieved, 0)::INTEGER AS n_retrieved,
        coalesce(n_judged, 0)::INTEGER AS n_judged,
        CASE WHEN n_retrieved = top_k THEN n_tied ELSE 0 END::INTEGER AS ties_at_cut{columns}
-FROM (SELECT run, top_k, query_id FROM cutoffs CROSS JOIN queries)
+FROM (SELECT run, top_k, query_id, q FROM cutoffs JOIN questions USING (run))
+LEFT JOIN retrieved USING (run, query_id, top_k)
+LEFT JOIN ties USING (run, query_id, top_k)
+LEFT JOIN wanted USING (run, q)
 {joins}
 ORDER BY run, top_k, query_id
 """
@@ -166,7 +171,7 @@ def metrics_statement(metrics: Sequence[Metric], cutoffs: Sequence[int]) -> str:
         _RETRIEVED.format(bucket=_bucket(cutoffs)),
         _TIES.format(edges=", ".join(str(edge) for k in cutoffs for edge in (k, k + 1))),
     ]
-    joined = ["retrieved", "judged_units", "ties"]
+    joined = ["judged_units"]
     if any(metric.measure in {*_GAINS, "err"} for metric in metrics):
         tables.append(_earnings(metrics))
         joined += ["gains", "ideals"]
@@ -174,8 +179,7 @@ def metrics_statement(metrics: Sequence[Metric], cutoffs: Sequence[int]) -> str:
         tables.append(_level_tables(rel, metrics))
         joined.append(f"level_{rel}")
     columns = [f',\n       {_value(metric)} AS "{metric.column}"' for metric in metrics]
-    joins = [f"LEFT JOIN {table} USING (run, query_id, top_k)" for table in joined]
-    joins.insert(0, "LEFT JOIN wanted USING (run, query_id)")
+    joins = [f"LEFT JOIN {table} USING (run, q, top_k)" for table in joined]
     select = _SELECT.format(columns="".join(columns), joins="\n".join(joins))
     return f"WITH {','.join(tables)}{select}"
 

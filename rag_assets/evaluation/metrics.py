@@ -1,10 +1,11 @@
-"""All metrics of all queries of all runs at all cut-offs, in one SQL statement.
+"""Metrics of all queries of all runs at all cut-offs, in one SQL statement.
 
-The formulas are those of trec_eval (Buckley and NIST, https://github.com/usnistgov/trec_eval) with
-relevance level 1, carried over to evidence: the first unit that satisfies an evidence earns, a
-later one earns nothing but counts as relevant for precision. Where each evidence is one document
-the two are the same. With R = number of evidences with a positive grade and ``rel(i)`` = 1 when
-the unit at rank i satisfies any of them:
+The formulas are those of trec_eval (Buckley and NIST, https://github.com/usnistgov/trec_eval),
+carried over to evidence: the first unit that satisfies an evidence earns, a later one earns nothing
+but counts as relevant for precision. Where each evidence is one document the two are the same. With
+R = number of evidences with a grade of at least the relevance level (``rel``, 1 by default),
+``rel(i)`` = 1 when the unit at rank i satisfies any of them, and gain(i) = the highest grade among
+the evidences first satisfied at rank i:
 
 - ``hit_rate@k``: 1 when any rank <= k is relevant (success).
 - ``mrr@k``: 1 / rank of the first relevant unit, 0 when it is deeper than k.
@@ -12,11 +13,27 @@ the unit at rank i satisfies any of them:
 - ``recall@k``: evidences satisfied in the first k / R.
 - ``map@k``: sum over evidences satisfied in the first k of the precision at the rank that first
   satisfies it / R.
-- ``ndcg@k``: DCG / ideal DCG; DCG = sum of gain(i) / log2(i + 1) with gain(i) the highest grade
-  among the evidences first satisfied at rank i; the ideal has the R highest grades, one a rank,
-  cut at k.
+- ``ndcg@k``: DCG / ideal DCG; DCG = sum of gain(i) / log2(i + 1); the ideal has the grades of all
+  evidences, the highest first, one a rank, cut at k. ``ndcg_exp``: the same with 2^gain - 1
+  (Burges et al. 2005, as gdeval of the TREC Web track has it).
+- ``recall_cap@k``: evidences satisfied in the first k, at most k of them / min(R, k) (BEIR's
+  capped recall).
+- ``f1@k``: harmonic mean of precision@k and recall@k.
+- ``r_precision``: relevant units in the first R / R.
+- ``bpref``: sum over the evidences found of 1 - min(n, R) / min(N, R), and of 1 where n = 0, / R;
+  n = judged non-relevant units above the rank that first satisfies it, N = all of the query
+  (Buckley and Voorhees 2004, in the form of trec_eval's m_bpref.c).
+- ``rbp(p)@k``: (1 - p) * sum of rel(i) * p^(i - 1) (Moffat and Zobel 2008).
+- ``err(gmax)@k``: sum of s(i) / i * product over j < i of (1 - s(j)), with
+  s(i) = (2^gain(i) - 1) / 2^gmax (Chapelle et al. 2009; gmax = 4 as in gdeval).
+- ``judged@k``: judged units / units retrieved in the first k; null when there are none.
 
-A query without a positive judgment has null metrics: it has no value, and is counted apart.
+A unit is judged when it has a grade of 0 or more, and judged non-relevant when its highest grade is
+below the level. A grade below 0 means pooled and not judged, as in trec_eval. The gains of nDCG and
+ERR know no level.
+
+A query without a positive judgment has null metrics: it has no value, and is counted apart. One
+that has some, but none at the level asked for, has the value 0, as with ``trec_eval -l``.
 """
 
 from __future__ import annotations
