@@ -234,7 +234,14 @@ QUERY_METRICS = TableSchema(
         Column("n_relevant", INT, "R: evidences with a positive grade; 0: unanswerable"),
         Column("n_unreachable", INT, "positive evidences that no unit of the retriever satisfies"),
         Column("n_retrieved", INT, "units retrieved, at most top_k"),
-        Column("n_judged", INT, "retrieved units that have a judgment for this query"),
+        Column("n_judged", INT, "retrieved units judged for this query, with a grade of 0 or more"),
+        Column(
+            "ties_at_cut",
+            INT,
+            "units below the cut whose score equals that of the top_k-th, as far as the ranking is "
+            "known; null: nothing is known below the cut",
+            True,
+        ),
         Column("failed", BOOL, "the retriever failed on the query: its metrics are null"),
     ),
     open_columns=True,

@@ -6,12 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
+from rag_assets.evaluation.metric_names import RANKING_MEASURES, Metric
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.schemas import JUDGMENTS, RUNS
 
 Row = dict[str, float | None]
 Label = tuple[str, str, str | None, int]
 """Query, evidence, unit, grade."""
+
+ALL_METRICS = tuple(Metric(measure) for measure in RANKING_MEASURES)
 
 
 def run_table(rankings: Mapping[str, Sequence[str]]) -> pa.Table:
@@ -30,6 +33,22 @@ def run_table(rankings: Mapping[str, Sequence[str]]) -> pa.Table:
             for rank, item in enumerate(items, 1)
         ]
     )
+
+
+def ranked(scores: Mapping[str, float]) -> list[str]:
+    """Best first, as trec_eval reads a run: by score, then by id, both descending."""
+    return sorted(scores, key=lambda item: (scores[item], item.encode()), reverse=True)
+
+
+def scored_table(run: Mapping[str, Mapping[str, float]]) -> pa.Table:
+    """A run of these scores."""
+    rows = [
+        (query_id, rank, scores[item], item, item, item)
+        for query_id, scores in run.items()
+        for rank, item in enumerate(ranked(scores), 1)
+    ]
+    names = RUNS.arrow().names
+    return RUNS.from_rows([dict(zip(names, row, strict=True)) for row in rows])
 
 
 def judgment_table(labels: Iterable[Label]) -> pa.Table:
@@ -54,9 +73,15 @@ def by_query(table: pa.Table) -> dict[str, Row]:
     return {row.pop("query_id"): row for row in table.to_pylist()}
 
 
-def one_query(ranking: Sequence[str], labels: Iterable[tuple[str, str | None, int]], k: int) -> Row:
-    """All metrics at ``k`` of one query with these (evidence, unit, grade)."""
+def one_query(
+    ranking: Sequence[str],
+    labels: Iterable[tuple[str, str | None, int]],
+    k: int,
+    metrics: Iterable[Metric] = ALL_METRICS,
+) -> Row:
+    """Metrics at ``k`` of one query with these (evidence, unit, grade)."""
     judgments = judgment_table(("q", *label) for label in labels)
     runs, judged_by = {"r": run_table({"q": ranking})}, {"r": "j"}
-    cells = query_metrics(runs, {"j": judgments}, judged_by, query_table(["q"]), [("r", k)])
-    return by_query(cells["r", k])["q"]
+    queries, cells = query_table(["q"]), [("r", k)]
+    found = query_metrics(runs, {"j": judgments}, judged_by, queries, cells, metrics)
+    return by_query(found["r", k])["q"]

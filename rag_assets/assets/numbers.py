@@ -25,7 +25,7 @@ def numbers_of(stage: Stage, outcome: Outcome, pipeline: Pipeline) -> Numbers:
         case "metrics":
             return _of_cell(outcome, pipeline)
         case "metrics_summary":
-            measure = pipeline.experiment.primary.measure
+            measure = pipeline.experiment.primary.column
             rows, split = _rows_to_show(outcome.artifact.table())
             means = {f"{measure}@{row['top_k']}": row.get(measure) for row in rows}
             return {**_floats(means), **split}

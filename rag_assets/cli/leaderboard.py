@@ -78,7 +78,7 @@ def _metric(result: EvaluationResult, name: str | None) -> Metric:
     if name is None:
         return result.primary
     metric = parse_metric(name)
-    return metric if metric.cutoff is not None else Metric(metric.measure, result.primary.cutoff)
+    return metric if metric.cutoff is not None else metric._replace(cutoff=result.primary.cutoff)
 
 
 def _print_slices(
@@ -94,7 +94,7 @@ def _print_slices(
     name = result.evaluation.experiment
     cells = result.query_metrics(metric.cutoff or 0)
     chosen = [table for retriever, table in cells.items() if retriever in selection.retrievers]
-    if not any(metric.measure in table.column_names for table in chosen):
+    if not any(metric.column in table.column_names for table in chosen):
         raise NotEvaluated(f"the last evaluation of {name} has no cell of {metric}")
     slices = result.slices(selection.retrievers, by, metric, split)
     if not slices:

@@ -13,7 +13,8 @@ from rag_assets.cli.terminal import messages
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.dialects import DIALECTS
 from rag_assets.evaluation.label_files import read_labels
-from rag_assets.evaluation.score import Scores, score
+from rag_assets.evaluation.metrics import WHOLE_RANKING
+from rag_assets.evaluation.score import Scores, score, tie_rows
 from rag_assets.evaluation.tool_files import read_run_file
 from rag_assets.reporting.formats import formatted
 
@@ -57,6 +58,11 @@ DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
     is_flag=True,
     help="Where the tools' numbers differ from ours, query by query, and why.",
 )
+@click.option(
+    "--ties",
+    is_flag=True,
+    help="Show between which values each mean lies over all orders of tied documents.",
+)
 @format_option
 def command(
     run_file: Path,
@@ -66,6 +72,7 @@ def command(
     trec_mean: bool,
     dialect: str | None,
     explain_dialects: bool,
+    ties: bool,
     form: str,
 ) -> None:
     """Score a run file against qrels.
@@ -76,6 +83,8 @@ def command(
         raise UsageError("--trec-mean is a mean of ours; a dialect has its own")
     if dialect and explain_dialects:
         raise UsageError("--explain-dialects compares all dialects; leave out --dialect")
+    if ties and (per_query or trec_mean or dialect or explain_dialects):
+        raise UsageError("--ties shows means over answerable queries; leave out the other flag")
     if dialect:
         print_dialect(dialect, run_file, qrels_file, metrics, per_query, form)
         return
@@ -83,9 +92,13 @@ def command(
     if explain_dialects:
         print_explanation(run_file, qrels_file, wanted, form)
         return
+    names = names_in(wanted)
     run, labels = read_run_file(run_file), read_labels(qrels_file)
-    scores = score(run, labels.judgments, names_in(wanted), trec_mean=trec_mean)
-    if per_query:
+    scores = score(run, labels.judgments, names, trec_mean=trec_mean)
+    if ties:
+        rows = tie_rows(run, labels.judgments, names)
+        click.echo(formatted(rows, "markdown" if form == "table" else form), nl=False)
+    elif per_query:
         rows = scores.per_query
         click.echo(formatted(rows, "markdown" if form == "table" else form), nl=False)
     elif form == "json":
@@ -112,4 +125,7 @@ def _print_accounting(scores: Scores) -> None:
         parts.append(f"{scores.n_missing} missing from the run (count 0)")
     if scores.n_unjudged_queries:
         parts.append(f"{scores.n_unjudged_queries} of the run not in the qrels (not scored)")
+    tied = [f"{n} at {k}" for k, n in scores.n_tied.items() if n and k != WHOLE_RANKING]
+    if tied:
+        parts.append(f"queries with ties across the cut-off: {', '.join(tied)} (see --ties)")
     messages().print("; ".join(parts), markup=False)

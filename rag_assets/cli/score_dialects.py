@@ -16,6 +16,7 @@ from rag_assets.evaluation.dialects.explain import explain
 from rag_assets.evaluation.dialects.ranx import LARGEST_STABLE
 from rag_assets.evaluation.dialects.tool_input import ToolInput
 from rag_assets.evaluation.label_files import read_labels
+from rag_assets.evaluation.metric_names import split_metrics
 from rag_assets.evaluation.tool_files import read_hits, repetitions, tool_input
 from rag_assets.reporting.formats import formatted
 
@@ -70,7 +71,7 @@ def names_in(metrics: str) -> Sequence[str]:
     Raises:
         UsageError: there is none.
     """
-    names = [name.strip() for name in metrics.split(",") if name.strip()]
+    names = split_metrics(metrics)
     if not names:
         raise UsageError("--metrics names no metric")
     return names

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from rag_assets.evaluation.grouped import group_metrics
-from rag_assets.evaluation.metric_names import GROUP_MEASURES
-from rag_assets.evaluation.metrics import Cell, query_metrics
+from rag_assets.evaluation.metric_names import GROUP_MEASURES, RANKING_MEASURES, Metric
+from rag_assets.evaluation.metrics import Cell, Source, query_metrics
 
 
 def all_metrics(
-    runs: Mapping[str, pa.Table],
-    judgments: Mapping[str, pa.Table],
+    runs: Mapping[str, Source],
+    judgments: Mapping[str, Source],
     judged_by: Mapping[str, str],
     queries: pa.Table,
     cutoffs: Iterable[Cell],
-    measures: Iterable[str],
+    metrics: Iterable[Metric],
 ) -> dict[Cell, pa.Table]:
-    """Compute every family that holds one of the ``measures``, and the counts of each query.
+    """Compute every family that holds one of the ``metrics``, and the counts of each query.
 
     Args:
         runs: as :func:`rag_assets.evaluation.metrics.query_metrics` takes them; so are the
@@ -28,18 +29,27 @@ def all_metrics(
         judged_by: run -> the name of its judgments.
         queries: a table with the column ``query_id``.
         cutoffs: the (run, k) pairs that are wanted.
-        measures: canonical names.
+        metrics: what to compute; their own cut-offs are not read.
 
     Returns:
-        (run, k) -> table of :data:`rag_assets.schemas.QUERY_METRICS` sorted by query id, with at
-        least these measures.
+        (run, k) -> table of :data:`rag_assets.schemas.QUERY_METRICS` sorted by query id, with
+        one column a metric.
     """
-    cells, asked = list(cutoffs), set(measures)
-    tables = query_metrics(runs, judgments, judged_by, queries, cells)
-    if asked.intersection(GROUP_MEASURES):
-        more = group_metrics(runs, judgments, judged_by, queries, cells)
+    cells, asked = list(cutoffs), list(metrics)
+    ranking = [metric for metric in asked if metric.measure in RANKING_MEASURES]
+    tables = query_metrics(runs, judgments, judged_by, queries, cells, ranking)
+    if any(metric.measure in GROUP_MEASURES for metric in asked):
+        read = (_tables(runs), _tables(judgments))
+        more = group_metrics(*read, judged_by, queries, cells)
         tables = {cell: _beside(table, more[cell]) for cell, table in tables.items()}
     return tables
+
+
+def _tables(sources: Mapping[str, Source]) -> dict[str, pa.Table]:
+    return {
+        name: source if isinstance(source, pa.Table) else pq.read_table(source, partitioning=None)
+        for name, source in sources.items()
+    }
 
 
 def _beside(table: pa.Table, more: pa.Table) -> pa.Table:

@@ -71,5 +71,5 @@ def _placed(
 
 def _value(table: pa.Table, primary: Metric) -> float:
     rows = [row for row in table.to_pylist() if row["top_k"] == primary.cutoff]
-    value = rows[0].get(primary.measure) if rows else None
+    value = rows[0].get(primary.column) if rows else None
     return float("-inf") if value is None else float(value)

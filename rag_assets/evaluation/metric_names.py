@@ -1,17 +1,35 @@
 """Names of metrics: ours are canonical, those of ir_measures and trec_eval are aliases.
 
-A metric is a measure and, often, a cut-off: ``ndcg@10``. A measure without a cut-off is taken at
-each top_k of an experiment, or over the whole ranking by ``score``.
+A metric is a measure, its parameters and, often, a cut-off: ``ndcg@10``, ``precision(rel=2)@5``. A
+measure without a cut-off is taken at each top_k of an experiment, or over the whole ranking by
+``score``.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from rag_assets.errors import UsageError, allowed_names
 
-RANKING_MEASURES = ("hit_rate", "mrr", "ndcg", "recall", "precision", "map")
+RANKING_MEASURES = (
+    "hit_rate",
+    "mrr",
+    "ndcg",
+    "ndcg_exp",
+    "recall",
+    "recall_cap",
+    "precision",
+    "f1",
+    "map",
+    "r_precision",
+    "bpref",
+    "rbp",
+    "err",
+    "judged",
+)
 """Computed by :mod:`rag_assets.evaluation.metrics`."""
 
 GROUP_MEASURES = (
@@ -22,10 +40,16 @@ GROUP_MEASURES = (
     "group_ndcg",
     "full_recall",
 )
-"""Computed by :mod:`rag_assets.evaluation.grouped`."""
+"""Over evidences as groups; computed by :mod:`rag_assets.evaluation.grouped`."""
 
-MEASURES = (*RANKING_MEASURES, *GROUP_MEASURES)
-"""All canonical measures, in the order of columns."""
+CONTEXT_MEASURES = ("answer_hit",)
+"""Over the text that is returned; computed by a family of their own."""
+
+MEASURES = (*RANKING_MEASURES, *GROUP_MEASURES, *CONTEXT_MEASURES)
+"""All canonical measures, in the order in which columns stand."""
+
+NEEDS_CUTOFF = frozenset({"precision", "f1", "recall_cap"})
+"""Measures that divide by the cut-off: over a whole ranking they say nothing."""
 
 ALIASES = {
     # ir_measures
@@ -34,47 +58,148 @@ ALIASES = {
     "r": "recall",
     "p": "precision",
     "ap": "map",
-    # trec_eval
+    "rprec": "r_precision",
+    # trec_eval; BEIR's capped recall
     "recip_rank": "mrr",
     "ndcg_cut": "ndcg",
     "map_cut": "map",
+    "set_recall": "recall",
+    "r_cap": "recall_cap",
     # common speech
     "hit": "hit_rate",
     "hits": "hit_rate",
 }
 
+_BINARY = ("hit_rate", "mrr", "recall", "recall_cap", "precision", "f1", "map", "r_precision")
+PARAMETERS: dict[str, dict[str, float]] = {
+    **{measure: {"rel": 1} for measure in (*_BINARY, "bpref")},
+    "rbp": {"p": 0.8, "rel": 1},
+    "err": {"gmax": 4},
+}
+"""Measure -> its parameters and their defaults: ``rel``, the lowest grade that is relevant; ``p``,
+the persistence of RBP; ``gmax``, the highest grade that can be given, for ERR."""
+
+_ALWAYS_SHOWN = frozenset({"p", "gmax"})  # tools differ in their defaults
+
+LARGEST_GMAX = 1000
+"""Powers of 2 up to it are numbers in float64."""
+
 LARGEST_CUTOFF = 2**31 - 1
 """What a column of top_k can hold."""
 
-_PATTERN = re.compile(r"(?P<measure>[A-Za-z_][A-Za-z0-9_]*?)(?:[@_](?P<cutoff>[0-9]+))?")
+_PATTERN = re.compile(
+    r"(?P<measure>(?:[A-Za-z_]*_)?[Ff]1|[A-Za-z_]+?)"
+    r"(?:\((?P<params>[^()]*)\))?(?:[@_](?P<cutoff>[0-9]+))?"
+)
+_NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE]-?[0-9]+)?")
+_COMMA = re.compile(r",(?![^()]*\))")
 
 
 class Metric(NamedTuple):
-    """A measure, and the rank at which the ranking is cut (None: not cut)."""
+    """A measure, the rank at which the ranking is cut (None: not cut), and its parameters.
+
+    ``params`` holds, sorted by name, those that differ from their defaults (:data:`PARAMETERS`).
+    """
 
     measure: str
-    cutoff: int | None
+    cutoff: int | None = None
+    params: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def column(self) -> str:
+        """Canonical name without the cut-off: the name of its column in a table of metrics."""
+        defaults = PARAMETERS.get(self.measure, {})
+        shown = {name: value for name, value in defaults.items() if name in _ALWAYS_SHOWN}
+        shown.update(self.params)
+        inside = ",".join(f"{name}={value!r}" for name, value in sorted(shown.items()))
+        return f"{self.measure}({inside})" if inside else self.measure
+
+    def parameter(self, name: str) -> float:
+        """Return the value of a parameter, given or default."""
+        return {**PARAMETERS[self.measure], **dict(self.params)}[name]
 
     def __str__(self) -> str:
         """Return the canonical name, such as ``ndcg@10``."""
-        return self.measure if self.cutoff is None else f"{self.measure}@{self.cutoff}"
+        return self.column if self.cutoff is None else f"{self.column}@{self.cutoff}"
 
 
 def parse_metric(name: str) -> Metric:
     """Return the metric that ``name`` means, in any of the three vocabularies.
 
-    Examples: ``ndcg@10``, ``nDCG@10``, ``ndcg_cut_10``, ``P_5``, ``recip_rank``, ``Success@1``.
+    Examples: ``ndcg@10``, ``nDCG@10``, ``ndcg_cut_10``, ``P_5``, ``recip_rank``, ``Success@1``,
+    ``P(rel=2)@5``, ``RBP(p=0.9)``, ``Rprec``. ``nDCG(dcg=exp-log2)`` is ``ndcg_exp``.
 
     Raises:
-        UsageError: the measure is unknown, or the cut-off is out of range.
+        UsageError: the measure or a parameter is unknown, or a value is out of range.
     """
     match = _PATTERN.fullmatch(name.strip())
     measure = match["measure"].lower() if match else name
     measure = ALIASES.get(measure, measure)
     if match is None or measure not in MEASURES:
-        raise UsageError(f"unknown metric {allowed_names(name, MEASURES)}, each with or without @k")
+        raise UsageError(_unknown(name, measure))
     cutoff = int(match["cutoff"]) if match["cutoff"] else None
     if cutoff is not None and not 1 <= cutoff <= LARGEST_CUTOFF:
         problem = f"the cut-off must be at least 1 and at most {LARGEST_CUTOFF}"
         raise UsageError(f"metric '{name}': {problem}")
-    return Metric(measure, cutoff)
+    texts = _texts(name, match["params"])
+    if measure == "ndcg" and "dcg" in texts:
+        measure = {"exp-log2": "ndcg_exp", "log2": "ndcg"}.get(texts.pop("dcg"), "")
+        if not measure:
+            raise UsageError(f"metric '{name}': dcg must be log2 or exp-log2")
+    return Metric(measure, cutoff, _params(name, measure, texts))
+
+
+def split_metrics(text: str) -> list[str]:
+    """Return the names in a list with commas between; one inside brackets belongs to a name."""
+    return [name.strip() for name in _COMMA.split(text) if name.strip()]
+
+
+def metric_columns(names: Iterable[str]) -> list[str]:
+    """Return those of ``names`` that are columns of metrics, in canonical order.
+
+    ``judged`` is not among them: tables of means have a column of that name for all metrics.
+    """
+    found = [name for name in names if name.partition("(")[0] in MEASURES and name != "judged"]
+    return sorted(found, key=lambda name: (MEASURES.index(name.partition("(")[0]), name))
+
+
+def _unknown(name: str, measure: str) -> str:
+    near = get_close_matches(measure.lower(), [*MEASURES, *ALIASES], n=1)
+    hint = f" (did you mean '{near[0]}'?)" if near else ""
+    allowed = ", ".join(MEASURES)
+    return f"unknown metric '{name}'{hint}; allowed: {allowed}, each with or without @k"
+
+
+def _texts(name: str, params: str | None) -> dict[str, str]:
+    """Return parameter -> its value as written, without quotes."""
+    texts: dict[str, str] = {}
+    for part in (params or "").split(",") if params is not None else []:
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not key or key in texts:
+            raise UsageError(f"metric '{name}': parameters are written (name=value), each once")
+        texts[key] = value.strip("'\"")
+    return texts
+
+
+def _params(name: str, measure: str, texts: dict[str, str]) -> tuple[tuple[str, float], ...]:
+    defaults = PARAMETERS.get(measure, {})
+    params = []
+    for key, text in sorted(texts.items()):
+        if key not in defaults:
+            problem = f"{measure} has no parameter {allowed_names(key, defaults)}"
+            raise UsageError(f"metric '{name}': {problem}")
+        value = _value(name, key, text)
+        if value != defaults[key]:
+            params.append((key, value))
+    return tuple(params)
+
+
+def _value(name: str, key: str, text: str) -> float:
+    value = float(text) if _NUMBER.fullmatch(text) else -1.0
+    if key == "p":
+        if 0 < value < 1:
+            return value
+        raise UsageError(f"metric '{name}': p must lie between 0 and 1, as 0.8 does")
+    if text.isdecimal() and 1 <= value <= LARGEST_GMAX:
+        return int(text)
+    raise UsageError(f"metric '{name}': {key} must be an integer from 1 to {LARGEST_GMAX}")

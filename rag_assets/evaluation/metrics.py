@@ -1,10 +1,11 @@
-"""All metrics of all queries of all runs at all cut-offs, in one SQL statement.
+"""Metrics of all queries of all runs at all cut-offs, in one SQL statement.
 
-The formulas are those of trec_eval (Buckley and NIST, https://github.com/usnistgov/trec_eval) with
-relevance level 1, carried over to evidence: the first unit that satisfies an evidence earns, a
-later one earns nothing but counts as relevant for precision. Where each evidence is one document
-the two are the same. With R = number of evidences with a positive grade and ``rel(i)`` = 1 when
-the unit at rank i satisfies any of them:
+The formulas are those of trec_eval (Buckley and NIST, https://github.com/usnistgov/trec_eval),
+carried over to evidence: the first unit that satisfies an evidence earns, a later one earns nothing
+but counts as relevant for precision. Where each evidence is one document the two are the same. With
+R = number of evidences with a grade of at least the relevance level (``rel``, 1 by default),
+``rel(i)`` = 1 when the unit at rank i satisfies any of them, and gain(i) = the highest grade among
+the evidences first satisfied at rank i:
 
 - ``hit_rate@k``: 1 when any rank <= k is relevant (success).
 - ``mrr@k``: 1 / rank of the first relevant unit, 0 when it is deeper than k.
@@ -12,153 +13,114 @@ the unit at rank i satisfies any of them:
 - ``recall@k``: evidences satisfied in the first k / R.
 - ``map@k``: sum over evidences satisfied in the first k of the precision at the rank that first
   satisfies it / R.
-- ``ndcg@k``: DCG / ideal DCG; DCG = sum of gain(i) / log2(i + 1) with gain(i) the highest grade
-  among the evidences first satisfied at rank i; the ideal has the R highest grades, one a rank,
-  cut at k.
+- ``ndcg@k``: DCG / ideal DCG; DCG = sum of gain(i) / log2(i + 1); the ideal has the grades of all
+  evidences, the highest first, one a rank, cut at k. ``ndcg_exp``: the same with 2^gain - 1
+  (Burges et al. 2005, as gdeval of the TREC Web track has it).
+- ``recall_cap@k``: evidences satisfied in the first k, at most k of them / min(R, k) (BEIR's
+  capped recall).
+- ``f1@k``: harmonic mean of precision@k and recall@k.
+- ``r_precision``: relevant units in the first R / R.
+- ``bpref``: sum over the evidences found of 1 - min(n, R) / min(N, R), and of 1 where n = 0, / R;
+  n = judged non-relevant units above the rank that first satisfies it, N = all of the query
+  (Buckley and Voorhees 2004, in the form of trec_eval's m_bpref.c).
+- ``rbp(p)@k``: (1 - p) * sum of rel(i) * p^(i - 1) (Moffat and Zobel 2008).
+- ``err(gmax)@k``: sum of s(i) / i * product over j < i of (1 - s(j)), with
+  s(i) = (2^gain(i) - 1) / 2^gmax (Chapelle et al. 2009; gmax = 4 as in gdeval).
+- ``judged@k``: judged units / units retrieved in the first k; null when there are none.
 
-A query without a positive judgment has null metrics: it has no value, and is counted apart.
+A unit is judged when it has a grade of 0 or more, and judged non-relevant when its highest grade is
+below the level. A grade below 0 means pooled and not judged, as in trec_eval. The gains of nDCG and
+ERR know no level.
+
+A query without a positive judgment has null metrics: it has no value, and is counted apart. One
+that has some, but none at the level asked for, has the value 0, as with ``trec_eval -l``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TypeAlias
 
 import duckdb
 import pyarrow as pa
 
-from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, RANKING_MEASURES
+from rag_assets.errors import UsageError
+from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, RANKING_MEASURES, Metric
+from rag_assets.evaluation.metric_sql import metrics_statement
+from rag_assets.evaluation.metric_tables import check_grades, check_runs, load
 from rag_assets.schemas import QUERY_METRICS
 
 WHOLE_RANKING = LARGEST_CUTOFF
 """Cut-off that cuts nothing."""
 
-# Sums of floats are ordered by rank, so that the last bit does not depend on threads.
-_METRICS = """
-WITH labels AS (
-    SELECT run, query_id, evidence_id, item_id, grade
-    FROM judgments JOIN judged_by USING (judged)
-), evidences AS (
-    SELECT run, query_id, evidence_id, max(grade) AS grade, count(item_id) = 0 AS unreachable
-    FROM labels WHERE grade > 0 GROUP BY ALL
-), wanted AS (
-    SELECT run, query_id, count(*) AS r, count(*) FILTER (unreachable) AS n_unreachable
-    FROM evidences GROUP BY ALL
-), ideal_ranks AS (
-    SELECT run, query_id, grade,
-           row_number() OVER (PARTITION BY run, query_id ORDER BY grade DESC) AS rank
-    FROM evidences
-), ideals AS (
-    SELECT run, query_id, top_k, sum(grade / log2(rank + 1) ORDER BY rank) AS idcg
-    FROM ideal_ranks JOIN cutoffs USING (run) WHERE rank <= top_k GROUP BY ALL
-), found AS (
-    SELECT run, query_id, evidence_id, rank, grade
-    FROM runs JOIN labels USING (run, query_id, item_id) WHERE grade > 0
-), relevant_ranks AS (
-    SELECT run, query_id, rank,
-           row_number() OVER (PARTITION BY run, query_id ORDER BY rank) AS relevant_so_far
-    FROM (SELECT DISTINCT run, query_id, rank FROM found)
-), firsts AS (
-    SELECT run, query_id, evidence_id, min(rank) AS rank, arg_min(grade, rank) AS grade
-    FROM found GROUP BY ALL
-), earnings AS (
-    SELECT run, query_id, rank, count(*) AS n_evidences, max(grade) AS gain
-    FROM firsts GROUP BY ALL
-), sums AS (
-    SELECT run, query_id, top_k,
-           count(*) AS n_relevant_units,
-           min(rank) AS first_rank,
-           sum(coalesce(n_evidences, 0)) AS n_found,
-           sum(coalesce(gain, 0) / log2(rank + 1) ORDER BY rank) AS dcg,
-           sum(coalesce(n_evidences, 0) * relevant_so_far / rank ORDER BY rank) AS precisions
-    FROM relevant_ranks
-    LEFT JOIN earnings USING (run, query_id, rank)
-    JOIN cutoffs USING (run)
-    WHERE rank <= top_k GROUP BY ALL
-), retrieved AS (
-    SELECT run, query_id, top_k, count(*) AS n_retrieved, count(judged_item) AS n_judged
-    FROM runs
-    LEFT JOIN (SELECT DISTINCT run, query_id, item_id, true AS judged_item FROM labels)
-        USING (run, query_id, item_id)
-    JOIN cutoffs USING (run)
-    WHERE rank <= top_k GROUP BY ALL
+DEFAULT_METRICS = tuple(
+    Metric(measure) for measure in ("hit_rate", "mrr", "ndcg", "recall", "precision", "map")
 )
-SELECT run, top_k, query_id,
-       coalesce(r, 0)::INTEGER AS n_relevant,
-       coalesce(n_unreachable, 0)::INTEGER AS n_unreachable,
-       coalesce(n_retrieved, 0)::INTEGER AS n_retrieved,
-       coalesce(n_judged, 0)::INTEGER AS n_judged,
-       false AS failed,
-       CASE WHEN r > 0 THEN (n_relevant_units IS NOT NULL)::DOUBLE END AS hit_rate,
-       CASE WHEN r > 0 THEN coalesce(1 / first_rank, 0)::DOUBLE END AS mrr,
-       CASE WHEN r > 0 THEN coalesce(dcg / idcg, 0)::DOUBLE END AS ndcg,
-       CASE WHEN r > 0 THEN coalesce(n_found / r, 0)::DOUBLE END AS recall,
-       CASE WHEN r > 0 THEN coalesce(n_relevant_units / top_k, 0)::DOUBLE END AS precision,
-       CASE WHEN r > 0 THEN coalesce(precisions / r, 0)::DOUBLE END AS map
-FROM (SELECT run, top_k, query_id FROM cutoffs CROSS JOIN queries)
-LEFT JOIN wanted USING (run, query_id)
-LEFT JOIN ideals USING (run, query_id, top_k)
-LEFT JOIN sums USING (run, query_id, top_k)
-LEFT JOIN retrieved USING (run, query_id, top_k)
-ORDER BY run, top_k, query_id
-"""
 
 Cell = tuple[str, int]
 """A run and a cut-off."""
 
+Source: TypeAlias = pa.Table | Path
+"""A table, or the path of a Parquet file that holds one."""
+
 
 def query_metrics(
-    runs: Mapping[str, pa.Table],
-    judgments: Mapping[str, pa.Table],
+    runs: Mapping[str, Source],
+    judgments: Mapping[str, Source],
     judged_by: Mapping[str, str],
     queries: pa.Table,
     cutoffs: Iterable[Cell],
+    metrics: Iterable[Metric] = DEFAULT_METRICS,
 ) -> dict[Cell, pa.Table]:
-    """Compute every measure for every query, run and cut-off.
+    """Compute metrics of every query, run and cut-off.
+
+    A Parquet file is read by the engine itself, only the columns that are needed: faster, and in
+    less memory, than a table made of it.
 
     Args:
-        runs: name -> table of :data:`rag_assets.schemas.RUNS`; a unit at most once a query.
+        runs: name -> table of :data:`rag_assets.schemas.RUNS`.
         judgments: name -> table of :data:`rag_assets.schemas.JUDGMENTS`.
         judged_by: run -> the name of its judgments.
         queries: a table with the column ``query_id``; each gets a row, retrieved or not.
         cutoffs: the (run, k) pairs that are wanted.
+        metrics: what to compute; their own cut-offs are not read.
 
     Returns:
-        (run, k) -> table of :data:`rag_assets.schemas.QUERY_METRICS` with all measures, sorted by
-        query id.
+        (run, k) -> table of :data:`rag_assets.schemas.QUERY_METRICS` with one column a metric
+        (:attr:`Metric.column`), sorted by query id.
+
+    Raises:
+        UsageError: a metric is not one of a ranking.
+        DataError: a unit stands twice for a query of a run, or two have one rank; a grade is
+            higher than a metric allows.
     """
-    cells = list(cutoffs)
+    cells = list(dict.fromkeys(cutoffs))
+    wanted = list({metric.column: metric._replace(cutoff=None) for metric in metrics}.values())
+    for metric in wanted:
+        if metric.measure not in RANKING_MEASURES:
+            raise UsageError(f"{metric.column} is not computed from a ranking and its judgments")
+    if not cells:
+        return {}
     with duckdb.connect() as connection:
-        connection.register("runs", _stacked("run", runs, ["query_id", "rank", "item_id"]))
-        columns = ["query_id", "evidence_id", "item_id", "grade"]
-        connection.register("judgments", _stacked("judged", judgments, columns))
-        connection.register("judged_by", _pairs("run", "judged", judged_by.items()))
-        connection.register("cutoffs", _pairs("run", "top_k", cells))
-        connection.register("queries", queries.select(["query_id"]))
-        table = connection.sql(_METRICS).to_arrow_table()
-    return {cell: _cell(table, cell) for cell in cells}
+        names = load(connection, runs, judgments, judged_by, queries, cells)
+        check_runs(connection, names)
+        check_grades(connection, wanted)
+        statement = metrics_statement(wanted, sorted({top_k for _, top_k in cells}))
+        table = connection.sql(statement).to_arrow_table()
+    return _by_cell(table, sorted((names.index(run), top_k) for run, top_k in cells), names, cells)
 
 
-def _stacked(label: str, tables: Mapping[str, pa.Table], columns: list[str]) -> pa.Table:
-    parts = []
-    for name, table in tables.items():
-        names = pa.DictionaryArray.from_arrays(pa.array([0] * table.num_rows, pa.int32()), [name])
-        parts.append(table.select(columns).append_column(label, names.cast(pa.string())))
-    return pa.concat_tables(parts)
-
-
-def _pairs(first: str, second: str, pairs: Iterable[tuple[str, str | int]]) -> pa.Table:
-    rows = list(pairs)
-    return pa.table({first: [a for a, _ in rows], second: [b for _, b in rows]})
-
-
-def _cell(table: pa.Table, cell: Cell) -> pa.Table:
-    import pyarrow.compute as pc
-
-    run, top_k = cell
-    chosen = table.filter(
-        pc.and_(pc.equal(table["run"], run), pc.equal(table["top_k"], top_k))
-    ).drop_columns(["run", "top_k"])
-    schema = pa.schema(
-        [*QUERY_METRICS.arrow(), *[pa.field(measure, pa.float64()) for measure in RANKING_MEASURES]]
-    )
-    return QUERY_METRICS.check(chosen.cast(schema).combine_chunks())
+def _by_cell(
+    table: pa.Table, order: list[tuple[int, int]], names: list[str], cells: list[Cell]
+) -> dict[Cell, pa.Table]:
+    """Cut the result, in which each cell has one row a query, in order of run and cut-off."""
+    measures = [pa.field(name, pa.float64()) for name in table.column_names[9:]]
+    schema = pa.schema([*QUERY_METRICS.arrow(), *measures])
+    table = table.drop_columns(["run", "top_k"]).cast(schema).combine_chunks()
+    rows = table.num_rows // len(order)
+    parts = {
+        (names[run], top_k): QUERY_METRICS.check(table.slice(number * rows, rows))
+        for number, (run, top_k) in enumerate(order)
+    }
+    return {cell: parts[cell] for cell in cells}

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.families import all_metrics
-from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.evaluation.metric_names import NEEDS_CUTOFF, Metric, parse_metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.evaluation.summary import mean
+from rag_assets.evaluation.ties import BOUNDED, tie_bounds
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Scores:
         n_unanswerable: queries of the qrels without a relevant document.
         n_missing: answerable queries that the run lacks; they count 0.
         n_unjudged_queries: queries of the run that the qrels lack; they are not scored.
+        n_tied: cut-off -> answerable queries in which tied units stand on both sides of it.
     """
 
     means: dict[str, float]
@@ -36,6 +38,7 @@ class Scores:
     n_unanswerable: int
     n_missing: int
     n_unjudged_queries: int
+    n_tied: dict[int, int] = field(default_factory=dict)
 
 
 def score(
@@ -54,18 +57,17 @@ def score(
         trec_mean: average over every query of the qrels; one without a relevant document counts 0.
 
     Raises:
-        UsageError: a metric is unknown, or ``precision`` has no cut-off.
+        UsageError: a metric is unknown, or one that divides by the cut-off has none.
     """
     asked = {name: _checked(name) for name in metrics}
     cutoffs = {metric.cutoff or WHOLE_RANKING for metric in asked.values()}
     queries = pa.table({"query_id": pc.unique(judgments.column("query_id"))})
     cells = [("run", cutoff) for cutoff in sorted(cutoffs)]
-    measures = {metric.measure for metric in asked.values()}
-    labels = {"qrels": judgments}
-    tables = all_metrics({"run": run}, labels, {"run": "qrels"}, queries, cells, measures)
+    labels, metrics_asked = {"qrels": judgments}, list(asked.values())
+    tables = all_metrics({"run": run}, labels, {"run": "qrels"}, queries, cells, metrics_asked)
     any_table = tables[cells[0]]
     columns = {
-        name: tables["run", metric.cutoff or WHOLE_RANKING].column(metric.measure).to_pylist()
+        name: tables["run", metric.cutoff or WHOLE_RANKING].column(metric.column).to_pylist()
         for name, metric in asked.items()
     }
     ids = any_table.column("query_id").to_pylist()
@@ -83,12 +85,44 @@ def score(
         n_unjudged_queries=_count_not_in(
             pc.unique(run.column("query_id")), judgments.column("query_id")
         ),
+        n_tied={cutoff: _n_tied(tables["run", cutoff]) for _, cutoff in cells},
     )
+
+
+def tie_rows(run: pa.Table, judgments: pa.Table, metrics: Sequence[str]) -> list[dict[str, object]]:
+    """Return a row for each metric that has bounds over the orders of tied units.
+
+    Args:
+        run: table of :data:`rag_assets.schemas.RUNS`.
+        judgments: table of :data:`rag_assets.schemas.JUDGMENTS`.
+        metrics: names in any vocabulary; those of other measures than
+            :data:`rag_assets.evaluation.ties.BOUNDED` have no row.
+
+    Returns:
+        The name, the means ``worst``, ``value`` and ``best`` over answerable queries, and how many
+        queries have another value in another order.
+    """
+    asked = {name: _checked(name) for name in metrics}
+    bounded = {name: metric for name, metric in asked.items() if metric.measure in BOUNDED}
+    found = tie_bounds(run, judgments, list(dict.fromkeys(bounded.values())))
+    rows: list[dict[str, object]] = []
+    for name, metric in bounded.items():
+        table = found[metric]
+        values = {part: table.column(part).to_pylist() for part in ("worst", "value", "best")}
+        differ = sum(w != b for w, b in zip(values["worst"], values["best"], strict=True))
+        means = {part: _mean(column, trec_mean=False) for part, column in values.items()}
+        rows.append({"metric": name, **means, "n_queries_that_differ": differ})
+    return rows
+
+
+def _n_tied(table: pa.Table) -> int:
+    across = pc.and_(pc.greater(table["ties_at_cut"], 0), pc.greater(table["n_relevant"], 0))
+    return int(pc.sum(across).as_py() or 0)
 
 
 def _checked(name: str) -> Metric:
     metric = parse_metric(name)
-    if metric.measure == "precision" and metric.cutoff is None:
+    if metric.measure in NEEDS_CUTOFF and metric.cutoff is None:
         raise UsageError(f"metric '{name}' needs a cut-off, such as {name}@10")
     return metric
 

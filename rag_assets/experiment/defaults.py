@@ -5,7 +5,7 @@ from __future__ import annotations
 from rag_assets.datasets.dataset import Dataset
 from rag_assets.datasets.folder_labels import LabelledFolder
 from rag_assets.datasets.query_log import COUNT
-from rag_assets.evaluation.metric_names import Metric
+from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.experiment.config import (
     ChunkingConfig,
     NoneChunking,
@@ -53,4 +53,4 @@ def default_primary(
     if not measures:
         return extra[0]
     measure = "ndcg" if "ndcg" in measures else measures[0]
-    return Metric(measure, 10 if 10 in top_k else max(top_k))
+    return parse_metric(measure)._replace(cutoff=10 if 10 in top_k else max(top_k))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rag_assets.datasets.dataset import Dataset
-from rag_assets.evaluation.metric_names import MEASURES, Metric
+from rag_assets.evaluation.metric_names import Metric, metric_columns
 from rag_assets.experiment.config import (
     ChunkingConfig,
     RetrieverConfig,
@@ -35,7 +35,7 @@ class Experiment:
         llm: the language model that writes some of them.
         top_k: all cut-offs, ascending; one cell for each retriever and cut-off.
         listed_top_k: those under ``top_k``; the others serve one metric only (``recall@30``).
-        metrics: measures, computed at each listed top_k.
+        metrics: columns of metrics (:attr:`Metric.column`), computed at each listed top_k.
         extra_metrics: measures asked for at one cut-off only, such as ``recall@30``.
         primary: ranks the leaderboard.
         baseline: the retriever that others are compared with.
@@ -119,7 +119,7 @@ class Experiment:
         return max({*self.top_k, *self.candidate_depths(retriever)})
 
     def measures_at(self, top_k: int) -> tuple[str, ...]:
-        """Return the measures of the cells at ``top_k``, in canonical order."""
-        extra = {m.measure for m in (*self.extra_metrics, self.primary) if m.cutoff == top_k}
+        """Return the columns of the metrics of the cells at ``top_k``, in canonical order."""
+        extra = {m.column for m in (*self.extra_metrics, self.primary) if m.cutoff == top_k}
         full = set(self.metrics) if top_k in self.listed_top_k else set()
-        return tuple(m for m in MEASURES if m in full | extra)
+        return tuple(metric_columns(full | extra))

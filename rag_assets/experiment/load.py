@@ -253,8 +253,8 @@ def _metrics(config: ExperimentConfig, fail: Fail) -> tuple[tuple[str, ...], tup
         metric = _metric(name, ("metrics", number), fail)
         if metric.cutoff is not None:
             extra.append(metric)
-        elif metric.measure not in measures:
-            measures.append(metric.measure)
+        elif metric.column not in measures:
+            measures.append(metric.column)
     return tuple(measures), tuple(extra)
 
 
@@ -265,12 +265,15 @@ def _primary(
         return default_primary(measures, extra, config.top_k)
     metric = _metric(config.primary, ("primary",), fail)
     if metric.cutoff is None:
-        raise fail(("primary",), f"needs a cut-off, such as {metric.measure}@{max(config.top_k)}")
+        raise fail(("primary",), f"needs a cut-off, such as {metric.column}@{max(config.top_k)}")
     return metric
 
 
 def _metric(name: str, location: Location, fail: Fail) -> Metric:
     try:
-        return parse_metric(name)
+        metric = parse_metric(name)
     except UsageError as error:
         raise fail(location, str(error)) from error
+    if metric.measure == "judged":
+        raise fail(location, "judged stands beside the metrics of every cell without being asked")
+    return metric

@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 
 from rag_assets.evaluation.leaderboard import TIE
-from rag_assets.evaluation.metric_names import MEASURES
+from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.reporting.overlap_rows import overlap_rows
 from rag_assets.reporting.result import EvaluationResult
@@ -42,7 +42,7 @@ def _context(result: EvaluationResult) -> dict[str, Any]:
     rows = [
         {n: v for n, v in row.items() if v is not None} for row in board if row["split"] == split
     ]
-    measure, cutoff = result.primary
+    measure, cutoff = result.primary.column, result.primary.cutoff
     at_cutoff = [row for row in rows if row["top_k"] == cutoff]
     return {
         "evaluation": result.evaluation,
@@ -52,7 +52,7 @@ def _context(result: EvaluationResult) -> dict[str, Any]:
         "top": [row for row in at_cutoff if measure in row],
         "split": split,
         "weighted": any(row["weight"] != row["n_queries"] for row in rows),
-        "measures": [name for name in MEASURES if any(name in row for row in rows)],
+        "measures": metric_columns({name for row in rows for name in row}),
         "best": _best(rows),
         "rows": rows,
         "cutoffs": sorted({row["top_k"] for row in rows}),
@@ -70,7 +70,7 @@ def _best(rows: list[Row]) -> dict[tuple[object, str], float]:
     """Return (top_k, metric) -> the highest mean."""
     best: dict[tuple[object, str], float] = {}
     for row in rows:
-        for name in MEASURES:
+        for name in metric_columns(row):
             value = row.get(name)
             if isinstance(value, float):
                 place = (row["top_k"], name)

@@ -128,12 +128,12 @@ class EvaluationResult:
         cells = {
             name: table
             for name, table in self.query_metrics(metric.cutoff or 0).items()
-            if (retrievers is None or name in retrievers) and metric.measure in table.column_names
+            if (retrievers is None or name in retrievers) and metric.column in table.column_names
         }
         if not cells:
             return []
         members = members_by(by, lambda asset: self._table(self._entry(asset)))
-        return slices(cells, members, metric.measure, self.weights(self.chosen_split(split)))
+        return slices(cells, members, metric.column, self.weights(self.chosen_split(split)))
 
     def weights(self, split: str) -> dict[str, float]:
         """Return query id -> weight, for the queries of a split."""

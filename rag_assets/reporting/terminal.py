@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rag_assets.evaluation.leaderboard import TIE
-from rag_assets.evaluation.metric_names import MEASURES
+from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.evaluation.query_facts import ALL, TEST
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
@@ -24,7 +24,7 @@ def leaderboard_view(result: EvaluationResult, rows: Sequence[Row]) -> Renderabl
         result: the evaluation.
         rows: its selected cells, best retriever first.
     """
-    measure, cutoff = result.primary
+    measure, cutoff = result.primary.column, result.primary.cutoff
     cutoffs = sorted({int(str(row["top_k"])) for row in rows})
     shown = cutoff if cutoff in cutoffs else cutoffs[-1]
     at_cutoff = [row for row in rows if row["top_k"] == shown]
@@ -49,13 +49,13 @@ def _heading(text: str) -> Text:
 
 
 def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:
-    measures = [name for name in MEASURES if name in rows[0]]
+    measures = metric_columns(rows[0])
     speed = result.milliseconds_per_query()
     table = _table()
     _number_column(table, "#")
     table.add_column("retriever", overflow="fold")
     for name in measures:
-        _number_column(table, f"{name}*" if name == result.primary.measure else name)
+        _number_column(table, f"{name}*" if name == result.primary.column else name)
     _number_column(table, "ms/query")
     ranked = [row for row in rows if row["position"] is not None]
     best = {name: max((_number(row, name) for row in ranked), default=inf) for name in measures}

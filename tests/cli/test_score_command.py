@@ -97,7 +97,7 @@ def test_compressed_run_and_beir_qrels(invoke: Invoke, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("metrics", "expected"),
     [
-        ("f1", "unknown metric 'f1'; allowed: "),
+        ("kappa", "unknown metric 'kappa'; allowed: "),
         ("precision", "metric 'precision' needs a cut-off, such as precision@10"),
         (" , ", "--metrics names no metric"),
     ],
@@ -126,3 +126,29 @@ def test_a_file_that_is_not_there(invoke: Invoke, tmp_path: Path) -> None:
     assert result.exit_code == 1
     file = tmp_path / "no.trec"
     assert result.stderr == f"error: {file}: cannot be read: No such file or directory\n"
+
+
+TIED = "q1 Q0 b 1 2.0 t\nq1 Q0 a 2 2.0 t\nq1 Q0 x 3 1.0 t\nq2 Q0 a 1 1.0 t\n"
+
+
+def test_ties(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "run").write_text(TIED, encoding="utf-8")
+    (tmp_path / "qrels").write_text("q1 0 a 1\nq2 0 a 1\n", encoding="utf-8")
+    base = ("score", "--run", tmp_path / "run", "--qrels", tmp_path / "qrels", "--metrics")
+    result = invoke(*base, "RR@1,map,P_2", "--ties", "--format", "json")
+    assert json.loads(result.stdout) == [
+        {"metric": "RR@1", "worst": 0.5, "value": 0.5, "best": 1.0, "n_queries_that_differ": 1},
+        {"metric": "P_2", "worst": 0.5, "value": 0.5, "best": 0.5, "n_queries_that_differ": 0},
+    ]
+    said = " ".join(result.stderr.split())
+    assert said == "2 queries averaged; queries with ties across the cut-off: 1 at 1 (see --ties)"
+    assert invoke(*base, "RR@1", "--ties").stdout.splitlines()[2] == (
+        "| RR@1 | 0.5000 | 0.5000 | 1.0000 | 1 |"
+    )
+    refused = invoke(*base, "RR@1", "--ties", "--per-query")
+    assert refused.exit_code == 2
+
+
+def test_parameters_with_commas(invoke: Invoke, files: tuple[object, ...]) -> None:
+    result = invoke(*files, "--metrics", "RBP(p=0.5,rel=1)@2,Judged@2", "--format", "json")
+    assert json.loads(result.stdout) == {"RBP(p=0.5,rel=1)@2": 0.125, "Judged@2": 0.5}

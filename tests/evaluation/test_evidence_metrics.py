@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.metric_names import RANKING_MEASURES as MEASURES
+from rag_assets.evaluation.metric_names import PARAMETERS, RANKING_MEASURES, Metric
 from rag_assets.evaluation.metrics import query_metrics
+from tests.evaluation.naive_metrics import Structure, naive
 from tests.made_tables import (
+    ALL_METRICS,
+    Label,
     Row,
     by_query,
     document_judgments,
@@ -23,9 +26,6 @@ from tests.made_tables import (
 CUTOFFS = (1, 2, 3, 4, 6, 10)
 UNITS = [f"c{i}" for i in range(8)]
 EVIDENCES = [f"e{i}" for i in range(5)]
-
-Structure = dict[tuple[str, str | None], int]
-"""(evidence, unit) -> grade."""
 
 STRUCTURES = st.dictionaries(
     st.tuples(st.sampled_from(EVIDENCES), st.sampled_from([*UNITS, None])), st.integers(-1, 3)
@@ -85,63 +85,53 @@ def test_evidence_whose_best_alternative_is_out_of_reach_is_not_unreachable() ->
 def test_only_unreachable_evidence_is_answerable_and_scores_0() -> None:
     row = one_query(["a"], [("lost", None, 2)], 1)
     assert (row["n_relevant"], row["n_unreachable"], row["n_judged"]) == (1, 1, 0)
-    assert [row[measure] for measure in MEASURES] == [0] * len(MEASURES)
+    values = {metric.column: row[metric.column] for metric in ALL_METRICS}
+    assert values == dict.fromkeys(values, 0)
 
 
-def naive(ranking: list[str], structure: Structure, k: int) -> Row:
-    """The definitions, rank by rank."""
-    positive = {pair: grade for pair, grade in structure.items() if grade > 0}
-    best: dict[str, int] = {}
-    for (evidence, _), grade in positive.items():
-        best[evidence] = max(grade, best.get(evidence, 0))
-    if not best:
-        return dict.fromkeys(MEASURES)
-    done: set[str] = set()
-    relevant, first, dcg, precisions = 0, 0.0, 0.0, 0.0
-    for rank, item in enumerate(ranking[:k], 1):
-        here = {evidence: grade for (evidence, unit), grade in positive.items() if unit == item}
-        relevant += bool(here)
-        first = first or (1 / rank if here else 0.0)
-        new = here.keys() - done
-        dcg += max((here[e] for e in new), default=0) / log2(rank + 1)
-        precisions += len(new) * relevant / rank
-        done |= new
-    ideal = sorted(best.values(), reverse=True)[:k]
-    return {
-        "hit_rate": float(relevant > 0),
-        "mrr": first,
-        "ndcg": dcg / sum(grade / log2(rank + 1) for rank, grade in enumerate(ideal, 1)),
-        "recall": len(done) / len(best),
-        "precision": relevant / k,
-        "map": precisions / len(best),
-    }
+def labels_of(query: str, structure: Structure) -> list[Label]:
+    return [(query, *pair, grade) for pair, grade in structure.items()]
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(RANKINGS, STRUCTURES), min_size=1, max_size=4))
-def test_random_evidence(pairs: list[tuple[list[str], Structure]]) -> None:
-    runs = {f"r{n}": run_table({"q": ranking}) for n, (ranking, _) in enumerate(pairs)}
-    judgments = {
-        f"j{n}": judgment_table(("q", *pair, grade) for pair, grade in structure.items())
-        for n, (_, structure) in enumerate(pairs)
-    }
-    judged_by = {f"r{n}": f"j{n}" for n in range(len(pairs))}
-    cells = [(run, k) for run in runs for k in CUTOFFS]
-    found = query_metrics(runs, judgments, judged_by, query_table(["q"]), cells)
-    for n, (ranking, structure) in enumerate(pairs):
-        rows = [by_query(found[f"r{n}", k])["q"] for k in CUTOFFS]
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(RANKINGS, STRUCTURES), min_size=1, max_size=12),
+    st.integers(1, 3),
+    st.sampled_from((0.5, 0.8, 0.95)),
+)
+def test_random_evidence(
+    cases: list[tuple[list[str], Structure]], rel: int, persistence: float
+) -> None:
+    runs = {"r": run_table({f"q{n:02}": ranking for n, (ranking, _) in enumerate(cases)})}
+    labels = [row for n, (_, found) in enumerate(cases) for row in labels_of(f"q{n:02}", found)]
+    cells, queries = [("r", k) for k in CUTOFFS], query_table(f"q{n:02}" for n in range(len(cases)))
+    metrics = {measure: _with(measure, rel, persistence) for measure in RANKING_MEASURES}
+    judgments = {"j": judgment_table(labels)}
+    tables = query_metrics(runs, judgments, {"r": "j"}, queries, cells, metrics.values())
+    for n, (ranking, structure) in enumerate(cases):
+        rows = [tables["r", k].slice(n, 1).to_pylist()[0] for k in CUTOFFS]
         for k, row in zip(CUTOFFS, rows, strict=True):
-            for measure, value in naive(ranking, structure, k).items():
-                assert row[measure] == (None if value is None else pytest.approx(value, abs=1e-9))
+            expected = naive(ranking, structure, k, rel=rel, p=persistence)
+            assert set(expected) == set(RANKING_MEASURES)
+            for measure, value in expected.items():
+                known = None if value is None else pytest.approx(value, abs=1e-9)
+                assert row[metrics[measure].column] == known, measure
         if rows[0]["n_relevant"]:
-            assert_bounded_and_monotone(rows)
+            assert_bounded_and_monotone(rows, metrics)
 
 
-def assert_bounded_and_monotone(rows: list[Row]) -> None:
-    for measure in MEASURES:
-        values = [row[measure] or 0.0 for row in rows]
+def _with(measure: str, rel: int, p: float) -> Metric:
+    given = {"rel": rel, "p": p}
+    defaults = PARAMETERS.get(measure, {})
+    chosen = [(n, given[n]) for n in sorted(defaults) if given.get(n, defaults[n]) != defaults[n]]
+    return Metric(measure, None, tuple(chosen))
+
+
+def assert_bounded_and_monotone(rows: list[Row], metrics: dict[str, Metric]) -> None:
+    for measure, metric in metrics.items():
+        values = [row[metric.column] or 0.0 for row in rows]
         assert all(0 <= value <= 1 + 1e-12 for value in values), measure
-        if measure in {"hit_rate", "recall", "mrr"}:
+        if measure in {"hit_rate", "recall", "mrr", "map", "rbp", "err", "bpref"}:
             assert values == sorted(values), measure
 
 

@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 
 from rag_assets.errors import UsageError
-from rag_assets.evaluation.metric_names import ALIASES, MEASURES, Metric, parse_metric
+from rag_assets.evaluation.metric_names import (
+    ALIASES,
+    MEASURES,
+    Metric,
+    metric_columns,
+    parse_metric,
+    split_metrics,
+)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +42,17 @@ from rag_assets.evaluation.metric_names import ALIASES, MEASURES, Metric, parse_
         ("group_f1@5", "group_f1", 5),
         ("group_f1_5", "group_f1", 5),
         ("full_recall", "full_recall", None),
+        ("Rprec", "r_precision", None),
+        ("Bpref", "bpref", None),
+        ("ERR@20", "err", 20),
+        ("Judged@10", "judged", 10),
+        ("RBP", "rbp", None),
+        ("nDCG(dcg='exp-log2')@10", "ndcg_exp", 10),
+        ("nDCG(dcg=log2)@10", "ndcg", 10),
+        ("R_cap@5", "recall_cap", 5),
+        ("F1_5", "f1", 5),
+        ("set_recall", "recall", None),
+        ("P(rel=1)@5", "precision", 5),
     ],
 )
 def test_three_vocabularies(name: str, measure: str, cutoff: int | None) -> None:
@@ -45,6 +63,7 @@ def test_canonical_name_is_parsed_to_itself() -> None:
     for measure in MEASURES:
         for metric in (Metric(measure, None), Metric(measure, 10)):
             assert parse_metric(str(metric)) == metric
+            assert parse_metric(metric.column) == metric._replace(cutoff=None)
     assert str(Metric("ndcg", 10)) == "ndcg@10"
     assert str(Metric("ndcg", None)) == "ndcg"
 
@@ -58,6 +77,8 @@ def test_aliases_mean_measures_and_hide_none() -> None:
     ("name", "nearest"),
     [
         ("ndgc", "ndcg"),
+        ("succes@1", "success"),
+        ("BPERF", "bpref"),
         ("recal@5", "recall"),
         ("hitrate@10", "hit_rate"),
         ("precison", "precision"),
@@ -89,3 +110,68 @@ def test_cutoff_out_of_range(name: str) -> None:
 
 def test_largest_cutoff() -> None:
     assert parse_metric("map@2147483647").cutoff == 2147483647
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "canonical"),
+    [
+        ("P(rel=2)@5", "precision(rel=2)", "precision(rel=2)@5"),
+        ("RBP", "rbp(p=0.8)", "rbp(p=0.8)"),
+        ("RBP(p=0.9)", "rbp(p=0.9)", "rbp(p=0.9)"),
+        ("rbp( rel = 2 , p=.50 )_7", "rbp(p=0.5,rel=2)", "rbp(p=0.5,rel=2)@7"),
+        ("ERR@20", "err(gmax=4)", "err(gmax=4)@20"),
+        ("err(gmax=2)", "err(gmax=2)", "err(gmax=2)"),
+        ("Bpref(rel=3)", "bpref(rel=3)", "bpref(rel=3)"),
+        ("rbp(p=0.123456789012345)", "rbp(p=0.123456789012345)", "rbp(p=0.123456789012345)"),
+        ("rbp(p=0.00000001)", "rbp(p=1e-08)", "rbp(p=1e-08)"),
+    ],
+)
+def test_parameters(name: str, column: str, canonical: str) -> None:
+    metric = parse_metric(name)
+    assert (metric.column, str(metric)) == (column, canonical)
+    assert parse_metric(canonical) == metric
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("P(rel=0)@5", "rel must be an integer from 1 to 1000"),
+        ("P(rel=1.5)@5", "rel must be an integer from 1 to 1000"),
+        ("P(rel=\u0663)@5", "rel must be an integer from 1 to 1000"),
+        ("RBP(p=1)", "p must lie between 0 and 1, as 0.8 does"),
+        ("RBP(p=x)", "p must lie between 0 and 1, as 0.8 does"),
+        ("err(gmax=1001)", "gmax must be an integer from 1 to 1000"),
+        ("RBP(q=0.5)", "rbp has no parameter 'q'; allowed: p, rel"),
+        ("ndcg(rel=2)", "ndcg has no parameter 'rel'; allowed: nothing"),
+        ("nDCG(dcg=raw)", "dcg must be log2 or exp-log2"),
+        ("P()@5", "parameters are written (name=value), each once"),
+        ("P(rel=2,rel=2)@5", "parameters are written (name=value), each once"),
+    ],
+)
+def test_refused_parameters(name: str, problem: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_metric(name)
+    assert str(caught.value) == f"metric '{name}': {problem}"
+
+
+def test_columns_in_canonical_order() -> None:
+    names = [
+        "map",
+        "query_id",
+        "precision(rel=2)",
+        "judged",
+        "precision",
+        "top_k",
+        "mrr",
+        "rbp(p=0.8)",
+    ]
+    expected = ["mrr", "precision", "precision(rel=2)", "map", "rbp(p=0.8)"]
+    assert metric_columns(names) == expected
+
+
+def test_a_list_is_split_at_commas_outside_brackets() -> None:
+    assert split_metrics("ndcg@10, rbp(p=0.9,rel=2)@5,,P_5 ") == [
+        "ndcg@10",
+        "rbp(p=0.9,rel=2)@5",
+        "P_5",
+    ]

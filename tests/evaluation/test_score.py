@@ -109,7 +109,8 @@ def test_whole_ranking_is_not_cut() -> None:
     [
         ("precision", "metric 'precision' needs a cut-off, such as precision@10"),
         ("P", "metric 'P' needs a cut-off, such as P@10"),
-        ("f1", "unknown metric 'f1'"),
+        ("f1", "metric 'f1' needs a cut-off, such as f1@10"),
+        ("f2", "unknown metric 'f2'"),
     ],
 )
 def test_refused_metrics(name: str, problem: str) -> None:

@@ -240,8 +240,12 @@ BETWEEN_KEYS = {
         f"allowed: {MEASURES}, each with or without @k",
     ),
     "metric unknown": (
-        "metrics:\n  - map\n  - f1\n",
-        f":3: `metrics.1`: unknown metric 'f1'; allowed: {MEASURES}, each with or without @k",
+        "metrics:\n  - map\n  - kappa\n",
+        f":3: `metrics.1`: unknown metric 'kappa'; allowed: {MEASURES}, each with or without @k",
+    ),
+    "metric that needs no asking": (
+        "metrics: [map, Judged@10]\n",
+        ":1: `metrics.1`: judged stands beside the metrics of every cell without being asked",
     ),
     "metric with cut-off 0": (
         "metrics: [recall@0]\n",

@@ -162,6 +162,7 @@ def test_metric_with_a_cut_off_adds_one_cell(load: Load) -> None:
     [
         ("nDCG, RR, P, AP, Success, R", ("ndcg", "mrr", "precision", "map", "hit_rate", "recall")),
         ("recip_rank, mrr, MRR", ("mrr",)),
+        ("P(rel=1), P(rel=2), RBP, rbp(p=0.8)", ("precision", "precision(rel=2)", "rbp(p=0.8)")),
     ],
 )
 def test_metric_aliases(load: Load, names: str, expected: tuple[str, ...]) -> None:
@@ -177,13 +178,15 @@ def test_metric_aliases(load: Load, names: str, expected: tuple[str, ...]) -> No
         ("metrics: [recall@30]\n", "recall@30"),
         ("primary: MAP@7\n", "map@7"),
         ("primary: ndcg_cut_5\n", "ndcg@5"),
+        ("primary: RBP(p=0.5)@5\n", "rbp(p=0.5)@5"),
+        ("metrics: [P(rel=2)]\n", "precision(rel=2)@10"),
     ],
 )
 def test_primary(load: Load, text: str, expected: str) -> None:
     experiment = load(text)
     assert str(experiment.primary) == expected
     assert experiment.primary.cutoff in experiment.top_k
-    assert experiment.primary.measure in experiment.measures_at(experiment.primary.cutoff or 0)
+    assert experiment.primary.column in experiment.measures_at(experiment.primary.cutoff or 0)
 
 
 def test_the_only_chunking_need_not_be_named(load: Load) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rag_assets.evaluation.failures import without_failed
 from rag_assets.evaluation.families import all_metrics
 from rag_assets.evaluation.leaderboard import leaderboard
+from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.summary import summarise
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.failures import failures_of
@@ -40,9 +41,11 @@ class Metrics(Stage):
         "rag_assets.evaluation.failures",
         "rag_assets.evaluation.metrics",
         "rag_assets.evaluation.metric_names",
+        "rag_assets.evaluation.cells",
         "rag_assets.evaluation.families",
         "rag_assets.evaluation.grouped",
-        "rag_assets.evaluation.cells",
+        "rag_assets.evaluation.metric_sql",
+        "rag_assets.evaluation.metric_tables",
     )
     batched = True
 
@@ -78,16 +81,16 @@ class Metrics(Stage):
         runs, judged_by, judged = {}, {}, {}
         for key, name in names.items():
             run = run_key(experiment, key["retriever"], key["top_k"])
-            runs[name] = pipeline.artifact(run).table()
+            runs[name] = pipeline.artifact(run).path
             judged_by[name] = key["retriever"]
             judged[key["retriever"]] = judgments_key(key["retriever"])
         tables = all_metrics(
             runs,
-            {name: pipeline.artifact(item).table() for name, item in judged.items()},
+            {name: pipeline.artifact(item).path for name, item in judged.items()},
             judged_by,
             pipeline.artifact(QUERIES_KEY).table(),
             [(name, int(key["top_k"])) for key, name in names.items()],
-            {measure for key in keys for measure in experiment.measures_at(int(key["top_k"]))},
+            _asked_metrics(experiment, keys),
         )
         for key, name in names.items():
             top_k = int(key["top_k"])
@@ -97,6 +100,13 @@ class Metrics(Stage):
             table = without_failed(tables[name, top_k].select(columns), failed)
             facts = {"n_failed": sum(table.column("failed").to_pylist())}
             yield key, TableProduct(table, facts if failed else {})
+
+
+def _asked_metrics(experiment: Experiment, keys: Sequence[ArtifactKey]) -> list[Metric]:
+    """Return the metrics of these cells."""
+    cutoffs = {int(key["top_k"]) for key in keys}
+    columns = {column for top_k in cutoffs for column in experiment.measures_at(top_k)}
+    return [parse_metric(column) for column in sorted(columns)]
 
 
 class MetricsSummary(Stage):

@@ -1,0 +1,242 @@
+"""The SQL of the measures: one statement for the metrics that are wanted, and nothing else in it.
+
+It reads five tables: ``runs`` (run, query_id, rank, score, item_id), ``judgments`` (judged,
+query_id, evidence_id, item_id, grade), ``judged_by`` (run, judged), ``cutoffs`` (run, top_k) and
+``queries`` (query_id). The formulas are in the head of :mod:`rag_assets.evaluation.metrics`. Sums
+of floats are ordered by rank, so that the last bit does not depend on threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rag_assets.evaluation.metric_names import PARAMETERS, Metric
+
+_GAINS = {"ndcg": "grade", "ndcg_exp": "(pow(2, grade) - 1)"}
+
+# Over relevant units or evidences in the first top_k, at relevance level {rel}.
+_BY_LEVEL = {
+    "hit_rate": "(n_units_{rel} > 0)::INTEGER",
+    "mrr": "1 / first_{rel}",
+    "recall": "n_found_{rel} / r_{rel}",
+    "recall_cap": "CASE WHEN n_found_{rel} > 0 "
+    "THEN least(n_found_{rel}, r_{rel}, top_k) / least(r_{rel}, top_k) END",
+    "precision": "n_units_{rel} / top_k",
+    "f1": "2 / (top_k / n_units_{rel} + r_{rel} / n_found_{rel})",
+    "map": "precisions_{rel} / r_{rel}",
+    "r_precision": "in_first_r_{rel} / r_{rel}",
+    "bpref": "preferences_{rel} / r_{rel}",
+    "rbp": '(1 - {p}) * "seen {column}"',
+}
+_LEVEL_SUMS = {
+    "map": "sum(n_new * nth / rank ORDER BY rank) AS precisions_{rel}",
+    "r_precision": "count(*) FILTER (rank <= r) AS in_first_r_{rel}",
+    "bpref": """sum(
+        n_new * (1 - CASE WHEN n_bad = 0 THEN 0 ELSE least(n_bad, r) / least(bad, r) END)
+        ORDER BY rank) AS preferences_{rel}""",
+    "rbp": """sum(pow({p}, rank - 1) ORDER BY rank) AS "seen {column}\"""",
+}
+
+_LABELS = """
+questions AS (
+    SELECT run, query_id, row_number() OVER ()::INTEGER AS q FROM judged_by CROSS JOIN queries
+), labels AS (
+    SELECT run, q, query_id, evidence_id, item_id, grade
+    FROM judgments JOIN judged_by USING (judged) JOIN questions USING (run, query_id)
+), matched AS (
+    SELECT run, q, rank, evidence_id, grade
+    FROM runs JOIN labels USING (run, query_id, item_id)
+), evidences AS (
+    SELECT run, q, evidence_id, max(grade) AS grade, count(item_id) = 0 AS unreachable
+    FROM labels WHERE grade > 0 GROUP BY ALL
+), wanted AS (
+    SELECT run, q, {relevant}, count(*) FILTER (unreachable) AS n_unreachable
+    FROM evidences GROUP BY ALL
+), units AS (
+    SELECT run, q, rank, max(grade) AS best
+    FROM matched WHERE grade >= 0 GROUP BY ALL
+), judged_units AS (
+    SELECT run, q, top_k, count(*) AS n_judged
+    FROM units JOIN cutoffs USING (run) WHERE rank <= top_k GROUP BY ALL
+)"""
+
+# A row counts at the lowest cut-off that it reaches; so no row stands once a cut-off.
+_RETRIEVED = """
+counted AS (
+    SELECT run, query_id, {bucket} AS bucket, count(*) AS n FROM runs GROUP BY ALL
+), retrieved AS (
+    SELECT run, query_id, top_k, sum(n) AS n_retrieved
+    FROM counted JOIN cutoffs USING (run) WHERE bucket <= top_k GROUP BY ALL
+)"""
+
+_TIES = """
+edges AS (
+    SELECT run, query_id, rank, score FROM runs WHERE rank IN ({edges})
+), last_above AS (
+    SELECT run, query_id, top_k, score FROM edges JOIN cutoffs USING (run) WHERE rank = top_k
+), first_below AS (
+    SELECT run, query_id, top_k, score FROM edges JOIN cutoffs USING (run) WHERE rank = top_k + 1
+), across AS (
+    SELECT run, query_id, top_k, score
+    FROM last_above JOIN first_below USING (run, query_id, top_k, score)
+), tied AS (
+    SELECT run, query_id, top_k, count(*) AS n
+    FROM runs JOIN across USING (run, query_id, score) WHERE rank > top_k GROUP BY ALL
+), ties AS (
+    SELECT run, query_id, top_k, CASE WHEN b.score IS NOT NULL THEN coalesce(n, 0) END AS n_tied
+    FROM last_above
+    LEFT JOIN first_below b USING (run, query_id, top_k)
+    LEFT JOIN tied USING (run, query_id, top_k)
+)"""
+
+# gain(i): the highest grade among the evidences first satisfied at rank i.
+_EARNINGS = """
+found_first AS (
+    SELECT run, q, evidence_id, min(rank) AS rank, arg_min(grade, rank) AS grade
+    FROM matched WHERE grade > 0 GROUP BY ALL
+), earnings AS (
+    SELECT run, q, rank, max(grade) AS grade FROM found_first GROUP BY ALL
+), gains AS (
+    SELECT run, q, top_k, {sums}
+    FROM earnings JOIN cutoffs USING (run) WHERE rank <= top_k GROUP BY ALL
+), ideal_ranks AS (
+    SELECT run, q, grade,
+           row_number() OVER (PARTITION BY run, q ORDER BY grade DESC) AS rank
+    FROM evidences
+), ideals AS (
+    SELECT run, q, top_k, {ideals}
+    FROM ideal_ranks JOIN cutoffs USING (run) WHERE rank <= top_k GROUP BY ALL
+)"""
+
+# nth and n_bad count the relevant and the judged non-relevant units so far.
+_LEVEL = """
+first_{rel} AS (
+    SELECT run, q, rank, count(*) AS n_new FROM (
+        SELECT run, q, evidence_id, min(rank) AS rank
+        FROM matched WHERE grade >= {rel} GROUP BY ALL
+    ) GROUP BY ALL
+), numbered_{rel} AS (
+    SELECT *, count(*) FILTER (best >= {rel}) OVER so_far AS nth,
+           count(*) FILTER (best < {rel}) OVER so_far AS n_bad
+    FROM units WINDOW so_far AS (PARTITION BY run, q ORDER BY rank)
+), bad_{rel} AS (
+    SELECT run, q, count(*) AS bad FROM (
+        SELECT run, q, item_id, max(grade) AS grade
+        FROM labels WHERE grade >= 0 AND item_id IS NOT NULL GROUP BY ALL
+    ) WHERE grade < {rel} GROUP BY ALL
+), relevant_{rel} AS (
+    SELECT run, q, rank, nth, n_bad, bad, coalesce(n_new, 0) AS n_new, r_{rel} AS r
+    FROM numbered_{rel}
+    JOIN wanted USING (run, q)
+    LEFT JOIN first_{rel} USING (run, q, rank)
+    LEFT JOIN bad_{rel} USING (run, q)
+    WHERE best >= {rel}
+), level_{rel} AS (
+    SELECT run, q, top_k, {sums}
+    FROM relevant_{rel} JOIN cutoffs USING (run) WHERE rank <= top_k GROUP BY ALL
+)"""
+
+_SELECT = """
+SELECT run, top_k, query_id,
+       coalesce(r_1, 0)::INTEGER AS n_relevant,
+       coalesce(n_unreachable, 0)::INTEGER AS n_unreachable,
+       coalesce(n_retrieved, 0)::INTEGER AS n_retrieved,
+       coalesce(n_judged, 0)::INTEGER AS n_judged,
+       CASE WHEN n_retrieved = top_k THEN n_tied ELSE 0 END::INTEGER AS ties_at_cut,
+       false AS failed{columns}
+FROM (SELECT run, top_k, query_id, q FROM cutoffs JOIN questions USING (run))
+LEFT JOIN retrieved USING (run, query_id, top_k)
+LEFT JOIN ties USING (run, query_id, top_k)
+LEFT JOIN wanted USING (run, q)
+{joins}
+ORDER BY run, top_k, query_id
+"""
+
+
+def metrics_statement(metrics: Sequence[Metric], cutoffs: Sequence[int]) -> str:
+    """Return the statement that computes the metrics of all queries, runs and cut-offs.
+
+    Args:
+        metrics: what is wanted; their own cut-offs are not read.
+        cutoffs: every cut-off of any run, ascending.
+
+    Returns:
+        SQL whose result has ``run``, ``top_k``, ``query_id``, the counts of
+        :data:`rag_assets.schemas.QUERY_METRICS` and a column a metric, sorted by run, top_k and
+        query.
+    """
+    levels = sorted({_level(metric) for metric in metrics if metric.measure in _BY_LEVEL})
+    relevant = [f"count(*) FILTER (grade >= {rel}) AS r_{rel}" for rel in sorted({1, *levels})]
+    tables = [
+        _LABELS.format(relevant=", ".join(relevant)),
+        _RETRIEVED.format(bucket=_bucket(cutoffs)),
+        _TIES.format(edges=", ".join(str(edge) for k in cutoffs for edge in (k, k + 1))),
+    ]
+    joined = ["judged_units"]
+    if any(metric.measure in {*_GAINS, "err"} for metric in metrics):
+        tables.append(_earnings(metrics))
+        joined += ["gains", "ideals"]
+    for rel in levels:
+        tables.append(_level_tables(rel, metrics))
+        joined.append(f"level_{rel}")
+    columns = [f',\n       {_value(metric)} AS "{metric.column}"' for metric in metrics]
+    joins = [f"LEFT JOIN {table} USING (run, q, top_k)" for table in joined]
+    select = _SELECT.format(columns="".join(columns), joins="\n".join(joins))
+    return f"WITH {','.join(tables)}{select}"
+
+
+def _value(metric: Metric) -> str:
+    """Return the value of a query: null when it has no relevant judgment, 0 when it finds none."""
+    if metric.measure == "judged":
+        return "CASE WHEN r_1 > 0 THEN coalesce(n_judged, 0) / n_retrieved END"
+    return f"CASE WHEN r_1 > 0 THEN coalesce({_formula(metric)}, 0)::DOUBLE END"
+
+
+def _formula(metric: Metric) -> str:
+    if metric.measure in _GAINS:
+        return f"dcg_{metric.measure} / ideal_{metric.measure}"
+    if metric.measure == "err":
+        # From the last rank to the first: what is gained here, or else further down.
+        satisfied = f"(pow(2, x.grade) - 1) / pow(2, {metric.parameter('gmax')})"
+        steps = f"list_transform(gained, lambda x: {{'v': {satisfied} / x.rank, 's': {satisfied}}})"
+        return f"list_reduce({steps}, lambda a, x: {{'v': x.v + (1 - x.s) * a.v, 's': x.s}}).v"
+    return _filled(_BY_LEVEL[metric.measure], metric)
+
+
+def _earnings(metrics: Sequence[Metric]) -> str:
+    asked = {metric.measure for metric in metrics}
+    discounted = [
+        (name, f"sum({gain} / log2(rank + 1) ORDER BY rank)")
+        for name, gain in _GAINS.items()
+        if name in asked
+    ]
+    sums = [f"{value} AS dcg_{name}" for name, value in discounted]
+    ideals = [f"{value} AS ideal_{name}" for name, value in discounted]
+    if "err" in asked:
+        sums.append("list({'rank': rank, 'grade': grade} ORDER BY rank DESC) AS gained")
+    return _EARNINGS.format(sums=", ".join(sums), ideals=", ".join(ideals or ["1"]))
+
+
+def _level_tables(rel: int, metrics: Sequence[Metric]) -> str:
+    here = [m for m in metrics if m.measure in _BY_LEVEL and _level(m) == rel]
+    sums = [f"count(*) AS n_units_{rel}, min(rank) AS first_{rel}, sum(n_new) AS n_found_{rel}"]
+    sums += [_filled(_LEVEL_SUMS[m.measure], m) for m in here if m.measure in _LEVEL_SUMS]
+    return _LEVEL.format(rel=rel, sums=", ".join(sums))
+
+
+def _level(metric: Metric) -> int:
+    return int(metric.parameter("rel"))
+
+
+def _filled(template: str, metric: Metric) -> str:
+    p = metric.parameter("p") if "p" in PARAMETERS[metric.measure] else None
+    return template.format(rel=_level(metric), p=p and f"{p!r}::DOUBLE", column=metric.column)
+
+
+def _bucket(cutoffs: Sequence[int]) -> str:
+    """Return SQL for the lowest cut-off that a rank reaches, null below them all."""
+    if len(cutoffs) == 1:
+        return f"CASE WHEN rank <= {cutoffs[0]} THEN {cutoffs[0]} END"
+    half = len(cutoffs) // 2
+    low, high = _bucket(cutoffs[:half]), _bucket(cutoffs[half:])
+    return f"CASE WHEN rank <= {cutoffs[half - 1]} THEN {low} ELSE {high} END"

@@ -1,0 +1,154 @@
+"""Brings runs and judgments into the engine, and refuses a run that is no ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rag_assets.errors import DataError
+from rag_assets.evaluation.metric_names import LARGEST_GMAX, Metric
+
+RUN_COLUMNS = ("query_id", "rank", "score", "item_id")
+JUDGMENT_COLUMNS = ("query_id", "evidence_id", "item_id", "grade")
+
+_GLOB = frozenset("*?[{")  # in a path, these would be read as a pattern
+
+_CLASHES = """
+    SELECT run, query_id, {what}, min({other}), max({other})
+    FROM runs GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 1
+"""
+_NOT_1_TO_N = """
+    SELECT 1 FROM (
+        SELECT count(*) AS n, max(rank) AS last, sum(rank) AS ranks,
+               sum(rank::DOUBLE * rank) AS squares
+        FROM runs GROUP BY run, query_id
+    ) WHERE last != n OR 2 * ranks != n * (n + 1)
+         OR abs(6 * squares / (n * (n + 1) * (2 * n + 1)) - 1) > 1e-12
+    LIMIT 1
+"""
+_HIGHEST = """
+    SELECT query_id, grade FROM judgments WHERE grade > ? ORDER BY grade DESC, query_id LIMIT 1
+"""
+
+
+def load(
+    connection: duckdb.DuckDBPyConnection,
+    runs: Mapping[str, pa.Table | Path],
+    judgments: Mapping[str, pa.Table | Path],
+    judged_by: Mapping[str, str],
+    queries: pa.Table,
+    cells: Iterable[tuple[str, int]],
+) -> list[str]:
+    """Make the tables that the statement reads, and return the names of the runs by number."""
+    names, judged = sorted(runs), sorted(judgments)
+    _stack(connection, "runs", "run", [runs[name] for name in names], RUN_COLUMNS)
+    sources = [judgments[name] for name in judged]
+    _stack(connection, "judgments", "judged", sources, JUDGMENT_COLUMNS)
+    pairs = [(names.index(run), judged.index(by)) for run, by in judged_by.items() if run in runs]
+    cuts = [(names.index(run), top_k) for run, top_k in cells]
+    connection.register("judged_by", _pairs("run", "judged", pairs))
+    connection.register("cutoffs", _pairs("run", "top_k", cuts))
+    connection.register("queries", queries.select(["query_id"]))
+    return names
+
+
+def _stack(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    label: str,
+    sources: Sequence[pa.Table | Path],
+    columns: Sequence[str],
+) -> None:
+    """Make a view of all sources, with their numbers in the column ``label``."""
+    parts = []
+    for number, source in enumerate(sources):
+        part = f"{name}_{number}"
+        if isinstance(source, Path) and not _GLOB & set(str(source)):
+            relation = connection.read_parquet(str(source), hive_partitioning=False)
+            relation.create_view(part)
+        else:
+            table = source if isinstance(source, pa.Table) else _read(source, columns)
+            connection.register(part, table.select(list(columns)))
+        parts.append(f"SELECT {number} AS {label}, {', '.join(columns)} FROM {part}")
+    connection.execute(f"CREATE VIEW {name} AS {' UNION ALL '.join(parts)}")
+
+
+def _read(path: Path, columns: Sequence[str]) -> pa.Table:
+    return pq.read_table(path, columns=list(columns), partitioning=None)
+
+
+def _pairs(first: str, second: str, pairs: Sequence[tuple[int, int]]) -> pa.Table:
+    columns = {first: [a for a, _ in pairs], second: [b for _, b in pairs]}
+    return pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
+
+
+def check_runs(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> None:
+    """Check that no unit and no rank stands twice for a query of a run.
+
+    What is quick comes first: hashes of the units are compared, and ranks are taken to be 1 to n
+    when their number, the last of them, their sum and the sum of their squares are. Only where that
+    fails are the rows themselves looked at.
+
+    Raises:
+        DataError: names the run, the query, and what stands twice where.
+    """
+    if _equal_hashes(connection):
+        _refuse_twice(connection, names, "item_id", "rank")
+    if connection.execute(_NOT_1_TO_N).fetchone() is not None:
+        _refuse_twice(connection, names, "rank", "item_id")
+
+
+def _equal_hashes(connection: duckdb.DuckDBPyConnection) -> bool:
+    query = "SELECT hash(run, query_id, item_id) AS hashed FROM runs"
+    hashes = connection.sql(query).fetchnumpy()["hashed"]
+    middle = np.uint64(1 << 63)
+    with ThreadPoolExecutor(2) as pool:  # sorting leaves other threads free to run
+        return any(pool.map(_repeats, (hashes[hashes < middle], hashes[hashes >= middle])))
+
+
+def _repeats(values: npt.NDArray[np.uint64]) -> bool:
+    values.sort()
+    return bool(np.any(values[1:] == values[:-1]))
+
+
+def _refuse_twice(
+    connection: duckdb.DuckDBPyConnection, names: Sequence[str], what: str, other: str
+) -> None:
+    clash = connection.execute(_CLASHES.format(what=what, other=other)).fetchone()
+    if clash is not None:  # else the hashes are equal by chance, or ranks are left out
+        raise DataError(_twice(names[clash[0]], what, *clash[1:]))
+
+
+def _twice(run: str, what: str, query_id: str, value: object, first: object, last: object) -> str:
+    of = f"of query '{query_id}' in run '{run}'"
+    if what == "rank":
+        return f"rank {value} {of} is held by unit '{first}' and by unit '{last}'"
+    return f"unit '{value}' {of} stands twice, at ranks {first} and {last}"
+
+
+def check_grades(connection: duckdb.DuckDBPyConnection, metrics: Sequence[Metric]) -> None:
+    """Check that no grade is higher than a metric of exponential gain allows.
+
+    Raises:
+        DataError: names the query and the grade, and what to ask for.
+    """
+    limits = {"ndcg_exp": float(LARGEST_GMAX)}
+    limited = {
+        m: limits.get(m.measure) or m.parameter("gmax")
+        for m in metrics
+        if m.measure in ("err", *limits)
+    }
+    for metric, highest in limited.items():
+        clash = connection.execute(_HIGHEST, [highest]).fetchone()
+        if clash is not None:
+            query_id, grade = clash
+            hint = f"; ask for err(gmax={grade})" if metric.measure == "err" else ""
+            problem = f"query '{query_id}' has a grade of {grade}; {metric.column} allows at most"
+            raise DataError(f"{problem} {highest:g}{hint}")

@@ -1,0 +1,120 @@
+"""What the order of tied units is worth: the worst and the best value over all of their orders.
+
+Units of one score have no order of their own; a rule (here the id, descending) gives them one, and
+another rule, as good as this, can give another value. The bounds need no search through the
+orders. A ranking is a sequence of groups of tied units, and each can be ordered by itself. Within
+one, every measure here only grows when a unit of a higher grade moves up: it is a sum over ranks of
+a gain times a weight that falls with the rank (for MRR, the weight of the first gain). So the best
+order of a group is by grade descending, the worst by grade ascending: the rearrangement inequality.
+
+For ``recall`` and ``ndcg`` this needs each unit to satisfy one evidence, and each evidence to be
+satisfied by one unit, as in TREC; where that is not so, a unit's gain depends on what stands above
+it, and bounds of these two are refused. ``hit_rate``, ``mrr`` and ``precision`` have no such need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.errors import DataError, UsageError, allowed_names
+from rag_assets.evaluation.metric_names import Metric
+from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
+from rag_assets.schemas import RUNS
+
+BOUNDED = ("hit_rate", "mrr", "ndcg", "recall", "precision")
+"""Measures with bounds."""
+
+_ONE_TO_ONE = frozenset({"ndcg", "recall"})
+
+# Unjudged units and those with a grade below 0 gain as little as those with grade 0.
+_REORDERED = """
+    SELECT query_id,
+           row_number() OVER (
+               PARTITION BY query_id
+               ORDER BY score DESC, greatest(coalesce(best, 0), 0) {direction}, rank
+           )::INTEGER AS rank,
+           score, item_id, chunk_id, document_id
+    FROM run LEFT JOIN (
+        SELECT query_id, item_id, max(grade) AS best FROM judgments GROUP BY ALL
+    ) USING (query_id, item_id)
+    ORDER BY query_id, rank
+"""
+_SHARED = """
+    SELECT query_id, item_id, evidence_id FROM (
+        SELECT *, count(*) OVER (PARTITION BY query_id, item_id) AS n_evidences,
+               count(*) OVER (PARTITION BY query_id, evidence_id) AS n_units
+        FROM judgments WHERE item_id IS NOT NULL AND grade > 0
+    ) WHERE n_evidences > 1 OR n_units > 1 ORDER BY ALL LIMIT 1
+"""
+
+
+def tie_bounds(
+    run: pa.Table, judgments: pa.Table, metrics: Sequence[Metric]
+) -> dict[Metric, pa.Table]:
+    """Return the value of each query and its bounds.
+
+    Args:
+        run: table of :data:`rag_assets.schemas.RUNS`, as deep as it is known: a tied unit below
+            the cut can come above it. Ranks are those of scores descending.
+        judgments: table of :data:`rag_assets.schemas.JUDGMENTS`.
+        metrics: measures of :data:`BOUNDED`; without a cut-off, over the whole ranking.
+
+    Returns:
+        Metric -> table with ``query_id``, ``worst``, ``value`` and ``best`` for each query that
+        has judgments, sorted by query id; null where there is no relevant judgment.
+
+    Raises:
+        UsageError: a measure is not one of those.
+        DataError: a unit satisfies several evidences, or several units one, and ``recall`` or
+            ``ndcg`` is asked for; or the ranks contradict the scores.
+    """
+    for metric in metrics:
+        if metric.measure not in BOUNDED:
+            problem = f"no bounds over ties for {allowed_names(metric.measure, BOUNDED)}"
+            raise UsageError(problem)
+    with duckdb.connect() as connection:
+        connection.register("run", run)
+        connection.register("judgments", judgments)
+        _check(connection, metrics)
+        runs = {
+            name: connection.sql(_REORDERED.format(direction=direction)).to_arrow_table()
+            for name, direction in (("worst", "ASC"), ("best", "DESC"))
+        }
+    runs = {name: RUNS.check(table.cast(RUNS.arrow())) for name, table in runs.items()}
+    runs["value"] = run
+    cutoffs = {metric.cutoff or WHOLE_RANKING for metric in metrics}
+    cells = [(name, cutoff) for name in runs for cutoff in sorted(cutoffs)]
+    queries = pa.table({"query_id": pc.unique(judgments.column("query_id"))})
+    judged_by = dict.fromkeys(runs, "judged")
+    tables = query_metrics(runs, {"judged": judgments}, judged_by, queries, cells, metrics)
+    return {metric: _bounds(tables, metric) for metric in metrics}
+
+
+def _bounds(tables: dict[tuple[str, int], pa.Table], metric: Metric) -> pa.Table:
+    cutoff = metric.cutoff or WHOLE_RANKING
+    columns = {name: tables[name, cutoff][metric.column] for name in ("worst", "value", "best")}
+    return pa.table({"query_id": tables["value", cutoff]["query_id"], **columns})
+
+
+def _check(connection: duckdb.DuckDBPyConnection, metrics: Sequence[Metric]) -> None:
+    unordered = connection.execute(
+        "SELECT a.query_id, a.rank FROM run a JOIN run b USING (query_id) "
+        "WHERE b.rank = a.rank + 1 AND b.score > a.score ORDER BY ALL LIMIT 1"
+    ).fetchone()
+    if unordered is not None:
+        query_id, rank = unordered
+        problem = f"rank {rank} of query '{query_id}' scores less than the rank below it"
+        raise DataError(problem)
+    needing = [metric.column for metric in metrics if metric.measure in _ONE_TO_ONE]
+    shared = connection.execute(_SHARED).fetchone() if needing else None
+    if shared is not None:
+        query_id, unit, evidence = shared
+        problem = (
+            f"{needing[0]} has no bounds over ties where units and evidences are not one to one: "
+            f"unit '{unit}' and evidence '{evidence}' of query '{query_id}'"
+        )
+        raise DataError(problem)

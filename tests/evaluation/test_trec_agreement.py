@@ -1,0 +1,186 @@
+"""Everything that pytrec_eval computes, for thousands of random queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_assets.evaluation.metric_names import Metric
+from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
+from rag_assets.evaluation.score import score
+from rag_assets.evaluation.trec_files import read_qrels, read_run
+from tests.made_tables import by_query, document_judgments, query_table, ranked, scored_table
+
+pytrec_eval = pytest.importorskip("pytrec_eval")
+
+CUTOFFS = (1, 2, 3, 5, 10, 100)
+N_QUERIES = 90
+LEVELS = (1, 2)
+
+Grades = dict[str, dict[str, int]]
+Scored = dict[str, dict[str, float]]
+Values = dict[str, dict[str, float]]
+
+AT_K = {
+    "ndcg": "ndcg_cut",
+    "precision": "P",
+    "recall": "recall",
+    "map": "map_cut",
+    "hit_rate": "success",
+}
+WHOLE = {
+    "ndcg": "ndcg",
+    "map": "map",
+    "mrr": "recip_rank",
+    "recall": "set_recall",
+    "r_precision": "Rprec",
+    "bpref": "bpref",
+}
+
+
+def random_case(seed: int) -> tuple[Grades, Scored]:
+    """Queries with ties, with grades below 0, not judged, not retrieved, with nothing retrieved.
+
+    Scores are eighths, the same number in float32, by which pytrec_eval ranks. A query that has
+    only grades below 0 crashes pytrec_eval-terrier 0.5.11: each has one of 0 or more.
+    """
+    made = Random(seed)
+    documents = [f"d{i}" for i in range(made.choice((3, 14, 40)))] + ["Z", "\u00e9", "\U0001f600"]
+    qrels: Grades = {}
+    run: Scored = {}
+    for number in range(N_QUERIES):
+        judged = made.sample(documents, made.randint(1, len(documents)))
+        lowest, highest = made.choice(((0, 1), (-2, 4), (0, 3), (1, 1), (-1, 0)))
+        grades = {document: made.randint(lowest, highest) for document in judged}
+        grades[judged[0]] = made.randint(0, max(highest, 0))
+        found = made.sample(documents, made.randint(0, len(documents)))
+        spread = made.choice((1, 4, 400))
+        if made.random() < 0.95:
+            qrels[f"q{number}"] = grades
+        if made.random() < 0.95:
+            run[f"q{number}"] = {item: made.randint(-spread, spread) / 8 for item in found}
+    return qrels, run
+
+
+def ours(qrels: Grades, run: Scored, metrics: list[Metric], k: int) -> Values:
+    queries = query_table(qrels)
+    judgments = {"j": document_judgments(qrels)}
+    runs = {"r": scored_table(run)}
+    found = query_metrics(runs, judgments, {"r": "j"}, queries, [("r", k)], metrics)
+    return by_query(found["r", k])  # type: ignore[return-value]
+
+
+def theirs(qrels: Grades, run: Scored, names: set[str], rel: int) -> Values:
+    """Per query of the qrels; one that the run lacks has 0, as with trec_eval -c."""
+    filled = {query: scores for query, scores in run.items() if scores}
+    evaluator = pytrec_eval.RelevanceEvaluator(qrels, names, relevance_level=rel)
+    values: Values = evaluator.evaluate(filled)
+    return {query: values.get(query, {}) for query in qrels}
+
+
+def answerable(qrels: Grades) -> Grades:
+    return {query: grades for query, grades in qrels.items() if max(grades.values()) > 0}
+
+
+def assert_equal(
+    qrels: Grades, found: Values, expected: Values, names: dict[str, str], rel: int
+) -> None:
+    for query, grades in qrels.items():
+        for measure, name in names.items():
+            level = rel if measure != "ndcg" else 1
+            column = measure if level == 1 else f"{measure}(rel={level})"
+            if max(grades.values()) > 0:
+                value = expected[query].get(name, 0.0)
+                assert found[query][column] == pytest.approx(value, abs=1e-9), (query, column)
+            else:
+                assert found[query][column] is None
+                assert expected[query].get(name, 0.0) == 0
+
+
+def metrics_of(names: dict[str, str], rel: int) -> list[Metric]:
+    return [
+        Metric(measure, None, () if rel == 1 or measure == "ndcg" else (("rel", rel),))
+        for measure in names
+    ]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(CUTOFFS), st.sampled_from(LEVELS))
+def test_at_a_cutoff(seed: int, k: int, rel: int) -> None:
+    qrels, run = random_case(seed)
+    found = ours(qrels, run, metrics_of({**AT_K, "mrr": ""}, rel), k)
+    expected = theirs(qrels, run, {f"{name}.{k}" for name in AT_K.values()}, rel)
+    assert_equal(qrels, found, expected, {own: f"{name}_{k}" for own, name in AT_K.items()}, rel)
+    cut = {query: {d: scores[d] for d in ranked(scores)[:k]} for query, scores in run.items()}
+    assert_equal(qrels, found, theirs(qrels, cut, {"recip_rank"}, rel), {"mrr": "recip_rank"}, rel)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(LEVELS))
+def test_whole_ranking(seed: int, rel: int) -> None:
+    qrels, run = random_case(seed)
+    found = ours(qrels, run, metrics_of(WHOLE, rel), WHOLE_RANKING)
+    expected = theirs(qrels, run, set(WHOLE.values()), rel)
+    assert_equal(qrels, found, expected, WHOLE, rel)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 8))
+def test_r_precision_and_bpref_of_a_cell_are_those_of_the_cut_run(seed: int, k: int) -> None:
+    qrels, run = random_case(seed)
+    names = {"r_precision": "Rprec", "bpref": "bpref"}
+    cut = {query: {d: scores[d] for d in ranked(scores)[:k]} for query, scores in run.items()}
+    found = ours(qrels, run, metrics_of(names, 1), k)
+    assert_equal(qrels, found, theirs(qrels, cut, set(names.values()), 1), names, 1)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(LEVELS))
+def test_hit_rate_recall_and_mrr_never_fall_as_k_grows(seed: int, rel: int) -> None:
+    qrels, run = random_case(seed)
+    metrics = metrics_of({"hit_rate": "", "recall": "", "mrr": ""}, rel)
+    cells = [("r", k) for k in (*CUTOFFS, WHOLE_RANKING)]
+    queries, judgments = query_table(qrels), {"j": document_judgments(qrels)}
+    tables = query_metrics({"r": scored_table(run)}, judgments, {"r": "j"}, queries, cells, metrics)
+    for metric in metrics:
+        columns = [tables[cell][metric.column].to_pylist() for cell in cells]
+        for values in zip(*columns, strict=True):
+            assert values[0] is None or list(values) == sorted(values)
+
+
+def test_scores_are_compared_in_float64() -> None:
+    # pytrec_eval reads a score into a float32, where these two are equal: the id decides.
+    qrels, run = {"q": {"a": 1}}, {"q": {"a": 0.12345678901, "b": 0.12345678900}}
+    assert theirs(qrels, run, {"recip_rank"}, 1) == {"q": {"recip_rank": 0.5}}
+    assert ours(qrels, run, [Metric("mrr")], 10)["q"]["mrr"] == 1.0
+
+
+@pytest.mark.real_data
+def test_cranfield_per_query(shared_data: Callable[[str], Path]) -> None:
+    runs = shared_data("cranfield") / "runs"
+    run = read_run(runs / "bm25s_lucene_k1.2_b0.75_top100.trec")
+    qrels = read_qrels(runs / "qrels.test.trec")
+    grades: Grades = {}
+    for row in qrels.to_pylist():
+        grades.setdefault(row["query_id"], {})[row["item_id"]] = row["grade"]
+    scores: Scored = {}
+    for row in run.to_pylist():
+        # Ranks as scores: float32 would make ties of its own.
+        scores.setdefault(row["query_id"], {})[row["item_id"]] = -row["rank"]
+    asked = [f"{name}_{k}" for name in AT_K.values() for k in (1, 3, 5, 10, 100)]
+    asked += list(WHOLE.values())
+    expected = theirs(grades, scores, set(WHOLE.values()), 1)
+    names = {f"{name}.1,3,5,10,100" for name in AT_K.values()}
+    for query, values in theirs(grades, scores, names, 1).items():
+        expected[query] |= values
+    rows = score(run, qrels, asked).per_query
+    assert len(rows) == len(expected) == 225
+    for row in rows:
+        for name in asked:
+            value = expected[str(row["query_id"])][name]
+            assert row[name] == pytest.approx(value, abs=1e-9), (row["query_id"], name)
