@@ -15,7 +15,7 @@ Change = Callable[[Tiny], object]
 
 ALL_RUNS = ("lexical_runs/*", "fused_runs/*")
 NUMBERS = ("metrics_summary/*", "leaderboard")
-N_PARTITIONS = 53
+N_PARTITIONS = 59
 
 
 def add_top_k(tiny: Tiny) -> None:
