@@ -114,7 +114,7 @@ def _of_units(units: Units, number: int) -> Row:
     sums, weights = units.column(number)
     return {
         "n_clusters": int(sums.size),
-        "p_t": t_test_p_value(sums, weights),
+        "p_t": t_test_p_value(sums),
         "p_wilcoxon": wilcoxon_p_value(sums, weights),
         "detectable": detectable_difference(sums, weights),
     }

@@ -51,7 +51,7 @@ def randomisation_p_values(
     for number in np.flatnonzero(few):
         column = sums[:, number]
         found[int(number)] = _exact(column[column != 0], alternative)
-    there = (differences.weights > 0).any(axis=0)
+    there = np.count_nonzero(differences.weights > 0, axis=0)
     return [found[number] if there[number] else None for number in range(len(few))]
 
 
