@@ -10,6 +10,7 @@ from rich.text import Text
 
 from rag_assets.evaluation.leaderboard import TIE
 from rag_assets.evaluation.metric_names import MEASURES
+from rag_assets.reporting.noise import SIGN, interval_parts, near_best
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
 from rag_assets.reporting.slices import TAG, Slice
@@ -29,7 +30,7 @@ def leaderboard_view(result: EvaluationResult, rows: Sequence[Row]) -> Renderabl
     parts: list[RenderableType] = [_title(result, at_cutoff, shown), _cells(result, at_cutoff)]
     if len(cutoffs) > 1:
         parts += ["", _heading(f"{measure} by top_k"), _curve(rows, measure, cutoffs)]
-    return Group(*parts, *(_warnings(at_cutoff)))
+    return Group(*parts, *interval_parts(result, rows), *(_warnings(at_cutoff)))
 
 
 def _title(result: EvaluationResult, rows: Sequence[Row], top_k: int) -> Text:
@@ -51,12 +52,14 @@ def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:
     for name in measures:
         _number_column(table, f"{name}*" if name == result.primary.measure else name)
     _number_column(table, "ms/query")
+    near = near_best(result, rows)
     best = {name: max(_number(row, name) for row in rows) for name in measures}
     for row in rows:
         values = [_value(_number(row, name), best[name]) for name in measures]
         retriever = str(row["retriever"])
         took = f"{speed[retriever]:.2f}" if retriever in speed else ""
-        table.add_row(str(row["position"]), retriever, *values, took)
+        sign = SIGN if retriever in near else " " if near else ""
+        table.add_row(f"{row['position']}{sign}", retriever, *values, took)
     return table
 
 

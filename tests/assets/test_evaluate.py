@@ -190,7 +190,9 @@ def test_partitions_that_are_not_neighbours_are_reported_alone(tiny: Tiny) -> No
     with open_instance(tiny.settings) as instance:
         StageRunner(pipeline, instance, "test").run("metrics", keys)
     assert added(tiny, before) == dict.fromkeys(wanted, 1)
-    assert set(not_fresh(tiny)) <= matching(pipeline, "metrics_summary/*")
+    assert set(not_fresh(tiny)) <= matching(
+        pipeline, "metrics_summary/*", "intervals/*", "comparisons"
+    )
 
 
 def test_an_instance_that_was_deleted_is_told_everything_again(tiny: Tiny) -> None:
@@ -226,7 +228,9 @@ def test_a_part_first_then_the_rest(fresh: Tiny) -> None:
         "judgments/okapi",
         "metrics/okapi/[15]",
         "metrics_summary/okapi",
+        "intervals/okapi",
         "leaderboard",
+        "comparisons",
     )
     chosen -= {"lexical_runs/okapi/3"}
     assert {name for name, status in found.items() if status == "FRESH"} == chosen
@@ -242,7 +246,7 @@ def test_a_retriever_that_goes_and_comes_back_costs_only_reports(tiny: Tiny) -> 
     tiny.config["retrievers"]["hybrid"] = hybrid
     tiny.write_config()
     work = evaluate_now(tiny)
-    assert work.computed <= 1  # the leaderboard, whose order of rows is that of the experiment
+    assert work.computed <= 1  # the comparisons, whose pairs are in the order of the experiment
     assert not_fresh(tiny) == {}
 
 

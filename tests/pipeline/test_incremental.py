@@ -14,7 +14,8 @@ from tests.tiny_experiment import CONFIG, DOCUMENTS, JUDGMENTS, QUERIES, Tiny, m
 Change = Callable[[Tiny], object]
 
 ALL_RUNS = ("lexical_runs/*", "fused_runs/*")
-NUMBERS = ("metrics_summary/*", "leaderboard")
+SUMMARIES = ("metrics_summary/*", "intervals/*", "leaderboard")
+NUMBERS = (*SUMMARIES, "comparisons")
 N_PARTITIONS = 59
 
 
@@ -96,7 +97,12 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "metrics_summary/okapi",
             "metrics_summary/hybrid",
             "metrics_summary/shallow",
+            "intervals/bm25",
+            "intervals/okapi",
+            "intervals/hybrid",
+            "intervals/shallow",
             "leaderboard",
+            "comparisons",
         ),
     ),
     "k1 of one retriever; the fusions come out the same": (
@@ -107,9 +113,9 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
         lambda tiny: tiny.configure("hybrid", k=5),
         ("fused_runs/hybrid/*", "metrics/hybrid/*"),
     ),
-    "one more top_k": (
+    "one more top_k; the comparisons read the primary one alone": (
         add_top_k,
-        ("lexical_runs/*/10", "fused_runs/*/10", "metrics/*/10", *NUMBERS),
+        ("lexical_runs/*/10", "fused_runs/*/10", "metrics/*/10", *SUMMARIES),
     ),
     "the name of a retriever: its folders are new, what fuses it is not": (
         rename_okapi,
@@ -120,11 +126,13 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "judgments/zebra",
             "metrics/zebra/*",
             "metrics_summary/zebra",
+            "intervals/zebra",
             "leaderboard",
+            "comparisons",
         ),
     ),
-    "a retriever goes": (drop_shallow, ("leaderboard",)),
-    "the primary metric": (change_primary, ("leaderboard",)),
+    "a retriever goes": (drop_shallow, ("leaderboard", "comparisons")),
+    "the primary metric": (change_primary, ("leaderboard", "comparisons")),
     "one more metric": (add_metric, ("metrics/*", *NUMBERS)),
     "the order of the queries": (
         lambda tiny: tiny.write_rows("queries.jsonl", QUERIES[::-1]),
@@ -146,7 +154,9 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "judgments/deep",
             "metrics/deep/*",
             "metrics_summary/deep",
+            "intervals/deep",
             "leaderboard",
+            "comparisons",
         ),
     ),
 }

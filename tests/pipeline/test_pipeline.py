@@ -175,7 +175,9 @@ class TestSelection:
             "lexical_runs/okapi/3",
             "metrics/okapi/3",
             "metrics_summary/okapi",
+            "intervals/okapi",
             "leaderboard",
+            "comparisons",
         )
 
     def test_a_fusion_needs_its_inputs_but_not_their_metrics(self, fresh: Tiny) -> None:
@@ -196,14 +198,18 @@ class TestSelection:
             "fused_runs/hybrid/[15]",
             "metrics/hybrid/[15]",
             "metrics_summary/hybrid",
+            "intervals/hybrid",
             "leaderboard",
+            "comparisons",
         )
 
     def test_the_rest_is_computed_later(self, fresh: Tiny) -> None:
         pipeline = fresh.pipeline()
         first = materialize(pipeline, Selection.of(pipeline.experiment, ["okapi"], [3]))
         second = fresh.run()
-        assert first & second == {"metrics_summary/okapi", "leaderboard"}
+        assert first & second == matching(
+            pipeline, "metrics_summary/okapi", "intervals/okapi", "leaderboard", "comparisons"
+        )
         assert first | second == matching(pipeline, "*")
 
     def test_order_is_that_of_the_experiment(self, fresh: Tiny) -> None:
