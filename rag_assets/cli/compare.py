@@ -81,6 +81,10 @@ def _print_all(compared: Compared, form: str) -> None:
     from rag_assets.reporting.compare_view import pairs_view
 
     rows = compared.rows(all_pairs(list(compared.cells)))
+    if not rows:
+        name = compared.result.evaluation.experiment
+        problem = f"has fewer than two retrievers with a cell of {compared.metric}"
+        raise NotEvaluated(f"the last evaluation of {name} {problem}")
     if form == "table":
         output().print(pairs_view(compared, rows))
     else:

@@ -52,6 +52,14 @@ def test_numbers_are_those_of_the_artifacts(tiny: Tiny) -> None:
             f"SELECT * EXCLUDE (experiment, retriever) FROM metrics_summary {where} ORDER BY top_k",
         )
         assert found == rows_of(tiny, ArtifactKey.of("metrics_summary", retriever=retriever))
+        found = ask(
+            warehouse,
+            f"SELECT * EXCLUDE (experiment, retriever) FROM intervals {where} ORDER BY ALL",
+        )
+        key = ArtifactKey.of("intervals", retriever=retriever)
+        assert found == sorted(rows_of(tiny, key), key=lambda row: (row["top_k"], row["metric"]))
+    pairs = ask(warehouse, "SELECT * EXCLUDE experiment FROM comparisons")
+    assert pairs == rows_of(tiny, ArtifactKey.of("comparisons"))
     board = ask(warehouse, "SELECT * EXCLUDE experiment FROM leaderboard")
     assert board == rows_of(tiny, ArtifactKey.of("leaderboard"))
 

@@ -26,13 +26,17 @@ def column(units: Units) -> tuple[Floats, Floats]:
     return units.column(0)
 
 
-def cell(values: Sequence[float | None], **others: Sequence[float | None]) -> pa.Table:
+def cell(
+    values: Sequence[float | None],
+    query_ids: Sequence[str] | None = None,
+    **others: Sequence[float | None],
+) -> pa.Table:
     """Return query metrics of q0, q1, ...: ``ndcg`` and others; every query is answerable."""
     n = len(values)
     known = {name: [1] * n for name in ("n_relevant", "n_unreachable", "n_retrieved", "n_judged")}
     metrics = {"ndcg": values, **others}
     rows = {
-        "query_id": [f"q{number}" for number in range(n)],
+        "query_id": query_ids or [f"q{number}" for number in range(n)],
         **known,
         **{name: pa.array(found, pa.float64()) for name, found in metrics.items()},
     }
@@ -47,9 +51,10 @@ def counting(
     weights: Sequence[float] | None = None,
     splits: Sequence[str] | None = None,
     clusters: Sequence[str] | None = None,
+    query_ids: Sequence[str] | None = None,
 ) -> pa.Table:
     """Return what counts of q0, q1, ...: by default all alike, each on its own."""
-    query_ids = [f"q{number}" for number in range(n)]
+    query_ids = query_ids or [f"q{number}" for number in range(n)]
     return pa.table(
         {
             "query_id": query_ids,
