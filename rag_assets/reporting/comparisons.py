@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.pipeline.stages.comparisons import COMPARISONS_KEY
-from rag_assets.pipeline.stages.counting import counting_of
+from rag_assets.pipeline.stages.counting import column_of, counting_of
 from rag_assets.pipeline.stages.sources import QRELS_KEY
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
@@ -52,7 +52,7 @@ class Compared:
         """
         metric = metric or result.primary
         cells = result.query_metrics(metric.cutoff or 0)
-        if not any(metric.measure in table.column_names for table in cells.values()):
+        if not any(column_of(metric) in table.column_names for table in cells.values()):
             name = result.evaluation.experiment
             raise NotEvaluated(f"the last evaluation of {name} has no cell of {metric}")
         splits = sorted(set(counting_of(result.table)["split"].to_pylist()))
@@ -60,6 +60,11 @@ class Compared:
         if chosen not in splits:
             raise UsageError(f"unknown split {allowed_names(chosen, splits)}")
         return cls(result, metric, chosen)
+
+    @property
+    def column(self) -> str:
+        """The metric's column in the query metrics."""
+        return column_of(self.metric)
 
     @property
     def is_primary(self) -> bool:
@@ -119,7 +124,7 @@ class Compared:
                 experiment = self.result.evaluation.experiment
                 problem = f"has no cell of {name} at top_k {self.metric.cutoff}"
                 raise NotEvaluated(f"the last evaluation of {experiment} {problem}")
-        metric = (self.metric.measure, self.metric.cutoff or 0)
+        metric = (self.column, self.metric.cutoff or 0)
         table = comparisons(self.cells, self.counting, metric, self.resampling, wanted)
         rows: list[Row] = table.to_pylist()
         for row in rows:
@@ -131,9 +136,7 @@ class Compared:
         """Return query -> value, of the split's queries that have one."""
         table = self.cells[retriever]
         counted = {row["query_id"] for row in self.counting.to_pylist() if row["weight"]}
-        pairs = zip(
-            table["query_id"].to_pylist(), table[self.metric.measure].to_pylist(), strict=True
-        )
+        pairs = zip(table["query_id"].to_pylist(), table[self.column].to_pylist(), strict=True)
         return {name: value for name, value in pairs if value is not None and name in counted}
 
     def mean_intervals(self, a: str, b: str) -> dict[str, Row]:
@@ -141,7 +144,7 @@ class Compared:
         both = pa.array(sorted(self.values(a).keys() & self.values(b).keys()), pa.string())
         found = {}
         for name in (a, b):
-            columns = [*QUERY_METRICS.arrow().names, self.metric.measure]
+            columns = [*QUERY_METRICS.arrow().names, self.column]
             table = self.cells[name].select(columns)
             paired = table.filter(pc.is_in(table["query_id"], both))
             cell = {self.metric.cutoff or 0: paired}

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rag_assets.pipeline.stages.comparisons import COMPARISONS_KEY
+from rag_assets.pipeline.stages.counting import column_of
 from rag_assets.pipeline.stages.intervals import intervals_key
 from rag_assets.reporting.compare_view import interval_name, interval_text
 from rag_assets.reporting.result import EvaluationResult
@@ -65,7 +66,7 @@ def interval_parts(result: EvaluationResult, rows: Sequence[Row]) -> list[Render
 
 
 def _interval(result: EvaluationResult, retriever: str, split: str) -> dict[str, Any] | None:
-    wanted = (split, result.primary.cutoff, result.primary.measure)
+    wanted = (split, result.primary.cutoff, column_of(result.primary))
     for row in _rows(result, intervals_key(retriever).asset, retriever):
         if (row["split"], row["top_k"], row["metric"]) == wanted and row["mean"] is not None:
             return row

@@ -169,7 +169,8 @@ def test_a_tag_computes_only_the_queries_and_tells_what_looks_at_them(tiny: Tiny
     tiny.replace("queries.jsonl", '"wind"', '"storm"')
     work = evaluate_now(tiny)
     assert work.computed == 1
-    told = matching(tiny.pipeline(), "queries", "qrels", "query_sets/*", "metrics/*")
+    counted = ("metrics/*", "intervals/*", "comparisons")
+    told = matching(tiny.pipeline(), "queries", "qrels", "query_sets/*", *counted)
     assert added(tiny, before) == dict.fromkeys(told, 1)
     for asset in ("qrels", "query_sets", "metrics"):
         assert materializations(tiny, asset)[0].metadata["reused"].value is True

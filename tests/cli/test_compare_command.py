@@ -15,12 +15,19 @@ from tests.tiny_experiment import JUDGMENTS, Tiny, materialize
 Invoke = Callable[..., Result]
 
 
+# q5 is answered in the middle of the rankings, and by a document that no one finds.
+MOVED = [
+    {"query_id": "q1", "doc_id": "engines.md", "quote": "The oil is changed after 500 hours."},
+    {"query_id": "q5", "doc_id": "crew.md", "quote": "A crew of five sails each ferry."},
+    {"query_id": "q5", "doc_id": "lost.md", "quote": "Passports are handed to the police."},
+]
+
+
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """An evaluated experiment whose fusion loses what neither of its inputs shares."""
     tiny = Tiny(tmp_path_factory.mktemp("compare")).write()
-    shared = {"query_id": "q1", "doc_id": "engines.md", "quote": "The oil is changed"}
-    tiny.write_rows("judgments.jsonl", [*JUDGMENTS, shared])
+    kept = [row for row in JUDGMENTS if row["query_id"] != "q5"]
+    tiny.write_rows("judgments.jsonl", [*kept, *MOVED])
     tiny.run()
     tiny.snapshot()
     return tiny
@@ -80,33 +87,33 @@ def test_a_pair_for_programs(compare: Invoke, tiny: Tiny) -> None:
         assert query["text"]
 
 
-def ranks_in_run(tiny: Tiny, retriever: str, query_id: str, document_id: str) -> list[int]:
+def moves_of(row: dict[str, Any], query_id: str) -> dict[str, tuple[int | None, int | None]]:
+    (query,) = [q for q in [*row["most_won"], *row["most_lost"]] if q["query_id"] == query_id]
+    return {move["evidence"]: (move["rank_a"], move["rank_b"]) for move in query["moves"]}
+
+
+def first_rank(tiny: Tiny, retriever: str, query_id: str, document_id: str) -> int:
     run = tiny.pipeline().artifact(ArtifactKey.of("lexical_runs", retriever=retriever, top_k=5))
-    return [
-        row["rank"]
-        for row in run.table().to_pylist()
-        if (row["query_id"], row["document_id"]) == (query_id, document_id)
-    ]
+    rows = run.table().to_pylist()
+    wanted = (query_id, document_id)
+    return min(int(row["rank"]) for row in rows if (row["query_id"], row["document_id"]) == wanted)
 
 
 def test_ranks_are_those_of_the_runs(compare: Invoke, tiny: Tiny) -> None:
-    row = parsed(compare("bm25", "bm25-whole", "--metric", "mrr@1", "--format", "json"))
-    seen = 0
-    for query in [*row["most_won"], *row["most_lost"]]:
-        for move in query["moves"]:
-            document = move["evidence"].split(" (")[0]
-            found = ranks_in_run(tiny, "bm25-whole", query["query_id"], document)
-            assert ([move["rank_b"]] if move["rank_b"] else []) == found
-            if move["rank_a"] is not None:
-                assert move["rank_a"] in ranks_in_run(tiny, "bm25", query["query_id"], document)
-            seen += 1
-    assert seen
+    moves = moves_of(parsed(compare("bm25", "bm25-whole", "--format", "json")), "q5")
+    ranks = [first_rank(tiny, name, "q5", "crew.md") for name in ("bm25", "bm25-whole")]
+    assert moves == {"crew.md": tuple(ranks), "lost.md": (None, None)}
+    shown = compare("bm25", "bm25-whole").stdout
+    assert f"crew.md: {ranks[0]} in bm25 -> {ranks[1]} in bm25-whole" in shown
+    assert "lost.md: not retrieved in bm25 -> not retrieved in bm25-whole" in shown
 
 
-def test_what_lies_below_the_cut_has_its_rank_all_the_same(compare: Invoke) -> None:
-    row = parsed(compare("bm25", "okapi", "--metric", "hit_rate@1", "--format", "json"))
-    moves = [m for q in [*row["most_won"], *row["most_lost"]] for m in q["moves"]]
-    assert any((move["rank_a"] or 0) > 1 or (move["rank_b"] or 0) > 1 for move in moves)
+def test_what_lies_below_the_cut_has_its_rank_all_the_same(compare: Invoke, tiny: Tiny) -> None:
+    row = parsed(compare("bm25", "okapi", "--metric", "hit_rate@3", "--format", "json"))
+    assert [query["query_id"] for query in row["most_lost"]] == ["q5"]
+    below = first_rank(tiny, "okapi", "q5", "crew.md")
+    assert below > 3
+    assert moves_of(row, "q5")["crew.md"] == (first_rank(tiny, "bm25", "q5", "crew.md"), below)
 
 
 def test_the_other_way_round(compare: Invoke) -> None:
@@ -142,9 +149,9 @@ def test_rows_for_pasting(compare: Invoke, form: str, comma: str) -> None:
 
 
 def test_shared_documents_are_noted(compare: Invoke) -> None:
-    """Eight judged pairs of a query and a document, seven documents."""
+    """Nine pairs of a query and a relevant document, seven documents."""
     note = " ".join(compare().stderr.split())
-    assert note.startswith("note: a relevant document serves 1.1 queries on average.")
+    assert note.startswith("note: a relevant document serves 1.3 queries on average.")
     assert "`statistics: {cluster: document}`" in note
 
 

@@ -29,6 +29,7 @@ def column(units: Units) -> tuple[Floats, Floats]:
 def cell(
     values: Sequence[float | None],
     query_ids: Sequence[str] | None = None,
+    /,
     **others: Sequence[float | None],
 ) -> pa.Table:
     """Return query metrics of q0, q1, ...: ``ndcg`` and others; every query is answerable."""

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
-from rag_assets.pipeline.stages.counting import COUNTING_INPUT, counting_of, resampling_of
+from rag_assets.pipeline.stages.counting import (
+    COUNTING_INPUT,
+    column_of,
+    counting_of,
+    resampling_of,
+)
 from rag_assets.pipeline.stages.metrics import metrics_key
 from rag_assets.schemas import COMPARISONS
 from rag_assets.statistics.pairs import all_pairs, comparisons
@@ -64,17 +69,17 @@ class Comparisons(Stage):
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         experiment = pipeline.experiment
         counting = counting_of(lambda key: pipeline.artifact(key).table())
-        measure, cutoff = experiment.primary.measure, experiment.primary.cutoff or 0
+        metric = column_of(experiment.primary), experiment.primary.cutoff or 0
         cells = {}
         for name in experiment.retrievers:
-            artifact = pipeline.current(metrics_key(name, cutoff))
+            artifact = pipeline.current(metrics_key(name, metric[1]))
             if artifact is not None:
                 cells[name] = artifact.table()
         for key in keys:
             table = comparisons(
                 cells,
                 counting,
-                (measure, cutoff),
+                metric,
                 resampling_of(experiment),
                 all_pairs(list(cells)),
             )

@@ -1,6 +1,7 @@
-"""What of a query counts, as the statistics read it: weight, split and cluster.
+"""What the statistics read, and how the experiment wants them.
 
-The one place that knows where this comes from and how the experiment wants its statistics.
+The one place that knows where a query's weight, split and cluster come from, and what a metric's
+column is called.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from rag_assets.evaluation.metric_names import Metric
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.stage import Input
 from rag_assets.pipeline.stages.sources import QUERIES_KEY
@@ -32,6 +34,11 @@ def counting_of(table_of: TableOf) -> pa.Table:
             "cluster": query_ids,
         }
     )
+
+
+def column_of(metric: Metric) -> str:
+    """Return the metric's column in the tables of query metrics."""
+    return metric.measure
 
 
 def resampling_of(experiment: Experiment) -> Resampling:
