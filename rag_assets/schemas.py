@@ -308,6 +308,58 @@ OVERLAPS = TableSchema(
     ),
 )
 
+INTERVALS = TableSchema(
+    "intervals",
+    "one mean of one retriever, and between which bounds it would lie on other such queries",
+    ("split", "top_k", "metric"),
+    (
+        Column("split", TEXT, "all, or dev or test"),
+        Column("top_k", INT, "cut-off"),
+        Column("metric", TEXT, "the metric's column in query_metrics"),
+        Column("n", COUNT, "queries that have a value: the denominator of the mean"),
+        Column("mean", FLOAT, "weighted mean; null without such a query", True),
+        Column("low", FLOAT, "lower bound; null for fewer than two independent units", True),
+        Column("high", FLOAT, "upper bound, null as low is", True),
+        Column("confidence", FLOAT, "of the interval, such as 0.95"),
+        Column("resamples", COUNT, "bootstrap samples behind it"),
+        Column("method", TEXT, "how it was computed, and what was resampled"),
+    ),
+)
+
+COMPARISONS = TableSchema(
+    "comparisons",
+    "two retrievers on the same queries, by the primary metric at its cut-off",
+    ("split", "retriever_a", "retriever_b"),
+    (
+        Column("retriever_a", TEXT, "name from experiment.yaml; before retriever_b in it"),
+        Column("retriever_b", TEXT, "name from experiment.yaml"),
+        Column("split", TEXT, "all, or dev or test"),
+        Column("metric", TEXT, "the metric's column in query_metrics"),
+        Column("top_k", INT, "cut-off"),
+        Column("n", COUNT, "queries on which both have a value"),
+        Column("n_clusters", COUNT, "independent units among them: n, or clusters of queries"),
+        Column("mean_a", FLOAT, "weighted mean of a over these queries", True),
+        Column("mean_b", FLOAT, "weighted mean of b over these queries", True),
+        Column("difference", FLOAT, "mean_b - mean_a, averaged query by query", True),
+        Column("low", FLOAT, "lower bound of the difference; null: under two units", True),
+        Column("high", FLOAT, "upper bound of the difference, null as low is", True),
+        Column("p_randomisation", FLOAT, "two-sided paired randomisation test", True),
+        Column("p_t", FLOAT, "two-sided paired t-test; null: no spread to compare with", True),
+        Column("p_wilcoxon", FLOAT, "two-sided signed-rank test, zeros as Pratt", True),
+        Column("p_adjusted", FLOAT, "p_randomisation after Holm over all pairs of the split", True),
+        Column("effect_size", FLOAT, "Cohen's d_z of the queries' differences", True),
+        Column("won", COUNT, "queries on which b is above a"),
+        Column("tied", COUNT, "queries on which they are equal"),
+        Column("lost", COUNT, "queries on which b is below a"),
+        Column(
+            "detectable",
+            FLOAT,
+            "smallest difference that so many units show at level 0.05 with power 0.8",
+            True,
+        ),
+    ),
+)
+
 ALL_TABLES = (
     DOCUMENTS,
     CHUNKS,
@@ -322,5 +374,7 @@ ALL_TABLES = (
     QUERY_METRICS,
     METRICS_SUMMARY,
     LEADERBOARD,
+    INTERVALS,
+    COMPARISONS,
     OVERLAPS,
 )

@@ -47,6 +47,8 @@ _TABLES = {
     "query_metrics": "metrics",
     "metrics_summary": "metrics_summary",
     "leaderboard": "leaderboard",
+    "intervals": "intervals",
+    "comparisons": "comparisons",
     "run_overlaps": "overlaps",
 }
 """Table -> the asset whose partitions it unites; OVERLAPS is a reserved word in SQL."""

@@ -16,7 +16,7 @@ from rag_assets.evaluation.query_facts import ALL
 from rag_assets.pipeline.evaluations import Evaluation, SnapshotEntry, read_current
 from rag_assets.pipeline.measurements import Measurements
 from rag_assets.reporting.slices import TAG, Slice, members_by, slices
-from rag_assets.store.artifacts import read_manifest
+from rag_assets.store.artifacts import ArtifactKey, read_manifest
 
 
 class EvaluationResult:
@@ -104,6 +104,25 @@ class EvaluationResult:
             for entry in self.evaluation.entries_of("metrics")
             if entry.partition["top_k"] == str(top_k)
         }
+
+    def run_keys(self, retriever: str) -> dict[int, ArtifactKey]:
+        """Return top_k -> the run of one retriever, a table of :data:`rag_assets.schemas.RUNS`."""
+        return {
+            int(entry.partition["top_k"]): entry.key
+            for entry in self.evaluation.entries
+            if entry.asset.endswith("_runs") and entry.partition["retriever"] == retriever
+        }
+
+    def table(self, key: ArtifactKey) -> pa.Table:
+        """Return the table of one partition, as the evaluation names it.
+
+        Raises:
+            NotEvaluated: it was not up to date when the evaluation ended.
+        """
+        for entry in self.evaluation.entries_of(key.asset):
+            if entry.key == key:
+                return self._table(entry)
+        raise NotEvaluated(f"the last evaluation of {self.evaluation.experiment} has no {key}")
 
     def slices(
         self,

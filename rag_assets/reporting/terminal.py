@@ -12,6 +12,7 @@ from rich.text import Text
 from rag_assets.evaluation.leaderboard import TIE
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.evaluation.query_facts import ALL, TEST
+from rag_assets.reporting.noise import SIGN, interval_parts, near_best
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
 from rag_assets.reporting.slices import TAG, Slice
@@ -31,7 +32,7 @@ def leaderboard_view(result: EvaluationResult, rows: Sequence[Row]) -> Renderabl
     parts: list[RenderableType] = [_title(result, at_cutoff, shown), _cells(result, at_cutoff)]
     if len(cutoffs) > 1:
         parts += ["", _heading(f"{measure} by top_k"), _curve(rows, measure, cutoffs)]
-    return Group(*parts, *(_warnings(at_cutoff)))
+    return Group(*parts, *interval_parts(result, rows), *(_warnings(at_cutoff)))
 
 
 def _title(result: EvaluationResult, rows: Sequence[Row], top_k: int) -> Text:
@@ -57,6 +58,7 @@ def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:
     for name in measures:
         _number_column(table, f"{name}*" if name == result.primary.column else name)
     _number_column(table, "ms/query")
+    near = near_best(result, rows)
     ranked = [row for row in rows if row["position"] is not None]
     best = {name: max((_number(row, name) for row in ranked), default=inf) for name in measures}
     for row in rows:
@@ -64,7 +66,8 @@ def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:
         retriever = str(row["retriever"])
         took = f"{speed[retriever]:.2f}" if retriever in speed else ""
         position = "-" if row["position"] is None else str(row["position"])
-        table.add_row(position, f"{retriever}{_mark(row)}", *values, took)
+        sign = SIGN if retriever in near else " " if near else ""
+        table.add_row(f"{position}{sign}", f"{retriever}{_mark(row)}", *values, took)
     return table
 
 

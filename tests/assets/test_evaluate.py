@@ -27,7 +27,7 @@ from tests.dagster_state import counts, evaluate_now, materializations, n_runs, 
 from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny, matching
 
 ROOT = Path(__file__).parents[2]
-N_PARTITIONS = 54
+N_PARTITIONS = 60
 
 
 def added(tiny: Tiny, before: dict[str, int]) -> dict[str, int]:
@@ -169,7 +169,8 @@ def test_a_tag_computes_only_the_queries_and_tells_what_looks_at_them(tiny: Tiny
     tiny.replace("queries.jsonl", '"wind"', '"storm"')
     work = evaluate_now(tiny)
     assert work.computed == 1
-    told = matching(tiny.pipeline(), "queries", "qrels", "query_facts", "query_sets/*", "metrics/*")
+    counted = ("query_facts", "metrics/*", "intervals/*", "comparisons")
+    told = matching(tiny.pipeline(), "queries", "qrels", "query_sets/*", *counted)
     assert added(tiny, before) == dict.fromkeys(told, 1)
     for asset in ("qrels", "query_facts", "query_sets", "metrics"):
         assert materializations(tiny, asset)[0].metadata["reused"].value is True
@@ -190,7 +191,9 @@ def test_partitions_that_are_not_neighbours_are_reported_alone(tiny: Tiny) -> No
     with open_instance(tiny.settings) as instance:
         StageRunner(pipeline, instance, "test").run("metrics", keys)
     assert added(tiny, before) == dict.fromkeys(wanted, 1)
-    assert set(not_fresh(tiny)) <= matching(pipeline, "metrics_summary/*")
+    assert set(not_fresh(tiny)) <= matching(
+        pipeline, "metrics_summary/*", "intervals/*", "comparisons"
+    )
 
 
 def test_an_instance_that_was_deleted_is_told_everything_again(tiny: Tiny) -> None:
@@ -227,7 +230,9 @@ def test_a_part_first_then_the_rest(fresh: Tiny) -> None:
         "judgments/okapi",
         "metrics/okapi/[15]",
         "metrics_summary/okapi",
+        "intervals/okapi",
         "leaderboard",
+        "comparisons",
     )
     chosen -= {"lexical_runs/okapi/3"}
     assert {name for name, status in found.items() if status == "FRESH"} == chosen
@@ -243,7 +248,7 @@ def test_a_retriever_that_goes_and_comes_back_costs_only_reports(tiny: Tiny) -> 
     tiny.config["retrievers"]["hybrid"] = hybrid
     tiny.write_config()
     work = evaluate_now(tiny)
-    assert work.computed <= 1  # the leaderboard, whose order of rows is that of the experiment
+    assert work.computed <= 1  # the comparisons, whose pairs are in the order of the experiment
     assert not_fresh(tiny) == {}
 
 

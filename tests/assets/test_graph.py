@@ -39,12 +39,16 @@ def full(fresh: Tiny) -> Tiny:
 
 EDGES = [
     ("chunks", "documents"),
+    ("comparisons", "metrics"),
+    ("comparisons", "queries"),
     ("embedding_index", "chunks"),
     ("embedding_queries", "query_sets"),
     ("embedding_runs", "embedding_index"),
     ("embedding_runs", "embedding_queries"),
     ("fused_runs", "embedding_runs"),
     ("fused_runs", "lexical_runs"),
+    ("intervals", "metrics"),
+    ("intervals", "queries"),
     ("judgments", "chunks"),
     ("judgments", "qrels"),
     ("leaderboard", "metrics_summary"),

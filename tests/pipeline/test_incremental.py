@@ -14,11 +14,12 @@ from tests.tiny_experiment import CONFIG, DOCUMENTS, JUDGMENTS, QUERIES, Tiny, m
 Change = Callable[[Tiny], object]
 
 ALL_RUNS = ("lexical_runs/*", "fused_runs/*")
-NUMBERS = ("metrics_summary/*", "leaderboard")
+SUMMARIES = ("metrics_summary/*", "intervals/*", "leaderboard")
+NUMBERS = (*SUMMARIES, "comparisons")
 SEED = 0
 """Of the six queries it puts three in dev."""
 
-N_PARTITIONS = 54
+N_PARTITIONS = 60
 
 
 def add_top_k(tiny: Tiny) -> None:
@@ -130,7 +131,12 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "metrics_summary/okapi",
             "metrics_summary/hybrid",
             "metrics_summary/shallow",
+            "intervals/bm25",
+            "intervals/okapi",
+            "intervals/hybrid",
+            "intervals/shallow",
             "leaderboard",
+            "comparisons",
         ),
     ),
     "k1 of one retriever; the fusions come out the same": (
@@ -141,9 +147,9 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
         lambda tiny: tiny.configure("hybrid", k=5),
         ("fused_runs/hybrid/*", "metrics/hybrid/*"),
     ),
-    "one more top_k": (
+    "one more top_k; the comparisons read the primary one alone": (
         add_top_k,
-        ("lexical_runs/*/10", "fused_runs/*/10", "metrics/*/10", *NUMBERS),
+        ("lexical_runs/*/10", "fused_runs/*/10", "metrics/*/10", *SUMMARIES),
     ),
     "an answer; no mean depends on it": (
         lambda tiny: tiny.replace("queries.jsonl", '"q1",', '"q1", "answers": ["10 crowns"],'),
@@ -166,11 +172,13 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "judgments/zebra",
             "metrics/zebra/*",
             "metrics_summary/zebra",
+            "intervals/zebra",
             "leaderboard",
+            "comparisons",
         ),
     ),
-    "a retriever goes": (drop_shallow, ("leaderboard",)),
-    "the primary metric": (change_primary, ("leaderboard",)),
+    "a retriever goes": (drop_shallow, ("leaderboard", "comparisons")),
+    "the primary metric": (change_primary, ("leaderboard", "comparisons")),
     "one more metric": (add_metric, ("metrics/*", *NUMBERS)),
     "the order of the queries": (
         lambda tiny: tiny.write_rows("queries.jsonl", QUERIES[::-1]),
@@ -192,7 +200,9 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "judgments/deep",
             "metrics/deep/*",
             "metrics_summary/deep",
+            "intervals/deep",
             "leaderboard",
+            "comparisons",
         ),
     ),
 }

@@ -156,7 +156,7 @@ class TestSelection:
     def test_everything_by_default(self, fresh: Tiny) -> None:
         experiment = fresh.pipeline().experiment
         keys = Selection.of(experiment).keys(experiment)
-        assert sum(len(found) for found in keys.values()) == 54
+        assert sum(len(found) for found in keys.values()) == 60
         assert list(keys) == [name for name in STAGES if name in keys]
 
     def test_one_cell_of_a_base_retriever_needs_its_own_chain(self, fresh: Tiny) -> None:
@@ -175,7 +175,9 @@ class TestSelection:
             "lexical_runs/okapi/3",
             "metrics/okapi/3",
             "metrics_summary/okapi",
+            "intervals/okapi",
             "leaderboard",
+            "comparisons",
         )
 
     def test_a_fusion_needs_its_inputs_but_not_their_metrics(self, fresh: Tiny) -> None:
@@ -196,14 +198,18 @@ class TestSelection:
             "fused_runs/hybrid/[15]",
             "metrics/hybrid/[15]",
             "metrics_summary/hybrid",
+            "intervals/hybrid",
             "leaderboard",
+            "comparisons",
         )
 
     def test_the_rest_is_computed_later(self, fresh: Tiny) -> None:
         pipeline = fresh.pipeline()
         first = materialize(pipeline, Selection.of(pipeline.experiment, ["okapi"], [3]))
         second = fresh.run()
-        assert first & second == {"metrics_summary/okapi", "leaderboard"}
+        assert first & second == matching(
+            pipeline, "metrics_summary/okapi", "intervals/okapi", "leaderboard", "comparisons"
+        )
         assert first | second == matching(pipeline, "*")
 
     def test_order_is_that_of_the_experiment(self, fresh: Tiny) -> None:

@@ -52,6 +52,14 @@ def test_numbers_are_those_of_the_artifacts(tiny: Tiny) -> None:
             f"SELECT * EXCLUDE (experiment, retriever) FROM metrics_summary {where} ORDER BY top_k",
         )
         assert found == rows_of(tiny, ArtifactKey.of("metrics_summary", retriever=retriever))
+        found = ask(
+            warehouse,
+            f"SELECT * EXCLUDE (experiment, retriever) FROM intervals {where} ORDER BY ALL",
+        )
+        key = ArtifactKey.of("intervals", retriever=retriever)
+        assert found == sorted(rows_of(tiny, key), key=lambda row: (row["top_k"], row["metric"]))
+    pairs = ask(warehouse, "SELECT * EXCLUDE experiment FROM comparisons")
+    assert pairs == rows_of(tiny, ArtifactKey.of("comparisons"))
     board = ask(warehouse, "SELECT * EXCLUDE experiment FROM leaderboard")
     assert board == rows_of(tiny, ArtifactKey.of("leaderboard"))
 
@@ -86,7 +94,7 @@ def test_history_and_measurements(tiny: Tiny) -> None:
     assert [row["is_current"] for row in rows] == [False, True]
     assert rows[-1]["evaluation_id"] == current.evaluation_id
     assert rows[-1]["complete"]
-    assert rows[-1]["n_artifacts"] == 54
+    assert rows[-1]["n_artifacts"] == 60
     measured = ask(warehouse, "SELECT what, count(*) AS n FROM measurements GROUP BY ALL")
     assert {"what": "metrics", "n": 15} in measured
 

@@ -24,13 +24,22 @@ from rag_assets.reporting.overlap_rows import overlap_rows
 from rag_assets.reporting.result import EvaluationResult
 from tests.tiny_experiment import JUDGMENTS, Tiny, materialize
 
-LABELLED = {"qrels", "judgments", "metrics", "metrics_summary", "leaderboard"}
+LABELLED = {
+    "qrels",
+    "judgments",
+    "metrics",
+    "metrics_summary",
+    "leaderboard",
+    "intervals",
+    "comparisons",
+}
 UNUSED = {
     "embedding_index",
     "embedding_queries",
     "embedding_runs",
     "imported_rankings",
     "imported_runs",
+    "query_set_answers",
     "reranking_texts",
     "reranked_runs",
 }

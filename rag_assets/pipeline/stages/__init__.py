@@ -6,9 +6,11 @@ from collections.abc import Mapping
 
 from rag_assets.pipeline.stage import Stage
 from rag_assets.pipeline.stages.chunks import Chunks
+from rag_assets.pipeline.stages.comparisons import Comparisons
 from rag_assets.pipeline.stages.embedding import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns
 from rag_assets.pipeline.stages.fused import FusedRuns
 from rag_assets.pipeline.stages.imported import ImportedRankings, ImportedRuns
+from rag_assets.pipeline.stages.intervals import Intervals
 from rag_assets.pipeline.stages.judgments import Judgments
 from rag_assets.pipeline.stages.lexical import LexicalIndexes, LexicalQueries, LexicalRuns
 from rag_assets.pipeline.stages.metrics import Leaderboard, Metrics, MetricsSummary
@@ -49,6 +51,8 @@ STAGES: Mapping[str, Stage] = {
         Metrics(),
         MetricsSummary(),
         Leaderboard(),
+        Intervals(),
+        Comparisons(),
         Overlaps(),
     )
 }

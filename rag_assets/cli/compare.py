@@ -1,0 +1,135 @@
+"""``rag-assets compare``: two retrievers on the same queries, and how sure the difference is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from rag_assets.cli.options import format_option, path_argument, store_option
+from rag_assets.cli.terminal import messages, output
+from rag_assets.errors import NotEvaluated, UsageError
+from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.selection import Selection
+from rag_assets.reporting.comparisons import Compared
+from rag_assets.reporting.formats import formatted
+from rag_assets.reporting.result import EvaluationResult
+from rag_assets.reporting.rows import Row
+from rag_assets.statistics.pairs import all_pairs
+from rag_assets.store.settings import StoreSettings
+
+
+@click.command("compare")
+@path_argument
+@click.argument("retrievers", nargs=-1, metavar="[A B]")
+@store_option
+@click.option("--metric", help="This metric, such as recall@10, not the primary one.")
+@click.option("--split", help="The queries of this split  [default: test where there is one]")
+@click.option(
+    "--show",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="With A and B: so many queries that B wins most, and as many that it loses most.",
+)
+@format_option
+def command(
+    path: Path,
+    retrievers: tuple[str, ...],
+    store: Path | None,
+    metric: str | None,
+    split: str | None,
+    show: int,
+    form: str,
+) -> None:
+    """Compare retriever B with A on the same queries, or all pairs.
+
+    The last evaluation of PATH is read; nothing is searched again. The queries that moved most are
+    part of the table and of json.
+
+    Example: rag-assets compare data/handbook --format markdown
+    """
+    if len(retrievers) not in (0, 2):
+        raise UsageError(f"compare takes two retrievers or none, not {len(retrievers)}")
+    experiment = load_experiment(path)
+    Selection.of(experiment, retrievers)
+    if retrievers and retrievers[0] == retrievers[1]:
+        raise UsageError(f"'{retrievers[0]}' is compared with itself; give two retrievers")
+    root = StoreSettings.resolve(store).store / experiment.name
+    result = EvaluationResult.current(root)
+    if not result.has_metrics:
+        raise NotEvaluated(f"{experiment.name} had no labels when it was evaluated")
+    compared = Compared.of(result, _metric(result, metric), split)
+    if retrievers:
+        _print_pair(compared, retrievers[0], retrievers[1], show, form)
+    else:
+        _print_all(compared, form)
+    _print_note(compared)
+
+
+def _metric(result: EvaluationResult, name: str | None) -> Metric | None:
+    if name is None:
+        return None
+    metric = parse_metric(name)
+    return metric if metric.cutoff is not None else metric._replace(cutoff=result.primary.cutoff)
+
+
+def _print_all(compared: Compared, form: str) -> None:
+    from rag_assets.reporting.compare_view import pairs_view
+
+    rows = compared.rows(all_pairs(list(compared.cells)))
+    if not rows:
+        name = compared.result.evaluation.experiment
+        problem = f"has fewer than two retrievers with a cell of {compared.metric}"
+        raise NotEvaluated(f"the last evaluation of {name} {problem}")
+    if form == "table":
+        output().print(pairs_view(compared, rows))
+    else:
+        click.echo(formatted(rows, form), nl=False)
+
+
+def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> None:
+    from rag_assets.reporting.compare_view import pair_view
+    from rag_assets.reporting.rank_moves import moved_queries
+    from rag_assets.reporting.verdict import verdict
+
+    rows = compared.rows([(a, b)])
+    if not rows:
+        raise NotEvaluated(f"no query of split {compared.split} is answerable")
+    row = rows[0]
+    if form == "table":
+        output().print(pair_view(compared, row, moved_queries(compared, a, b, show)))
+        return
+    row = {**row, **_bounds(compared, a, b), "verdict": verdict(row, len(compared.family))}
+    if form != "json":
+        click.echo(formatted([row], form), nl=False)
+        return
+    won, lost = moved_queries(compared, a, b, show)
+    row["most_won"] = [query.row() for query in won]
+    row["most_lost"] = [query.row() for query in lost]
+    click.echo(json.dumps(row, indent=2, ensure_ascii=False))
+
+
+def _bounds(compared: Compared, a: str, b: str) -> Row:
+    """Return the intervals of both means."""
+    found = compared.mean_intervals(a, b)
+    return {
+        f"{bound}_{side}": found[name][bound] if name in found else None
+        for side, name in (("a", a), ("b", b))
+        for bound in ("low", "high")
+    }
+
+
+def _print_note(compared: Compared) -> None:
+    """Say on stderr that queries may hang together, where nothing was said about it."""
+    each = compared.queries_per_document()
+    if each is not None:
+        text = (
+            f"note: a relevant document serves {each:.1f} queries on average. Where queries were "
+            "made from the same document they are not independent, and p and intervals too "
+            "small; `statistics: {cluster: document}` takes them together"
+        )
+        messages().print(text, markup=False)

@@ -1,0 +1,85 @@
+"""``comparisons``: all pairs of retrievers by the primary metric: how sure each difference is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.stages.counting import (
+    COUNTING_INPUT,
+    counting_of,
+    resampling_of,
+)
+from rag_assets.pipeline.stages.metrics import metrics_key
+from rag_assets.schemas import COMPARISONS
+from rag_assets.statistics.pairs import all_pairs, comparisons
+from rag_assets.store.artifacts import ArtifactKey
+
+if TYPE_CHECKING:
+    from rag_assets.pipeline.pipeline import Pipeline
+
+COMPARISONS_KEY = ArtifactKey.of("comparisons")
+
+
+class Comparisons(Stage):
+    """All pairs of those retrievers whose cell at the primary cut-off is up to date.
+
+    They are one family of tests, so there is one partition; one retriever has no pair.
+    """
+
+    name = "comparisons"
+    schema = COMPARISONS
+    row = "Two retrievers by the primary metric: their difference, and whether it may be chance."
+    group = "statistics"
+    code_version = "1"
+    implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.statistics",
+        "rag_assets.pipeline.stages.counting",
+    )
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [COMPARISONS_KEY] if experiment.has_qrels and len(experiment.retrievers) > 1 else []
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        cutoff = experiment.primary.cutoff or 0
+        cells = [
+            Input(f"metrics_of_{name}", metrics_key(name, cutoff), optional=True)
+            for name in experiment.retrievers
+        ]
+        return [*cells, COUNTING_INPUT]
+
+    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+        experiment = pipeline.experiment
+        return {
+            "primary": str(experiment.primary),
+            "retrievers": list(experiment.retrievers),
+            **asdict(resampling_of(experiment)),
+        }
+
+    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+        return {"numpy": version("numpy"), "scipy": version("scipy")}
+
+    def compute(
+        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        experiment = pipeline.experiment
+        counting = counting_of(lambda key: pipeline.artifact(key).table())
+        metric = experiment.primary.column, experiment.primary.cutoff or 0
+        cells = {}
+        for name in experiment.retrievers:
+            artifact = pipeline.current(metrics_key(name, metric[1]))
+            if artifact is not None:
+                cells[name] = artifact.table()
+        for key in keys:
+            table = comparisons(
+                cells,
+                counting,
+                metric,
+                resampling_of(experiment),
+                all_pairs(list(cells)),
+            )
+            yield key, TableProduct(table)

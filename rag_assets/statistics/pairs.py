@@ -1,0 +1,120 @@
+"""Compares retrievers two by two on the same queries: every statistic of a pair in one row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+
+from rag_assets.schemas import COMPARISONS
+from rag_assets.statistics.bootstrap import bootstrap_intervals
+from rag_assets.statistics.counted import Counted, counted_by_split
+from rag_assets.statistics.detectable import detectable_difference
+from rag_assets.statistics.effect_size import cohens_d, difference
+from rag_assets.statistics.holm import holm
+from rag_assets.statistics.intervals import number_or_none
+from rag_assets.statistics.randomisation import randomisation_p_values
+from rag_assets.statistics.resampling import Floats, Resampling
+from rag_assets.statistics.t_test import t_test_p_value
+from rag_assets.statistics.units import SAME, Units, units_of
+from rag_assets.statistics.wilcoxon import wilcoxon_p_value
+
+Pairs = Sequence[tuple[str, str]]
+Row = dict[str, object]
+
+
+def all_pairs(retrievers: Sequence[str]) -> Pairs:
+    """Return every pair, in the order of the retrievers."""
+    return list(combinations(retrievers, 2))
+
+
+def comparisons(
+    cells: Mapping[str, pa.Table],
+    counting: pa.Table,
+    metric: tuple[str, int],
+    resampling: Resampling,
+    wanted: Pairs,
+) -> pa.Table:
+    """Compare the wanted pairs; together they are the family of tests that Holm's method adjusts.
+
+    A query counts in a pair when both have a value: it is answerable, and neither failed on it.
+
+    Args:
+        cells: retriever -> table of :data:`rag_assets.schemas.QUERY_METRICS`, all at one top_k.
+        counting: query_id, weight, split, cluster of every query.
+        metric: the metric's column, and that top_k.
+        resampling: of intervals and of the randomisation test.
+        wanted: pairs of keys of ``cells``.
+
+    Returns:
+        Table of :data:`COMPARISONS`, for each split the pairs in the order given.
+    """
+    rows: list[Row] = []
+    if wanted:
+        for counted in counted_by_split(counting, cells.values()):
+            rows += _rows(counted, cells, metric, resampling, wanted)
+    return COMPARISONS.from_rows(rows)
+
+
+def _rows(
+    counted: Counted,
+    cells: Mapping[str, pa.Table],
+    metric: tuple[str, int],
+    resampling: Resampling,
+    wanted: Pairs,
+) -> list[Row]:
+    column, top_k = metric
+    values = {name: counted.values(table, column) for name, table in cells.items()}
+    differences = np.column_stack([values[b] - values[a] for a, b in wanted])
+    units = units_of(differences, counted.weights, counted.clusters)
+    low, high = bootstrap_intervals(units, resampling)
+    p_values = randomisation_p_values(units, resampling)
+    rows: list[Row] = []
+    for number, ((a, b), adjusted) in enumerate(zip(wanted, holm(p_values), strict=True)):
+        rows.append(
+            {
+                "retriever_a": a,
+                "retriever_b": b,
+                "split": counted.split,
+                "metric": column,
+                "top_k": top_k,
+                **_of_queries(values[a], values[b], counted.weights),
+                "low": number_or_none(low[number]),
+                "high": number_or_none(high[number]),
+                "p_randomisation": p_values[number],
+                "p_adjusted": adjusted,
+                **_of_units(units, number),
+            }
+        )
+    return rows
+
+
+def _of_queries(a: Floats, b: Floats, weights: Floats) -> Row:
+    """Return what is counted and averaged over the queries on which both have a value."""
+    both = ~(np.isnan(a) | np.isnan(b))
+    a, b, weights = a[both], b[both], weights[both]
+    gained = b - a
+    won, lost = int((gained > SAME).sum()), int((gained < -SAME).sum())
+    return {
+        "n": int(both.sum()),
+        "mean_a": difference(a, weights),
+        "mean_b": difference(b, weights),
+        "difference": difference(gained, weights),
+        "effect_size": cohens_d(gained, weights),
+        "won": won,
+        "tied": int(both.sum()) - won - lost,
+        "lost": lost,
+    }
+
+
+def _of_units(units: Units, number: int) -> Row:
+    """Return what is tested over independent units."""
+    sums, weights = units.column(number)
+    return {
+        "n_clusters": int(sums.size),
+        "p_t": t_test_p_value(sums),
+        "p_wilcoxon": wilcoxon_p_value(sums, weights),
+        "detectable": detectable_difference(sums, weights),
+    }

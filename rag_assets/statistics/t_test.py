@@ -1,0 +1,38 @@
+"""Paired t-test: the mean difference in units of its standard error, by Student's distribution.
+
+t = mean(S) / (sd(S) / sqrt(n)) with n - 1 degrees of freedom, where S is a unit's sum of weight *
+difference and n the number of units: without weights and clusters the ordinary paired t-test. A
+cluster is one observation. It assumes that means of so many S are normally distributed; where a few
+units hold most of the weight they are not, and it then finds too little rather than too much.
+(The error of :mod:`rag_assets.statistics.standard_error`, which allows for a mean that is not 0,
+would there find too much: up to 7 % false alarms at level 0.05 in simulations with weights whose
+logarithm is normal with deviation 1, against under 5 % so.)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rag_assets.statistics.resampling import Floats
+from rag_assets.statistics.standard_error import spread
+from rag_assets.statistics.units import SAME
+
+
+def t_test_p_value(sums: Floats) -> float | None:
+    """Return the two-sided p.
+
+    Args:
+        sums: sum of weight * difference of each unit that has a value.
+
+    Returns:
+        1 when all differences are 0. None when there is no spread to compare with: fewer than two
+        units, or all of one and the same difference.
+    """
+    from scipy.special import stdtr
+
+    found = spread(sums, np.ones_like(sums))
+    if found is None:
+        return None
+    if found.error == 0:
+        return 1.0 if abs(found.mean) <= SAME else None
+    return float(2 * stdtr(found.n_units - 1, -abs(found.mean) / found.error))

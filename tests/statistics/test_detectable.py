@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rag_assets.statistics.detectable import detectable_difference
+from rag_assets.statistics.t_test import t_test_p_value
+from rag_assets.statistics.units import units_of
+from tests.statistics.samples import alone, column
+
+
+def test_such_a_difference_is_found_four_times_in_five() -> None:
+    rng = np.random.default_rng(1)
+    noise = rng.normal(0, 0.3, size=(50, 2000))
+    detectable = (1.96 + 0.84) * 0.3 / np.sqrt(50)
+    units = alone(noise + detectable)
+    found = np.array([t_test_p_value(units.sums[:, number]) for number in range(2000)])
+    assert (found <= 0.05).mean() == pytest.approx(0.8, abs=0.04)
+    claimed = [detectable_difference(*units.column(number)) for number in range(2000)]
+    assert np.mean(np.array(claimed, dtype=np.float64)) == pytest.approx(detectable, rel=0.03)
+
+
+def test_four_times_the_queries_show_half_the_difference() -> None:
+    values = np.tile([0.2, -0.2, 0.5, -0.5], 50)
+    few, many = (detectable_difference(*column(alone(np.tile(values, n)))) for n in (1, 4))
+    assert few is not None
+    assert many == pytest.approx(few / 2, rel=0.01)
+
+
+def test_copies_of_a_cluster_show_no_more() -> None:
+    values = np.array([0.1, -0.2, 0.4, 0.3])
+    names = np.repeat(list("abcd"), 6)
+    copies = units_of(np.repeat(values, 6)[:, None], np.ones(24), list(names))
+    assert detectable_difference(*column(copies)) == pytest.approx(
+        detectable_difference(*column(alone(values)))
+    )
+
+
+@pytest.mark.parametrize("values", [[], [0.3], [0.3, 0.3], [0.0] * 5])
+def test_without_spread_nothing_can_be_said(values: list[float]) -> None:
+    assert detectable_difference(*column(alone(values))) is None

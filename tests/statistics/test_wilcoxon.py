@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rag_assets.statistics.units import units_of
+from rag_assets.statistics.wilcoxon import wilcoxon_p_value
+from tests.statistics.samples import alone, column
+
+
+@pytest.mark.parametrize("n", [1, 5, 30, 200])
+def test_equals_scipy(n: int) -> None:
+    values = np.random.default_rng(n).normal(0.2, 1, n)
+    expected = stats.wilcoxon(values).pvalue
+    assert wilcoxon_p_value(*column(alone(values))) == pytest.approx(expected)
+
+
+def test_zeros_are_ranked_as_pratt_does() -> None:
+    values = np.concatenate([np.random.default_rng(1).choice([-1.0, 0.5, 1.0], 60), np.zeros(40)])
+    found = wilcoxon_p_value(*column(alone(values)))
+    pratt, dropped = (stats.wilcoxon(values, zero_method=m).pvalue for m in ("pratt", "wilcox"))
+    assert found == pytest.approx(pratt)
+    assert found != pytest.approx(dropped)
+
+
+def test_differences_that_are_equal_on_paper_share_a_rank() -> None:
+    exact, rounded = [0.3, -0.3, 0.5, 0.1, 0.7], [0.1 + 0.2, -0.3, 0.5, 0.1, 0.7]
+    assert wilcoxon_p_value(*column(alone(rounded))) == wilcoxon_p_value(*column(alone(exact)))
+
+
+def test_weights_change_nothing_for_queries_that_stand_alone() -> None:
+    values, names = np.random.default_rng(3).normal(size=(20, 1)), [f"{n:02}" for n in range(20)]
+    weighted = units_of(values, np.linspace(0.5, 3, 20), names)
+    assert wilcoxon_p_value(*weighted.column(0)) == wilcoxon_p_value(*column(alone(values)))
+
+
+@pytest.mark.parametrize(
+    ("values", "p"),
+    [([], None), ([0.3], 1.0), ([0.3, 0.3], 0.5), ([0.0] * 5, 1.0), ([0.1 + 0.2 - 0.3] * 2, 1.0)],
+)
+def test_degenerate_differences(values: list[float], p: float | None) -> None:
+    assert wilcoxon_p_value(*column(alone(values))) == p
