@@ -101,6 +101,6 @@ def test_score(tmp_path: Path) -> None:
     assert (scores.n_queries, scores.n_unanswerable) == (1, 1)
     assert rag_assets.score(run, qrels, ["mrr"], trec_mean=True).means == {"mrr": 0.25}
     with pytest.raises(UsageError, match="unknown metric"):
-        rag_assets.score(run, qrels, ["f1"])
+        rag_assets.score(run, qrels, ["kappa"])
     with pytest.raises(DataError, match=r"no\.trec: cannot be read"):
         rag_assets.score(tmp_path / "no.trec", qrels, ["mrr"])
