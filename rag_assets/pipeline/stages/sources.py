@@ -61,7 +61,7 @@ class Documents(_SourceStage):
     name = "documents"
     schema = DOCUMENTS
     row = "One source document: its id, title, text and other fields."
-    code_version = "2"
+    code_version = "3"
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "text": ("document_id", "title", "text"),
         "ids": ("document_id",),
@@ -97,7 +97,7 @@ class Qrels(_SourceStage):
     name = "qrels"
     schema = QRELS
     row = "One judgment: a document, or a span of it, that is evidence for a query, with a grade."
-    code_version = "2"
+    code_version = "3"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return super().keys(experiment) if experiment.has_qrels else []
