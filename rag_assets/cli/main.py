@@ -19,6 +19,7 @@ class _Group(click.Group):
         "evaluate": "evaluate",
         "validate": "validate",
         "leaderboard": "leaderboard",
+        "attribution": "attribution",
         "score": "score",
         "pool": "pool",
         "convert": "convert",

@@ -133,6 +133,20 @@ class Encoder:
             vectors[missing] = new
         return vectors[row_of_text]
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the model is in memory: a text was embedded, and not only looked up."""
+        return "_model" in self.__dict__
+
+    def embed_now(self, texts: Sequence[str], *, kind: Kind) -> Vectors:
+        """Return the vectors of texts past the cache, which is neither read nor written.
+
+        Raises:
+            ModelUnavailable: the model cannot be loaded.
+            DataError: the model gives NaN, or length 0, for a text.
+        """
+        return self._embed(list(texts), kind, None, None)
+
     def _embed(
         self, texts: list[str], kind: Kind, cache: VectorCache | None, progress: Progress | None
     ) -> Vectors:

@@ -251,6 +251,15 @@ RETRIEVER_TYPES: dict[str, type[_Config]] = {
 }
 
 
+class MeasurementsConfig(_Config):
+    """What is measured besides results; no result depends on it.
+
+    ``latency_sample`` is how many queries are timed one at a time after a ranking is made; 0: none.
+    """
+
+    latency_sample: int = Field(default=50, ge=0, le=10_000, strict=True)
+
+
 class ExperimentConfig(_Config):
     """One experiment. What is absent is filled in by :mod:`rag_assets.experiment.defaults`."""
 
@@ -264,3 +273,4 @@ class ExperimentConfig(_Config):
     )
     primary: str | None = None
     baseline: str | None = None
+    measurements: MeasurementsConfig = MeasurementsConfig()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rag_assets.datasets.dataset import Dataset
@@ -12,6 +12,7 @@ from rag_assets.experiment.config import (
     BM25Config,
     ChunkingConfig,
     EmbeddingConfig,
+    MeasurementsConfig,
     RetrieverConfig,
     RRFConfig,
 )
@@ -43,6 +44,7 @@ class Experiment:
         extra_metrics: measures asked for at one cut-off only, such as ``recall@30``.
         primary: ranks the leaderboard.
         baseline: the retriever that others are compared with.
+        measurements: what is timed besides; no fingerprint holds it.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Experiment:
     extra_metrics: tuple[Metric, ...]
     primary: Metric
     baseline: str
+    measurements: MeasurementsConfig = field(default_factory=MeasurementsConfig)
 
     def family(self, retriever: str) -> str:
         """Return ``lexical``, ``embedding`` or ``fused``."""

@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Unpack
 
 from rag_assets.datasets.lines import unreadable
 from rag_assets.errors import DataError, MissingArtifact
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.measurements import Measurements
+from rag_assets.pipeline.measurements import Details, Measurements
 from rag_assets.pipeline.progress import Progress, no_progress
 from rag_assets.pipeline.rankings import Rankings
 from rag_assets.pipeline.stage import FolderProduct, Product, Recipe, Stage
@@ -170,7 +171,14 @@ class Pipeline:
             artifact = self._write(stage, key, product, recipe)
             self.n_computed += 1
             seconds[key] = time.perf_counter() - started
-            self.measurements.add(stage.name, artifact.manifest.fingerprint, seconds[key])
+            self.measurements.add(
+                stage.name,
+                artifact.manifest.fingerprint,
+                seconds[key],
+                asset=stage.name,
+                retriever=dict(key.partition).get("retriever"),
+                bytes=artifact.size,
+            )
             started = time.perf_counter()
         return seconds
 
@@ -195,11 +203,13 @@ class Pipeline:
         return Artifact(self.store.path(key, recipe.fingerprint, directory=True), manifest)
 
     @contextmanager
-    def measured(self, what: str, label: str, amount: int) -> Iterator[None]:
+    def measured(
+        self, what: str, label: str, amount: int, **details: Unpack[Details]
+    ) -> Iterator[None]:
         """Time a block and keep the measurement under a fingerprint (``label``)."""
         started = time.perf_counter()
         yield
-        self.measurements.add(what, label, time.perf_counter() - started, amount)
+        self.measurements.add(what, label, time.perf_counter() - started, amount, **details)
 
 
 def _manifest(

@@ -15,7 +15,7 @@ Change = Callable[[Tiny], object]
 
 ALL_RUNS = ("lexical_runs/*", "fused_runs/*")
 NUMBERS = ("metrics_summary/*", "leaderboard")
-N_PARTITIONS = 53
+N_PARTITIONS = 58
 
 
 def add_top_k(tiny: Tiny) -> None:
@@ -62,6 +62,7 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "judgments/*",
             *ALL_RUNS,
             "metrics/*",
+            "attributions/*",
         ),
     ),
     "the front matter of a document": (
@@ -77,13 +78,24 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "lexical_index/bm25-whole",
             "judgments/bm25-whole",
             "judgments/hybrid",
+            "attributions/bm25-whole/*",
+            "attributions/hybrid/*",
         ),
     ),
     "a new query": (
         lambda tiny: tiny.write_rows(
             "queries.jsonl", [*QUERIES, {"query_id": "q7", "text": "passports and the police"}]
         ),
-        ("queries", "qrels", "query_sets/*", "lexical_queries/*", *ALL_RUNS, "metrics/*", *NUMBERS),
+        (
+            "queries",
+            "qrels",
+            "query_sets/*",
+            "lexical_queries/*",
+            *ALL_RUNS,
+            "metrics/*",
+            *NUMBERS,
+            "attributions/*",
+        ),
     ),
     "a tag": (lambda tiny: tiny.replace("queries.jsonl", '"wind"', '"storm"'), ("queries",)),
     "a grade; whole documents are still ranked ideally": (
@@ -97,21 +109,38 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "metrics_summary/hybrid",
             "metrics_summary/shallow",
             "leaderboard",
+            "attributions/*",
         ),
     ),
     "k1 of one retriever; the fusions come out the same": (
         lambda tiny: tiny.configure("bm25", k1=0.4),
-        ("lexical_index/bm25", "lexical_runs/bm25/*", "fused_runs/*", "metrics/bm25/*"),
+        (
+            "lexical_index/bm25",
+            "lexical_runs/bm25/*",
+            "fused_runs/*",
+            "metrics/bm25/*",
+            "attributions/bm25/*",
+            "attributions/hybrid/*",
+            "attributions/shallow/*",
+        ),
     ),
     "k of a fusion; its order stays": (
         lambda tiny: tiny.configure("hybrid", k=5),
-        ("fused_runs/hybrid/*", "metrics/hybrid/*"),
+        ("fused_runs/hybrid/*", "metrics/hybrid/*", "attributions/hybrid/*"),
     ),
     "one more top_k": (
         add_top_k,
-        ("lexical_runs/*/10", "fused_runs/*/10", "metrics/*/10", *NUMBERS),
+        (
+            "lexical_runs/*/10",
+            "fused_runs/*/10",
+            "metrics/*/10",
+            *NUMBERS,
+            # Those whose ranking is deeper now.
+            "attributions/okapi/*",
+            "attributions/hybrid/*",
+        ),
     ),
-    "the name of a retriever: its folders are new, what fuses it is not": (
+    "the name of a retriever: its folders are new, the runs that fuse it are not": (
         rename_okapi,
         (
             "lexical_index/zebra",
@@ -121,6 +150,8 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "metrics/zebra/*",
             "metrics_summary/zebra",
             "leaderboard",
+            "attributions/zebra/*",
+            "attributions/shallow/*",  # it names its inputs
         ),
     ),
     "a retriever goes": (drop_shallow, ("leaderboard",)),
@@ -147,6 +178,8 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "metrics/deep/*",
             "metrics_summary/deep",
             "leaderboard",
+            "attributions/okapi/*",
+            "attributions/deep/*",
         ),
     ),
 }

@@ -24,7 +24,7 @@ from rag_assets.reporting.overlap_rows import overlap_rows
 from rag_assets.reporting.result import EvaluationResult
 from tests.tiny_experiment import JUDGMENTS, Tiny, materialize
 
-LABELLED = {"qrels", "judgments", "metrics", "metrics_summary", "leaderboard"}
+LABELLED = {"qrels", "judgments", "metrics", "metrics_summary", "leaderboard", "attributions"}
 EMBEDDING = {"embedding_index", "embedding_queries", "embedding_runs"}
 
 

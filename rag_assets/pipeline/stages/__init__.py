@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rag_assets.pipeline.stage import Stage
+from rag_assets.pipeline.stages.attributions import Attributions
 from rag_assets.pipeline.stages.chunks import Chunks
 from rag_assets.pipeline.stages.embedding import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns
 from rag_assets.pipeline.stages.fused import FusedRuns
@@ -17,6 +18,7 @@ from rag_assets.pipeline.stages.sources import Documents, Qrels, Queries
 
 _LEXICAL_RUNS = LexicalRuns()
 _EMBEDDING_RUNS = EmbeddingRuns()
+_FUSED_RUNS = FusedRuns({"lexical": _LEXICAL_RUNS, "embedding": _EMBEDDING_RUNS})
 
 STAGES: Mapping[str, Stage] = {
     stage.name: stage
@@ -33,11 +35,12 @@ STAGES: Mapping[str, Stage] = {
         Judgments(),
         _LEXICAL_RUNS,
         _EMBEDDING_RUNS,
-        FusedRuns({"lexical": _LEXICAL_RUNS, "embedding": _EMBEDDING_RUNS}),
+        _FUSED_RUNS,
         Metrics(),
         MetricsSummary(),
         Leaderboard(),
         Overlaps(),
+        Attributions((_LEXICAL_RUNS, _EMBEDDING_RUNS, _FUSED_RUNS)),
     )
 }
 """Every asset of the graph, each after its inputs."""

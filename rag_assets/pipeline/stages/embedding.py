@@ -16,8 +16,14 @@ from rag_assets.embedding.search import search
 from rag_assets.evaluation.units import unit_ranking
 from rag_assets.experiment.config import EmbeddingConfig
 from rag_assets.experiment.experiment import QUERY_SET, Experiment
+from rag_assets.pipeline.latency_sample import Search, Times, values_by_query
 from rag_assets.pipeline.stage import FolderProduct, Input, Stage, TableProduct
 from rag_assets.pipeline.stages.chunks import chunks_key, indexed_fields, texts_to_index
+from rag_assets.pipeline.stages.embedding_times import (
+    encoding_times,
+    measure_encoding,
+    measured_vectors,
+)
 from rag_assets.pipeline.stages.index_units import load_units, save_units
 from rag_assets.pipeline.stages.query_sets import query_set_key
 from rag_assets.pipeline.stages.runs import RunsStage
@@ -77,8 +83,7 @@ class EmbeddingIndexes(Stage):
             chunks = pipeline.artifact(chunks_key(chunking)).table()
             texts = texts_to_index(pipeline.experiment, chunking, chunks)
             encoder = _encoder(pipeline, key["retriever"])
-            with pipeline.progress(f"embed chunks for {key['retriever']}", len(texts)) as advance:
-                vectors = encoder.encode(texts, kind="document", progress=advance)
+            vectors = measured_vectors(pipeline, key, encoder, texts, "document")
             yield key, _index(chunks, vectors)
 
 
@@ -122,8 +127,8 @@ class EmbeddingQueries(Stage):
         texts = variants.column("text").to_pylist()
         for key in keys:
             encoder = _encoder(pipeline, key["retriever"])
-            with pipeline.progress(f"embed queries for {key['retriever']}", len(texts)) as advance:
-                vectors = encoder.encode(texts, kind="query", progress=advance)
+            vectors = measured_vectors(pipeline, key, encoder, texts, "query")
+            measure_encoding(pipeline, key, encoder, variants)
             yield key, TableProduct(_vectors_table(variants, vectors))
 
 
@@ -173,6 +178,22 @@ class EmbeddingRuns(RunsStage):
                 judge=pipeline.experiment.judge,
                 depth=depth,
             )
+
+    def searcher(
+        self, pipeline: Pipeline, retriever: str, top_k: int, depth: int, query_ids: Sequence[str]
+    ) -> Search:
+        """Return the search for the vectors of one query."""
+        index = flat_index.FlatIndex.load(pipeline.artifact(_index_key(retriever)).path)
+        queries = pipeline.artifact(_queries_key(retriever)).table()
+        rows = values_by_query(queries.column("query_id"), range(queries.num_rows))
+        vectors = _matrix(queries)
+        return lambda query_id: search(index, vectors[rows[query_id]], depth)
+
+    def times_before(
+        self, pipeline: Pipeline, retriever: str, top_k: int, *, cached: bool
+    ) -> list[Times] | None:
+        """Return how long the model takes for a query whose vector is not known."""
+        return [] if cached else encoding_times(pipeline, retriever, _encoder(pipeline, retriever))
 
 
 def _matrix(queries: pa.Table) -> np.ndarray:

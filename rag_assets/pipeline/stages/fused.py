@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.experiment.config import RRFConfig
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.fusion.rrf import reciprocal_rank_fusion
+from rag_assets.pipeline.latency_sample import Search, Times, known_times
 from rag_assets.pipeline.stage import Input, Recipe
 from rag_assets.pipeline.stages.runs import RunsStage, run_key
 from rag_assets.store.artifacts import ArtifactKey
@@ -75,16 +77,58 @@ class FusedRuns(RunsStage):
         return top_k if config.candidates == "top_k" else experiment.depth(retriever)
 
     def rank(self, pipeline: Pipeline, retriever: str, top_k: int, depth: int) -> pa.Table:
+        candidates = self._candidates(pipeline.experiment, retriever, top_k)
+        rankings = self._rankings(pipeline, retriever, top_k)
+        k = _config(pipeline.experiment, retriever).k
+        return reciprocal_rank_fusion(rankings, k=k, candidates=candidates, depth=depth)
+
+    def searcher(
+        self, pipeline: Pipeline, retriever: str, top_k: int, depth: int, query_ids: Sequence[str]
+    ) -> Search:
+        """Return the fusion of one query's candidates."""
+        candidates = self._candidates(pipeline.experiment, retriever, top_k)
+        k = _config(pipeline.experiment, retriever).k
+        wanted = pa.array(query_ids, pa.string())
+        rankings = [
+            table.filter(pc.is_in(table.column("query_id"), value_set=wanted))
+            for table in self._rankings(pipeline, retriever, top_k)
+        ]
+        read = {
+            one: [table.filter(pc.equal(table.column("query_id"), one)) for table in rankings]
+            for one in query_ids
+        }
+        return lambda one: reciprocal_rank_fusion(
+            read[one], k=k, candidates=candidates, depth=depth
+        )
+
+    def times_before(
+        self, pipeline: Pipeline, retriever: str, top_k: int, *, cached: bool
+    ) -> list[Times] | None:
+        """Return the times of the inputs, which are searched one after the other."""
+        found, any_cached = [], False
+        for name in pipeline.experiment.inputs(retriever):
+            stage = self._families[pipeline.experiment.family(name)]
+            recipe = stage.ranking_recipe(pipeline, name, top_k)
+            if recipe is None:
+                return None
+            times = known_times(pipeline, recipe.fingerprint, name, cached=True) if cached else None
+            any_cached |= times is not None
+            times = times or known_times(pipeline, recipe.fingerprint, name, cached=False)
+            if times is None:
+                return None
+            found.append(times)
+        return found if any_cached or not cached else None
+
+    def _rankings(self, pipeline: Pipeline, retriever: str, top_k: int) -> list[pa.Table]:
+        """Return the rankings of the inputs, as deep as they are read."""
         experiment = pipeline.experiment
         candidates = self._candidates(experiment, retriever, top_k)
-        rankings = [
+        return [
             pipeline.rankings.table(
                 self._families[experiment.family(name)], name, top_k, candidates
             ).table
             for name in experiment.inputs(retriever)
         ]
-        k = _config(experiment, retriever).k
-        return reciprocal_rank_fusion(rankings, k=k, candidates=candidates, depth=depth)
 
     def _candidates(self, experiment: Experiment, retriever: str, top_k: int) -> int:
         candidates = _config(experiment, retriever).candidates

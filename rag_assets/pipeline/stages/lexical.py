@@ -13,6 +13,7 @@ from rag_assets.experiment.config import BM25Config
 from rag_assets.experiment.experiment import QUERY_SET, Experiment
 from rag_assets.lexical.index import LexicalIndex, build_index, engine_versions
 from rag_assets.lexical.search import search
+from rag_assets.pipeline.latency_sample import Search, values_by_query
 from rag_assets.pipeline.stage import FolderProduct, Input, Stage, TableProduct
 from rag_assets.pipeline.stages.chunks import chunks_key, indexed_fields, texts_to_index
 from rag_assets.pipeline.stages.index_units import load_units, save_units
@@ -146,6 +147,15 @@ class LexicalRuns(RunsStage):
                 judge=pipeline.experiment.judge,
                 depth=depth,
             )
+
+    def searcher(
+        self, pipeline: Pipeline, retriever: str, top_k: int, depth: int, query_ids: Sequence[str]
+    ) -> Search:
+        """Return the search for the texts of one query, from the words to the best chunks."""
+        index = LexicalIndex.load(pipeline.artifact(_index_key(retriever)).path)
+        queries = pipeline.artifact(_queries_key(retriever)).table()
+        texts = values_by_query(queries.column("query_id"), queries.column("text").to_pylist())
+        return lambda query_id: search(index, texts[query_id], depth)
 
 
 def _config(experiment: Experiment, retriever: str) -> BM25Config:

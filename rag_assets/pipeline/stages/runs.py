@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from rag_assets.evaluation.units import cut
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.latency_sample import Search, Times
 from rag_assets.pipeline.stage import Recipe, Stage, TableProduct
 from rag_assets.schemas import RUNS
 from rag_assets.store.artifacts import ArtifactKey
@@ -43,6 +44,29 @@ class RunsStage(Stage):
     @abstractmethod
     def rank(self, pipeline: Pipeline, retriever: str, top_k: int, depth: int) -> pa.Table:
         """Compute the retriever's ranking to ``depth``."""
+
+    @abstractmethod
+    def searcher(
+        self, pipeline: Pipeline, retriever: str, top_k: int, depth: int, query_ids: Sequence[str]
+    ) -> Search:
+        """Return a function that ranks one of these queries, as ``rank`` does all of them."""
+
+    def times_before(
+        self, pipeline: Pipeline, retriever: str, top_k: int, *, cached: bool
+    ) -> list[Times] | None:
+        """Return what each query takes before this retriever's own search.
+
+        Args:
+            pipeline: the pipeline.
+            retriever: its name.
+            top_k: the cell that asks.
+            cached: with what an embedding model gives known beforehand.
+
+        Returns:
+            The times of what comes before; None where that was not measured, or where ``cached``
+            makes no difference.
+        """
+        return None if cached else []
 
     def ranking_config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
         """Return what of the configuration determines the ranking."""
