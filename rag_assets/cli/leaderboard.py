@@ -53,10 +53,10 @@ def command(
     experiment = load_experiment(path)
     selection = Selection.of(experiment, retrievers, top_k)
     settings = StoreSettings.resolve(store)
+    if latency and (slice_by or metric or top_k):
+        raise UsageError("--latency is of whole rankings; --by, --metric, --top-k do not apply")
     result = EvaluationResult.current(settings.store / experiment.name)
     if latency:
-        if slice_by or metric or top_k:
-            raise UsageError("--latency is of whole rankings; --by, --metric, --top-k do not apply")
         _print_latency(result, experiment, selection, form)
         return
     if metric and not slice_by:

@@ -38,9 +38,9 @@ def attribution_view(experiment: str, rows: Sequence[Row], by: str | None = None
     """
     shown = [place for place in PLACES if place == FOUND or any(row[place] for row in rows)]
     shares = by is None and len(shown) <= _WITH_SHARES
-    table = Table(box=None, pad_edge=False)
+    table = _table()
     for name in [*([by] if by else []), "retriever"]:
-        table.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold", min_width=8)
     headers = ["evi-\ndences", *[HEADERS[place] for place in shown], "recall", "ceil-\ning"]
     for header in headers:
         table.add_column(header, justify="right", no_wrap=True)
@@ -67,7 +67,7 @@ def lost_view(rows: Sequence[Row]) -> RenderableType:
 
 def _lost_table(retriever: str, rows: Sequence[Row]) -> RenderableType:
     inputs = [name for name in rows[0] if name.startswith(RANK_IN)]
-    table = Table(box=None, pad_edge=False)
+    table = _table()
     table.add_column("query", overflow="fold")
     table.add_column("lost at", no_wrap=True)
     table.add_column("rank", justify="right", no_wrap=True)
@@ -81,6 +81,10 @@ def _lost_table(retriever: str, rows: Sequence[Row]) -> RenderableType:
     names = [f"in {n}: {name.removeprefix(RANK_IN)}" for n, name in enumerate(inputs, 1)]
     title = f"{retriever}: {len(rows)} lost"
     return Group(Text(f"{title} ({', '.join(names)})" if names else title, style="bold"), table)
+
+
+def _table() -> Table:
+    return Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
 
 
 def _count(row: Row, place: str, *, share: bool) -> str:

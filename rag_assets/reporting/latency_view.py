@@ -11,12 +11,14 @@ from rich.text import Text
 from rag_assets.reporting.rows import Row
 
 _MEGA = 1_000_000
+_WHOLE = 1000
+"""From here on decimals are left out."""
 _COLUMNS = {
-    "queries_per_second": "queries\n/s",
+    "queries_per_second": "queries\nper s",
     "p50_ms": "p50\nms",
     "p95_ms": "p95\nms",
     "p99_ms": "p99\nms",
-    "known_p50_ms": "p50 known\nvectors",
+    "known_p50_ms": "known\np50",
     "index_seconds": "index\ns",
     "index_bytes": "index\nMB",
 }
@@ -29,9 +31,9 @@ def latency_view(experiment: str, rows: Sequence[Row]) -> RenderableType:
         experiment: its name.
         rows: as :func:`rag_assets.reporting.latency_rows.latency_rows` gives.
     """
-    table = Table(box=None, pad_edge=False)
-    table.add_column("retriever", overflow="fold")
-    for header in (*_COLUMNS.values(), "embedded\ntexts", "embed\ns"):
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("retriever", overflow="fold", min_width=8)
+    for header in (*_COLUMNS.values(), "embed-\nded", "embed\ns"):
         table.add_column(header, justify="right", no_wrap=True)
     for row in rows:
         values = [_value(name, row[name]) for name in _COLUMNS]
@@ -40,15 +42,19 @@ def latency_view(experiment: str, rows: Sequence[Row]) -> RenderableType:
         )
     timed = max((int(str(row["n_timed"])) for row in rows if row["n_timed"]), default=0)
     title = f"{experiment}: p50, p95 and p99 of {timed} single queries, one at a time"
-    return Group(Text(title, style="bold"), table)
+    notes = (
+        "known p50: with known vectors, in ms. embedded: new texts of all; the others were cached."
+    )
+    return Group(Text(title, style="bold"), table, "", notes)
 
 
 def _value(name: str, value: object) -> str:
     if not isinstance(value, int | float):
         return "-"
     if name == "index_bytes":
-        return f"{value / _MEGA:.2f}"
-    return f"{value:,.0f}" if name == "queries_per_second" else f"{value:.2f}"
+        value = value / _MEGA
+    whole = name == "queries_per_second" or value >= _WHOLE
+    return f"{value:,.0f}" if whole else f"{value:.2f}"
 
 
 def _texts(row: Row) -> str:

@@ -13,7 +13,7 @@ from rag_assets.experiment.names import NAME_RULE
 
 Problem = Callable[[str | bytes], str]
 
-TOP_KEYS = "name, dataset, chunking, retrievers, top_k, metrics, primary, baseline"
+TOP_KEYS = "name, dataset, chunking, retrievers, top_k, metrics, primary, baseline, measurements"
 BM25_KEYS = "type, chunking, analyzer, engine, k1, b"
 TWO = "x: {type: bm25}, y: {type: bm25}"
 MEASURES = "hit_rate, mrr, ndcg, recall, precision, map"
