@@ -124,7 +124,9 @@ class EvaluationResult:
         if not entries:
             name = self.evaluation.experiment
             problem = f"the last evaluation of {name} says of no evidence where it was lost"
-            raise NotEvaluated(f"{problem}; that needs labels, and all cut-offs of a retriever")
+            raise NotEvaluated(
+                f"{problem}; that needs labels, and a retriever's cells to be complete"
+            )
         return {entry.partition["retriever"]: self._table(entry) for entry in entries}
 
     @property

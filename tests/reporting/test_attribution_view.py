@@ -60,7 +60,7 @@ def test_what_was_not_measured_is_a_dash() -> None:
     costs = ("index_seconds", "index_bytes", "n_embedded", "n_from_cache", "embed_seconds")
     names = times + costs
     nothing: Row = {"retriever": "a", **dict.fromkeys(names)}
-    much: Row = dict.fromkeys(names, 123_456.7)
+    much: Row = dict.fromkeys(names, 1234.5)
     much |= {"retriever": "a_name_of_20_letters", "n_embedded": 10_000, "n_from_cache": 90_000}
     lines = drawn(latency_view("x", [nothing, {**much, "n_timed": 50, "index_bytes": 10**9}]))
     assert max(map(len, lines)) <= 80

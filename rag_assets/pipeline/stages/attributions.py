@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import pyarrow.parquet as pq
+
 from rag_assets.evaluation.attribution import attributions
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.stage import Input, Recipe, Stage, TableProduct
@@ -107,7 +109,8 @@ class Attributions(Stage):
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         experiment = pipeline.experiment
         qrels = pipeline.artifact(QRELS_KEY).table()
-        documents = pipeline.artifact(DOCUMENTS_KEY).table()
+        corpus = pipeline.artifact(DOCUMENTS_KEY).path
+        documents = pq.read_table(corpus, columns=["document_id"], partitioning=None)
         for key in keys:
             retriever = key["retriever"]
             own, *inputs = _looked_at(experiment, key)
