@@ -360,6 +360,30 @@ COMPARISONS = TableSchema(
     ),
 )
 
+ATTRIBUTIONS = TableSchema(
+    "attributions",
+    "one positive evidence of one query: where a retriever found or lost it",
+    ("query_id", "evidence_id"),
+    (
+        Column("query_id", TEXT, "the query"),
+        Column("evidence_id", TEXT, "the evidence"),
+        Column(
+            "lost_at",
+            TEXT,
+            "found, cut_at_k, lost_in_reranking, lost_in_fusion, below_candidates, no_chunk or "
+            "not_in_corpus",
+        ),
+        Column("rank", INT, "first rank in the stored ranking; null: not in it", True),
+        Column("n_relevant_units", INT, "units of the retriever that satisfy the evidence"),
+        Column("inputs", TAGS, "retrievers that this one reads; empty for a base retriever"),
+        Column(
+            "input_ranks",
+            pa.list_(INT),
+            "first rank in each of them, in that order; null: not among its candidates",
+        ),
+    ),
+)
+
 ALL_TABLES = (
     DOCUMENTS,
     CHUNKS,
@@ -377,4 +401,5 @@ ALL_TABLES = (
     INTERVALS,
     COMPARISONS,
     OVERLAPS,
+    ATTRIBUTIONS,
 )

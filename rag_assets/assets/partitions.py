@@ -63,12 +63,19 @@ def mapping_of(edge: Edge) -> dg.PartitionMapping | None:
                 "retriever": dg.DimensionPartitionMapping(
                     "retriever", _static(edge, "retriever", "retriever")
                 ),
-                "top_k": dg.DimensionPartitionMapping("top_k", dg.IdentityPartitionMapping()),
+                "top_k": dg.DimensionPartitionMapping("top_k", _top_k_mapping(edge)),
             }
         )
     # One side has a dimension alone, `retriever` or `top_k`, and it is the other side's dimension.
     (alone,) = parent if len(parent) == 1 else child
     return dg.MultiToSingleDimensionPartitionMapping(alone)
+
+
+def _top_k_mapping(edge: Edge) -> dg.PartitionMapping:
+    """Return identity, or for a child at one cut-off that reads others the exact pairs."""
+    if all(parent["top_k"] == child["top_k"] for parent, child in edge):
+        return dg.IdentityPartitionMapping()
+    return _static(edge, "top_k", "top_k")
 
 
 def _static(edge: Edge, parent_name: str, child_name: str) -> dg.StaticPartitionMapping:

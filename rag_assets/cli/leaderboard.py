@@ -12,8 +12,10 @@ from rag_assets.errors import DataError, NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.query_facts import ALL, DEV, TEST
 from rag_assets.experiment import load_experiment
+from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.selection import Selection
 from rag_assets.reporting.formats import formatted
+from rag_assets.reporting.latency_rows import latency_rows
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row, leaderboard_rows
 from rag_assets.reporting.slices import TAG, Slice
@@ -28,6 +30,11 @@ from rag_assets.store.settings import StoreSettings
     metavar="WHAT",
     help="One row a slice of the queries: by `tag`, "
     "`query.<field>` or `document.<field>` (metadata of the relevant documents).",
+)
+@click.option(
+    "--latency",
+    is_flag=True,
+    help="How fast each retriever is, and what its index cost, in place of the metrics.",
 )
 @click.option("--metric", help="With --by: this metric, such as recall@10, not the primary one.")
 @click.option(
@@ -45,6 +52,7 @@ def command(
     slice_by: str | None,
     metric: str | None,
     asked: str | None,
+    latency: bool,
 ) -> None:
     """Print the leaderboard of the last evaluation of PATH.
 
@@ -53,7 +61,12 @@ def command(
     experiment = load_experiment(path)
     selection = Selection.of(experiment, retrievers, top_k)
     settings = StoreSettings.resolve(store)
+    if latency and (slice_by or metric or top_k):
+        raise UsageError("--latency is of whole rankings; --by, --metric, --top-k do not apply")
     result = EvaluationResult.current(settings.store / experiment.name)
+    if latency:
+        _print_latency(result, experiment, selection, form)
+        return
     if metric and not slice_by:
         raise UsageError("--metric belongs to --by; the leaderboard shows all metrics")
     if slice_by:
@@ -71,6 +84,18 @@ def command(
         from rag_assets.reporting.terminal import leaderboard_view
 
         output().print(leaderboard_view(result, rows))
+
+
+def _print_latency(
+    result: EvaluationResult, experiment: Experiment, selection: Selection, form: str
+) -> None:
+    rows = latency_rows(result, experiment, selection.retrievers)
+    if form != "table":
+        click.echo(formatted(rows, form), nl=False)
+        return
+    from rag_assets.reporting.latency_view import latency_view
+
+    output().print(latency_view(result.evaluation.experiment, rows))
 
 
 def _metric(result: EvaluationResult, name: str | None) -> Metric:

@@ -20,6 +20,7 @@ class _Group(click.Group):
         "validate": "validate",
         "leaderboard": "leaderboard",
         "compare": "compare",
+        "attribution": "attribution",
         "score": "score",
         "pool": "pool",
         "convert": "convert",

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rag_assets.embedding.cache_writer import CacheWriter
-from rag_assets.embedding.loading import load_model
+from rag_assets.embedding.loading import is_loaded, load_model
 from rag_assets.embedding.model_config import (
     config_sha256,
     declared_max_seq_length,
@@ -128,6 +128,20 @@ class Encoder:
             new[is_stored] = stored[is_stored]
             vectors[missing] = new
         return vectors[row_of_text]
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the model is in memory: a text was embedded, and not only looked up."""
+        return is_loaded(self.files, self._device)
+
+    def embed_now(self, texts: Sequence[str], *, kind: Kind) -> Vectors:
+        """Return the vectors of texts past the cache, which is neither read nor written.
+
+        Raises:
+            ModelUnavailable: the model cannot be loaded.
+            DataError: the model gives NaN, or length 0, for a text.
+        """
+        return self._embed(list(texts), kind, None, None)
 
     def _embed(
         self, texts: list[str], kind: Kind, cache: VectorCache | None, progress: Progress | None

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 KEPT = 2
 """Models that stay in memory: an experiment that compares two uses each several times."""
 
+_loaded: set[tuple[Path, str, str]] = set()
+
 
 def default_device() -> str:
     """Return ``cuda`` where there is one, else ``cpu``."""
@@ -46,6 +48,11 @@ def load_model(files: ModelFiles, device: str | None = None) -> SentenceTransfor
         ) from error
 
 
+def is_loaded(files: ModelFiles, device: str | None = None) -> bool:
+    """Return whether the model is in memory."""
+    return (files.path, files.weights_sha256, device or default_device()) in _loaded
+
+
 @lru_cache(maxsize=KEPT)
 def _load(path: Path, weights_sha256: str, device: str) -> SentenceTransformer:
     """Load; the hash of the weights is there so that other weights at a path are loaded anew."""
@@ -54,10 +61,12 @@ def _load(path: Path, weights_sha256: str, device: str) -> SentenceTransformer:
     with quiet_models():
         from sentence_transformers import SentenceTransformer
 
-        return SentenceTransformer(
+        model = SentenceTransformer(
             str(path),
             device=device,
             trust_remote_code=False,
             local_files_only=True,
             model_kwargs={"dtype": torch.float32, "use_safetensors": True},
         )
+    _loaded.add((path, weights_sha256, device))
+    return model

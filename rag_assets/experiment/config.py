@@ -242,6 +242,15 @@ class StatisticsConfig(Options):
     cluster: Annotated[str, AfterValidator(_checked_cluster)] = "none"
 
 
+class MeasurementsConfig(Options):
+    """What is measured besides results; no result depends on it.
+
+    ``latency_sample`` is how many queries are timed one at a time after a ranking is made; 0: none.
+    """
+
+    latency_sample: int = Field(default=50, ge=0, le=10_000, strict=True)
+
+
 class ExperimentConfig(Options):
     """One experiment. What is absent is filled in by :mod:`rag_assets.experiment.defaults`."""
 
@@ -260,3 +269,4 @@ class ExperimentConfig(Options):
     split: SplitConfig | None = None
     weight: str | None = Field(default=None, min_length=1)
     statistics: StatisticsConfig = StatisticsConfig()
+    measurements: MeasurementsConfig = MeasurementsConfig()

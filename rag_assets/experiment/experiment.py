@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rag_assets.datasets.dataset import Dataset
 from rag_assets.evaluation.metric_names import Metric, metric_columns
 from rag_assets.experiment.config import (
     ChunkingConfig,
+    MeasurementsConfig,
     RetrieverConfig,
     SplitConfig,
     StatisticsConfig,
@@ -43,6 +44,7 @@ class Experiment:
         weight: the field of the queries' metadata that weighs them; None: each counts 1.
         statistics: how sure a mean is.
         tuned: retrievers whose parameters were chosen on dev, so that dev cannot rank them.
+        measurements: what is timed besides; no fingerprint holds it.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Experiment:
     weight: str | None
     statistics: StatisticsConfig
     tuned: frozenset[str] = frozenset()
+    measurements: MeasurementsConfig = field(default_factory=MeasurementsConfig)
 
     def family(self, retriever: str) -> str:
         """Return ``lexical``, ``embedding``, ``imported``, ``fused`` or ``reranked``."""

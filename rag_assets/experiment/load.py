@@ -146,6 +146,7 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         split=config.split,
         weight=config.weight if "weight" in config.model_fields_set else default_weight(dataset),
         statistics=config.statistics,
+        measurements=config.measurements,
     )
 
 

@@ -1,24 +1,60 @@
-"""Timings, kept apart from results: they never enter a digest.
+"""Timings and costs, kept apart from results: they never enter a digest.
 
-One small JSON file for each measured thing, named by the fingerprint of what was computed.
+One small JSON file for each measured thing, named by the fingerprint of what was computed. What is
+measured:
+
+- the name of an asset: its computation, and its bytes on disk;
+- ``search``: a retriever's ranking of all queries at once, its inputs' rankings not included;
+- ``embed``: the texts of one artifact; ``cached`` tells those taken from the vector cache;
+- ``encode``: single queries through the embedding model, one at a time, without the vector cache;
+- ``latency``: single queries from text to hits, one at a time; ``cached``: with known vectors.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TypedDict
+from typing import TypedDict, Unpack
 
 from rag_assets.store.atomic import write_text
 
 
-class Measurement(TypedDict):
-    """Seconds of wall time for ``amount`` units (queries, partitions) of one artifact."""
+class Percentiles(TypedDict, total=False):
+    """Times of single queries in milliseconds, and query id -> time, from which they are."""
+
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+    samples_ms: Mapping[str, float] | None
+
+
+class Details(Percentiles, total=False):
+    """What is known of some measurements only.
+
+    Attributes:
+        asset: the asset that was computed.
+        retriever: the retriever for which it was.
+        bytes: size on disk.
+        cached: whether the result of an embedding model was known beforehand.
+        tokens: tokens that an API counted.
+        cost: money that it charged for them.
+    """
+
+    asset: str | None
+    retriever: str | None
+    bytes: int | None
+    cached: bool | None
+    tokens: int | None
+    cost: float | None
+
+
+class Measurement(Details):
+    """Seconds of wall time for ``amount`` units (queries, texts, partitions) of one artifact."""
 
     what: str
     fingerprint: str
-    seconds: float
+    seconds: float | None
     amount: int
 
 
@@ -29,22 +65,61 @@ class Measurements:
         """Use a folder, created on the first write."""
         self.folder = folder
 
-    def add(self, what: str, fingerprint: str, seconds: float, amount: int = 1) -> None:
+    def add(
+        self,
+        what: str,
+        fingerprint: str,
+        seconds: float | None,
+        amount: int = 1,
+        **details: Unpack[Details],
+    ) -> None:
         """Keep one measurement; a newer one of the same thing replaces it."""
-        row = Measurement(what=what, fingerprint=fingerprint, seconds=seconds, amount=amount)
-        write_text(self.folder / what / f"{fingerprint[:16]}.json", json.dumps(row))
+        row = {"what": what, "fingerprint": fingerprint, "seconds": seconds, "amount": amount}
+        file = self._file(what, fingerprint, details.get("retriever"), details.get("cached"))
+        write_text(file, json.dumps({**row, **details}))
 
-    def find(self, what: str, fingerprint: str) -> Measurement | None:
-        """Return the measurement of one thing, if there is one."""
-        try:
-            text = (self.folder / what / f"{fingerprint[:16]}.json").read_text(encoding="utf-8")
-        except OSError:
-            return None
-        row: Measurement = json.loads(text)
-        return row
+    def find(
+        self,
+        what: str,
+        fingerprint: str,
+        retriever: str | None = None,
+        *,
+        cached: bool | None = None,
+    ) -> Measurement | None:
+        """Return the measurement of one thing, if there is one that can be read.
+
+        Two retrievers of one configuration share a fingerprint and are measured apart. One that
+        was measured before retrievers were told apart is found for each.
+        """
+        file = self._file(what, fingerprint, retriever, cached)
+        return _read(file) or _read(self._file(what, fingerprint, None, cached))
 
     def all(self) -> Iterator[Measurement]:
-        """Yield everything that was measured."""
+        """Yield everything that was measured; what an older file lacks is None."""
         for file in sorted(self.folder.glob("*/*.json")):
-            row: Measurement = json.loads(file.read_text(encoding="utf-8"))
-            yield row
+            row = _read(file)
+            if row is not None:
+                yield row
+
+    def _file(
+        self, what: str, fingerprint: str, retriever: str | None, cached: bool | None
+    ) -> Path:
+        parts = [fingerprint[:16], *([retriever] if retriever else [])]
+        return self.folder / what / f"{'+'.join([*parts, *(['cached'] if cached else [])])}.json"
+
+
+_UNKNOWN: Measurement = {
+    "what": "",
+    "fingerprint": "",
+    "seconds": None,
+    "amount": 0,
+    **dict.fromkeys(Details.__annotations__),  # type: ignore[typeddict-item]
+}
+
+
+def _read(file: Path) -> Measurement | None:
+    try:
+        row = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return {**_UNKNOWN, **row} if isinstance(row, dict) else None

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Unpack
 
 from rag_assets.datasets.lines import unreadable
 from rag_assets.errors import DataError, MissingArtifact, UsageError
@@ -21,12 +22,12 @@ from rag_assets.llm.budget import Budget
 from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import ChatModel
 from rag_assets.llm.completions import Completions
-from rag_assets.pipeline.measurements import Measurements
+from rag_assets.pipeline.measurements import Details, Measurements
 from rag_assets.pipeline.rankings import Rankings
 from rag_assets.pipeline.stage import FolderProduct, Product, Recipe, Stage
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.progress import Progress, no_progress
-from rag_assets.retrievers.workspace import Workspace
+from rag_assets.retrievers.workspace import Measure, Workspace, unmeasured
 from rag_assets.store.artifacts import (
     Artifact,
     ArtifactKey,
@@ -80,12 +81,36 @@ class Pipeline:
         parts = ["documents", "queries", *(["qrels"] if self.experiment.has_qrels else [])]
         return {part: self._source_digest(part) for part in parts}
 
-    def workspace(self, retriever: str) -> Workspace:
-        """Return the caches and the progress of one retriever."""
+    def workspace(self, retriever: str, key: ArtifactKey | None = None) -> Workspace:
+        """Return the caches and the progress of one retriever.
+
+        Args:
+            retriever: its name.
+            key: the artifact for which measurements are kept; None keeps none.
+        """
         return Workspace(
             self.settings.store / "cache",
             lambda label, total: self.progress(f"{label} for {retriever}", total),
+            self._measure_for(retriever, key) if key is not None else unmeasured,
         )
+
+    def _measure_for(self, retriever: str, key: ArtifactKey) -> Measure:
+        recipe = self.recipe(key)
+        if recipe is None:
+            raise MissingArtifact(f"an input of {key} is not in the store")
+
+        def measure(what: str, seconds: float | None, amount: int, *, cached: bool) -> None:
+            self.measurements.add(
+                what,
+                recipe.fingerprint,
+                seconds,
+                amount,
+                asset=key.asset,
+                retriever=retriever,
+                cached=cached,
+            )
+
+        return measure
 
     def versions_of(self, retriever: str) -> Mapping[str, str]:
         """Return what computes a retriever: its type, its engines, the files that it names.
@@ -226,7 +251,14 @@ class Pipeline:
             artifact = self._write(stage, key, product, recipe)
             self.n_computed += 1
             seconds[key] = time.perf_counter() - started
-            self.measurements.add(stage.name, artifact.manifest.fingerprint, seconds[key])
+            self.measurements.add(
+                stage.name,
+                artifact.manifest.fingerprint,
+                seconds[key],
+                asset=stage.name,
+                retriever=dict(key.partition).get("retriever"),
+                bytes=artifact.size,
+            )
             started = time.perf_counter()
         return seconds
 
@@ -254,11 +286,13 @@ class Pipeline:
         return Artifact(self.store.path(key, recipe.fingerprint, directory=True), manifest)
 
     @contextmanager
-    def measured(self, what: str, label: str, amount: int) -> Iterator[None]:
+    def measured(
+        self, what: str, label: str, amount: int, **details: Unpack[Details]
+    ) -> Iterator[None]:
         """Time a block and keep the measurement under a fingerprint (``label``)."""
         started = time.perf_counter()
         yield
-        self.measurements.add(what, label, time.perf_counter() - started, amount)
+        self.measurements.add(what, label, time.perf_counter() - started, amount, **details)
 
 
 def _manifest(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import pyarrow as pa
 
 from rag_assets.evaluation.units import cut
+from rag_assets.pipeline.latency_sample import SingleSearches, measure_latency
 from rag_assets.pipeline.stage import Recipe
 from rag_assets.schemas import RUNS
 from rag_assets.store.artifacts import Artifact, ArtifactKey, Manifest
@@ -30,7 +31,7 @@ class Ranked(NamedTuple):
     failures: Mapping[str, str] = {}
 
 
-class Ranker(Protocol):
+class Ranker(SingleSearches, Protocol):
     """A stage that can rank: what determines its ranking, and how it is computed."""
 
     def ranking_recipe(self, pipeline: Pipeline, retriever: str, top_k: int) -> Recipe | None:
@@ -111,7 +112,9 @@ class Rankings:
     ) -> Artifact:
         pipeline = self._pipeline
         n_queries = len(pipeline.artifact(ArtifactKey.of("queries")).table())
-        with pipeline.measured("search", recipe.fingerprint, n_queries):
+        with pipeline.measured(
+            "search", recipe.fingerprint, n_queries, asset=ASSET, retriever=retriever
+        ):
             found = ranker.rank(pipeline, retriever, top_k, depth)
         table, failures = RUNS.check(found.table), found.failures
         digests = {"all": result_digest(table, failures)}
@@ -129,7 +132,9 @@ class Rankings:
             failures=failures,
         )
         key = ArtifactKey.of(ASSET, retriever=retriever, depth=depth)
-        return pipeline.store.write_table(key, table, manifest)
+        artifact = pipeline.store.write_table(key, table, manifest)
+        measure_latency(pipeline, ranker, retriever, recipe.fingerprint, top_k, depth)
+        return artifact
 
     def _consumed_depths(self, retriever: str) -> set[int]:
         return self._pipeline.experiment.candidate_depths(retriever)

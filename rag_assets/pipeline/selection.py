@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.pipeline.stages.attributions import cutoffs_read
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -45,7 +46,11 @@ class Selection:
         )
 
     def _ends(self, experiment: Experiment) -> list[ArtifactKey]:
-        """Return what nothing else needs: the metrics, or without labels the runs themselves."""
+        """Return what nothing else needs: the metrics, or without labels the runs themselves.
+
+        Attributions too, where the selection has the cut-offs that they read: one cell that was
+        asked for alone must not cost another.
+        """
         cells = [(retriever, k) for retriever in self.retrievers for k in self.top_k]
         if not experiment.has_qrels:
             runs = [run_key(experiment, retriever, k) for retriever, k in cells]
@@ -54,6 +59,9 @@ class Selection:
         ends = [ArtifactKey.of("leaderboard"), *STAGES["comparisons"].keys(experiment)]
         for asset in ("metrics_summary", "intervals"):
             ends += [ArtifactKey.of(asset, retriever=r) for r in self.retrievers]
+        if set(cutoffs_read(experiment)) <= set(self.top_k):
+            attributed = STAGES["attributions"].keys(experiment)
+            ends += [key for key in attributed if key["retriever"] in self.retrievers]
         return ends + [ArtifactKey.of("metrics", retriever=r, top_k=k) for r, k in cells]
 
     def keys(self, experiment: Experiment) -> dict[str, list[ArtifactKey]]:

@@ -50,8 +50,26 @@ _TABLES = {
     "intervals": "intervals",
     "comparisons": "comparisons",
     "run_overlaps": "overlaps",
+    "attributions": "attributions",
 }
 """Table -> the asset whose partitions it unites; OVERLAPS is a reserved word in SQL."""
+
+_MEASUREMENT_COLUMNS = (
+    "asset VARCHAR",
+    "retriever VARCHAR",
+    "what VARCHAR",
+    "fingerprint VARCHAR",
+    "seconds DOUBLE",
+    "amount BIGINT",
+    "p50_ms DOUBLE",
+    "p95_ms DOUBLE",
+    "p99_ms DOUBLE",
+    "bytes BIGINT",
+    "cached BOOLEAN",
+    "tokens BIGINT",
+    "cost DOUBLE",
+)
+"""The table ``measurements``; what a measurement does not have is null."""
 
 _VIEWS = {
     "documents": ("documents",),
@@ -145,13 +163,13 @@ def _create_evaluations(connection: duckdb.DuckDBPyConnection, store: Path) -> N
 
 def _create_measurements(connection: duckdb.DuckDBPyConnection, roots: list[Path]) -> None:
     connection.execute(
-        "CREATE TABLE measurements (experiment VARCHAR, what VARCHAR, fingerprint VARCHAR, "
-        "seconds DOUBLE, amount BIGINT)"
+        f"CREATE TABLE measurements (experiment VARCHAR, {', '.join(_MEASUREMENT_COLUMNS)})"
     )
+    names = [column.split()[0] for column in _MEASUREMENT_COLUMNS]
     rows = [
-        (root.name, m["what"], m["fingerprint"], m["seconds"], m["amount"])
+        (root.name, *[measured.get(name) for name in names])
         for root in roots
-        for m in Measurements(root / "measurements").all()
+        for measured in Measurements(root / "measurements").all()
     ]
     _insert(connection, "measurements", rows)
 

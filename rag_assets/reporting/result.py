@@ -151,7 +151,7 @@ class EvaluationResult:
         }
         if not cells:
             return []
-        members = members_by(by, lambda asset: self._table(self._entry(asset)))
+        members = members_by(by, self.table_of)
         return slices(cells, members, metric.column, self.weights(self.chosen_split(split)))
 
     def weights(self, split: str) -> dict[str, float]:
@@ -162,18 +162,49 @@ class EvaluationResult:
             query_id: weight for query_id, weight, s in zip(*columns, strict=True) if s == split
         }
 
+    def table_of(self, asset: str) -> pa.Table:
+        """Return the table of an asset that has one partition, such as ``queries``."""
+        return self._table(self._entry(asset))
+
+    @cached_property
+    def attributions(self) -> dict[str, pa.Table]:
+        """Retriever -> table of :data:`rag_assets.schemas.ATTRIBUTIONS`.
+
+        Raises:
+            NotEvaluated: there are none: no labels, or cells alone that attributions do not read.
+        """
+        entries = self.evaluation.entries_of("attributions")
+        if not entries:
+            name = self.evaluation.experiment
+            problem = f"the last evaluation of {name} says of no evidence where it was lost"
+            raise NotEvaluated(
+                f"{problem}; that needs labels, and a retriever's cells to be complete"
+            )
+        return {entry.partition["retriever"]: self._table(entry) for entry in entries}
+
+    @property
+    def attributed_top_k(self) -> int:
+        """The cut-off that the attributions are about."""
+        return self.primary.cutoff or 0
+
+    def rankings(self) -> dict[str, str]:
+        """Return retriever -> fingerprint of the ranking from which its largest cell was cut."""
+        cells = [entry for entry in self.evaluation.entries if entry.asset.endswith("_runs")]
+        found = {}
+        for entry in sorted(cells, key=lambda entry: int(entry.partition["top_k"])):
+            manifest = read_manifest(self.root / entry.path)
+            if manifest is not None:
+                found[entry.partition["retriever"]] = str(manifest.facts.get("ranking"))
+        return found
+
     def milliseconds_per_query(self) -> dict[str, float]:
         """Return retriever -> mean search time of a query, measured when its ranking was made."""
         measurements = Measurements(self.root / "measurements")
         found = {}
-        for entry in self.evaluation.entries:
-            if entry.asset.endswith("_runs"):
-                manifest = read_manifest(self.root / entry.path)
-                ranking = str(manifest.facts.get("ranking")) if manifest else ""
-                measured = measurements.find("search", ranking)
-                if measured is not None:
-                    each = 1000 * measured["seconds"] / max(measured["amount"], 1)
-                    found[entry.partition["retriever"]] = each
+        for retriever, ranking in self.rankings().items():
+            measured = measurements.find("search", ranking, retriever)
+            if measured is not None and measured["seconds"] is not None:
+                found[retriever] = 1000 * measured["seconds"] / max(measured["amount"], 1)
         return found
 
     def _entry(self, asset: str) -> SnapshotEntry:

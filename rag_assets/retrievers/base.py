@@ -107,6 +107,14 @@ class EmbeddingRetriever(BaseRetriever, ABC):
     def open(self, folder: Path) -> Searcher[pa.Table]:
         """Open what ``build`` wrote; it is searched for rows of ``QUERY_VECTORS``."""
 
+    def encode_now(self, texts: Sequence[str]) -> bool:
+        """Encode queries past every cache, for a measurement, when that loads nothing.
+
+        Returns:
+            Whether it was done.
+        """
+        return False
+
     def search_versions(self) -> Mapping[str, str]:
         """Return the versions of what searches, without what embeds."""
         return {}

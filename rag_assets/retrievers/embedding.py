@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -16,6 +17,7 @@ from rag_assets.embedding.encoder import Encoder
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.embedding.query_vectors import dense_matrix, dense_table
 from rag_assets.embedding.search import search
+from rag_assets.embedding.unit_vectors import Vectors
 from rag_assets.ordering import Hits
 from rag_assets.retrievers.base import EmbeddingRetriever
 from rag_assets.retrievers.workspace import Workspace
@@ -67,21 +69,45 @@ class BiEncoder(EmbeddingRetriever):
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
     ) -> Mapping[str, Any]:
         """Embed the texts and write their vectors."""
-        encoder = self._encoder(workspace)
-        with workspace.progress("embed chunks", len(texts)) as advance:
-            vectors = encoder.encode(texts, kind="document", progress=advance)
+        vectors = self._vectors(texts, "document", workspace)
         return flat_index.build(chunks.column("chunk_id").to_pylist(), vectors, folder)
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
         """Embed the queries."""
         texts = variants.column("text").to_pylist()
-        with workspace.progress("embed queries", len(texts)) as advance:
-            vectors = self._encoder(workspace).encode(texts, kind="query", progress=advance)
-        return dense_table(variants, vectors)
+        return dense_table(variants, self._vectors(texts, "query", workspace))
+
+    def encode_now(self, texts: Sequence[str]) -> bool:
+        """Embed queries past the cache, when the model is in memory."""
+        encoder = self._encoder()
+        if not encoder.is_loaded:
+            return False
+        encoder.embed_now(texts, kind="query")
+        return True
 
     def open(self, folder: Path) -> FlatSearcher:
         """Open the vectors."""
         return FlatSearcher(flat_index.FlatIndex.load(folder))
+
+    def _vectors(
+        self, texts: Sequence[str], kind: Literal["query", "document"], workspace: Workspace
+    ) -> Vectors:
+        """Embed texts, and keep how many were new and what they took; loading counts."""
+        n_new = 0
+        label = "embed queries" if kind == "query" else "embed chunks"
+        with workspace.progress(label, len(texts)) as advance:
+
+            def count(done: int, total: int) -> None:
+                nonlocal n_new
+                n_new = total
+                advance(done, total)
+
+            started = time.perf_counter()
+            vectors = self._encoder(workspace).encode(texts, kind=kind, progress=count)
+            seconds = time.perf_counter() - started
+        workspace.measure("embed", seconds, n_new, cached=False)
+        workspace.measure("embed", None, len(set(texts)) - n_new, cached=True)
+        return vectors
 
     def _encoder(self, workspace: Workspace | None = None) -> Encoder:
         return Encoder(

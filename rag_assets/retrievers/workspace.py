@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from rag_assets.progress import Progress, no_progress
+
+
+class Measure(Protocol):
+    """Keeps how long ``amount`` units (texts, pairs) of an artifact took."""
+
+    def __call__(self, what: str, seconds: float | None, amount: int, *, cached: bool) -> None:
+        """Keep it; ``cached`` units were known beforehand and took no time of their own."""
+
+
+def unmeasured(what: str, seconds: float | None, amount: int, *, cached: bool) -> None:
+    """Keep nothing."""
 
 
 @dataclass(frozen=True)
@@ -16,10 +28,12 @@ class Workspace:
         cache: folder of all content caches; each kind has a folder of its own in it. None
             remembers nothing.
         progress: ``progress(label, total)`` opens a progress bar.
+        measure: keeps what something took.
     """
 
     cache: Path | None = None
     progress: Progress = no_progress
+    measure: Measure = unmeasured
 
     def cache_of(self, kind: str) -> Path | None:
         """Return the folder of one kind of cached things, such as ``embeddings``."""

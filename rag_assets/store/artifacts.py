@@ -95,6 +95,12 @@ class Artifact:
         """Return the table of a Parquet artifact."""
         return pq.read_table(self.path, partitioning=None).replace_schema_metadata(None)
 
+    @property
+    def size(self) -> int:
+        """Bytes on disk: of the file, or of all files of the folder."""
+        files = self.path.rglob("*") if self.path.is_dir() else [self.path]
+        return sum(file.stat().st_size for file in files if file.is_file())
+
 
 class ArtifactStore:
     """All artifacts of one experiment."""

@@ -27,7 +27,7 @@ from tests.dagster_state import counts, evaluate_now, materializations, n_runs, 
 from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny, matching
 
 ROOT = Path(__file__).parents[2]
-N_PARTITIONS = 60
+N_PARTITIONS = 65
 
 
 def added(tiny: Tiny, before: dict[str, int]) -> dict[str, int]:
@@ -157,6 +157,9 @@ def test_a_change_of_one_retriever_reports_exactly_its_dependants(tiny: Tiny) ->
         "lexical_runs/bm25/*",
         "fused_runs/*",
         "metrics/bm25/*",
+        "attributions/bm25/*",
+        "attributions/hybrid/*",
+        "attributions/shallow/*",
     )
     assert work.computed == len(computed)
     # The numbers of the queries stay, so no summary is even told.
@@ -233,6 +236,7 @@ def test_a_part_first_then_the_rest(fresh: Tiny) -> None:
         "intervals/okapi",
         "leaderboard",
         "comparisons",
+        "attributions/okapi/5",
     )
     chosen -= {"lexical_runs/okapi/3"}
     assert {name for name, status in found.items() if status == "FRESH"} == chosen
@@ -333,7 +337,12 @@ def test_an_interruption_loses_only_what_was_not_finished(
         patch.setattr(Pipeline, "materialize", interrupted)
         with pytest.raises(KeyboardInterrupt):
             evaluate_now(tiny)
-    computed = matching(tiny.pipeline(), "metrics/bm25-whole/*")
+    computed = matching(
+        tiny.pipeline(),
+        "metrics/bm25-whole/*",
+        "attributions/bm25-whole/*",
+        "attributions/hybrid/*",
+    )
     assert evaluate_now(tiny).computed == len(computed)  # no index, no run; summaries stay
     assert not_fresh(tiny) == {}
 

@@ -38,6 +38,12 @@ def full(fresh: Tiny) -> Tiny:
 
 
 EDGES = [
+    ("attributions", "documents"),
+    ("attributions", "embedding_runs"),
+    ("attributions", "fused_runs"),
+    ("attributions", "judgments"),
+    ("attributions", "lexical_runs"),
+    ("attributions", "qrels"),
     ("chunks", "documents"),
     ("comparisons", "metrics"),
     ("comparisons", "queries"),

@@ -53,6 +53,22 @@ def test_same_vectors_as_sentence_transformers(fresh: np.ndarray, minilm_folder:
     assert model.max_seq_length == 256
 
 
+def test_past_the_cache_nothing_is_looked_up_or_kept(encoder: Encoder, tmp_path: Path) -> None:
+    cached = Encoder(cache=tmp_path, device="cpu")
+    assert not cached.is_loaded
+    vector = cached.embed_now(TEXTS[:1], kind="query")
+    assert cached.is_loaded
+    assert np.allclose(vector, encoder.encode(TEXTS[:1], kind="query"), atol=1e-6)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_looked_up_loads_no_model(tmp_path: Path) -> None:
+    Encoder(cache=tmp_path, device="cpu").encode(TEXTS[:1], kind="query")
+    again = Encoder(cache=tmp_path, device="cpu")
+    again.encode(TEXTS[:1], kind="query")
+    assert not again.is_loaded
+
+
 def test_meaning_is_near(encoder: Encoder) -> None:
     query = encoder.encode(["When does the boat depart?"], kind="query")
     documents = encoder.encode([TEXTS[0], TEXTS[5]], kind="document")

@@ -19,7 +19,7 @@ NUMBERS = (*SUMMARIES, "comparisons")
 SEED = 0
 """Of the six queries it puts three in dev."""
 
-N_PARTITIONS = 60
+N_PARTITIONS = 65
 
 
 def add_top_k(tiny: Tiny) -> None:
@@ -88,6 +88,7 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "judgments/*",
             *ALL_RUNS,
             "metrics/*",
+            "attributions/*",
         ),
     ),
     "the front matter of a document": (
@@ -103,6 +104,8 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "lexical_index/bm25-whole",
             "judgments/bm25-whole",
             "judgments/hybrid",
+            "attributions/bm25-whole/*",
+            "attributions/hybrid/*",
         ),
     ),
     "a new query": (
@@ -118,6 +121,7 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             *ALL_RUNS,
             "metrics/*",
             *NUMBERS,
+            "attributions/*",
         ),
     ),
     "a tag": (lambda tiny: tiny.replace("queries.jsonl", '"wind"', '"storm"'), ("queries",)),
@@ -137,19 +141,36 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "intervals/shallow",
             "leaderboard",
             "comparisons",
+            "attributions/*",
         ),
     ),
     "k1 of one retriever; the fusions come out the same": (
         lambda tiny: tiny.configure("bm25", k1=0.4),
-        ("lexical_index/bm25", "lexical_runs/bm25/*", "fused_runs/*", "metrics/bm25/*"),
+        (
+            "lexical_index/bm25",
+            "lexical_runs/bm25/*",
+            "fused_runs/*",
+            "metrics/bm25/*",
+            "attributions/bm25/*",
+            "attributions/hybrid/*",
+            "attributions/shallow/*",
+        ),
     ),
     "k of a fusion; its order stays": (
         lambda tiny: tiny.configure("hybrid", k=5),
-        ("fused_runs/hybrid/*", "metrics/hybrid/*"),
+        ("fused_runs/hybrid/*", "metrics/hybrid/*", "attributions/hybrid/*"),
     ),
     "one more top_k; the comparisons read the primary one alone": (
         add_top_k,
-        ("lexical_runs/*/10", "fused_runs/*/10", "metrics/*/10", *SUMMARIES),
+        (
+            "lexical_runs/*/10",
+            "fused_runs/*/10",
+            "metrics/*/10",
+            *SUMMARIES,
+            # Those whose ranking is deeper now.
+            "attributions/okapi/*",
+            "attributions/hybrid/*",
+        ),
     ),
     "an answer; no mean depends on it": (
         lambda tiny: tiny.replace("queries.jsonl", '"q1",', '"q1", "answers": ["10 crowns"],'),
@@ -175,6 +196,8 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "intervals/zebra",
             "leaderboard",
             "comparisons",
+            "attributions/zebra/*",
+            "attributions/shallow/*",  # it names its inputs
         ),
     ),
     "a retriever goes": (drop_shallow, ("leaderboard", "comparisons")),
@@ -203,6 +226,8 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "intervals/deep",
             "leaderboard",
             "comparisons",
+            "attributions/okapi/*",
+            "attributions/deep/*",
         ),
     ),
 }

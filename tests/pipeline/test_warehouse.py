@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -94,9 +95,45 @@ def test_history_and_measurements(tiny: Tiny) -> None:
     assert [row["is_current"] for row in rows] == [False, True]
     assert rows[-1]["evaluation_id"] == current.evaluation_id
     assert rows[-1]["complete"]
-    assert rows[-1]["n_artifacts"] == 60
+    assert rows[-1]["n_artifacts"] == 65
     measured = ask(warehouse, "SELECT what, count(*) AS n FROM measurements GROUP BY ALL")
     assert {"what": "metrics", "n": 15} in measured
+    (built,) = ask(
+        warehouse,
+        "SELECT * FROM measurements WHERE what = 'lexical_index' AND retriever = 'okapi'",
+    )
+    assert list(built)[:3] == ["experiment", "asset", "retriever"]
+    assert (built["experiment"], built["asset"], built["amount"]) == ("tiny", "lexical_index", 1)
+    assert built["bytes"] > 0
+    assert (built["p50_ms"], built["cached"], built["tokens"], built["cost"]) == (None,) * 4
+
+
+def test_a_measurement_of_an_older_version_has_nulls(tiny: Tiny) -> None:
+    old = tiny.artifacts / "measurements" / "search" / f"{'0' * 16}.json"
+    old.write_text(
+        json.dumps({"what": "search", "fingerprint": "0" * 64, "seconds": 1.5, "amount": 3})
+    )
+    (row,) = ask(
+        rebuild(tiny.settings),
+        f"SELECT * FROM measurements WHERE fingerprint = '{'0' * 64}'",
+    )
+    known = {name: value for name, value in row.items() if value is not None}
+    assert known == {
+        "experiment": "tiny",
+        "what": "search",
+        "fingerprint": "0" * 64,
+        "seconds": 1.5,
+        "amount": 3,
+    }
+
+
+def test_attributions_of_all_retrievers(tiny: Tiny) -> None:
+    rows = ask(
+        rebuild(tiny.settings),
+        "SELECT retriever, top_k, count(*) AS n FROM attributions GROUP BY ALL",
+    )
+    assert {row["retriever"] for row in rows} == set(tiny.config["retrievers"])
+    assert {(row["top_k"], row["n"]) for row in rows} == {(5, 7)}
 
 
 def test_a_rebuild_shows_the_new_state_only(tiny: Tiny) -> None:

@@ -32,6 +32,7 @@ LABELLED = {
     "leaderboard",
     "intervals",
     "comparisons",
+    "attributions",
 }
 UNUSED = {
     "embedding_index",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rag_assets.pipeline.stage import Stage
+from rag_assets.pipeline.stages.attributions import Attributions
 from rag_assets.pipeline.stages.chunks import Chunks
 from rag_assets.pipeline.stages.comparisons import Comparisons
 from rag_assets.pipeline.stages.embedding import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns
@@ -54,6 +55,7 @@ STAGES: Mapping[str, Stage] = {
         Intervals(),
         Comparisons(),
         Overlaps(),
+        Attributions((_LEXICAL_RUNS, _EMBEDDING_RUNS, _FUSED_RUNS)),
     )
 }
 """Every asset of the graph, each after its inputs."""

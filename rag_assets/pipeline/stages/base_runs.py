@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from rag_assets.evaluation.units import unit_ranking
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.ordering import Hits
+from rag_assets.pipeline.latency_sample import Search, values_by_query
 from rag_assets.pipeline.rankings import Ranked
 from rag_assets.pipeline.stage import Input
 from rag_assets.pipeline.stages.index_units import load_units
@@ -75,6 +76,16 @@ class BaseRuns(RunsStage):
             table = _fused(config, _of_variants(table, queries), depth)
         return Ranked(table, asked.manifest.failures)
 
+    def searcher(
+        self, pipeline: Pipeline, retriever: str, top_k: int, depth: int, query_ids: Sequence[str]
+    ) -> Search:
+        """Return the search for the variants of one query."""
+        artifact = pipeline.artifact(index_key(self.family, retriever))
+        queries = pipeline.artifact(queries_key(self.family, retriever)).table()
+        rows = values_by_query(queries.column("query_id"), range(queries.num_rows))
+        searcher = self._open(pipeline, retriever, artifact)
+        return lambda query_id: self._search(searcher, queries, rows[query_id], depth, None)
+
     def _open(self, pipeline: Pipeline, retriever: str, index: Artifact) -> Searcher[Any]:
         raise NotImplementedError
 
@@ -84,7 +95,7 @@ class BaseRuns(RunsStage):
         queries: pa.Table,
         numbers: Sequence[int],
         depth: int,
-        report: Report,
+        report: Report | None,
     ) -> list[Hits]:
         raise NotImplementedError
 

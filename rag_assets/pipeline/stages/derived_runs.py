@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.latency_sample import Times, known_times
 from rag_assets.pipeline.rankings import Ranking
 from rag_assets.pipeline.stage import Input, Recipe
 from rag_assets.pipeline.stages.runs import RunsStage, run_key
@@ -72,6 +76,36 @@ class DerivedRuns(RunsStage):
         """Return how many ranks of each input are read for a cell."""
         candidates = derived(experiment, retriever).candidates
         return top_k if candidates == "top_k" else candidates
+
+    def times_before(
+        self, pipeline: Pipeline, retriever: str, top_k: int, *, cached: bool
+    ) -> list[Times] | None:
+        """Return the times of the inputs, which are searched one after the other."""
+        found, any_cached = [], False
+        for name in pipeline.experiment.inputs(retriever):
+            stage = self._families[pipeline.experiment.family(name)]
+            recipe = stage.ranking_recipe(pipeline, name, top_k)
+            if recipe is None:
+                return None
+            times = known_times(pipeline, recipe.fingerprint, name, cached=True) if cached else None
+            any_cached |= times is not None
+            times = times or known_times(pipeline, recipe.fingerprint, name, cached=False)
+            if times is None:
+                return None
+            found.append(times)
+        return found if any_cached or not cached else None
+
+    def rankings_by_query(
+        self, pipeline: Pipeline, retriever: str, top_k: int, query_ids: Sequence[str]
+    ) -> dict[str, list[pa.Table]]:
+        """Return query -> its rows in the ranking of each input."""
+        wanted = pa.array(query_ids, pa.string())
+        tables = [one.table for one in self.input_rankings(pipeline, retriever, top_k)]
+        few = [t.filter(pc.is_in(t.column("query_id"), value_set=wanted)) for t in tables]
+        return {
+            one: [table.filter(pc.equal(table.column("query_id"), one)) for table in few]
+            for one in query_ids
+        }
 
     def input_rankings(self, pipeline: Pipeline, retriever: str, top_k: int) -> list[Ranking]:
         """Return the rankings of the inputs, cut at the candidates."""

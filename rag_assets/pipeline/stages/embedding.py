@@ -10,9 +10,11 @@ import pyarrow as pa
 
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.ordering import Hits
+from rag_assets.pipeline.latency_sample import Times
 from rag_assets.pipeline.stage import FolderProduct, Input, Stage, TableProduct
 from rag_assets.pipeline.stages.base_runs import BaseRuns, Report, index_key, queries_key
 from rag_assets.pipeline.stages.chunks import chunks_key, indexed_fields, texts_to_index
+from rag_assets.pipeline.stages.embedding_times import encoding_times, measure_encoding
 from rag_assets.pipeline.stages.index_units import save_units
 from rag_assets.pipeline.stages.query_sets import query_set_key
 from rag_assets.retrievers.base import EmbeddingRetriever
@@ -69,7 +71,7 @@ class EmbeddingIndexes(Stage):
             chunks = pipeline.artifact(chunks_key(chunking)).table()
             texts = texts_to_index(pipeline.experiment, chunking, chunks)
             config = _config(pipeline.experiment, retriever)
-            yield key, _index(config, chunks, texts, pipeline.workspace(retriever))
+            yield key, _index(config, chunks, texts, pipeline.workspace(retriever, key))
 
 
 def _index(
@@ -114,7 +116,9 @@ class EmbeddingQueries(Stage):
             query_set = pipeline.experiment.query_set_of(retriever)
             artifact = pipeline.artifact(query_set_key(query_set))
             config = _config(pipeline.experiment, retriever)
-            table = config.encode(artifact.table(), pipeline.workspace(retriever))
+            variants = artifact.table()
+            table = config.encode(variants, pipeline.workspace(retriever, key))
+            measure_encoding(pipeline, key, config, variants)
             yield key, TableProduct(table, failures=artifact.manifest.failures)
 
 
@@ -139,9 +143,16 @@ class EmbeddingRuns(BaseRuns):
         queries: pa.Table,
         numbers: Sequence[int],
         depth: int,
-        report: Report,
+        report: Report | None,
     ) -> list[Hits]:
         return searcher.search(queries.take(pa.array(numbers, pa.int64())), depth, report)
+
+    def times_before(
+        self, pipeline: Pipeline, retriever: str, top_k: int, *, cached: bool
+    ) -> list[Times] | None:
+        """Return how long the model takes for a query whose vector is not known."""
+        config = _config(pipeline.experiment, retriever)
+        return [] if cached else encoding_times(pipeline, retriever, config)
 
 
 def _config(experiment: Experiment, retriever: str) -> EmbeddingRetriever:

@@ -121,7 +121,7 @@ class LexicalRuns(BaseRuns):
         queries: pa.Table,
         numbers: Sequence[int],
         depth: int,
-        report: Report,
+        report: Report | None,
     ) -> list[Hits]:
         texts = queries.column("text").take(pa.array(numbers, pa.int64())).to_pylist()
         return searcher.search(texts, depth, report)

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.latency_sample import Search
 from rag_assets.pipeline.rankings import Ranked
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
 from rag_assets.pipeline.stages.chunks import chunks_key, indexed_fields, texts_to_index
 from rag_assets.pipeline.stages.derived_runs import DerivedRuns, derived
+from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.pipeline.stages.sources import QUERIES_KEY
 from rag_assets.reranking.candidates import candidate_lists, reordered
 from rag_assets.retrievers.derived import RerankedRetriever
@@ -92,12 +94,23 @@ class RerankedRuns(DerivedRuns):
         """Score the candidates of every query anew."""
         experiment = pipeline.experiment
         (ranking,) = self.input_rankings(pipeline, retriever, top_k)
-        lists = candidate_lists(
-            ranking.table, pipeline.artifact(QUERIES_KEY).table(), _texts(pipeline, retriever)
-        )
-        found = _config(experiment, retriever).rerank(lists, pipeline.workspace(retriever))
+        queries = pipeline.artifact(QUERIES_KEY).table()
+        lists = candidate_lists(ranking.table, queries, _texts(pipeline, retriever))
+        key = run_key(experiment, retriever, top_k)
+        found = _config(experiment, retriever).rerank(lists, pipeline.workspace(retriever, key))
         failures = {**ranking.failures, **found.failures}
         return Ranked(reordered(ranking.table, lists, found.scores, failures, depth), failures)
+
+    def searcher(
+        self, pipeline: Pipeline, retriever: str, top_k: int, depth: int, query_ids: Sequence[str]
+    ) -> Search:
+        """Return the reranking of one query's candidates, whose texts may be known to a cache."""
+        read = self.rankings_by_query(pipeline, retriever, top_k, query_ids)
+        queries = pipeline.artifact(QUERIES_KEY).table()
+        texts = _texts(pipeline, retriever)
+        lists = {one: candidate_lists(tables[0], queries, texts) for one, tables in read.items()}
+        config, workspace = _config(pipeline.experiment, retriever), pipeline.workspace(retriever)
+        return lambda one: config.rerank(lists[one], workspace)
 
 
 def _texts(pipeline: Pipeline, retriever: str) -> dict[str, str]:

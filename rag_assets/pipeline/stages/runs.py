@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rag_assets.evaluation.units import cut
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.latency_sample import Search, Times
 from rag_assets.pipeline.rankings import Ranked
 from rag_assets.pipeline.stage import Recipe, Stage, TableProduct
 from rag_assets.schemas import RUNS
@@ -42,6 +43,29 @@ class RunsStage(Stage):
     @abstractmethod
     def rank(self, pipeline: Pipeline, retriever: str, top_k: int, depth: int) -> Ranked:
         """Compute the retriever's ranking to ``depth``."""
+
+    def searcher(
+        self, pipeline: Pipeline, retriever: str, top_k: int, depth: int, query_ids: Sequence[str]
+    ) -> Search | None:
+        """Return a function that ranks one of these queries; None where nothing is computed."""
+        return None
+
+    def times_before(
+        self, pipeline: Pipeline, retriever: str, top_k: int, *, cached: bool
+    ) -> list[Times] | None:
+        """Return what each query takes before this retriever's own search.
+
+        Args:
+            pipeline: the pipeline.
+            retriever: its name.
+            top_k: the cell that asks.
+            cached: with what an embedding model gives known beforehand.
+
+        Returns:
+            The times of what comes before; None where that was not measured, or where ``cached``
+            makes no difference.
+        """
+        return None if cached else []
 
     def ranking_config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
         """Return what of the configuration determines the ranking."""

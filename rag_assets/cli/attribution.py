@@ -1,0 +1,71 @@
+"""``rag-assets attribution``: where evidence was found or lost in the last evaluation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rag_assets.cli.options import format_option, path_argument, retriever_option, store_option
+from rag_assets.cli.terminal import output
+from rag_assets.errors import DataError, NotEvaluated, UsageError
+from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.selection import Selection
+from rag_assets.reporting.attribution_rows import attribution_rows, lost_rows
+from rag_assets.reporting.formats import formatted
+from rag_assets.reporting.result import EvaluationResult
+from rag_assets.store.settings import StoreSettings
+
+
+@click.command("attribution")
+@path_argument
+@store_option
+@retriever_option
+@click.option(
+    "--by",
+    "slice_by",
+    metavar="WHAT",
+    help="One row a slice of the queries and retriever: by `tag`, `query.<field>` or "
+    "`document.<field>`.",
+)
+@click.option(
+    "--queries", is_flag=True, help="The evidences that were lost, with the text of their queries."
+)
+@format_option
+def command(
+    path: Path,
+    store: Path | None,
+    retrievers: tuple[str, ...],
+    slice_by: str | None,
+    queries: bool,
+    form: str,
+) -> None:
+    """Print at which stage each retriever found or lost the evidence.
+
+    Of the last evaluation of PATH, at the cut-off of its primary metric: found; ranked, but cut at
+    k; lost by the fusion or reranker; below the candidates that are read; in no chunk; not in the
+    corpus. `ceiling` is the recall of the candidates that a fusion or reranker reads.
+
+    Example: rag-assets attribution data/handbook --queries
+    """
+    experiment = load_experiment(path)
+    selection = Selection.of(experiment, retrievers)
+    if queries and slice_by:
+        raise UsageError("--queries lists evidences one by one; --by does not apply to it")
+    result = EvaluationResult.current(StoreSettings.resolve(store).store / experiment.name)
+    rows = attribution_rows(result, selection.retrievers, slice_by)
+    if not rows and slice_by:
+        raise DataError(
+            f"no query of {experiment.name} with an evidence is in a slice by {slice_by}"
+        )
+    if not rows:
+        raise NotEvaluated(f"the last evaluation of {experiment.name} has no evidence to look for")
+    lost = lost_rows(result, selection.retrievers) if queries else []
+    if form != "table":
+        click.echo(formatted(lost if queries else rows, form), nl=False)
+        return
+    from rag_assets.reporting.attribution_view import attribution_view, lost_view
+
+    output().print(attribution_view(experiment.name, rows, slice_by))
+    if lost:
+        output().print(lost_view(lost))

@@ -1,0 +1,177 @@
+"""How long a single query takes: a sample of queries, one at a time, after a ranking is made.
+
+The sample is the same for all retrievers of an experiment, so times of the same query can be added:
+the latency of an embedding retriever is that of encoding the query and of the search, the latency
+of a fusion that of its inputs, one after the other, and of fusing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from rag_assets.pipeline.measurements import Percentiles
+from rag_assets.store.artifacts import ArtifactKey
+
+if TYPE_CHECKING:
+    from rag_assets.pipeline.pipeline import Pipeline
+
+Times = Mapping[str, float]
+"""Query id -> milliseconds."""
+
+Search = Callable[[str], object]
+"""Ranks one query, given by its id."""
+
+Value = TypeVar("Value")
+
+LATENCY = "latency"
+QUERIES_KEY = ArtifactKey.of("queries")
+
+BUDGET_SECONDS = 1.0
+"""A sample ends when it took so long, with fewer queries than were asked for."""
+
+_SEED = "0"
+
+
+class SingleSearches(Protocol):
+    """A stage that ranks, as far as single queries are timed; see ``RunsStage``."""
+
+    def searcher(
+        self, pipeline: Pipeline, retriever: str, top_k: int, depth: int, query_ids: Sequence[str]
+    ) -> Search | None:
+        """Return a function that ranks one of these queries; None where nothing is computed."""
+
+    def times_before(
+        self, pipeline: Pipeline, retriever: str, top_k: int, *, cached: bool
+    ) -> list[Times] | None:
+        """Return the times of what comes before the search; None where they are not known."""
+
+
+def measure_latency(
+    pipeline: Pipeline,
+    ranker: SingleSearches,
+    retriever: str,
+    fingerprint: str,
+    top_k: int,
+    depth: int,
+) -> None:
+    """Time a sample of queries one at a time, and keep what is found for a ranking.
+
+    A retriever with a ranking a cell (``candidates: top_k``) is timed at the largest cut-off only.
+
+    Args:
+        pipeline: the pipeline.
+        ranker: the stage that computes this retriever's rankings.
+        retriever: its name.
+        fingerprint: of the ranking.
+        top_k: the cell for which the ranking was made.
+        depth: how many ranks are searched for.
+    """
+    experiment = pipeline.experiment
+    candidates = getattr(experiment.retrievers[retriever], "candidates", None)
+    if candidates == "top_k" and top_k != max(experiment.top_k):
+        return
+    sample = pipeline_sample(pipeline)
+    search = ranker.searcher(pipeline, retriever, top_k, depth, sample) if sample else None
+    if search is None:
+        return
+    own = time_each(sample, search)
+    for cached in (False, True):
+        before = ranker.times_before(pipeline, retriever, top_k, cached=cached)
+        times = added([own, *before]) if before is not None else {}
+        if times:
+            pipeline.measurements.add(
+                LATENCY,
+                fingerprint,
+                seconds_of(times),
+                len(times),
+                **percentiles(times),
+                asset="rankings",
+                retriever=retriever,
+                cached=cached,
+            )
+
+
+def known_times(
+    pipeline: Pipeline, fingerprint: str, retriever: str, *, cached: bool
+) -> Times | None:
+    """Return the sample that was kept for a ranking."""
+    found = pipeline.measurements.find(LATENCY, fingerprint, retriever, cached=cached)
+    return found["samples_ms"] if found else None
+
+
+def pipeline_sample(pipeline: Pipeline) -> list[str]:
+    """Return the queries of an experiment that are timed one at a time."""
+    size = pipeline.experiment.measurements.latency_sample
+    if not size:
+        return []
+    queries = pipeline.artifact(QUERIES_KEY).table()
+    return sample_of(queries.column("query_id").to_pylist(), size)
+
+
+def values_by_query(
+    query_ids: pa.ChunkedArray, values: Iterable[Value]
+) -> Mapping[str, list[Value]]:
+    """Return query -> its values, one a variant."""
+    found: dict[str, list[Value]] = {}
+    for query_id, value in zip(query_ids.to_pylist(), values, strict=True):
+        found.setdefault(query_id, []).append(value)
+    return found
+
+
+def sample_of(query_ids: Iterable[str], size: int) -> list[str]:
+    """Return ``size`` queries, or all when there are fewer; the order is random but fixed.
+
+    Those with the smallest hashes are taken, so that a query more or less changes one of them at
+    most.
+    """
+    unique = dict.fromkeys(query_ids)
+    return sorted(unique, key=lambda one: hashlib.sha256(f"{_SEED}\0{one}".encode()).digest())[
+        :size
+    ]
+
+
+def time_each(query_ids: Sequence[str], work: Callable[[str], object]) -> Times:
+    """Call ``work`` for one query after the other until all are done or the budget is used up.
+
+    The first query is done once before, untimed: it pays for what is loaded at first use.
+    """
+    times: dict[str, float] = {}
+    for query_id in query_ids[:1]:
+        work(query_id)
+    started = time.perf_counter()
+    for query_id in query_ids:
+        before = time.perf_counter()
+        work(query_id)
+        after = time.perf_counter()
+        times[query_id] = 1000 * (after - before)
+        if after - started > BUDGET_SECONDS:
+            break
+    return times
+
+
+def added(parts: Sequence[Times]) -> Times:
+    """Return the sums of the queries that all parts have."""
+    common = [one for one in parts[0] if all(one in part for part in parts)] if parts else []
+    return {one: sum(part[one] for part in parts) for one in common}
+
+
+def percentiles(times: Times) -> Percentiles:
+    """Return the times with their percentiles, interpolated linearly between two samples."""
+    p50, p95, p99 = np.percentile(list(times.values()), [50, 95, 99])
+    return {
+        "p50_ms": float(p50),
+        "p95_ms": float(p95),
+        "p99_ms": float(p99),
+        "samples_ms": dict(times),
+    }
+
+
+def seconds_of(times: Times) -> float:
+    """Return what all queries took together."""
+    return sum(times.values()) / 1000

@@ -1,0 +1,157 @@
+"""``attributions[retriever]``: where each evidence was found or lost, at the primary cut-off.
+
+Its partitions are cells; only those at the cut-off of the primary metric exist. A partition
+set without the dimension ``top_k`` could not be mapped exactly from those of the runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow.parquet as pq
+
+from rag_assets.evaluation.attribution import attributions
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.stage import Input, Recipe, Stage, TableProduct
+from rag_assets.pipeline.stages.judgments import judgments_key
+from rag_assets.pipeline.stages.runs import RunsStage, run_key
+from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QRELS_KEY
+from rag_assets.schemas import ATTRIBUTIONS
+from rag_assets.store.artifacts import ArtifactKey
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from rag_assets.pipeline.pipeline import Pipeline
+
+
+class Attributions(Stage):
+    """One partition a retriever; a leaf, which no metric reads.
+
+    The ranking that is looked at is the one from which the largest cell is cut. A retriever with
+    ``candidates: top_k`` has a ranking a cell: there it is that of the primary cut-off.
+    """
+
+    name = "attributions"
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever", "top_k")
+    schema = ATTRIBUTIONS
+    row = "One evidence of a query: the stage at which this retriever found or lost it."
+    group = "metrics"
+    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
+    code_version = "1"
+    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.attribution",)
+
+    def __init__(self, rankers: Sequence[RunsStage]) -> None:
+        """Know the stages that rank, of all families."""
+        self._rankers = {stage.family: stage for stage in rankers}
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        names = experiment.retrievers if experiment.has_qrels else ()
+        return [attributions_key(experiment, name) for name in names]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        retrievers = (key["retriever"], *experiment.inputs(key["retriever"]))
+        return [
+            Input("judgments", judgments_key(key["retriever"])),
+            Input("qrels", QRELS_KEY),
+            Input("documents", DOCUMENTS_KEY, "ids"),
+            *[
+                Input(f"run_{number}_{place}", run_key(experiment, name, top_k))
+                for number, name in enumerate(retrievers)
+                for place, top_k in enumerate(cutoffs_read(experiment))
+            ],
+        ]
+
+    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+        """Return the cut-off, and the names of the inputs: they are in the table."""
+        experiment, retriever = pipeline.experiment, key["retriever"]
+        return {
+            "k": int(key["top_k"]),
+            "family": experiment.family(retriever),
+            "inputs": list(experiment.inputs(retriever)),
+        }
+
+    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+        return {"duckdb": version("duckdb")}
+
+    def recipe(self, pipeline: Pipeline, key: ArtifactKey) -> Recipe | None:
+        """Return what determines the partition: the rankings as deep as they are looked at."""
+        digests: dict[str, str] = {}
+        for item in self.inputs(pipeline.experiment, key):
+            artifact = pipeline.current(item.key)
+            if artifact is None:
+                return None
+            if not item.role.startswith("run_"):
+                digests[item.role] = artifact.manifest.digests[item.projection]
+        for number, (name, top_k, depth) in enumerate(_looked_at(pipeline.experiment, key)):
+            digest = self._digest(pipeline, name, top_k, depth)
+            if digest is None:
+                return None
+            digests[f"ranking_{number}"] = digest
+        config = self.config(pipeline, key)
+        versions = self.versions(pipeline, key)
+        return Recipe(self.name, self.code_version, config, digests, versions)
+
+    def _digest(self, pipeline: Pipeline, name: str, top_k: int, depth: int) -> str | None:
+        """Return the digest of a ranking; a ranking that is a cell may be gone, the cell is not."""
+        if depth == top_k:
+            artifact = pipeline.current(run_key(pipeline.experiment, name, top_k))
+            return artifact.manifest.digests["all"] if artifact else None
+        return pipeline.rankings.digest(self._ranker(pipeline, name), name, top_k, depth)
+
+    def _ranker(self, pipeline: Pipeline, name: str) -> RunsStage:
+        return self._rankers[pipeline.experiment.family(name)]
+
+    def compute(
+        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        experiment = pipeline.experiment
+        qrels = pipeline.artifact(QRELS_KEY).table()
+        corpus = pipeline.artifact(DOCUMENTS_KEY).path
+        documents = pq.read_table(corpus, columns=["document_id"], partitioning=None)
+        for key in keys:
+            retriever = key["retriever"]
+            own, *inputs = _looked_at(experiment, key)
+            table = attributions(
+                self._ranking(pipeline, *own),
+                pipeline.artifact(judgments_key(retriever)).table(),
+                qrels,
+                documents,
+                k=int(key["top_k"]),
+                family=experiment.family(retriever),
+                inputs={one[0]: self._ranking(pipeline, *one) for one in inputs},
+            )
+            yield key, TableProduct(table)
+
+    def _ranking(self, pipeline: Pipeline, name: str, top_k: int, depth: int) -> pa.Table:
+        if depth == top_k:
+            return pipeline.artifact(run_key(pipeline.experiment, name, top_k)).table()
+        return pipeline.rankings.table(self._ranker(pipeline, name), name, top_k, depth).table
+
+
+def _looked_at(experiment: Experiment, key: ArtifactKey) -> list[tuple[str, int, int]]:
+    """Return (retriever, top_k, depth) of the rankings that matter: its own, then its inputs'."""
+    name, k = key["retriever"], int(key["top_k"])
+    candidates = getattr(experiment.retrievers[name], "candidates", 0)
+    if candidates == "top_k":
+        return [(name, k, k), *[(one, k, k) for one in experiment.inputs(name)]]
+    largest = max(experiment.top_k)
+    own = (name, largest, experiment.depth(name))
+    return [own, *[(one, largest, int(candidates)) for one in experiment.inputs(name)]]
+
+
+def cutoffs_read(experiment: Experiment) -> tuple[int, ...]:
+    """Return the cut-offs whose cells attributions read: the primary and the largest one."""
+    return tuple(sorted({_primary_cutoff(experiment), max(experiment.top_k)}))
+
+
+def attributions_key(experiment: Experiment, retriever: str) -> ArtifactKey:
+    """Return the attributions of one retriever, at the cut-off of the primary metric."""
+    top_k = _primary_cutoff(experiment)
+    return ArtifactKey.of("attributions", retriever=retriever, top_k=top_k)
+
+
+def _primary_cutoff(experiment: Experiment) -> int:
+    return experiment.primary.cutoff or max(experiment.top_k)

@@ -1,0 +1,91 @@
+"""Where evidence was found or lost, as rows for programs: counts, and the lost ones by name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import pyarrow as pa
+
+from rag_assets.evaluation.attribution import FOUND, PLACES, Places, places
+from rag_assets.reporting.result import EvaluationResult
+from rag_assets.reporting.rows import Row
+from rag_assets.reporting.slices import members_by
+
+RANK_IN = "rank_in_"
+
+
+def attribution_rows(
+    result: EvaluationResult, retrievers: Collection[str], by: str | None = None
+) -> list[Row]:
+    """Return one mapping a retriever, or with ``by`` one a slice of the queries and retriever.
+
+    Keys: ``retriever``, ``top_k``, ``n_queries``, ``n_evidences``; of each place its number and,
+    as ``<place>_share``, its part of all evidences; ``recall``, the mean over queries of the share
+    found; ``ceiling``, that of the candidates, None for a retriever that reads no other. A slice
+    without an evidence is left out.
+
+    Args:
+        result: the evaluation.
+        retrievers: whose rows.
+        by: ``tag``, ``query.<field>`` or ``document.<field>``.
+
+    Raises:
+        NotEvaluated: the evaluation has no attributions.
+        UsageError: ``by`` is none of these, or no query or document has the field.
+    """
+    tables = {name: table for name, table in result.attributions.items() if name in retrievers}
+    if by is None:
+        counted = ((name, places(table)) for name, table in tables.items())
+        return [_row({"retriever": name}, found, result) for name, found in counted if found]
+    return [
+        _row({by: value, "retriever": name}, found, result)
+        for value, query_ids in sorted(members_by(by, result.table_of).items())
+        for name, table in tables.items()
+        if (found := places(table, query_ids))
+    ]
+
+
+def _row(lead: Row, found: Places, result: EvaluationResult) -> Row:
+    row: Row = {
+        **lead,
+        "top_k": result.attributed_top_k,
+        "n_queries": found.n_queries,
+        "n_evidences": found.n_evidences,
+    }
+    for place in PLACES:
+        row |= {place: found.counts[place], f"{place}_share": found.share(place)}
+    return {**row, "recall": found.recall, "ceiling": found.ceiling}
+
+
+def lost_rows(result: EvaluationResult, retrievers: Collection[str]) -> list[Row]:
+    """Return one mapping an evidence that a retriever did not find, by place and query.
+
+    Keys: ``retriever``, ``query_id``, ``evidence_id``, ``lost_at``, ``rank``, ``query`` (its text),
+    and ``rank_in_<input>`` for each retriever that this one reads.
+
+    Raises:
+        NotEvaluated: the evaluation has no attributions.
+    """
+    texts = {row["query_id"]: row["text"] for row in result.queries.to_pylist()}
+    return [
+        row
+        for name, table in result.attributions.items()
+        if name in retrievers
+        for row in sorted(_lost(name, table, texts), key=_order)
+    ]
+
+
+def _lost(retriever: str, table: pa.Table, texts: dict[str, str]) -> Iterator[Row]:
+    for row in table.to_pylist():
+        if row["lost_at"] != FOUND:
+            ranks = zip(row["inputs"], row["input_ranks"], strict=True)
+            yield {
+                "retriever": retriever,
+                **{name: row[name] for name in ("query_id", "evidence_id", "lost_at", "rank")},
+                "query": texts.get(row["query_id"], ""),
+                **{f"{RANK_IN}{name}": rank for name, rank in ranks},
+            }
+
+
+def _order(row: Row) -> tuple[int, str, str]:
+    return PLACES.index(str(row["lost_at"])), str(row["query_id"]), str(row["evidence_id"])

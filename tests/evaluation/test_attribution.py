@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_assets.evaluation.attribution import PLACES, attributions, places
+from rag_assets.evaluation.metrics import query_metrics
+from rag_assets.schemas import QRELS
+from tests.made_tables import Label, judgment_table, query_table, run_table
+
+Lists = Mapping[str, Sequence[str]]
+"""Query -> units, best first."""
+
+
+def attribute(
+    ranking: Lists,
+    labels: Sequence[Label],
+    *,
+    k: int = 2,
+    family: str = "lexical",
+    inputs: Mapping[str, Lists] | None = None,
+    corpus: Sequence[str] = ("d",),
+    documents: Mapping[str, str] | None = None,
+) -> pa.Table:
+    """Attribute; every evidence names the document ``d`` unless ``documents`` says another."""
+    qrels = QRELS.from_rows(
+        [
+            {
+                "query_id": query,
+                "evidence_id": evidence,
+                "document_id": (documents or {}).get(evidence, "d"),
+                "grade": grade,
+            }
+            for query, evidence, _, grade in labels
+        ]
+    )
+    return attributions(
+        run_table(ranking),
+        judgment_table(labels),
+        qrels,
+        pa.table({"document_id": pa.array(list(corpus), pa.string())}),
+        k=k,
+        family=family,
+        inputs={name: run_table(lists) for name, lists in (inputs or {}).items()},
+    )
+
+
+def one(ranking: Sequence[str], inputs: Mapping[str, Sequence[str]], family: str) -> str:
+    """The place of an evidence that the unit ``x`` alone satisfies."""
+    lists = {name: {"q": items} for name, items in inputs.items()}
+    table = attribute({"q": ranking}, [("q", "e", "x", 1)], family=family, inputs=lists)
+    return str(table.to_pylist()[0]["lost_at"])
+
+
+@pytest.mark.parametrize("family", ["lexical", "embedding"])
+@pytest.mark.parametrize(
+    ("ranking", "place"),
+    [(["x"], "found"), (["a", "x"], "found"), (["a", "b", "x"], "cut_at_k"), ([], None)],
+)
+def test_a_base_retriever(family: str, ranking: list[str], place: str | None) -> None:
+    assert one(ranking, {}, family) == (place or "below_candidates")
+
+
+@pytest.mark.parametrize(("family", "lost"), [("fused", "fusion"), ("reranked", "reranking")])
+def test_what_reads_others(family: str, lost: str) -> None:
+    deep, none = ["a", "b", "x"], ["a", "b"]
+    assert one(["x"], {"i": deep, "j": none}, family) == "found"
+    assert one(["a", "b", "x"], {"i": none, "j": ["x"]}, family) == f"lost_in_{lost}"
+    assert one(["a", "b"], {"i": ["x"], "j": none}, family) == f"lost_in_{lost}"
+    assert one(["a", "b", "x"], {"i": deep, "j": none}, family) == "cut_at_k"
+    assert one(["a", "b"], {"i": deep}, family) == "cut_at_k"  # below what is stored
+    assert one(["a", "b"], {"i": none, "j": []}, family) == "below_candidates"
+
+
+def test_labels_that_nothing_can_satisfy() -> None:
+    labels: list[Label] = [("q", "chunk", None, 1), ("q", "corpus", None, 1), ("q", "zero", "a", 0)]
+    table = attribute({"q": ["a"]}, labels, documents={"corpus": "gone"})
+    found = {row["evidence_id"]: row for row in table.to_pylist()}
+    assert {name: row["lost_at"] for name, row in found.items()} == {
+        "chunk": "no_chunk",
+        "corpus": "not_in_corpus",
+    }
+    assert all(row["n_relevant_units"] == 0 and row["rank"] is None for row in found.values())
+
+
+def test_one_alternative_that_exists_is_enough() -> None:
+    """Two documents are named; one is gone, and no chunk holds the other."""
+    both = pa.concat_tables(
+        QRELS.from_rows([{"query_id": "q", "evidence_id": "e", "document_id": d, "grade": 1}])
+        for d in ("gone", "d")
+    )
+    table = attributions(
+        run_table({"q": ["a"]}),
+        judgment_table([("q", "e", None, 1)]),
+        both,
+        pa.table({"document_id": ["d"]}),
+        k=1,
+        family="lexical",
+        inputs={},
+    )
+    assert table.column("lost_at").to_pylist() == ["no_chunk"]
+
+
+def test_the_best_of_several_units_counts_and_a_grade_of_zero_satisfies_nothing() -> None:
+    labels: list[Label] = [("q", "e", "b", 1), ("q", "e", "c", 2), ("q", "e", "a", 0)]
+    (row,) = attribute({"q": ["a", "b", "c"]}, labels).to_pylist()
+    assert (row["lost_at"], row["rank"], row["n_relevant_units"]) == ("found", 2, 2)
+
+
+def test_a_lower_grade_reached_is_reached() -> None:
+    """The best alternative lies in no chunk; the row without a unit says so."""
+    labels: list[Label] = [("q", "e", "a", 1), ("q", "e", None, 2)]
+    (row,) = attribute({"q": ["a"]}, labels).to_pylist()
+    assert (row["lost_at"], row["n_relevant_units"]) == ("found", 1)
+
+
+def test_ranks_in_the_inputs_are_in_their_order() -> None:
+    inputs = {"zebra": {"q": ["a", "x"]}, "ant": {"q": ["a"]}, "cat": {"q": ["x", "y"]}}
+    labels: list[Label] = [("q", "e", "x", 1), ("q", "e", "y", 1), ("p", "f", "x", 1)]
+    table = attribute({"q": ["x"]}, labels, family="fused", inputs=inputs)
+    assert [(row["query_id"], row["input_ranks"]) for row in table.to_pylist()] == [
+        ("p", [None, None, None]),
+        ("q", [2, None, 1]),
+    ]
+    assert table.column("inputs").to_pylist() == [["zebra", "ant", "cat"]] * 2
+
+
+def test_counts_recall_and_ceiling() -> None:
+    labels: list[Label] = [("p", "a", "x", 1), ("p", "b", "y", 1), ("q", "c", "z", 1)]
+    inputs = {"i": {"p": ["x", "k", "y"], "q": ["k"]}}
+    table = attribute({"p": ["x", "k", "y"]}, labels, family="fused", inputs=inputs)
+    found = places(table)
+    assert found is not None
+    assert (found.n_queries, found.n_evidences) == (2, 3)
+    assert {place: n for place, n in found.counts.items() if n} == {
+        "found": 1,
+        "cut_at_k": 1,
+        "below_candidates": 1,
+    }
+    assert list(found.counts) == list(PLACES)
+    assert (found.recall, found.ceiling) == (0.25, 0.5)
+    assert found.share("found") == pytest.approx(1 / 3)
+    of_q = places(table, ["q", "unknown"])
+    assert of_q is not None
+    assert (of_q.n_evidences, of_q.recall, of_q.ceiling) == (1, 0.0, 0.0)
+
+
+def test_without_an_evidence_there_is_nothing_to_count() -> None:
+    assert places(attribute({"q": ["a"]}, [("q", "e", "a", 0)])) is None
+    assert places(attribute({"q": ["a"]}, [("q", "e", "a", 1)]), ["p"]) is None
+
+
+def test_a_base_retriever_has_no_ceiling() -> None:
+    found = places(attribute({"q": ["a"]}, [("q", "e", "a", 1)]))
+    assert found is not None
+    assert found.ceiling is None
+
+
+UNITS = [f"u{number}" for number in range(7)]
+RANKING = st.lists(st.sampled_from(UNITS), unique=True)
+EVIDENCES = st.lists(st.sets(st.sampled_from(UNITS), max_size=3), min_size=1, max_size=5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(rankings=st.tuples(RANKING, RANKING, RANKING), evidences=EVIDENCES, k=st.integers(1, 8))
+def test_what_is_found_is_recall(
+    rankings: tuple[list[str], list[str], list[str]], evidences: list[set[str]], k: int
+) -> None:
+    """Every evidence has one place, and the share found is recall@k as the metrics have it."""
+    labels: list[Label] = [
+        ("q", f"e{number}", unit, 1)
+        for number, units in enumerate(evidences)
+        for unit in (*sorted(units), *([] if units else [None]))
+    ]
+    own, *others = rankings
+    inputs = {f"i{number}": {"q": ranking} for number, ranking in enumerate(others)}
+    family = {"fused": inputs, "lexical": {}}
+    for name, read in family.items():
+        table = attribute({"q": own}, labels, k=k, family=name, inputs=read)
+        found = places(table)
+        assert found is not None
+        assert sum(found.counts.values()) == len(evidences)
+        runs, judged = {"r": run_table({"q": own})}, {"j": judgment_table(labels)}
+        cell = query_metrics(runs, judged, {"r": "j"}, query_table(["q"]), [("r", k)])["r", k]
+        assert found.recall == pytest.approx(cell.column("recall")[0].as_py(), abs=1e-12)
+        assert found.counts["no_chunk"] == cell.column("n_unreachable")[0].as_py()

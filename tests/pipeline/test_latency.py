@@ -1,0 +1,248 @@
+"""Single queries are timed when a ranking is made, and no time is part of a result."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from rag_assets.pipeline.latency_sample import (
+    BUDGET_SECONDS,
+    added,
+    percentiles,
+    sample_of,
+    time_each,
+)
+from rag_assets.pipeline.measurements import Measurement, Measurements
+from rag_assets.pipeline.stages.runs import run_key
+from tests.tiny_experiment import QUERIES, Tiny
+
+CLOCKS = ("pipeline", "latency_sample", "stages.embedding_times")
+
+
+def slow_clock(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
+    """Let every look at the clock of the pipeline cost ``step`` seconds."""
+    ticks = itertools.count()
+    clock = SimpleNamespace(perf_counter=lambda: next(ticks) * step)
+    for module in CLOCKS:
+        monkeypatch.setattr(f"rag_assets.pipeline.{module}.time", clock)
+
+
+def latencies(tiny: Tiny) -> dict[tuple[str | None, bool | None], Measurement]:
+    found = [m for m in tiny.pipeline().measurements.all() if m["what"] == "latency"]
+    keys = [(m["retriever"], m["cached"]) for m in found]
+    assert len(set(keys)) == len(keys)
+    return dict(zip(keys, found, strict=True))
+
+
+class TestSample:
+    def test_it_is_fixed_whatever_the_order_and_without_repetition(self) -> None:
+        names = [f"q{number}" for number in range(200)]
+        sample = sample_of(names, 50)
+        assert len(set(sample)) == 50
+        assert sample_of([*names[::-1], *names], 50) == sample
+        assert sample != names[:50]
+
+    def test_a_query_that_goes_changes_one_at_most(self) -> None:
+        names = [f"q{number}" for number in range(200)]
+        sample = sample_of(names, 50)
+        assert sample_of([name for name in names if name != sample[7]], 50)[:49] == [
+            name for name in sample if name != sample[7]
+        ]
+
+    def test_fewer_queries_than_asked_for(self) -> None:
+        assert sorted(sample_of(["b", "a"], 50)) == ["a", "b"]
+        assert sample_of([], 50) == []
+
+
+class TestTimes:
+    def test_every_query_is_done_once_more_than_timed(self) -> None:
+        done: list[str] = []
+        times = time_each(["a", "b"], done.append)
+        assert done == ["a", "a", "b"]
+        assert set(times) == {"a", "b"}
+        assert all(value >= 0 for value in times.values())
+
+    def test_milliseconds(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        slow_clock(monkeypatch, 0.002)
+        assert time_each(["a", "b"], str) == {"a": pytest.approx(2), "b": pytest.approx(2)}
+
+    def test_the_budget_ends_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        slow_clock(monkeypatch, BUDGET_SECONDS / 10)
+        names = [f"q{number}" for number in range(50)]
+        assert 1 < len(time_each(names, str)) < 10
+
+    def test_only_what_all_parts_have_is_added(self) -> None:
+        assert added([{"a": 1.0, "b": 2.0}, {"b": 3.0, "c": 4.0}]) == {"b": 5.0}
+
+    def test_percentiles_are_interpolated(self) -> None:
+        times = {str(number): float(number) for number in range(1, 101)}
+        found = percentiles(times)
+        assert found["p50_ms"] == 50.5
+        assert found["p95_ms"] == pytest.approx(95.05)
+        assert found["p99_ms"] == pytest.approx(np.percentile(range(1, 101), 99))
+        assert found["samples_ms"] == times
+
+
+class TestMeasurements:
+    def test_retrievers_of_one_configuration_are_told_apart(self, tmp_path: Path) -> None:
+        measurements = Measurements(tmp_path)
+        for number, name in enumerate(["a", "b"]):
+            measurements.add("search", "f" * 64, float(number), retriever=name)
+        assert [
+            found["seconds"]
+            for name in "ab"
+            if (found := measurements.find("search", "f" * 64, name))
+        ] == [0.0, 1.0]
+        assert measurements.find("search", "f" * 64, "c") is None
+        assert measurements.find("search", "e" * 64, "a") is None
+
+    def test_cached_and_not_cached_are_told_apart(self, tmp_path: Path) -> None:
+        measurements = Measurements(tmp_path)
+        measurements.add("embed", "f" * 64, None, 3, cached=True)
+        assert measurements.find("embed", "f" * 64, cached=False) is None
+        found = measurements.find("embed", "f" * 64, cached=True)
+        assert found is not None
+        assert (found["amount"], found["seconds"], found["cost"]) == (3, None, None)
+
+    def test_a_file_of_an_older_version_is_found_for_every_retriever(self, tmp_path: Path) -> None:
+        file = tmp_path / "search" / f"{'f' * 16}.json"
+        file.parent.mkdir()
+        file.write_text(
+            f'{{"what": "search", "fingerprint": "{"f" * 64}", "seconds": 2, "amount": 4}}'
+        )
+        found = Measurements(tmp_path).find("search", "f" * 64, "bm25")
+        assert found is not None
+        assert (found["seconds"], found["amount"], found["retriever"]) == (2, 4, None)
+
+    @pytest.mark.parametrize("content", ["", "{", "[]"])
+    def test_a_damaged_file_is_no_measurement(self, tmp_path: Path, content: str) -> None:
+        file = tmp_path / "search" / f"{'f' * 16}.json"
+        file.parent.mkdir()
+        file.write_text(content)
+        assert list(Measurements(tmp_path).all()) == []
+
+
+def test_every_retriever_is_timed_once(tiny: Tiny) -> None:
+    found = latencies(tiny)
+    assert set(found) == {(name, False) for name in tiny.config["retrievers"]}
+    for measured in found.values():
+        assert measured["amount"] == len(QUERIES)
+        assert measured["asset"] == "rankings"
+        samples = measured["samples_ms"]
+        assert samples is not None
+        assert set(samples) == {query["query_id"] for query in QUERIES}
+        p50, p95, p99 = measured["p50_ms"], measured["p95_ms"], measured["p99_ms"]
+        assert p50 is not None
+        assert p95 is not None
+        assert p99 is not None
+        assert 0 < p50 <= p95 <= p99
+
+
+def test_a_fusion_takes_as_long_as_its_inputs_and_more(tiny: Tiny) -> None:
+    found = {name: measured["samples_ms"] for (name, _), measured in latencies(tiny).items()}
+    for name, inputs in (("hybrid", ["bm25", "bm25-whole"]), ("shallow", ["bm25", "okapi"])):
+        for query_id, total in (found[name] or {}).items():
+            assert total > sum((found[one] or {})[query_id] for one in inputs)
+
+
+def test_nothing_is_timed_again_when_nothing_is_ranked(tiny: Tiny) -> None:
+    before = latencies(tiny)
+    tiny.config["metrics"] = ["recall"]
+    tiny.config["primary"] = "recall@5"
+    tiny.write_config()
+    assert tiny.run()
+    assert latencies(tiny) == before
+
+
+def test_no_sample_and_a_slow_clock_change_no_result(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything is computed anew, with no, with few and with other measurements."""
+    expected = tiny.snapshot().content
+    off = Tiny(tmp_path / "off")
+    off.config["measurements"] = {"latency_sample": 0}
+    off.write().run()
+    assert latencies(off) == {}
+    assert off.snapshot().content == expected
+    slow_clock(monkeypatch, 0.3)
+    slow = Tiny(tmp_path / "slow").write()
+    slow.run()
+    assert 0 < latencies(slow)["bm25", False]["amount"] < len(QUERIES)
+    assert slow.snapshot().content == expected
+
+
+def test_turning_it_off_makes_nothing_stale(tiny: Tiny) -> None:
+    tiny.config["measurements"] = {"latency_sample": 0}
+    tiny.write_config()
+    assert tiny.run() == set()
+
+
+Amounts = dict[tuple[str, bool], int]
+
+
+@pytest.fixture
+def embedded(with_minilm: Tiny) -> Callable[[], Amounts]:
+    """A function that gives the texts embedded, by artifact and whether they were cached."""
+
+    def read() -> Amounts:
+        pipeline = with_minilm.pipeline()
+        found = {}
+        for asset in ("embedding_index", "embedding_queries"):
+            (key,) = (
+                k for s in pipeline.stages() if s.name == asset for k in s.keys(pipeline.experiment)
+            )
+            fingerprint = pipeline.artifact(key).manifest.fingerprint
+            for cached in (False, True):
+                one = pipeline.measurements.find("embed", fingerprint, "minilm", cached=cached)
+                assert one is not None
+                found[asset, cached] = one["amount"]
+        return found
+
+    return read
+
+
+def test_with_a_model_the_query_is_encoded_past_the_cache(
+    with_minilm: Tiny, embedded: Callable[[], Amounts]
+) -> None:
+    with_minilm.run()
+    n_chunks, n_queries = 18, len(QUERIES)
+    assert embedded() == {
+        ("embedding_index", False): n_chunks,
+        ("embedding_index", True): 0,
+        ("embedding_queries", False): n_queries,
+        ("embedding_queries", True): 0,
+    }
+    found = latencies(with_minilm)
+    assert set(found) == {
+        ("bm25-whole", False),
+        *((name, cached) for name in ("minilm", "mixed") for cached in (False, True)),
+    }
+    for name in ("minilm", "mixed"):
+        cold, known = (found[name, cached]["samples_ms"] or {} for cached in (False, True))
+        assert cold
+        assert all(cold[query_id] > known[query_id] for query_id in cold)
+    _one_text_more(with_minilm, embedded, n_chunks)
+
+
+def _one_text_more(with_minilm: Tiny, embedded: Callable[[], Amounts], n_chunks: int) -> None:
+    """The times of the model stay, though it is not needed for queries any more."""
+    with_minilm.replace("lost.md", "Passports are handed", "Wallets are handed")
+    with_minilm.run()
+    amounts = embedded()
+    assert amounts["embedding_index", False] + amounts["embedding_index", True] == n_chunks
+    assert 0 < amounts["embedding_index", False] < 4
+    assert latencies_of_current(with_minilm, "minilm", cached=False)["amount"] > 0
+
+
+def latencies_of_current(tiny: Tiny, retriever: str, *, cached: bool) -> Measurement:
+    pipeline = tiny.pipeline()
+    run = pipeline.artifact(run_key(pipeline.experiment, retriever, 5))
+    ranking = run.manifest.facts["ranking"]
+    found = pipeline.measurements.find("latency", ranking, retriever, cached=cached)
+    assert found is not None
+    return found

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import io
+
+from rich.console import Console, RenderableType
+
+from rag_assets.evaluation.attribution import PLACES
+from rag_assets.reporting.attribution_view import attribution_view, lost_view
+from rag_assets.reporting.latency_view import latency_view
+from rag_assets.reporting.rows import Row
+
+
+def drawn(view: RenderableType) -> list[str]:
+    text = io.StringIO()
+    Console(file=text, width=80, highlight=False).print(view)
+    return text.getvalue().splitlines()
+
+
+def row(**values: object) -> Row:
+    counts = {place: 0 for place in PLACES} | {f"{place}_share": 0.0 for place in PLACES}
+    lead = {"retriever": "bm25", "top_k": 10, "n_evidences": 4000}
+    return {**lead, **counts, "recall": 0.5, "ceiling": None, **values}
+
+
+def test_places_where_nothing_is_are_left_out() -> None:
+    lines = drawn(attribution_view("x", [row(found=3000, found_share=0.75, no_chunk=1000)]))
+    assert lines[1].split() == ["evi-", "no", "ceil-"]
+    assert lines[3].split() == ["bm25", "4000", "3000", "75%", "1000", "0%", "0.5000", "-"]
+
+
+def test_all_places_and_a_long_name_fit_a_terminal() -> None:
+    values = {place: 1234 for place in PLACES}
+    name = "hybrid_of_everything_reranked"
+    view = attribution_view("x", [row(**values, retriever=name, ceiling=0.5)])
+    lines = drawn(view)
+    assert max(map(len, lines)) <= 80
+    assert "".join(line[:14].strip() for line in lines).endswith("everything_reranked")
+    assert sum(line.count("1234") for line in lines) == len(PLACES)
+
+
+def test_what_a_file_says_is_shown_and_not_obeyed() -> None:
+    lost: Row = {
+        "retriever": "bm25",
+        "query_id": "q[red]1",
+        "evidence_id": "e\x1b[2J",
+        "lost_at": "no_chunk",
+        "rank": None,
+        "query": "why [bold]\nnot",
+        "rank_in_minilm": 7,
+    }
+    text = "\n".join(drawn(lost_view([lost])))
+    assert "q[red]1" in text
+    assert "why [bold]\\nnot" in text
+    assert "\x1b" not in text
+    assert "bm25: 1 lost (in 1: minilm)" in text
+
+
+def test_what_was_not_measured_is_a_dash() -> None:
+    times = ("queries_per_second", "p50_ms", "p95_ms", "p99_ms", "known_p50_ms", "n_timed")
+    costs = ("index_seconds", "index_bytes", "n_embedded", "n_from_cache", "embed_seconds")
+    names = times + costs
+    nothing: Row = {"retriever": "a", **dict.fromkeys(names)}
+    much: Row = dict.fromkeys(names, 1234.5)
+    much |= {"retriever": "a_name_of_20_letters", "n_embedded": 10_000, "n_from_cache": 90_000}
+    lines = drawn(latency_view("x", [nothing, {**much, "n_timed": 50, "index_bytes": 10**9}]))
+    assert max(map(len, lines)) <= 80
+    assert lines[3].split() == ["a", *["-"] * 9]
+    assert any("10000/100000" in line for line in lines)
