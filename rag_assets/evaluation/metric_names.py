@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from rag_assets.errors import UsageError, allowed_names
 
-MEASURES = ("hit_rate", "mrr", "ndcg", "recall", "precision", "map")
-"""Canonical measures. Each is computed by :mod:`rag_assets.evaluation.metrics`."""
+MEASURES = ("hit_rate", "mrr", "ndcg", "recall", "precision", "map", "answer_hit")
+"""Canonical measures. Each is computed by :mod:`rag_assets.evaluation.metrics`, ``answer_hit`` by
+:mod:`rag_assets.evaluation.answer_hits`."""
 
 ALIASES = {
     # ir_measures

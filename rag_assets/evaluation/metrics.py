@@ -87,6 +87,7 @@ SELECT run, top_k, query_id,
        coalesce(n_unreachable, 0)::INTEGER AS n_unreachable,
        coalesce(n_retrieved, 0)::INTEGER AS n_retrieved,
        coalesce(n_judged, 0)::INTEGER AS n_judged,
+       NULL::BIGINT AS tokens,
        CASE WHEN r > 0 THEN (n_relevant_units IS NOT NULL)::DOUBLE END AS hit_rate,
        CASE WHEN r > 0 THEN coalesce(1 / first_rank, 0)::DOUBLE END AS mrr,
        CASE WHEN r > 0 THEN coalesce(dcg / idcg, 0)::DOUBLE END AS ndcg,
@@ -157,7 +158,8 @@ def _cell(table: pa.Table, cell: Cell) -> pa.Table:
     chosen = table.filter(
         pc.and_(pc.equal(table["run"], run), pc.equal(table["top_k"], top_k))
     ).drop_columns(["run", "top_k"])
+    computed = [measure for measure in MEASURES if measure in table.column_names]
     schema = pa.schema(
-        [*QUERY_METRICS.arrow(), *[pa.field(measure, pa.float64()) for measure in MEASURES]]
+        [*QUERY_METRICS.arrow(), *[pa.field(measure, pa.float64()) for measure in computed]]
     )
     return QUERY_METRICS.check(chosen.cast(schema).combine_chunks())

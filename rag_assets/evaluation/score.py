@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.errors import UsageError
+from rag_assets.evaluation.answer_hits import MEASURES as ANSWER_MEASURES
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
 from rag_assets.evaluation.summary import mean
@@ -53,7 +54,7 @@ def score(
         trec_mean: average over every query of the qrels; one without a relevant document counts 0.
 
     Raises:
-        UsageError: a metric is unknown, or ``precision`` has no cut-off.
+        UsageError: a metric is unknown, needs texts, or is ``precision`` without a cut-off.
     """
     asked = {name: _checked(name) for name in metrics}
     cutoffs = {metric.cutoff or WHOLE_RANKING for metric in asked.values()}
@@ -85,6 +86,8 @@ def score(
 
 def _checked(name: str) -> Metric:
     metric = parse_metric(name)
+    if metric.measure in ANSWER_MEASURES:
+        raise UsageError(f"metric '{name}' needs texts and answers; a run file has neither")
     if metric.measure == "precision" and metric.cutoff is None:
         raise UsageError(f"metric '{name}' needs a cut-off, such as {name}@10")
     return metric

@@ -46,6 +46,7 @@ def _accounting(table: pa.Table) -> dict[str, object]:
         "n_unanswerable": table.num_rows - answerable.num_rows,
         "n_empty": pc.sum(pc.equal(answerable["n_retrieved"], 0)).as_py() or 0,
         "n_unreachable": pc.sum(table["n_unreachable"]).as_py() or 0,
+        "tokens": mean(table["tokens"].to_pylist()),
         "judged": (pc.sum(table["n_judged"]).as_py() or 0) / retrieved if retrieved else None,
     }
 

@@ -251,6 +251,16 @@ RETRIEVER_TYPES: dict[str, type[_Config]] = {
 }
 
 
+class ContextConfig(_Config):
+    """How the text that a retriever returns is measured.
+
+    ``tokenizer`` counts its tokens: a file ``tokenizer.json``, a folder with one, or the name of a
+    model, of which nothing else is loaded.
+    """
+
+    tokenizer: str = Field(default=DEFAULT_MODEL, min_length=1)
+
+
 class ExperimentConfig(_Config):
     """One experiment. What is absent is filled in by :mod:`rag_assets.experiment.defaults`."""
 
@@ -264,3 +274,4 @@ class ExperimentConfig(_Config):
     )
     primary: str | None = None
     baseline: str | None = None
+    context: ContextConfig = ContextConfig()

@@ -43,6 +43,7 @@ class Experiment:
         extra_metrics: measures asked for at one cut-off only, such as ``recall@30``.
         primary: ranks the leaderboard.
         baseline: the retriever that others are compared with.
+        context_tokenizer: counts the tokens of what a retriever returns.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Experiment:
     extra_metrics: tuple[Metric, ...]
     primary: Metric
     baseline: str
+    context_tokenizer: str
 
     def family(self, retriever: str) -> str:
         """Return ``lexical``, ``embedding`` or ``fused``."""

@@ -128,6 +128,7 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         extra_metrics=extra,
         primary=primary,
         baseline=baseline,
+        context_tokenizer=config.context.tokenizer,
     )
 
 

@@ -45,6 +45,7 @@ _TABLES = {
     "query_metrics": "metrics",
     "metrics_summary": "metrics_summary",
     "leaderboard": "leaderboard",
+    "answerability": "answerability",
     "run_overlaps": "overlaps",
 }
 """Table -> the asset whose partitions it unites; OVERLAPS is a reserved word in SQL."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rag_assets.pipeline.stage import Stage
+from rag_assets.pipeline.stages.answerability import Answerability
 from rag_assets.pipeline.stages.chunks import Chunks
+from rag_assets.pipeline.stages.contexts import Contexts, RetrieverContexts
 from rag_assets.pipeline.stages.embedding import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns
 from rag_assets.pipeline.stages.fused import FusedRuns
 from rag_assets.pipeline.stages.judgments import Judgments
@@ -31,12 +33,15 @@ STAGES: Mapping[str, Stage] = {
         LexicalQueries(),
         EmbeddingQueries(),
         Judgments(),
+        Contexts(),
+        RetrieverContexts(),
         _LEXICAL_RUNS,
         _EMBEDDING_RUNS,
         FusedRuns({"lexical": _LEXICAL_RUNS, "embedding": _EMBEDDING_RUNS}),
         Metrics(),
         MetricsSummary(),
         Leaderboard(),
+        Answerability(),
         Overlaps(),
     )
 }

@@ -6,12 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import pyarrow as pa
+
+from rag_assets.evaluation.answer_hits import MEASURES as ANSWER_MEASURES
+from rag_assets.evaluation.answer_hits import answer_hits
+from rag_assets.evaluation.context_tokens import context_tokens
+from rag_assets.evaluation.contexts import context_column
 from rag_assets.evaluation.leaderboard import leaderboard
-from rag_assets.evaluation.metrics import query_metrics
+from rag_assets.evaluation.metrics import Cell, query_metrics
 from rag_assets.evaluation.summary import summarise
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.stages.contexts import document_texts, retriever_contexts_key
 from rag_assets.pipeline.stages.judgments import judgments_key
+from rag_assets.pipeline.stages.query_answers import answers_input, answers_of
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.pipeline.stages.sources import QUERIES_KEY
 from rag_assets.schemas import LEADERBOARD, METRICS_SUMMARY, QUERY_METRICS
@@ -32,8 +40,13 @@ class Metrics(Stage):
     row = "One query of one retriever at one top_k: every metric of its run."
     group = "metrics"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
-    code_version = "1"
+    code_version = "2"
     implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.evaluation.answer_hits",
+        "rag_assets.evaluation.answer_text",
+        "rag_assets.evaluation.context_tokens",
+        "rag_assets.evaluation.returned_texts",
+        "rag_assets.pipeline.stages.query_answers",
         "rag_assets.evaluation.metrics",
         "rag_assets.evaluation.metric_names",
     )
@@ -46,10 +59,15 @@ class Metrics(Stage):
         ]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        # The digest of all contexts is also of their texts, so it stands for the documents.
+        answers = _measures_answers(experiment, key)
+        contexts = retriever_contexts_key(key["retriever"])
         return [
             Input("run", run_key(experiment, key["retriever"], key["top_k"])),
             Input("judgments", judgments_key(key["retriever"])),
             Input("queries", QUERIES_KEY, "ids"),
+            Input("contexts", contexts, "all" if answers else "tokens"),
+            *([answers_input()] if answers else []),
         ]
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
@@ -79,11 +97,53 @@ class Metrics(Stage):
             pipeline.artifact(QUERIES_KEY).table(),
             [(name, int(key["top_k"])) for key, name in names.items()],
         )
+        for cell, column, values in _context_columns(pipeline, names, runs, judged_by):
+            others = [other for other in tables[cell].column_names if other != column]
+            tables[cell] = tables[cell].select(others).append_column(column, values)
         for key, name in names.items():
             top_k = int(key["top_k"])
             counts = list(QUERY_METRICS.arrow().names)
             columns = [*counts, *experiment.measures_at(top_k)]
             yield key, TableProduct(tables[name, top_k].select(columns))
+
+
+def _measures_answers(experiment: Experiment, key: ArtifactKey) -> bool:
+    return any(name in ANSWER_MEASURES for name in experiment.measures_at(int(key["top_k"])))
+
+
+def _context_columns(
+    pipeline: Pipeline,
+    names: Mapping[ArtifactKey, str],
+    runs: Mapping[str, pa.Table],
+    read_by: Mapping[str, str],
+) -> Iterator[tuple[Cell, str, pa.ChunkedArray]]:
+    """Yield (cell, column, values in the order of query ids) for tokens and answer_hit."""
+    column = context_column(pipeline.experiment.judge)
+    contexts = {
+        name: pipeline.artifact(retriever_contexts_key(name)).table()
+        for name in dict.fromkeys(read_by.values())
+    }
+    queries = pipeline.artifact(QUERIES_KEY).table()
+    cells = [(name, int(key["top_k"])) for key, name in names.items()]
+    tokens = context_tokens(runs, contexts, read_by, queries, cells, column=column)
+    for cell, table in tokens.items():
+        yield cell, "tokens", table["tokens"]
+    asked = [key for key in names if _measures_answers(pipeline.experiment, key)]
+    if not asked:
+        return
+    chosen = {names[key] for key in asked}
+    hits = answer_hits(
+        {name: run for name, run in runs.items() if name in chosen},
+        contexts,
+        read_by,
+        queries,
+        [cell for cell in cells if cell[0] in chosen],
+        column=column,
+        documents=document_texts(pipeline),
+        answers=answers_of(pipeline),
+    )
+    for cell, table in hits.items():
+        yield cell, "answer_hit", table["answer_hit"]
 
 
 class MetricsSummary(Stage):
@@ -94,7 +154,7 @@ class MetricsSummary(Stage):
     schema = METRICS_SUMMARY
     row = "One top_k of one retriever: the mean of every metric, and how many queries it is over."
     group = "metrics"
-    code_version = "1"
+    code_version = "2"
     implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.summary",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
