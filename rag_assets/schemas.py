@@ -279,9 +279,10 @@ LEADERBOARD = TableSchema(
 
 ANSWERABILITY = TableSchema(
     "answerability",
-    "one split of the queries of one retriever: whether its best score tells the unanswerable",
-    ("split",),
+    "a retriever and a split of the queries: whether its best score tells the unanswerable ones",
+    ("retriever", "split"),
     (
+        Column("retriever", TEXT, "name from experiment.yaml"),
         Column("split", TEXT, "the queries that the numbers are over: all, dev or test"),
         Column("n_answerable", COUNT, "queries with a relevant judgment"),
         Column("n_unanswerable", COUNT, "queries without one"),

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
-from rag_assets.assets.names import dimension_values
+from rag_assets.assets.names import dimension_values, partition_key
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.stage import Stage
 from rag_assets.store.artifacts import ArtifactKey
@@ -51,7 +51,9 @@ def mapping_of(edge: Edge) -> dg.PartitionMapping | None:
     if not parent:
         return None
     if not child:
-        return dg.AllPartitionMapping()
+        # Not AllPartitionMapping: the child may read some of the parent's partitions only.
+        names = {name for key, _ in edge if (name := partition_key(key)) is not None}
+        return dg.SpecificPartitionsPartitionMapping(sorted(names))
     if len(parent) == len(child) == 1:
         (parent_name,), (child_name,) = parent, child
         return _static(edge, parent_name, child_name)

@@ -28,6 +28,12 @@ from rag_assets.store.settings import StoreSettings
     help="One row a slice of the queries: by `tag`, "
     "`query.<field>` or `document.<field>` (metadata of the relevant documents).",
 )
+@click.option(
+    "--budget",
+    type=click.IntRange(min=1),
+    metavar="TOKENS",
+    help="At an equal context budget: each query keeps as many units as fit.",
+)
 @click.option("--metric", help="With --by: this metric, such as recall@10, not the primary one.")
 def command(
     path: Path,
@@ -36,6 +42,7 @@ def command(
     top_k: tuple[int, ...],
     form: str,
     slice_by: str | None,
+    budget: int | None,
     metric: str | None,
 ) -> None:
     """Print the leaderboard of the last evaluation of PATH.
@@ -48,6 +55,12 @@ def command(
     result = EvaluationResult.current(settings.store / experiment.name)
     if metric and not slice_by:
         raise UsageError("--metric belongs to --by; the leaderboard shows all metrics")
+    if budget is not None:
+        if slice_by or top_k:
+            problem = f"--budget {budget} keeps what fits of the deepest run"
+            raise UsageError(f"{problem}; {'--by' if slice_by else '--top-k'} does not apply to it")
+        _print_budget(result, selection, form, budget)
+        return
     if slice_by:
         chosen = _metric(result, metric)
         if top_k:
@@ -63,6 +76,18 @@ def command(
         from rag_assets.reporting.terminal import leaderboard_view
 
         output().print(leaderboard_view(result, rows))
+
+
+def _print_budget(result: EvaluationResult, selection: Selection, form: str, budget: int) -> None:
+    from rag_assets.reporting.budget_rows import budget_rows
+
+    rows = budget_rows(result, selection.retrievers, budget)
+    if form != "table":
+        click.echo(formatted(rows, form), nl=False)
+        return
+    from rag_assets.reporting.budget_view import budget_view
+
+    output().print(budget_view(result, rows))
 
 
 def _metric(result: EvaluationResult, name: str | None) -> Metric:

@@ -25,7 +25,7 @@ def context_tokenizer_file(name: str) -> Path:
     if path.is_dir():
         return _in_folder(path)
     if name.startswith((".", "/", "~")):
-        raise ModelUnavailable(f"tokenizer '{name}' does not exist; give an existing file or folder")
+        raise ModelUnavailable(f"tokenizer '{name}' does not exist; give an existing file")
     full_name = name if "/" in name else f"sentence-transformers/{name}"
     if full_name == DEFAULT_MODEL:
         return _in_folder(resolve_model(name).path)

@@ -37,7 +37,9 @@ WITH pairs AS (
     WHERE contains(texts.text, answers.answer)
 ), firsts AS (
     SELECT run, query_id, min(rank) AS rank
-    FROM returned JOIN spans USING (document_id, start, "end") JOIN hits USING (query_id, text_number)
+    FROM returned
+    JOIN spans USING (document_id, start, "end")
+    JOIN hits USING (query_id, text_number)
     GROUP BY ALL
 )
 SELECT run, top_k, query_id,

@@ -44,7 +44,7 @@ def normalised(text: str) -> str:
 
 
 def bounded(text: str) -> str:
-    """Return a normalised text such that ``bounded(answer) in bounded(text)`` means whole words.
+    """Put a blank on either side: then ``in`` between two normalised texts finds whole words only.
 
     So the answer ``art`` is not in ``party``. A character of a script without blanks is a word, so
     in such a script an answer is found wherever its characters stand one after the other.

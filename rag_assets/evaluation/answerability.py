@@ -28,10 +28,11 @@ class Query(NamedTuple):
     answerable: bool
 
 
-def answerability(splits: Mapping[str, Sequence[Query]]) -> pa.Table:
+def answerability(retriever: str, splits: Mapping[str, Sequence[Query]]) -> pa.Table:
     """Return how well the best score tells unanswerable queries.
 
     Args:
+        retriever: whose scores they are.
         splits: split -> its queries. The threshold of ``test`` is the one chosen on ``dev`` where
             there is one; that of any other split is chosen on the split itself, and flatters it.
 
@@ -48,7 +49,7 @@ def answerability(splits: Mapping[str, Sequence[Query]]) -> pa.Table:
         _row(name, splits[name], source[name], _threshold(*_scores(splits[source[name]])))
         for name in sorted(splits)
     ]
-    return ANSWERABILITY.from_rows(rows)
+    return ANSWERABILITY.from_rows([{"retriever": retriever, **row} for row in rows])
 
 
 def _row(

@@ -98,9 +98,7 @@ def text_of(documents: Mapping[str, str], span: Span) -> str:
     return documents[document_id][start:end]
 
 
-def _spans(
-    ids: pa.ChunkedArray, starts: pa.ChunkedArray, ends: pa.ChunkedArray
-) -> Iterable[Span]:
+def _spans(ids: pa.ChunkedArray, starts: pa.ChunkedArray, ends: pa.ChunkedArray) -> Iterable[Span]:
     return zip(ids.to_pylist(), starts.to_pylist(), ends.to_pylist(), strict=True)
 
 

@@ -51,9 +51,8 @@ class Selection:
             runs = [run_key(experiment, retriever, k) for retriever, k in cells]
             pairs = STAGES["overlaps"].keys(experiment)
             return runs + [key for key in pairs if int(key["top_k"]) in self.top_k]
-        ends = [ArtifactKey.of("leaderboard")]
+        ends = [ArtifactKey.of("leaderboard"), ArtifactKey.of("answerability")]
         ends += [ArtifactKey.of("metrics_summary", retriever=r) for r in self.retrievers]
-        ends += [ArtifactKey.of("answerability", retriever=r) for r in self.retrievers]
         return ends + [ArtifactKey.of("metrics", retriever=r, top_k=k) for r, k in cells]
 
     def keys(self, experiment: Experiment) -> dict[str, list[ArtifactKey]]:

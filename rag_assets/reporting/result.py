@@ -55,13 +55,21 @@ class EvaluationResult:
             name = self.evaluation.experiment
             problem = f"{name} had no labels when it was evaluated, so it has no leaderboard"
             raise NotEvaluated(f"{problem}; `rag-assets pool` helps to judge without labels")
-        return self._table(self._entry("leaderboard"))
+        return self.table(self.entry("leaderboard"))
 
     @cached_property
     def overlaps(self) -> dict[int, pa.Table]:
         """top_k -> table of :data:`rag_assets.schemas.OVERLAPS`; empty with labels."""
         entries = self.evaluation.entries_of("overlaps")
-        return {int(entry.partition["top_k"]): self._table(entry) for entry in entries}
+        return {int(entry.partition["top_k"]): self.table(entry) for entry in entries}
+
+    @cached_property
+    def answerability(self) -> list[dict[str, object]]:
+        """Rows of :data:`rag_assets.schemas.ANSWERABILITY`; none where all are answerable."""
+        rows: list[dict[str, object]] = []
+        for entry in self.evaluation.entries_of("answerability"):
+            rows += self.table(entry).to_pylist()
+        return rows
 
     @property
     def run_retrievers(self) -> list[str]:
@@ -72,12 +80,12 @@ class EvaluationResult:
     @cached_property
     def queries(self) -> pa.Table:
         """Table of :data:`rag_assets.schemas.QUERIES`."""
-        return self._table(self._entry("queries"))
+        return self.table(self.entry("queries"))
 
     def query_metrics(self, top_k: int) -> dict[str, pa.Table]:
         """Return retriever -> table of :data:`rag_assets.schemas.QUERY_METRICS` at ``top_k``."""
         return {
-            entry.partition["retriever"]: self._table(entry)
+            entry.partition["retriever"]: self.table(entry)
             for entry in self.evaluation.entries_of("metrics")
             if entry.partition["top_k"] == str(top_k)
         }
@@ -106,7 +114,7 @@ class EvaluationResult:
         }
         if not cells:
             return []
-        members = members_by(by, lambda asset: self._table(self._entry(asset)))
+        members = members_by(by, lambda asset: self.table(self.entry(asset)))
         return slices(cells, members, metric.measure)
 
     def milliseconds_per_query(self) -> dict[str, float]:
@@ -123,9 +131,11 @@ class EvaluationResult:
                     found[entry.partition["retriever"]] = each
         return found
 
-    def _entry(self, asset: str) -> SnapshotEntry:
+    def entry(self, asset: str) -> SnapshotEntry:
+        """Return the first entry of an asset that the evaluation has."""
         return self.evaluation.entries_of(asset)[0]
 
-    def _table(self, entry: SnapshotEntry) -> pa.Table:
+    def table(self, entry: SnapshotEntry) -> pa.Table:
+        """Return the table of an entry."""
         table = pq.read_table(self.root / entry.path, partitioning=None)
         return table.replace_schema_metadata(None)

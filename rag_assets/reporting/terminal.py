@@ -10,6 +10,7 @@ from rich.text import Text
 
 from rag_assets.evaluation.leaderboard import TIE
 from rag_assets.evaluation.metric_names import MEASURES
+from rag_assets.reporting.answerability_view import answerability_parts
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
 from rag_assets.reporting.slices import TAG, Slice
@@ -29,7 +30,7 @@ def leaderboard_view(result: EvaluationResult, rows: Sequence[Row]) -> Renderabl
     parts: list[RenderableType] = [_title(result, at_cutoff, shown), _cells(result, at_cutoff)]
     if len(cutoffs) > 1:
         parts += ["", _heading(f"{measure} by top_k"), _curve(rows, measure, cutoffs)]
-    return Group(*parts, *(_warnings(at_cutoff)))
+    return Group(*parts, *answerability_parts(result, at_cutoff), *(_warnings(at_cutoff)))
 
 
 def _title(result: EvaluationResult, rows: Sequence[Row], top_k: int) -> Text:
@@ -50,13 +51,17 @@ def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:
     table.add_column("retriever", overflow="fold")
     for name in measures:
         _number_column(table, f"{name}*" if name == result.primary.measure else name)
+    has_tokens = any("tokens" in row for row in rows)
+    if has_tokens:
+        _number_column(table, f"tokens@{rows[0]['top_k']}")
     _number_column(table, "ms/query")
     best = {name: max(_number(row, name) for row in rows) for name in measures}
     for row in rows:
         values = [_value(_number(row, name), best[name]) for name in measures]
         retriever = str(row["retriever"])
         took = f"{speed[retriever]:.2f}" if retriever in speed else ""
-        table.add_row(str(row["position"]), retriever, *values, took)
+        tokens = [f"{_number(row, 'tokens'):.0f}"] if has_tokens else []
+        table.add_row(str(row["position"]), retriever, *values, *tokens, took)
     return table
 
 

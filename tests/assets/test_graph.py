@@ -38,7 +38,14 @@ def full(fresh: Tiny) -> Tiny:
 
 
 EDGES = [
+    ("answerability", "embedding_runs"),
+    ("answerability", "fused_runs"),
+    ("answerability", "lexical_runs"),
+    ("answerability", "qrels"),
+    ("answerability", "queries"),
     ("chunks", "documents"),
+    ("contexts", "chunks"),
+    ("contexts", "documents"),
     ("embedding_index", "chunks"),
     ("embedding_queries", "query_sets"),
     ("embedding_runs", "embedding_index"),
@@ -57,10 +64,12 @@ EDGES = [
     ("metrics", "judgments"),
     ("metrics", "lexical_runs"),
     ("metrics", "queries"),
+    ("metrics", "retriever_contexts"),
     ("metrics_summary", "metrics"),
     ("qrels", "documents"),
     ("qrels", "queries"),
     ("query_sets", "queries"),
+    ("retriever_contexts", "contexts"),
 ]
 
 

@@ -65,7 +65,7 @@ def test_unknown_name_says_the_nearest(name: str, nearest: str) -> None:
         parse_metric(name)
     assert str(caught.value) == (
         f"unknown metric '{name}' (did you mean '{nearest}'?); allowed: hit_rate, mrr, ndcg, "
-        "recall, precision, map, each with or without @k"
+        "recall, precision, map, answer_hit, each with or without @k"
     )
     assert caught.value.exit_code == 2
 

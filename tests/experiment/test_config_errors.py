@@ -16,7 +16,7 @@ Problem = Callable[[str | bytes], str]
 TOP_KEYS = "name, dataset, chunking, retrievers, top_k, metrics, primary, baseline"
 BM25_KEYS = "type, chunking, analyzer, engine, k1, b"
 TWO = "x: {type: bm25}, y: {type: bm25}"
-MEASURES = "hit_rate, mrr, ndcg, recall, precision, map"
+MEASURES = "hit_rate, mrr, ndcg, recall, precision, map, answer_hit"
 
 SHAPE = {
     "unknown key": (

@@ -6,16 +6,19 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.context_tokens import word_tokenizer
 from tests.tiny_experiment import CONFIG, DOCUMENTS, JUDGMENTS, QUERIES, Tiny, matching
 
 Change = Callable[[Tiny], object]
 
 ALL_RUNS = ("lexical_runs/*", "fused_runs/*")
+CONTEXTS = ("contexts/*", "retriever_contexts/*")
 NUMBERS = ("metrics_summary/*", "leaderboard")
-N_PARTITIONS = 53
+N_PARTITIONS = 61
 
 
 def add_top_k(tiny: Tiny) -> None:
@@ -50,9 +53,23 @@ def add_metric(tiny: Tiny) -> None:
     tiny.write_config()
 
 
+def change_tokenizer(tiny: Tiny) -> None:
+    tiny.config["context"] = {"tokenizer": str(word_tokenizer(tiny.root))}
+    tiny.write_config()
+
+
+def measure_answers(tiny: Tiny) -> None:
+    tiny.config["metrics"] = [*CONFIG["metrics"], "answer_hit"]
+    tiny.write_config()
+
+
+def with_answer(answer: str) -> list[dict[str, Any]]:
+    return [{**QUERIES[0], "answers": [answer]}, *QUERIES[1:]]
+
+
 CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
     "nothing": (lambda tiny: None, ()),
-    "a sentence of a document; every rank stays, so the summaries do": (
+    "a sentence of a document; every rank stays, the tokens do not": (
         lambda tiny: tiny.replace("fares.md", "travel free of charge", "pay nothing"),
         (
             "documents",
@@ -60,9 +77,16 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "chunks/*",
             "lexical_index/*",
             "judgments/*",
+            *CONTEXTS,
             *ALL_RUNS,
             "metrics/*",
+            *NUMBERS,
+            "answerability",
         ),
+    ),
+    "a word by one as long; neither rank nor tokens change": (
+        lambda tiny: tiny.replace("fares.md", "free of charge", "safe of charge"),
+        ("documents", "qrels", "chunks/*", "lexical_index/*", "lexical_runs/*", *CONTEXTS),
     ),
     "the front matter of a document": (
         lambda tiny: tiny.write_document("crew.md", f"---\nowner: a\n---\n{DOCUMENTS['crew.md']}"),
@@ -77,13 +101,25 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "lexical_index/bm25-whole",
             "judgments/bm25-whole",
             "judgments/hybrid",
+            "contexts/whole",
+            "retriever_contexts/bm25-whole",
+            "retriever_contexts/hybrid",
         ),
     ),
     "a new query": (
         lambda tiny: tiny.write_rows(
             "queries.jsonl", [*QUERIES, {"query_id": "q7", "text": "passports and the police"}]
         ),
-        ("queries", "qrels", "query_sets/*", "lexical_queries/*", *ALL_RUNS, "metrics/*", *NUMBERS),
+        (
+            "queries",
+            "qrels",
+            "query_sets/*",
+            "lexical_queries/*",
+            *ALL_RUNS,
+            "metrics/*",
+            *NUMBERS,
+            "answerability",
+        ),
     ),
     "a tag": (lambda tiny: tiny.replace("queries.jsonl", '"wind"', '"storm"'), ("queries",)),
     "a grade; whole documents are still ranked ideally": (
@@ -97,15 +133,22 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "metrics_summary/hybrid",
             "metrics_summary/shallow",
             "leaderboard",
+            "answerability",
         ),
     ),
     "k1 of one retriever; the fusions come out the same": (
         lambda tiny: tiny.configure("bm25", k1=0.4),
-        ("lexical_index/bm25", "lexical_runs/bm25/*", "fused_runs/*", "metrics/bm25/*"),
+        (
+            "lexical_index/bm25",
+            "lexical_runs/bm25/*",
+            "fused_runs/*",
+            "metrics/bm25/*",
+            "answerability",
+        ),
     ),
     "k of a fusion; its order stays": (
         lambda tiny: tiny.configure("hybrid", k=5),
-        ("fused_runs/hybrid/*", "metrics/hybrid/*"),
+        ("fused_runs/hybrid/*", "metrics/hybrid/*", "answerability"),
     ),
     "one more top_k": (
         add_top_k,
@@ -118,13 +161,24 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "lexical_queries/zebra",
             "lexical_runs/zebra/*",
             "judgments/zebra",
+            "retriever_contexts/zebra",
             "metrics/zebra/*",
             "metrics_summary/zebra",
             "leaderboard",
+            "answerability",
         ),
     ),
-    "a retriever goes": (drop_shallow, ("leaderboard",)),
+    "a retriever goes": (drop_shallow, ("leaderboard", "answerability")),
     "the primary metric": (change_primary, ("leaderboard",)),
+    "the tokenizer; nothing is searched": (
+        change_tokenizer,
+        ("contexts/*", "retriever_contexts/*", "metrics/*", *NUMBERS),
+    ),
+    "an answer, which no metric asks for": (
+        lambda tiny: tiny.write_rows("queries.jsonl", with_answer("10 crowns")),
+        ("queries",),
+    ),
+    "answers are measured": (measure_answers, ("metrics/*", *NUMBERS)),
     "one more metric": (add_metric, ("metrics/*", *NUMBERS)),
     "the order of the queries": (
         lambda tiny: tiny.write_rows("queries.jsonl", QUERIES[::-1]),
@@ -144,9 +198,11 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "lexical_runs/okapi/1",
             "fused_runs/deep/*",
             "judgments/deep",
+            "retriever_contexts/deep",
             "metrics/deep/*",
             "metrics_summary/deep",
             "leaderboard",
+            "answerability",
         ),
     ),
 }
@@ -159,6 +215,19 @@ def test_exactly_the_dependants_of_a_change_are_computed(
     change(tiny)
     assert tiny.run() == matching(tiny.pipeline(), *expected)
     assert tiny.run() == set()
+
+
+def test_where_answers_are_measured_a_text_or_an_answer_changes_the_metrics_only(
+    tiny: Tiny,
+) -> None:
+    measure_answers(tiny)
+    tiny.run()
+    tiny.write_rows("queries.jsonl", with_answer("10 crowns"))
+    expected = matching(tiny.pipeline(), "queries", "metrics/*", *NUMBERS)
+    assert tiny.run() == expected
+    tiny.replace("fares.md", "free of charge", "safe of charge")
+    changed = ("documents", "qrels", "chunks/*", "lexical_index/*", "lexical_runs/*", *CONTEXTS)
+    assert tiny.run() == matching(tiny.pipeline(), *changed, "metrics/*")
 
 
 def test_everything_is_computed_once(fresh: Tiny) -> None:

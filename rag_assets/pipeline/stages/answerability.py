@@ -1,9 +1,9 @@
-"""``answerability[retriever]``: whether the best score tells queries that have no answer."""
+"""``answerability``: whether a retriever's best score tells queries that have no answer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,26 +11,28 @@ import pyarrow.compute as pc
 from rag_assets.evaluation.answerability import Query, answerability
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
-from rag_assets.pipeline.stages.query_answers import answers_input, answers_of
+from rag_assets.pipeline.stages.query_answers import answers_of, splits_input
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.pipeline.stages.sources import QRELS_KEY
 from rag_assets.schemas import ANSWERABILITY
-from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.artifacts import ArtifactKey
 
 if TYPE_CHECKING:
     from rag_assets.pipeline.pipeline import Pipeline
 
+ANSWERABILITY_KEY = ArtifactKey.of("answerability")
+
 
 class Answerability(Stage):
-    """One partition a retriever, over those of its cells that are up to date.
+    """Over the cells of the primary metric's cut-off that are up to date.
 
-    Its table has no row where all queries are answerable, which only the labels tell.
+    It has no partitions: no mapping of Dagster leads from the cells of one family to a retriever.
+    It has no rows where all queries are answerable, which only the labels tell.
     """
 
     name = "answerability"
-    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     schema = ANSWERABILITY
-    row = "One split of the queries: how well this retriever's best score tells unanswerable ones."
+    row = "One retriever and split: how well its best score tells the unanswerable queries."
     group = "answerability"
     code_version = "1"
     implementation: ClassVar[tuple[str, ...]] = (
@@ -39,18 +41,14 @@ class Answerability(Stage):
     )
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        names = experiment.retrievers if experiment.has_qrels else ()
-        return [answerability_key(name) for name in names]
+        return [ANSWERABILITY_KEY] if experiment.has_qrels else []
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         runs = [
-            Input(f"top_k_{k}", run_key(experiment, key["retriever"], k), optional=True)
-            for k in experiment.top_k
+            Input(f"run_of_{name}", _run_key(experiment, name), optional=True)
+            for name in experiment.retrievers
         ]
-        return [*runs, Input("qrels", QRELS_KEY), answers_input()]
-
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        return {"top_k": pipeline.experiment.primary.cutoff}
+        return [*runs, Input("qrels", QRELS_KEY), splits_input()]
 
     def compute(
         self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
@@ -59,37 +57,29 @@ class Answerability(Stage):
         positive = qrels.filter(pc.greater(qrels["grade"], 0))
         answerable = set(positive["query_id"].to_pylist())
         facts = answers_of(pipeline).select(["query_id", "split"]).to_pylist()
-        for key in keys:
-            run = _run(pipeline, key["retriever"])
-            splits: dict[str, list[Query]] = {}
+        tables = [ANSWERABILITY.empty()]
+        for name in pipeline.experiment.retrievers:
+            run = pipeline.current(_run_key(pipeline.experiment, name))
             if run is not None:
                 best = _best_scores(run.table())
+                splits: dict[str, list[Query]] = {}
                 for fact in facts:
-                    name = fact["query_id"]
-                    query = Query(best.get(name), name in answerable)
+                    query_id = fact["query_id"]
+                    query = Query(best.get(query_id), query_id in answerable)
                     splits.setdefault(fact["split"], []).append(query)
-            yield key, TableProduct(answerability(splits))
+                tables.append(answerability(name, splits))
+        for key in keys:
+            yield key, TableProduct(pa.concat_tables(tables).combine_chunks())
 
 
-def _run(pipeline: Pipeline, retriever: str) -> Artifact | None:
-    """Return the cell of the primary metric, else the deepest that is up to date.
+def _run_key(experiment: Experiment, retriever: str) -> ArtifactKey:
+    """Return the cell at the cut-off of the primary metric: every cell has the same first unit.
 
-    All hold the same first unit, unless a fusion reads lists that are cut at top_k.
+    Only that of a fusion of lists that are cut at top_k can differ.
     """
-    experiment = pipeline.experiment
-    primary = experiment.primary.cutoff
-    for top_k in sorted(experiment.top_k, key=lambda k: (k == primary, k), reverse=True):
-        artifact = pipeline.current(run_key(experiment, retriever, top_k))
-        if artifact is not None:
-            return artifact
-    return None
+    return run_key(experiment, retriever, experiment.primary.cutoff or max(experiment.top_k))
 
 
 def _best_scores(run: pa.Table) -> dict[str, float]:
     first = run.filter(pc.equal(run["rank"], 1))
     return dict(zip(first["query_id"].to_pylist(), first["score"].to_pylist(), strict=True))
-
-
-def answerability_key(retriever: str) -> ArtifactKey:
-    """Return the answerability of one retriever."""
-    return ArtifactKey.of("answerability", retriever=retriever)

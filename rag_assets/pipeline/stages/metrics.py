@@ -60,14 +60,16 @@ class Metrics(Stage):
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         # The digest of all contexts is also of their texts, so it stands for the documents.
-        answers = _measures_answers(experiment, key)
+        answers = _measures_answers(experiment, int(key["top_k"]))
         contexts = retriever_contexts_key(key["retriever"])
+        # An edge of the graph exists for all cells or for none.
+        any_answers = any(_measures_answers(experiment, top_k) for top_k in experiment.top_k)
         return [
             Input("run", run_key(experiment, key["retriever"], key["top_k"])),
             Input("judgments", judgments_key(key["retriever"])),
             Input("queries", QUERIES_KEY, "ids"),
             Input("contexts", contexts, "all" if answers else "tokens"),
-            *([answers_input()] if answers else []),
+            *([answers_input()] if any_answers else []),
         ]
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
@@ -107,8 +109,8 @@ class Metrics(Stage):
             yield key, TableProduct(tables[name, top_k].select(columns))
 
 
-def _measures_answers(experiment: Experiment, key: ArtifactKey) -> bool:
-    return any(name in ANSWER_MEASURES for name in experiment.measures_at(int(key["top_k"])))
+def _measures_answers(experiment: Experiment, top_k: int) -> bool:
+    return any(name in ANSWER_MEASURES for name in experiment.measures_at(top_k))
 
 
 def _context_columns(
@@ -128,16 +130,15 @@ def _context_columns(
     tokens = context_tokens(runs, contexts, read_by, queries, cells, column=column)
     for cell, table in tokens.items():
         yield cell, "tokens", table["tokens"]
-    asked = [key for key in names if _measures_answers(pipeline.experiment, key)]
+    asked = [cell for cell in cells if _measures_answers(pipeline.experiment, cell[1])]
     if not asked:
         return
-    chosen = {names[key] for key in asked}
     hits = answer_hits(
-        {name: run for name, run in runs.items() if name in chosen},
+        {name: runs[name] for name, _ in asked},
         contexts,
         read_by,
         queries,
-        [cell for cell in cells if cell[0] in chosen],
+        asked,
         column=column,
         documents=document_texts(pipeline),
         answers=answers_of(pipeline),

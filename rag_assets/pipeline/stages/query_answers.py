@@ -29,14 +29,23 @@ def answers_input() -> Input:
     return Input("answers", QUERIES_KEY)
 
 
+def splits_input() -> Input:
+    """Return the input of a stage that reads the splits of :func:`answers_of` only."""
+    return Input("queries", QUERIES_KEY, "ids")
+
+
 def answers_of(pipeline: Pipeline) -> pa.Table:
     """Return columns ``query_id``, ``answers`` (list of strings, may be empty) and ``split``."""
-    table = pipeline.artifact(QUERIES_KEY).table()
-    metadata = table["metadata"].to_pylist()
+    return answers_table(pipeline.artifact(QUERIES_KEY).table())
+
+
+def answers_table(queries: pa.Table) -> pa.Table:
+    """Return the same from the table of :data:`rag_assets.schemas.QUERIES`."""
+    metadata = queries["metadata"].to_pylist()
     columns = {
-        "query_id": table["query_id"],
+        "query_id": queries["query_id"],
         "answers": pa.array([_answers(text) for text in metadata], pa.list_(pa.string())),
-        "split": pa.array([ALL] * table.num_rows, pa.string()),
+        "split": pa.array([ALL] * queries.num_rows, pa.string()),
     }
     return pa.table(columns, schema=_SCHEMA)
 
