@@ -26,7 +26,7 @@ def budget_view(result: EvaluationResult, rows: Sequence[Row]) -> RenderableType
 
 def _table(result: EvaluationResult, rows: Sequence[Row]) -> Table:
     measures = [name for name in rows[0] if name.partition("(")[0] in MEASURES]
-    table = Table(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("retriever", overflow="fold")
     for name in measures:
@@ -47,15 +47,19 @@ def _remarks(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         if row["n_short"]:
             lines.append(
-                f"{row['retriever']}: for {row['n_short']} queries all {row['depth']} stored units "
+                f"{row['retriever']}: all {row['depth']} stored units of {_queries(row['n_short'])} "
                 "fit; a larger top_k might score more"
             )
         if row["n_nothing_fits"]:
             lines.append(
-                f"{row['retriever']}: for {row['n_nothing_fits']} queries the first unit alone "
+                f"{row['retriever']}: the first unit of {_queries(row['n_nothing_fits'])} alone "
                 "exceeds the budget, so nothing is kept"
             )
     return ["", *lines] if lines else []
+
+
+def _queries(count: object) -> str:
+    return f"{count} query" if count == 1 else f"{count} queries"
 
 
 def _number(row: Row, name: str) -> float:

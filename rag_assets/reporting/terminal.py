@@ -46,7 +46,8 @@ def _heading(text: str) -> Text:
 def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:
     measures = [name for name in MEASURES if name in rows[0]]
     speed = result.milliseconds_per_query()
-    table = _table()
+    # One blank between columns: six metrics, tokens and a short name fit into 80 characters.
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
     _number_column(table, "#")
     table.add_column("retriever", overflow="fold")
     for name in measures:

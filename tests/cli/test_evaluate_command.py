@@ -30,6 +30,7 @@ COLUMNS = [
     "n_empty",
     "n_unreachable",
     "judged",
+    "tokens",
     "hit_rate",
     "mrr",
     "ndcg",

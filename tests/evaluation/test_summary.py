@@ -37,6 +37,7 @@ def test_unanswerable_queries_are_not_averaged_and_missing_ones_count_0() -> Non
         "n_unanswerable": 1,
         "n_empty": 1,
         "n_unreachable": 1,
+        "tokens": None,
         "judged": 2 / 4,  # 'a' for 'hit', 'a' for 'none'; 'x' and 'b' have no judgment
         "mrr": (1 / 2 + 0) / 2,
         "recall": (1 / 2 + 0) / 2,

@@ -88,7 +88,7 @@ def test_numbers_are_those_of_the_leaderboard(result: EvaluationResult, page: Pa
     board = {(row["retriever"], row["top_k"]): row for row in result.leaderboard.to_pylist()}
     tables = [t for t in page.tables if t[0][-1] == "ms/query"]
     assert len(tables) == 3, "top_k 10 first, then 1 and 5"
-    measures = tables[0][0][1:-4]
+    measures = tables[0][0][1:-5]
     assert measures == ["mrr", "ndcg", "recall", "precision"]
     for table, top_k in zip(tables, (10, 1, 5), strict=True):
         assert {cells[0] for cells in table[1:]} == {"a-b.c", "steep", "both"}
@@ -96,8 +96,10 @@ def test_numbers_are_those_of_the_leaderboard(result: EvaluationResult, page: Pa
             row = board[cells[0], top_k]
             values = [row[name] for name in measures]
             assert cells[1:5] == ["" if v is None else f"{v:.4f}" for v in values]
-            assert cells[5:8] == ["0", "0", f"{100 * row['judged']:.0f} %"]
-            assert float(cells[8]) >= 0
+            assert table[0][5] == f"tokens@{top_k}"
+            assert cells[5] == f"{row['tokens']:.0f}"
+            assert cells[6:9] == ["0", "0", f"{100 * row['judged']:.0f} %"]
+            assert float(cells[9]) >= 0
 
 
 def test_primary_metric_over_all_cut_offs(result: EvaluationResult, page: Page) -> None:
