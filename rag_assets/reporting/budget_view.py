@@ -47,8 +47,8 @@ def _remarks(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         if row["n_short"]:
             lines.append(
-                f"{row['retriever']}: all {row['depth']} stored units of {_queries(row['n_short'])} "
-                "fit; a larger top_k might score more"
+                f"{row['retriever']}: all {row['depth']} stored units of "
+                f"{_queries(row['n_short'])} fit; a larger top_k might score more"
             )
         if row["n_nothing_fits"]:
             lines.append(

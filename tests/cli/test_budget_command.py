@@ -136,15 +136,6 @@ def test_tokens_and_answerability_are_shown(
         assert [*line.split()[1:2], *line.split()[3:]] == ["1.0000"] * 3
 
 
-def test_no_answerability_where_all_are_answerable(
-    invoke: Invoke, tmp_path: Path, store: Path
-) -> None:
-    three = "".join(FILES["queries.jsonl"].splitlines(keepends=True)[:3])
-    yaml = "retrievers: {bm25: {type: bm25, analyzer: english}}\ntop_k: [1]\n"
-    folder = write_beir(tmp_path / "a", {"experiment.yaml": yaml, "queries.jsonl": three})
-    assert "unanswerable" not in invoke("evaluate", folder, "--store", store).stdout
-
-
 def test_an_evaluation_of_before_tokens_were_counted(
     invoke: Invoke, stored: tuple[Path, Path, list[Path]], tmp_path: Path
 ) -> None:

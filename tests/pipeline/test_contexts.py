@@ -9,12 +9,15 @@ import pytest
 from rag_assets.evaluation.answer_text import holds
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages.chunks import chunks_key
-from rag_assets.pipeline.stages.contexts import contexts_key, retriever_contexts_key
+from rag_assets.pipeline.stages.contexts import retriever_contexts_key
 from rag_assets.pipeline.stages.metrics import metrics_key
 from rag_assets.pipeline.warehouse import rebuild
+from rag_assets.reporting.answerability_view import answerability_parts
+from rag_assets.reporting.result import EvaluationResult
+from rag_assets.reporting.rows import leaderboard_rows
 from rag_assets.store.artifacts import ArtifactKey
 from tests.context_tokens import word_tokenizer
-from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny, materialize
+from tests.tiny_experiment import QUERIES, Tiny, materialize
 
 SMALL = {"strategy": "fixed", "max_characters": 40, "overlap": 0}
 ANSWERS = {"q1": ["10 crowns"], "q4": "carbon dioxide"}
@@ -81,18 +84,20 @@ def test_tokens_and_answers_are_those_of_the_returned_text(family: Tiny) -> None
 
 
 def test_the_text_of_a_parent_is_of_the_documents(family: Tiny) -> None:
-    """What lies between the children of a parent is in no chunk, and is counted again."""
-    family.config["chunking"]["inside"]["child"] = {"strategy": "sentences", "sentences": 1}
+    """What lies between the children of a parent is in no chunk; the parent is counted again."""
+    child = {"strategy": "recursive", "max_characters": 40, "overlap": 0}
+    family.config["chunking"] = {
+        "small": child,
+        "inside": {"strategy": "parent", "child": child, "parent": {"strategy": "none"}},
+    }
     family.write_config()
     family.run()
-    before = family.pipeline().artifact(contexts_key("inside")).manifest
-    chunks = family.pipeline().artifact(chunks_key("inside")).manifest
-    family.replace("crew.md", "\n\nThe mate", "\n \nThe mate")
+    before = family.pipeline().artifact(chunks_key("inside")).manifest.digests
+    family.replace("crew.md", "\n\nThe mate", " \nThe mate")
     computed = family.run()
+    assert family.pipeline().artifact(chunks_key("inside")).manifest.digests == before
     assert "contexts/inside" in computed
-    now = family.pipeline().artifact(contexts_key("inside")).manifest
-    assert now.digests != before.digests
-    assert family.pipeline().artifact(chunks_key("inside")).manifest.digests != chunks.digests
+    assert not {"contexts/small", "retriever_contexts/alone"} & computed
 
 
 def test_only_the_chunking_whose_chunks_changed_is_counted_again(tiny: Tiny) -> None:
@@ -147,3 +152,10 @@ def test_the_digest_of_all_contexts_is_of_texts_that_of_tokens_is_not(tiny: Tiny
     after = tiny.pipeline().artifact(key).manifest.digests
     assert after["all"] != before["all"]
     assert after["tokens"] == before["tokens"]
+
+
+def test_no_answerability_where_all_are_answerable(tiny: Tiny) -> None:
+    result = EvaluationResult(tiny.artifacts, tiny.snapshot())
+    shown = leaderboard_rows(result.leaderboard, Selection.of(tiny.pipeline().experiment))
+    assert result.answerability == []
+    assert answerability_parts(result, shown) == []
