@@ -157,6 +157,7 @@ def test_a_change_of_one_retriever_reports_exactly_its_dependants(tiny: Tiny) ->
         "lexical_runs/bm25/*",
         "fused_runs/*",
         "metrics/bm25/*",
+        "answerability",
     )
     assert work.computed == len(computed)
     # The numbers of the queries stay, so no summary is even told.
@@ -169,7 +170,9 @@ def test_a_tag_computes_only_the_queries_and_tells_what_looks_at_them(tiny: Tiny
     tiny.replace("queries.jsonl", '"wind"', '"storm"')
     work = evaluate_now(tiny)
     assert work.computed == 1
-    told = matching(tiny.pipeline(), "queries", "qrels", "query_sets/*", "metrics/*")
+    told = matching(
+        tiny.pipeline(), "queries", "qrels", "query_sets/*", "metrics/*", "answerability"
+    )
     assert added(tiny, before) == dict.fromkeys(told, 1)
     for asset in ("qrels", "query_sets", "metrics"):
         assert materializations(tiny, asset)[0].metadata["reused"].value is True
@@ -227,6 +230,9 @@ def test_a_part_first_then_the_rest(fresh: Tiny) -> None:
         "metrics/okapi/[15]",
         "metrics_summary/okapi",
         "leaderboard",
+        "contexts/parts",
+        "retriever_contexts/okapi",
+        "answerability",
     )
     chosen -= {"lexical_runs/okapi/3"}
     assert {name for name, status in found.items() if status == "FRESH"} == chosen
