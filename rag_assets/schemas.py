@@ -225,6 +225,39 @@ QUERY_VECTORS = TableSchema(
     ),
 )
 
+_CONTEXT = (
+    Column("document_id", TEXT, "the document that the returned text is part of"),
+    Column("start", COUNT, "first character of the returned text in the document's text"),
+    Column("end", COUNT, "character after the last one"),
+    Column("n_tokens", COUNT, "tokens of the returned text, special ones not counted"),
+    Column("text_digest", TEXT, "hash of the returned text"),
+)
+
+CONTEXTS = TableSchema(
+    "contexts",
+    "what is returned for one chunk of one chunking, and what it costs",
+    ("chunk_id",),
+    (
+        Column("chunk_id", TEXT, "the chunk that is searched"),
+        Column("unit_id", TEXT, "id of what is returned: the chunk's parent, else the chunk"),
+        *_CONTEXT,
+    ),
+)
+
+RETRIEVER_CONTEXTS = TableSchema(
+    "retriever_contexts",
+    "one text that a retriever can return",
+    ("context_id",),
+    (
+        Column(
+            "context_id",
+            TEXT,
+            "the unit (`item_id` of a run); where documents are judged, their chunk (`chunk_id`)",
+        ),
+        *_CONTEXT,
+    ),
+)
+
 QUERY_METRICS = TableSchema(
     "query_metrics",
     "one query of one retriever at one top_k; a float64 column for each metric",
@@ -243,6 +276,7 @@ QUERY_METRICS = TableSchema(
             True,
         ),
         Column("failed", BOOL, "the retriever failed on the query: its metrics are null"),
+        Column("tokens", COUNT, "tokens of the texts of the retrieved units; null: unknown", True),
     ),
     open_columns=True,
 )
@@ -266,7 +300,7 @@ METRICS_SUMMARY = TableSchema(
         Column("n_unreachable", COUNT, "positive evidences that no unit satisfies; stay in R"),
         Column("n_unjudged", COUNT, "retrieved units without a judgment; count as not relevant"),
         Column("judged", FLOAT, "share of retrieved units that have a judgment", True),
-        Column("tokens", FLOAT, "weighted mean of the tokens that were retrieved", True),
+        Column("tokens", FLOAT, "weighted mean of the tokens of the retrieved texts", True),
     ),
     open_columns=True,
 )
@@ -287,6 +321,28 @@ LEADERBOARD = TableSchema(
         *METRICS_SUMMARY.columns,
     ),
     open_columns=True,
+)
+
+ANSWERABILITY = TableSchema(
+    "answerability",
+    "a retriever and a split of the queries: whether its best score tells the unanswerable ones",
+    ("retriever", "split"),
+    (
+        Column("retriever", TEXT, "name from experiment.yaml"),
+        Column("split", TEXT, "the queries that the numbers are over: all, dev or test"),
+        Column("n_answerable", COUNT, "queries with a relevant judgment"),
+        Column("n_unanswerable", COUNT, "queries without one"),
+        Column(
+            "auroc",
+            FLOAT,
+            "chance that an answerable query's best score is above an unanswerable one's",
+            True,
+        ),
+        Column("threshold", FLOAT, "least best score of a query that is answered", True),
+        Column("threshold_from", TEXT, "the split whose balanced accuracy it maximises"),
+        Column("coverage", FLOAT, "share of the answerable queries that are answered", True),
+        Column("rejected", FLOAT, "share of the unanswerable queries that are not", True),
+    ),
 )
 
 OVERLAPS = TableSchema(
@@ -395,11 +451,14 @@ ALL_TABLES = (
     RUNS,
     RERANKING_TEXTS,
     QUERY_VECTORS,
+    CONTEXTS,
+    RETRIEVER_CONTEXTS,
     QUERY_METRICS,
     METRICS_SUMMARY,
     LEADERBOARD,
     INTERVALS,
     COMPARISONS,
+    ANSWERABILITY,
     OVERLAPS,
     ATTRIBUTIONS,
 )

@@ -36,6 +36,12 @@ from rag_assets.store.settings import StoreSettings
     is_flag=True,
     help="How fast each retriever is, and what its index cost, in place of the metrics.",
 )
+@click.option(
+    "--budget",
+    type=click.IntRange(min=1),
+    metavar="TOKENS",
+    help="At an equal context budget: each query keeps as many units as fit.",
+)
 @click.option("--metric", help="With --by: this metric, such as recall@10, not the primary one.")
 @click.option(
     "--split",
@@ -50,6 +56,7 @@ def command(
     top_k: tuple[int, ...],
     form: str,
     slice_by: str | None,
+    budget: int | None,
     metric: str | None,
     asked: str | None,
     latency: bool,
@@ -69,6 +76,12 @@ def command(
         return
     if metric and not slice_by:
         raise UsageError("--metric belongs to --by; the leaderboard shows all metrics")
+    if budget is not None:
+        if slice_by or top_k:
+            problem = f"--budget {budget} keeps what fits of the deepest run"
+            raise UsageError(f"{problem}; {'--by' if slice_by else '--top-k'} does not apply to it")
+        _print_budget(result, selection, form, budget)
+        return
     if slice_by:
         chosen = _metric(result, metric)
         if top_k:
@@ -96,6 +109,18 @@ def _print_latency(
     from rag_assets.reporting.latency_view import latency_view
 
     output().print(latency_view(result.evaluation.experiment, rows))
+
+
+def _print_budget(result: EvaluationResult, selection: Selection, form: str, budget: int) -> None:
+    from rag_assets.reporting.budget_rows import budget_rows
+
+    rows = budget_rows(result, selection.retrievers, budget)
+    if form != "table":
+        click.echo(formatted(rows, form), nl=False)
+        return
+    from rag_assets.reporting.budget_view import budget_view
+
+    output().print(budget_view(result, rows))
 
 
 def _metric(result: EvaluationResult, name: str | None) -> Metric:

@@ -55,6 +55,33 @@ def hub_snapshot(name: str) -> Path:
     return _download(name)
 
 
+def hub_tokenizer(name: str) -> Path:
+    """Return the ``tokenizer.json`` of a model of the hub, without any other of its files.
+
+    The local cache comes first, as for a whole model.
+
+    Raises:
+        ModelUnavailable: why it can be had neither from the cache nor from the hub.
+    """
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(hf_hub_download(name, TOKENIZER_FILE, local_files_only=True))
+    except HFValidationError as error:
+        raise ModelUnavailable(
+            "it is neither a file, nor a folder, nor a name that the hub could have"
+        ) from error
+    except LocalEntryNotFoundError:
+        pass
+    _log.info("downloading the tokenizer of %s", name)
+    try:
+        with quiet_hub():
+            return Path(hf_hub_download(name, TOKENIZER_FILE, etag_timeout=CONNECT_SECONDS))
+    except _failures() as error:
+        raise ModelUnavailable(_reason(error)) from error
+
+
 def _cached(name: str) -> Path | None:
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 

@@ -57,16 +57,24 @@ def load_tokenizer(name: str) -> Tokenizer:
     Raises:
         ModelUnavailable: the model is, or it has no ``tokenizer.json`` that can be read.
     """
-    from tokenizers import Tokenizer
-
     folder = resolve_model(name).path
     file = tokenizer_file(folder)
     if file is None:
         raise ModelUnavailable(f"model '{name}' has no tokenizer.json in {folder}; add it")
-    content = file.read_bytes()
+    return open_tokenizer(file)
+
+
+def open_tokenizer(file: Path) -> Tokenizer:
+    """Return the tokenizer in a ``tokenizer.json`` with truncation and padding off.
+
+    Raises:
+        ModelUnavailable: the file cannot be read as one.
+    """
+    from tokenizers import Tokenizer
+
     try:
-        tokenizer = Tokenizer.from_buffer(content)
-    except ValueError as error:
+        tokenizer = Tokenizer.from_buffer(file.read_bytes())
+    except (OSError, ValueError) as error:
         raise ModelUnavailable(f"{file}: is not a tokenizer: {error}") from error
     tokenizer.no_truncation()
     tokenizer.no_padding()

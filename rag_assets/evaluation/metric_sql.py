@@ -143,7 +143,8 @@ SELECT run, top_k, query_id,
        coalesce(n_retrieved, 0)::INTEGER AS n_retrieved,
        coalesce(n_judged, 0)::INTEGER AS n_judged,
        CASE WHEN n_retrieved = top_k THEN n_tied ELSE 0 END::INTEGER AS ties_at_cut,
-       false AS failed{columns}
+       false AS failed,
+       NULL::BIGINT AS tokens{columns}
 FROM (SELECT run, top_k, query_id, q FROM cutoffs JOIN questions USING (run))
 LEFT JOIN retrieved USING (run, query_id, top_k)
 LEFT JOIN ties USING (run, query_id, top_k)

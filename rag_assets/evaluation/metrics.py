@@ -115,7 +115,7 @@ def _by_cell(
     table: pa.Table, order: list[tuple[int, int]], names: list[str], cells: list[Cell]
 ) -> dict[Cell, pa.Table]:
     """Cut the result, in which each cell has one row a query, in order of run and cut-off."""
-    measures = [pa.field(name, pa.float64()) for name in table.column_names[9:]]
+    measures = [pa.field(name, pa.float64()) for name in table.column_names[10:]]
     schema = pa.schema([*QUERY_METRICS.arrow(), *measures])
     table = table.drop_columns(["run", "top_k"]).cast(schema).combine_chunks()
     rows = table.num_rows // len(order)

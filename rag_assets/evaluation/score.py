@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.families import all_metrics
-from rag_assets.evaluation.metric_names import NEEDS_CUTOFF, Metric, parse_metric
+from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, NEEDS_CUTOFF, Metric, parse_metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.evaluation.summary import mean
 from rag_assets.evaluation.ties import BOUNDED, tie_bounds
@@ -57,7 +57,7 @@ def score(
         trec_mean: average over every query of the qrels; one without a relevant document counts 0.
 
     Raises:
-        UsageError: a metric is unknown, or one that divides by the cut-off has none.
+        UsageError: a metric is unknown, needs texts, or divides by the cut-off and has none.
     """
     asked = {name: _checked(name) for name in metrics}
     cutoffs = {metric.cutoff or WHOLE_RANKING for metric in asked.values()}
@@ -122,6 +122,8 @@ def _n_tied(table: pa.Table) -> int:
 
 def _checked(name: str) -> Metric:
     metric = parse_metric(name)
+    if metric.measure in CONTEXT_MEASURES:
+        raise UsageError(f"metric '{name}' needs texts and answers; a run file has neither")
     if metric.measure in NEEDS_CUTOFF and metric.cutoff is None:
         raise UsageError(f"metric '{name}' needs a cut-off, such as {name}@10")
     return metric

@@ -251,6 +251,16 @@ class MeasurementsConfig(Options):
     latency_sample: int = Field(default=50, ge=0, le=10_000, strict=True)
 
 
+class ContextConfig(Options):
+    """How the text that a retriever returns is measured.
+
+    ``tokenizer`` counts its tokens: a file ``tokenizer.json``, a folder with one, or the name of a
+    model, of which nothing else is loaded.
+    """
+
+    tokenizer: str = Field(default=DEFAULT_MODEL, min_length=1)
+
+
 class ExperimentConfig(Options):
     """One experiment. What is absent is filled in by :mod:`rag_assets.experiment.defaults`."""
 
@@ -270,3 +280,4 @@ class ExperimentConfig(Options):
     weight: str | None = Field(default=None, min_length=1)
     statistics: StatisticsConfig = StatisticsConfig()
     measurements: MeasurementsConfig = MeasurementsConfig()
+    context: ContextConfig = ContextConfig()

@@ -45,6 +45,7 @@ class Experiment:
         statistics: how sure a mean is.
         tuned: retrievers whose parameters were chosen on dev, so that dev cannot rank them.
         measurements: what is timed besides; no fingerprint holds it.
+        context_tokenizer: counts the tokens of what a retriever returns.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Experiment:
     split: SplitConfig | None
     weight: str | None
     statistics: StatisticsConfig
+    context_tokenizer: str
     tuned: frozenset[str] = frozenset()
     measurements: MeasurementsConfig = field(default_factory=MeasurementsConfig)
 

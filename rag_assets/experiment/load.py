@@ -147,6 +147,7 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         weight=config.weight if "weight" in config.model_fields_set else default_weight(dataset),
         statistics=config.statistics,
         measurements=config.measurements,
+        context_tokenizer=config.context.tokenizer,
     )
 
 

@@ -56,7 +56,8 @@ class Selection:
             runs = [run_key(experiment, retriever, k) for retriever, k in cells]
             pairs = STAGES["overlaps"].keys(experiment)
             return runs + [key for key in pairs if int(key["top_k"]) in self.top_k]
-        ends = [ArtifactKey.of("leaderboard"), *STAGES["comparisons"].keys(experiment)]
+        ends = [ArtifactKey.of("leaderboard"), ArtifactKey.of("answerability")]
+        ends += STAGES["comparisons"].keys(experiment)
         for asset in ("metrics_summary", "intervals"):
             ends += [ArtifactKey.of(asset, retriever=r) for r in self.retrievers]
         if set(cutoffs_read(experiment)) <= set(self.top_k):

@@ -49,6 +49,7 @@ _TABLES = {
     "leaderboard": "leaderboard",
     "intervals": "intervals",
     "comparisons": "comparisons",
+    "answerability": "answerability",
     "run_overlaps": "overlaps",
     "attributions": "attributions",
 }

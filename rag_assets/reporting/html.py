@@ -59,6 +59,7 @@ def _context(result: EvaluationResult) -> dict[str, Any]:
         "retrievers": list(dict.fromkeys(row["retriever"] for row in rows)),
         "curve": {(row["retriever"], row["top_k"]): row.get(measure) for row in rows},
         "slices": result.slices(),
+        "has_tokens": any("tokens" in row for row in rows),
         "has_metrics": result.has_metrics,
         "pairs": overlap_rows(result),
         "speed": result.milliseconds_per_query(),

@@ -86,6 +86,14 @@ class EvaluationResult:
         entries = self.evaluation.entries_of("overlaps")
         return {int(entry.partition["top_k"]): self._table(entry) for entry in entries}
 
+    @cached_property
+    def answerability(self) -> list[dict[str, object]]:
+        """Rows of :data:`rag_assets.schemas.ANSWERABILITY`; none where all are answerable."""
+        rows: list[dict[str, object]] = []
+        for entry in self.evaluation.entries_of("answerability"):
+            rows += self._table(entry).to_pylist()
+        return rows
+
     @property
     def run_retrievers(self) -> list[str]:
         """The retrievers with a run, in the order of the graph."""

@@ -12,6 +12,7 @@ from rich.text import Text
 from rag_assets.evaluation.leaderboard import TIE
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.evaluation.query_facts import ALL, TEST
+from rag_assets.reporting.answerability_view import answerability_parts
 from rag_assets.reporting.noise import SIGN, interval_parts, near_best
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
@@ -32,7 +33,8 @@ def leaderboard_view(result: EvaluationResult, rows: Sequence[Row]) -> Renderabl
     parts: list[RenderableType] = [_title(result, at_cutoff, shown), _cells(result, at_cutoff)]
     if len(cutoffs) > 1:
         parts += ["", _heading(f"{measure} by top_k"), _curve(rows, measure, cutoffs)]
-    return Group(*parts, *interval_parts(result, rows), *(_warnings(at_cutoff)))
+    parts += [*interval_parts(result, rows), *answerability_parts(result, at_cutoff)]
+    return Group(*parts, *(_warnings(at_cutoff)))
 
 
 def _title(result: EvaluationResult, rows: Sequence[Row], top_k: int) -> Text:
@@ -52,11 +54,15 @@ def _heading(text: str) -> Text:
 def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:
     measures = metric_columns(rows[0])
     speed = result.milliseconds_per_query()
-    table = _table()
+    # One blank between columns: six metrics, tokens and a short name fit into 80 characters.
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
     _number_column(table, "#")
     table.add_column("retriever", overflow="fold")
     for name in measures:
         _number_column(table, f"{name}*" if name == result.primary.column else name)
+    has_tokens = any("tokens" in row for row in rows)
+    if has_tokens:
+        _number_column(table, f"tokens@{rows[0]['top_k']}")
     _number_column(table, "ms/query")
     near = near_best(result, rows)
     ranked = [row for row in rows if row["position"] is not None]
@@ -67,7 +73,8 @@ def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:
         took = f"{speed[retriever]:.2f}" if retriever in speed else ""
         position = "-" if row["position"] is None else str(row["position"])
         sign = SIGN if retriever in near else " " if near else ""
-        table.add_row(f"{position}{sign}", f"{retriever}{_mark(row)}", *values, took)
+        tokens = [f"{_number(row, 'tokens'):.0f}"] if has_tokens else []
+        table.add_row(f"{position}{sign}", f"{retriever}{_mark(row)}", *values, *tokens, took)
     return table
 
 

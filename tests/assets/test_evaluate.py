@@ -27,7 +27,7 @@ from tests.dagster_state import counts, evaluate_now, materializations, n_runs, 
 from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny, matching
 
 ROOT = Path(__file__).parents[2]
-N_PARTITIONS = 65
+N_PARTITIONS = 71
 
 
 def added(tiny: Tiny, before: dict[str, int]) -> dict[str, int]:
@@ -160,6 +160,7 @@ def test_a_change_of_one_retriever_reports_exactly_its_dependants(tiny: Tiny) ->
         "attributions/bm25/*",
         "attributions/hybrid/*",
         "attributions/shallow/*",
+        "answerability",
     )
     assert work.computed == len(computed)
     # The numbers of the queries stay, so no summary is even told.
@@ -172,7 +173,7 @@ def test_a_tag_computes_only_the_queries_and_tells_what_looks_at_them(tiny: Tiny
     tiny.replace("queries.jsonl", '"wind"', '"storm"')
     work = evaluate_now(tiny)
     assert work.computed == 1
-    counted = ("query_facts", "metrics/*", "intervals/*", "comparisons")
+    counted = ("query_facts", "metrics/*", "intervals/*", "comparisons", "answerability")
     told = matching(tiny.pipeline(), "queries", "qrels", "query_sets/*", *counted)
     assert added(tiny, before) == dict.fromkeys(told, 1)
     for asset in ("qrels", "query_facts", "query_sets", "metrics"):
@@ -237,6 +238,9 @@ def test_a_part_first_then_the_rest(fresh: Tiny) -> None:
         "leaderboard",
         "comparisons",
         "attributions/okapi/5",
+        "contexts/parts",
+        "retriever_contexts/okapi",
+        "answerability",
     )
     chosen -= {"lexical_runs/okapi/3"}
     assert {name for name, status in found.items() if status == "FRESH"} == chosen

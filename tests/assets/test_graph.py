@@ -38,6 +38,11 @@ def full(fresh: Tiny) -> Tiny:
 
 
 EDGES = [
+    ("answerability", "embedding_runs"),
+    ("answerability", "fused_runs"),
+    ("answerability", "lexical_runs"),
+    ("answerability", "qrels"),
+    ("answerability", "queries"),
     ("attributions", "documents"),
     ("attributions", "embedding_runs"),
     ("attributions", "fused_runs"),
@@ -47,6 +52,8 @@ EDGES = [
     ("chunks", "documents"),
     ("comparisons", "metrics"),
     ("comparisons", "queries"),
+    ("contexts", "chunks"),
+    ("contexts", "documents"),
     ("embedding_index", "chunks"),
     ("embedding_queries", "query_sets"),
     ("embedding_runs", "embedding_index"),
@@ -67,10 +74,12 @@ EDGES = [
     ("metrics", "judgments"),
     ("metrics", "lexical_runs"),
     ("metrics", "queries"),
+    ("metrics", "retriever_contexts"),
     ("metrics_summary", "metrics"),
     ("qrels", "documents"),
     ("qrels", "queries"),
     ("query_sets", "queries"),
+    ("retriever_contexts", "contexts"),
 ]
 
 

@@ -36,6 +36,7 @@ COLUMNS = [
     "n_unreachable",
     "n_unjudged",
     "judged",
+    "tokens",
     "hit_rate",
     "mrr",
     "ndcg",

@@ -23,6 +23,7 @@ from tests.made_tables import (
     run_table,
 )
 
+MEASURES = ("hit_rate", "mrr", "ndcg", "recall", "precision", "map")
 CUTOFFS = (1, 2, 3, 4, 6, 10)
 UNITS = [f"c{i}" for i in range(8)]
 EVIDENCES = [f"e{i}" for i in range(5)]

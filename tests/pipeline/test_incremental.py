@@ -6,9 +6,11 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.context_tokens import word_tokenizer
 from tests.tiny_experiment import CONFIG, DOCUMENTS, JUDGMENTS, QUERIES, Tiny, matching
 
 Change = Callable[[Tiny], object]
@@ -16,10 +18,11 @@ Change = Callable[[Tiny], object]
 ALL_RUNS = ("lexical_runs/*", "fused_runs/*")
 SUMMARIES = ("metrics_summary/*", "intervals/*", "leaderboard")
 NUMBERS = (*SUMMARIES, "comparisons")
+CONTEXTS = ("contexts/*", "retriever_contexts/*")
 SEED = 0
 """Of the six queries it puts three in dev."""
 
-N_PARTITIONS = 65
+N_PARTITIONS = 71
 
 
 def add_top_k(tiny: Tiny) -> None:
@@ -76,9 +79,23 @@ def other_statistics(tiny: Tiny) -> None:
     tiny.write_config()
 
 
+def change_tokenizer(tiny: Tiny) -> None:
+    tiny.config["context"] = {"tokenizer": str(word_tokenizer(tiny.root))}
+    tiny.write_config()
+
+
+def measure_answers(tiny: Tiny) -> None:
+    tiny.config["metrics"] = [*CONFIG["metrics"], "answer_hit"]
+    tiny.write_config()
+
+
+def with_answer(answer: str) -> list[dict[str, Any]]:
+    return [{**QUERIES[0], "answers": [answer]}, *QUERIES[1:]]
+
+
 CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
     "nothing": (lambda tiny: None, ()),
-    "a sentence of a document; every rank stays, so the summaries do": (
+    "a sentence of a document; every rank stays, the tokens do not": (
         lambda tiny: tiny.replace("fares.md", "travel free of charge", "pay nothing"),
         (
             "documents",
@@ -86,10 +103,17 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "chunks/*",
             "lexical_index/*",
             "judgments/*",
+            *CONTEXTS,
             *ALL_RUNS,
             "metrics/*",
             "attributions/*",
+            *NUMBERS,
+            "answerability",
         ),
+    ),
+    "a word by one as long; neither rank nor tokens change": (
+        lambda tiny: tiny.replace("fares.md", "free of charge", "safe of charge"),
+        ("documents", "qrels", "chunks/*", "lexical_index/*", "lexical_runs/*", *CONTEXTS),
     ),
     "the front matter of a document": (
         lambda tiny: tiny.write_document("crew.md", f"---\nowner: a\n---\n{DOCUMENTS['crew.md']}"),
@@ -106,6 +130,9 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "judgments/hybrid",
             "attributions/bm25-whole/*",
             "attributions/hybrid/*",
+            "contexts/whole",
+            "retriever_contexts/bm25-whole",
+            "retriever_contexts/hybrid",
         ),
     ),
     "a new query": (
@@ -122,6 +149,7 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "metrics/*",
             *NUMBERS,
             "attributions/*",
+            "answerability",
         ),
     ),
     "a tag": (lambda tiny: tiny.replace("queries.jsonl", '"wind"', '"storm"'), ("queries",)),
@@ -142,6 +170,7 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "leaderboard",
             "comparisons",
             "attributions/*",
+            "answerability",
         ),
     ),
     "k1 of one retriever; the fusions come out the same": (
@@ -154,11 +183,12 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "attributions/bm25/*",
             "attributions/hybrid/*",
             "attributions/shallow/*",
+            "answerability",
         ),
     ),
     "k of a fusion; its order stays": (
         lambda tiny: tiny.configure("hybrid", k=5),
-        ("fused_runs/hybrid/*", "metrics/hybrid/*", "attributions/hybrid/*"),
+        ("fused_runs/hybrid/*", "metrics/hybrid/*", "attributions/hybrid/*", "answerability"),
     ),
     "one more top_k; the comparisons read the primary one alone": (
         add_top_k,
@@ -191,6 +221,7 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "lexical_queries/zebra",
             "lexical_runs/zebra/*",
             "judgments/zebra",
+            "retriever_contexts/zebra",
             "metrics/zebra/*",
             "metrics_summary/zebra",
             "intervals/zebra",
@@ -198,10 +229,20 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "comparisons",
             "attributions/zebra/*",
             "attributions/shallow/*",  # it names its inputs
+            "answerability",
         ),
     ),
-    "a retriever goes": (drop_shallow, ("leaderboard", "comparisons")),
+    "a retriever goes": (drop_shallow, ("leaderboard", "comparisons", "answerability")),
     "the primary metric": (change_primary, ("leaderboard", "comparisons")),
+    "the tokenizer; nothing is searched": (
+        change_tokenizer,
+        ("contexts/*", "retriever_contexts/*", "metrics/*", *NUMBERS),
+    ),
+    "an answer, which no metric asks for": (
+        lambda tiny: tiny.write_rows("queries.jsonl", with_answer("10 crowns")),
+        ("queries", "query_facts"),
+    ),
+    "answers are measured": (measure_answers, ("metrics/*", *NUMBERS)),
     "one more metric": (add_metric, ("metrics/*", *NUMBERS)),
     "the order of the queries": (
         lambda tiny: tiny.write_rows("queries.jsonl", QUERIES[::-1]),
@@ -221,6 +262,7 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "lexical_runs/okapi/1",
             "fused_runs/deep/*",
             "judgments/deep",
+            "retriever_contexts/deep",
             "metrics/deep/*",
             "metrics_summary/deep",
             "intervals/deep",
@@ -228,6 +270,7 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "comparisons",
             "attributions/okapi/*",
             "attributions/deep/*",
+            "answerability",
         ),
     ),
 }
@@ -240,6 +283,19 @@ def test_exactly_the_dependants_of_a_change_are_computed(
     change(tiny)
     assert tiny.run() == matching(tiny.pipeline(), *expected)
     assert tiny.run() == set()
+
+
+def test_where_answers_are_measured_a_text_or_an_answer_changes_the_metrics_only(
+    tiny: Tiny,
+) -> None:
+    measure_answers(tiny)
+    tiny.run()
+    tiny.write_rows("queries.jsonl", with_answer("10 crowns"))
+    expected = matching(tiny.pipeline(), "queries", "metrics/*", *NUMBERS)
+    assert tiny.run() == expected
+    tiny.replace("fares.md", "free of charge", "safe of charge")
+    changed = ("documents", "qrels", "chunks/*", "lexical_index/*", "lexical_runs/*", *CONTEXTS)
+    assert tiny.run() == matching(tiny.pipeline(), *changed, "metrics/*")
 
 
 def test_everything_is_computed_once(fresh: Tiny) -> None:

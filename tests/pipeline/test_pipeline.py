@@ -156,7 +156,7 @@ class TestSelection:
     def test_everything_by_default(self, fresh: Tiny) -> None:
         experiment = fresh.pipeline().experiment
         keys = Selection.of(experiment).keys(experiment)
-        assert sum(len(found) for found in keys.values()) == 65
+        assert sum(len(found) for found in keys.values()) == 71
         assert list(keys) == [name for name in STAGES if name in keys]
 
     def test_one_cell_of_a_base_retriever_needs_its_own_chain(self, fresh: Tiny) -> None:

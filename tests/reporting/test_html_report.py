@@ -96,7 +96,9 @@ def test_numbers_are_those_of_the_leaderboard(result: EvaluationResult, page: Pa
             row = board[cells[0], top_k]
             values = [row[name] for name in measures]
             assert cells[1:5] == ["" if v is None else f"{v:.4f}" for v in values]
-            assert cells[5:9] == ["0", str(row["n_empty"]), "0", f"{100 * row['judged']:.0f} %"]
+            assert table[0][5] == f"tokens@{top_k}"
+            assert cells[5] == f"{row['tokens']:.0f}"
+            assert cells[6:10] == ["0", str(row["n_empty"]), "0", f"{100 * row['judged']:.0f} %"]
             assert float(cells[9]) >= 0
 
 

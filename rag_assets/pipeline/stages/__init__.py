@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rag_assets.pipeline.stage import Stage
+from rag_assets.pipeline.stages.answerability import Answerability
 from rag_assets.pipeline.stages.attributions import Attributions
 from rag_assets.pipeline.stages.chunks import Chunks
 from rag_assets.pipeline.stages.comparisons import Comparisons
+from rag_assets.pipeline.stages.contexts import Contexts, RetrieverContexts
 from rag_assets.pipeline.stages.embedding import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns
 from rag_assets.pipeline.stages.fused import FusedRuns
 from rag_assets.pipeline.stages.imported import ImportedRankings, ImportedRuns
@@ -42,6 +44,8 @@ STAGES: Mapping[str, Stage] = {
         LexicalQueries(),
         EmbeddingQueries(),
         Judgments(),
+        Contexts(),
+        RetrieverContexts(),
         _LEXICAL_RUNS,
         _EMBEDDING_RUNS,
         ImportedRankings(),
@@ -54,6 +58,7 @@ STAGES: Mapping[str, Stage] = {
         Leaderboard(),
         Intervals(),
         Comparisons(),
+        Answerability(),
         Overlaps(),
         Attributions((_LEXICAL_RUNS, _EMBEDDING_RUNS, _FUSED_RUNS)),
     )

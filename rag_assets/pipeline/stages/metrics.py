@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rag_assets.evaluation.answer_hits import MEASURES as ANSWER_MEASURES
 from rag_assets.evaluation.failures import without_failed
 from rag_assets.evaluation.families import all_metrics
 from rag_assets.evaluation.leaderboard import leaderboard
@@ -14,6 +15,8 @@ from rag_assets.evaluation.summary import summarise
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.failures import failures_of
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.stages.context_columns import context_columns
+from rag_assets.pipeline.stages.contexts import retriever_contexts_key
 from rag_assets.pipeline.stages.judgments import judgments_key
 from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
 from rag_assets.pipeline.stages.runs import run_key
@@ -38,7 +41,12 @@ class Metrics(Stage):
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
     code_version = "2"
     implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.evaluation.answer_hits",
+        "rag_assets.evaluation.answer_text",
+        "rag_assets.evaluation.context_tokens",
+        "rag_assets.evaluation.returned_texts",
         "rag_assets.evaluation.failures",
+        "rag_assets.pipeline.stages.context_columns",
         "rag_assets.evaluation.metrics",
         "rag_assets.evaluation.metric_names",
         "rag_assets.evaluation.cells",
@@ -56,10 +64,17 @@ class Metrics(Stage):
         ]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        # The digest of all contexts is also of their texts, so it stands for the documents.
+        answers = _measures_answers(experiment, int(key["top_k"]))
+        contexts = retriever_contexts_key(key["retriever"])
+        # An edge of the graph exists for all cells or for none.
+        any_answers = any(_measures_answers(experiment, top_k) for top_k in experiment.top_k)
         return [
             Input("run", run_key(experiment, key["retriever"], key["top_k"])),
             Input("judgments", judgments_key(key["retriever"])),
             Input("queries", QUERIES_KEY, "ids"),
+            Input("contexts", contexts, "all" if answers else "tokens"),
+            *([Input("answers", QUERY_FACTS_KEY, "answers")] if any_answers else []),
         ]
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
@@ -81,17 +96,23 @@ class Metrics(Stage):
         runs, judged_by, judged = {}, {}, {}
         for key, name in names.items():
             run = run_key(experiment, key["retriever"], key["top_k"])
-            runs[name] = pipeline.artifact(run).path
+            runs[name] = pipeline.artifact(run)
             judged_by[name] = key["retriever"]
             judged[key["retriever"]] = judgments_key(key["retriever"])
+        cells = [(name, int(key["top_k"])) for key, name in names.items()]
         tables = all_metrics(
-            runs,
+            {name: run.path for name, run in runs.items()},
             {name: pipeline.artifact(item).path for name, item in judged.items()},
             judged_by,
             pipeline.artifact(QUERIES_KEY).table(),
-            [(name, int(key["top_k"])) for key, name in names.items()],
+            cells,
             _asked_metrics(experiment, keys),
         )
+        texts = {name: run.table() for name, run in runs.items()}
+        asked = [cell for cell in cells if _measures_answers(experiment, cell[1])]
+        for cell, column, values in context_columns(pipeline, texts, judged_by, cells, asked):
+            others = [other for other in tables[cell].column_names if other != column]
+            tables[cell] = tables[cell].select(others).append_column(column, values)
         for key, name in names.items():
             top_k = int(key["top_k"])
             counts = list(QUERY_METRICS.arrow().names)
@@ -107,6 +128,10 @@ def _asked_metrics(experiment: Experiment, keys: Sequence[ArtifactKey]) -> list[
     cutoffs = {int(key["top_k"]) for key in keys}
     columns = {column for top_k in cutoffs for column in experiment.measures_at(top_k)}
     return [parse_metric(column) for column in sorted(columns)]
+
+
+def _measures_answers(experiment: Experiment, top_k: int) -> bool:
+    return any(name in ANSWER_MEASURES for name in experiment.measures_at(top_k))
 
 
 class MetricsSummary(Stage):

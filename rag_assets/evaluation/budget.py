@@ -1,0 +1,152 @@
+"""Retrievers at an equal context budget: as many units as fit, whatever k that is.
+
+At the same k, a retriever of long texts is given more text than one of short ones. At a budget of
+tokens each query keeps its units in the order of rank while the sum of their tokens stays within
+the budget. The first that does not fit ends the list, also where a later, shorter one would fit:
+what follows a gap was never ranked as such. Nothing is cut to fit, since a piece of a unit was not
+judged; so a query whose first unit alone exceeds the budget keeps nothing and scores 0.
+
+The measures are those of the whole remaining list. What is divided by k elsewhere, such as
+precision, is divided by the number of units that the query kept. The ideal of nDCG is not cut: it
+is the same for all retrievers, whatever fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.evaluation.families import all_metrics
+from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, NEEDS_CUTOFF, Metric, parse_metric
+from rag_assets.evaluation.metrics import WHOLE_RANKING
+from rag_assets.evaluation.returned_texts import create_returned
+from rag_assets.schemas import RUNS
+
+_RUN = "run"
+
+_WITHIN = """
+WITH summed AS (
+    SELECT query_id, rank, n_tokens, sum(n_tokens) OVER (
+        PARTITION BY query_id ORDER BY rank ROWS UNBOUNDED PRECEDING) AS spent
+    FROM returned
+)
+SELECT query_id, count(*) AS n_retrieved,
+       count(*) FILTER (spent <= $budget) AS n_kept,
+       coalesce(sum(n_tokens) FILTER (spent <= $budget), 0)::BIGINT AS tokens
+FROM summed GROUP BY ALL ORDER BY query_id
+"""
+
+
+class Kept(NamedTuple):
+    """What fits into a budget.
+
+    Attributes:
+        run: the run, cut for each query where the budget ends.
+        queries: ``query_id``, ``n_retrieved``, ``n_kept`` and ``tokens`` of every query for which
+            anything was retrieved, sorted by query id.
+    """
+
+    run: pa.Table
+    queries: pa.Table
+
+    def n_short(self, depth: int) -> int:
+        """Return for how many queries a deeper run might fit more.
+
+        All of their units fit, and there are ``depth`` of them, at which the run was cut.
+        """
+        rows = zip(self.queries["n_kept"].to_pylist(), self._retrieved(), strict=True)
+        return sum(kept == found >= depth for kept, found in rows)
+
+    def n_nothing_fits(self) -> int:
+        """Return for how many queries the first unit alone exceeds the budget."""
+        return sum(kept == 0 for kept in self.queries["n_kept"].to_pylist())
+
+    def of_queries(self, query_ids: pa.ChunkedArray) -> Kept:
+        """Return what is about these queries only."""
+        return Kept(*(t.filter(pc.is_in(t["query_id"], value_set=query_ids)) for t in self))
+
+    def _retrieved(self) -> list[int]:
+        found: list[int] = self.queries["n_retrieved"].to_pylist()
+        return found
+
+
+def within_budget(run: pa.Table, contexts: pa.Table, budget: int, *, column: str) -> Kept:
+    """Cut a run where the tokens of its texts exceed a budget.
+
+    Args:
+        run: table of :data:`rag_assets.schemas.RUNS`.
+        contexts: table of :data:`rag_assets.schemas.RETRIEVER_CONTEXTS`.
+        budget: tokens, at least 0.
+        column: the column of a run that names the text, see
+            :func:`rag_assets.evaluation.contexts.context_column`.
+    """
+    with duckdb.connect() as connection:
+        create_returned(connection, {_RUN: run}, {_RUN: contexts}, {_RUN: _RUN}, column)
+        queries = connection.sql(_WITHIN, params={"budget": budget}).to_arrow_table()
+        connection.register("kept", queries)
+        connection.register("whole", run)
+        rows = "SELECT whole.* FROM whole JOIN kept USING (query_id) WHERE rank <= n_kept"
+        cut = connection.sql(f"{rows} ORDER BY query_id, rank").to_arrow_table()
+    return Kept(RUNS.check(cut.cast(RUNS.arrow())), queries)
+
+
+def budget_metrics(
+    kept: Kept, judgments: pa.Table, queries: pa.Table, measures: Sequence[str]
+) -> pa.Table:
+    """Return the measures of the units that fit.
+
+    Args:
+        kept: from :func:`within_budget`.
+        judgments: table of :data:`rag_assets.schemas.JUDGMENTS`.
+        queries: a table with the column ``query_id``; each gets a row, also where nothing fits.
+        measures: columns that are wanted; one that is not computed from judgments is left out.
+
+    Returns:
+        ``query_id`` and a float64 column a measure, sorted by query id; null for a query without
+        a positive judgment.
+    """
+    parsed = [parse_metric(name) for name in measures]
+    metrics = [metric for metric in parsed if metric.measure not in CONTEXT_MEASURES]
+    whole = _measured(kept.run, judgments, queries, WHOLE_RANKING, metrics)
+    names = [name for name in measures if name in whole.column_names]
+    divided = [name for name in names if name.partition("(")[0] in NEEDS_CUTOFF]
+    table = whole.select(["query_id", *names])
+    if not divided:
+        return table
+    parts = pa.concat_tables(
+        _measured(run, judgments, some, n_units, metrics).select(["query_id", *divided])
+        for n_units, run, some in _by_length(kept, queries)
+    ).sort_by("query_id")
+    for name in divided:
+        table = table.set_column(table.column_names.index(name), name, parts[name])
+    return table
+
+
+def _measured(
+    run: pa.Table, judgments: pa.Table, queries: pa.Table, top_k: int, metrics: Sequence[Metric]
+) -> pa.Table:
+    cell, labels = (_RUN, top_k), {_RUN: judgments}
+    return all_metrics({_RUN: run}, labels, {_RUN: _RUN}, queries, [cell], metrics)[cell]
+
+
+def _by_length(kept: Kept, queries: pa.Table) -> Iterator[tuple[int, pa.Table, pa.Table]]:
+    """Yield (number of units, run, queries) of the queries that keep as many units.
+
+    Those that keep none go with 1: they score 0 whatever they are divided by.
+    """
+    pairs = zip(
+        kept.queries["query_id"].to_pylist(), kept.queries["n_kept"].to_pylist(), strict=True
+    )
+    lengths = dict(pairs)
+    ids = queries["query_id"].to_pylist()
+    groups: dict[int, list[str]] = {}
+    for query_id in ids:
+        groups.setdefault(max(lengths.get(query_id, 0), 1), []).append(query_id)
+    for n_units, members in sorted(groups.items()):
+        wanted = pa.array(members, pa.string())
+        run = kept.run.filter(pc.is_in(kept.run["query_id"], value_set=wanted))
+        yield n_units, run, pa.table({"query_id": wanted})

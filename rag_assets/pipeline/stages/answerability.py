@@ -1,0 +1,82 @@
+"""``answerability``: whether a retriever's best score tells queries that have no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.evaluation.answerability import Query, answerability
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
+from rag_assets.pipeline.stages.runs import run_key
+from rag_assets.pipeline.stages.sources import QRELS_KEY
+from rag_assets.schemas import ANSWERABILITY
+from rag_assets.store.artifacts import ArtifactKey
+
+if TYPE_CHECKING:
+    from rag_assets.pipeline.pipeline import Pipeline
+
+ANSWERABILITY_KEY = ArtifactKey.of("answerability")
+
+
+class Answerability(Stage):
+    """Over the cells of the primary metric's cut-off that are up to date.
+
+    It has no partitions: no mapping of Dagster leads from the cells of one family to a retriever.
+    It has no rows where all queries are answerable, which only the labels tell.
+    """
+
+    name = "answerability"
+    schema = ANSWERABILITY
+    row = "One retriever and split: how well its best score tells the unanswerable queries."
+    group = "answerability"
+    code_version = "1"
+    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.answerability",)
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [ANSWERABILITY_KEY] if experiment.has_qrels else []
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        runs = [
+            Input(f"run_of_{name}", _run_key(experiment, name), optional=True)
+            for name in experiment.retrievers
+        ]
+        return [*runs, Input("qrels", QRELS_KEY), Input("query_facts", QUERY_FACTS_KEY, "means")]
+
+    def compute(
+        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        qrels = pipeline.artifact(QRELS_KEY).table()
+        positive = qrels.filter(pc.greater(qrels["grade"], 0))
+        answerable = set(positive["query_id"].to_pylist())
+        facts = pipeline.artifact(QUERY_FACTS_KEY).table().select(["query_id", "split"]).to_pylist()
+        tables = [ANSWERABILITY.empty()]
+        for name in pipeline.experiment.retrievers:
+            run = pipeline.current(_run_key(pipeline.experiment, name))
+            if run is not None:
+                best = _best_scores(run.table())
+                splits: dict[str, list[Query]] = {}
+                for fact in facts:
+                    query_id = fact["query_id"]
+                    query = Query(best.get(query_id), query_id in answerable)
+                    splits.setdefault(fact["split"], []).append(query)
+                tables.append(answerability(name, splits))
+        for key in keys:
+            yield key, TableProduct(pa.concat_tables(tables).combine_chunks())
+
+
+def _run_key(experiment: Experiment, retriever: str) -> ArtifactKey:
+    """Return the cell at the cut-off of the primary metric: every cell has the same first unit.
+
+    Only that of a fusion of lists that are cut at top_k can differ.
+    """
+    return run_key(experiment, retriever, experiment.primary.cutoff or max(experiment.top_k))
+
+
+def _best_scores(run: pa.Table) -> dict[str, float]:
+    first = run.filter(pc.equal(run["rank"], 1))
+    return dict(zip(first["query_id"].to_pylist(), first["score"].to_pylist(), strict=True))

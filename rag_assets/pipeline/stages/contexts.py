@@ -1,0 +1,131 @@
+"""``contexts`` and ``retriever_contexts``: what is returned for a chunk, and its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rag_assets.embedding.context_tokenizer import context_tokenizer_file
+from rag_assets.embedding.model_files import sha256
+from rag_assets.embedding.models import open_tokenizer
+from rag_assets.evaluation.contexts import contexts, of_retriever
+from rag_assets.experiment.config import ParentChunking
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.stages.chunks import chunks_key
+from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY
+from rag_assets.schemas import CONTEXTS, RETRIEVER_CONTEXTS
+from rag_assets.store.artifacts import ArtifactKey
+
+if TYPE_CHECKING:
+    from rag_assets.pipeline.pipeline import Pipeline
+
+TEXTS_AT_ONCE = 2_000
+"""Texts that are tokenized together: their tokens are in memory until they are counted."""
+
+
+class Contexts(Stage):
+    """One partition a chunking."""
+
+    name = "contexts"
+    dimensions: ClassVar[tuple[str, ...]] = ("chunking",)
+    schema = CONTEXTS
+    row = "One chunk: the span that is returned for it, and the tokens of its text."
+    group = "contexts"
+    code_version = "1"
+    implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.evaluation.contexts",
+        "rag_assets.embedding.context_tokenizer",
+    )
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        names = experiment.chunkings if experiment.has_qrels else ()
+        return [contexts_key(name) for name in names]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        # Only a parent's text is not in the chunks; without parents the documents' ids are named
+        # all the same, because an edge of the graph exists for all partitions or for none.
+        has_parents = isinstance(experiment.chunkings[key["chunking"]], ParentChunking)
+        return [
+            Input("chunks", chunks_key(key["chunking"])),
+            Input("documents", DOCUMENTS_KEY, "text" if has_parents else "ids"),
+        ]
+
+    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+        file = context_tokenizer_file(pipeline.experiment.context_tokenizer)
+        return {"tokenizers": version("tokenizers"), "tokenizer_sha256": sha256(file)}
+
+    def compute(
+        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        documents = document_texts(pipeline)
+        for key in keys:
+            chunks = pipeline.artifact(chunks_key(key["chunking"])).table()
+
+            def count(texts: Sequence[str], name: str = key["chunking"]) -> list[int]:
+                return _count_tokens(pipeline, texts, name)
+
+            yield key, TableProduct(contexts(chunks, documents, count))
+
+
+class RetrieverContexts(Stage):
+    """One partition a retriever: a cell of metrics can depend on a retriever, not on chunkings."""
+
+    name = "retriever_contexts"
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    schema = RETRIEVER_CONTEXTS
+    row = "One text that this retriever can return, and its tokens."
+    group = "contexts"
+    code_version = "1"
+    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.contexts",)
+    projections: ClassVar[Mapping[str, tuple[str, ...]]] = {"tokens": ("context_id", "n_tokens")}
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        names = experiment.retrievers if experiment.has_qrels else ()
+        return [retriever_contexts_key(name) for name in names]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        chunkings = experiment.chunkings_of(key["retriever"])
+        return [
+            Input(f"contexts_{number}", contexts_key(name)) for number, name in enumerate(chunkings)
+        ]
+
+    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+        return {"judge": pipeline.experiment.judge}
+
+    def compute(
+        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        for key in keys:
+            chunkings = pipeline.experiment.chunkings_of(key["retriever"])
+            tables = [pipeline.artifact(contexts_key(name)).table() for name in chunkings]
+            yield key, TableProduct(of_retriever(tables, pipeline.experiment.judge))
+
+
+def document_texts(pipeline: Pipeline) -> dict[str, str]:
+    """Return the text of every document by its id."""
+    table = pipeline.artifact(DOCUMENTS_KEY).table()
+    return dict(zip(table["document_id"].to_pylist(), table["text"].to_pylist(), strict=True))
+
+
+def _count_tokens(pipeline: Pipeline, texts: Sequence[str], chunking: str) -> list[int]:
+    tokenizer = open_tokenizer(context_tokenizer_file(pipeline.experiment.context_tokenizer))
+    found: list[int] = []
+    with pipeline.progress(f"count tokens of {chunking}", len(texts)) as advance:
+        for start in range(0, len(texts), TEXTS_AT_ONCE):
+            batch = list(texts[start : start + TEXTS_AT_ONCE])
+            encoded = tokenizer.encode_batch_fast(batch, add_special_tokens=False)
+            found += [len(one) for one in encoded]
+            advance(len(found))
+    return found
+
+
+def contexts_key(chunking: str) -> ArtifactKey:
+    """Return the contexts of one chunking."""
+    return ArtifactKey.of("contexts", chunking=chunking)
+
+
+def retriever_contexts_key(retriever: str) -> ArtifactKey:
+    """Return the contexts of one retriever."""
+    return ArtifactKey.of("retriever_contexts", retriever=retriever)

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from rag_assets.evaluation.answer_text import holds
+from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.stages.chunks import chunks_key
+from rag_assets.pipeline.stages.contexts import retriever_contexts_key
+from rag_assets.pipeline.stages.metrics import metrics_key
+from rag_assets.pipeline.warehouse import rebuild
+from rag_assets.reporting.answerability_view import answerability_parts
+from rag_assets.reporting.result import EvaluationResult
+from rag_assets.reporting.rows import leaderboard_rows
+from rag_assets.store.artifacts import ArtifactKey
+from tests.context_tokens import word_tokenizer
+from tests.tiny_experiment import QUERIES, Tiny, materialize
+
+SMALL = {"strategy": "fixed", "max_characters": 40, "overlap": 0}
+ANSWERS = {"q1": ["10 crowns"], "q4": "carbon dioxide"}
+
+
+def rows_of(tiny: Tiny, key: ArtifactKey) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = tiny.pipeline().artifact(key).table().to_pylist()
+    return rows
+
+
+@pytest.fixture
+def family(tmp_path: Path) -> Tiny:
+    """Small chunks, the same with parents, both fused; words are tokens."""
+    tiny = Tiny(tmp_path / "family")
+    parent = {"strategy": "markdown", "max_characters": 500}
+    tiny.config["chunking"] = {
+        "small": SMALL,
+        "inside": {"strategy": "parent", "child": SMALL, "parent": parent},
+    }
+    tiny.config["retrievers"] = {
+        "alone": {"type": "bm25", "chunking": "small", "analyzer": "english"},
+        "parents": {"type": "bm25", "chunking": "inside", "analyzer": "english"},
+        "both": {"type": "rrf", "inputs": ["alone", "parents"]},
+    }
+    tiny.config |= {"baseline": "alone", "metrics": ["ndcg", "answer_hit"]}
+    tiny.folder.mkdir(parents=True)
+    tiny.config["context"] = {"tokenizer": str(word_tokenizer(tiny.root))}
+    tiny.write()
+    answered = [
+        q | ({"answers": ANSWERS[i]} if (i := q["query_id"]) in ANSWERS else {}) for q in QUERIES
+    ]
+    tiny.write_rows("queries.jsonl", answered)
+    return tiny
+
+
+def test_tokens_and_answers_are_those_of_the_returned_text(family: Tiny) -> None:
+    family.run()
+    documents = family.pipeline().artifact(ArtifactKey.of("documents")).table().to_pylist()
+    texts: dict[str, str] = {row["document_id"]: row["text"] for row in documents}
+
+    def text_of(item: str) -> str:
+        document, _, span = item.rpartition("#")
+        start, end = map(int, span.split("-"))
+        return texts[document][start:end]
+
+    lengths = set()
+    for retriever, asset in (("alone", "lexical"), ("parents", "lexical"), ("both", "fused")):
+        key = ArtifactKey.of(f"{asset}_runs", retriever=retriever, top_k=3)
+        found: dict[str, list[str]] = {}
+        for row in rows_of(family, key):
+            found.setdefault(row["query_id"], []).append(text_of(row["item_id"]))
+        for row in rows_of(family, metrics_key(retriever, 3)):
+            first = found[row["query_id"]]
+            assert row["tokens"] == sum(len(text.split()) for text in first)
+            answers = {"q1": ["10 crowns"], "q4": ["carbon dioxide"]}.get(row["query_id"])
+            hit = any(holds(text, a) for text in first for a in answers or ())
+            assert row["answer_hit"] == (float(hit) if answers else None)
+            lengths.add((retriever, row["tokens"]))
+        board = rows_of(family, ArtifactKey.of("leaderboard"))
+        (mean,) = (r["tokens"] for r in board if (r["retriever"], r["top_k"]) == (retriever, 3))
+        tokens = [row["tokens"] for row in rows_of(family, metrics_key(retriever, 3))]
+        assert mean == pytest.approx(sum(tokens) / len(tokens))
+    assert len(lengths) > 3
+
+
+def test_the_text_of_a_parent_is_of_the_documents(family: Tiny) -> None:
+    """What lies between the children of a parent is in no chunk; the parent is counted again."""
+    child = {"strategy": "recursive", "max_characters": 40, "overlap": 0}
+    family.config["chunking"] = {
+        "small": child,
+        "inside": {"strategy": "parent", "child": child, "parent": {"strategy": "none"}},
+    }
+    family.write_config()
+    family.run()
+    before = family.pipeline().artifact(chunks_key("inside")).manifest.digests
+    family.replace("crew.md", "\n\nThe mate", " \nThe mate")
+    computed = family.run()
+    assert family.pipeline().artifact(chunks_key("inside")).manifest.digests == before
+    assert "contexts/inside" in computed
+    assert not {"contexts/small", "retriever_contexts/alone"} & computed
+
+
+def test_only_the_chunking_whose_chunks_changed_is_counted_again(tiny: Tiny) -> None:
+    tiny.config["chunking"]["parts"]["max_tokens"] = 12
+    tiny.write_config()
+    computed = tiny.run()
+    assert "contexts/parts" in computed
+    assert "contexts/whole" not in computed
+    assert "retriever_contexts/bm25-whole" not in computed
+    assert not any(name.startswith("metrics/bm25-whole/") for name in computed)
+
+
+def test_without_labels_nothing_is_counted(fresh: Tiny) -> None:
+    (fresh.folder / "judgments.jsonl").unlink()
+    pipeline = fresh.pipeline()
+    assert not {"contexts", "retriever_contexts", "answerability"} & {
+        stage.name for stage in pipeline.stages()
+    }
+
+
+def test_answerability_in_the_warehouse(tiny: Tiny) -> None:
+    unanswerable = {"query_id": "q7", "text": "zebras", "tags": []}
+    tiny.write_rows("queries.jsonl", [*QUERIES, unanswerable])
+    tiny.run()
+    tiny.snapshot()
+    with duckdb.connect(str(rebuild(tiny.settings)), read_only=True) as connection:
+        table = connection.sql("SELECT * FROM answerability ORDER BY retriever").to_arrow_table()
+    rows = table.to_pylist()
+    assert [row["retriever"] for row in rows] == sorted(tiny.config["retrievers"])
+    for row in rows:
+        assert (row["experiment"], row["split"], row["threshold_from"]) == ("tiny", "all", "all")
+        assert (row["n_answerable"], row["n_unanswerable"]) == (6, 1)
+        # q7 has no hits.
+        assert (row["auroc"], row["coverage"], row["rejected"]) == (1.0, 1.0, 1.0)
+
+
+def test_a_cell_that_is_not_evaluated_has_no_answerability(fresh: Tiny) -> None:
+    fresh.write_rows("queries.jsonl", [*QUERIES, {"query_id": "q7", "text": "zebras"}])
+    pipeline = fresh.pipeline()
+    materialize(pipeline, Selection.of(pipeline.experiment, ["bm25", "okapi"], [1]))
+    assert rows_of(fresh, ArtifactKey.of("answerability")) == []
+    pipeline = fresh.pipeline()
+    materialize(pipeline, Selection.of(pipeline.experiment, ["bm25"], [5]))
+    assert [r["retriever"] for r in rows_of(fresh, ArtifactKey.of("answerability"))] == ["bm25"]
+
+
+def test_the_digest_of_all_contexts_is_of_texts_that_of_tokens_is_not(tiny: Tiny) -> None:
+    key = retriever_contexts_key("bm25")
+    before = tiny.pipeline().artifact(key).manifest.digests
+    tiny.replace("fares.md", "free of charge", "safe of charge")
+    tiny.run()
+    after = tiny.pipeline().artifact(key).manifest.digests
+    assert after["all"] != before["all"]
+    assert after["tokens"] == before["tokens"]
+
+
+def test_no_answerability_where_all_are_answerable(tiny: Tiny) -> None:
+    result = EvaluationResult(tiny.artifacts, tiny.snapshot())
+    shown = leaderboard_rows(result.leaderboard, Selection.of(tiny.pipeline().experiment), "all")
+    assert result.answerability == []
+    assert answerability_parts(result, shown) == []
