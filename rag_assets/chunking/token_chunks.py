@@ -33,7 +33,9 @@ class Marks(NamedTuple):
 def cutter(starts: TokenStarts, capacity: int, overlap: int) -> Cutter:
     """Return what cuts texts into chunks of at most ``capacity`` tokens.
 
-    Together the chunks of a text hold all of it, blanks too, unless a chunk would be blank.
+    Together the chunks of a text hold all of it, blanks too, unless a chunk would be blank; only
+    those before the first and behind the last visible character are left out, so that more of them
+    at the end of a document change no chunk.
 
     Args:
         starts: the tokenizer.
@@ -44,7 +46,8 @@ def cutter(starts: TokenStarts, capacity: int, overlap: int) -> Cutter:
     """
 
     def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
-        for text, found in zip(texts, starts.of(texts), strict=True):
+        bodies = [text.rstrip() for text in texts]
+        for text, found in zip(bodies, starts.of(bodies), strict=True):
             marks = Marks(text, found, (*edges(text), [0, *found, len(text)]))
             spans = list(_spans(marks, capacity, overlap, None))
             if not _all_fit(marks, spans, starts, capacity):
@@ -72,7 +75,7 @@ def _counter(text: str, starts: TokenStarts) -> Count:
 
 def _spans(marks: Marks, capacity: int, overlap: int, count: Count | None) -> Iterator[Span]:
     """Cut from the beginning to the end; with ``count`` every chunk is counted on the way."""
-    start = done = 0
+    start = done = len(marks.text) - len(marks.text.lstrip())
     while done < len(marks.text):
         end, kind = _end(marks, start, done, capacity, count)
         if start < done and kind > WORD:

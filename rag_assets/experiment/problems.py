@@ -12,8 +12,10 @@ from rag_assets.experiment.config import (
     CHILD_CHUNKING_TYPES,
     CHUNKING_TYPES,
     PARENT_CHUNKING_TYPES,
+    ContextConfig,
     DatasetConfig,
     ExperimentConfig,
+    MeasurementsConfig,
     SplitConfig,
     StatisticsConfig,
 )
@@ -37,6 +39,8 @@ _SECTIONS: Mapping[str, type[BaseModel]] = {
     "split": SplitConfig,
     "statistics": StatisticsConfig,
     "llm": LlmConfig,
+    "context": ContextConfig,
+    "measurements": MeasurementsConfig,
 }
 
 _WORDS = {
@@ -129,7 +133,7 @@ def _keys_at(location: Location) -> list[str]:
             return list(_types_at(location)[str(tag)].model_fields)
         case (("retrievers" | "chunking" | "query_sets") as section, _, tag):
             return list(_TYPES[str(section)][str(tag)].model_fields)
-        case (("dataset" | "split" | "statistics" | "llm") as section,):
-            return list(_SECTIONS[str(section)].model_fields)
+        case (str() as section,) if section in _SECTIONS:
+            return list(_SECTIONS[section].model_fields)
         case _:
             return list(ExperimentConfig.model_fields)

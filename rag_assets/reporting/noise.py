@@ -32,11 +32,12 @@ def near_best(result: EvaluationResult, rows: Sequence[Row]) -> set[str]:
     split = _split(rows)
     board = [row for row in result.leaderboard.to_pylist() if row.get("split", split) == split]
     best = {row["retriever"] for row in board if row["position"] == 1}
+    unranked = {row["retriever"] for row in board if row["position"] is None}
     near = set()
     for row in _rows(result, COMPARISONS_KEY.asset):
         pair = {row["retriever_a"], row["retriever_b"]}
         if row["split"] == split and row["difference"] is not None and not is_shown(row):
-            near |= pair - best if pair & best else set()
+            near |= pair - best - unranked if pair & best else set()
     return near
 
 

@@ -27,7 +27,7 @@ from tests.dagster_state import counts, evaluate_now, materializations, n_runs, 
 from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny, matching
 
 ROOT = Path(__file__).parents[2]
-N_PARTITIONS = 71
+N_PARTITIONS = 73
 
 
 def added(tiny: Tiny, before: dict[str, int]) -> dict[str, int]:

@@ -101,8 +101,17 @@ def test_without_overlap_chunks_tile_the_text(text: str, capacity: int) -> None:
     pieces = chunks(text, "wordpiece", capacity)
     gaps = [text[a.end : b.start] for a, b in pairwise(pieces)]
     assert not "".join(gaps).strip()
-    if all(text[a:b].strip() for a, b in pairwise(edges(text)[WORD])) and text.strip():
-        assert [0, *(p.end for p in pieces)] == [*(p.start for p in pieces), len(text)]
+    body = text.strip()
+    if all(body[a:b].strip() for a, b in pairwise(edges(body)[WORD])) and body:
+        first, last = trimmed(text, 0, len(text))
+        assert [first, *(p.end for p in pieces)] == [*(p.start for p in pieces), last]
+
+
+def test_blanks_around_a_text_change_no_chunk_but_its_place() -> None:
+    text = "One ferry leaves.\n\nThe other one stays."
+    inside = chunks(text, "wordpiece", 5)
+    around = chunks(f" \n{text}\n\x0b ", "wordpiece", 5)
+    assert [(p.start + 2, p.end + 2) for p in inside] == [(p.start, p.end) for p in around]
 
 
 @pytest.mark.parametrize(("capacity", "overlap"), [(200, 30), (60, 0)])

@@ -11,6 +11,7 @@ import pytest
 from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.evaluation.metrics import query_metrics
+from rag_assets.schemas import QUERY_METRICS
 from tests.made_tables import (
     ALL_METRICS,
     Row,
@@ -26,6 +27,8 @@ TWENTY = [f"d{number:02}" for number in range(20)]
 CASE_H = (TWENTY, dict.fromkeys(TWENTY, 1))
 CASE_C = (["a"], dict.fromkeys("abcde", 1))
 
+COUNTS = {column.name for column in QUERY_METRICS.columns} - {"query_id"}
+
 Case = tuple[list[str], dict[str, int]]
 
 
@@ -34,7 +37,7 @@ def values(case: Case, k: int, *names: str) -> Row:
     metrics = [parse_metric(name) for name in names]
     labels = [(item, item, grade) for item, grade in grades.items()]
     row = one_query(ranking, labels, k, metrics or ALL_METRICS)
-    return {name: value for name, value in row.items() if not name.startswith(("n_", "ties"))}
+    return {name: value for name, value in row.items() if name not in COUNTS}
 
 
 def test_graded_case() -> None:
@@ -186,5 +189,7 @@ def test_nothing_asked() -> None:
             "n_retrieved": 1,
             "n_judged": 0,
             "ties_at_cut": None,
+            "failed": False,
+            "tokens": None,
         }
     ]

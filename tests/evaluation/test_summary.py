@@ -159,7 +159,8 @@ def test_accounting_adds_up(drawn: dict[str, tuple[float, str, bool]]) -> None:
 
 def test_tokens_are_averaged_like_the_metrics() -> None:
     tokens = pa.array([10, 30, 500], pa.int64())  # hit, lost, none; sorted by id
-    table = cells(2)[2].append_column("tokens", tokens)
+    table = cells(2)[2]
+    table = table.set_column(table.column_names.index("tokens"), "tokens", tokens)
     counts = counting("hit", "lost", "none", weights={"hit": 3})
     (row,) = summarise({2: table}, {2: ["mrr"]}, counts).to_pylist()
     assert row["tokens"] == (3 * 10 + 30) / 4

@@ -95,6 +95,12 @@ def test_a_base_retriever_that_finds_nothing_lost_it_below_its_candidates(fresh:
 
 def test_an_evidence_in_no_chunk(fresh: Tiny) -> None:
     """The white space between small chunks is trimmed; this evidence is little else."""
+    fresh.config["chunking"]["parts"] = {
+        "strategy": "recursive",
+        "max_characters": 70,
+        "overlap": 0,
+    }
+    fresh.write_config()
     first = "The old quay in the north is closed for repairs until the spring."
     second = "The new crane in the south is painted yellow and lifts ten tonnes."
     text = first + "\n" * 60 + second
@@ -123,4 +129,6 @@ def test_a_new_name_of_an_input_is_in_the_table(tiny: Tiny) -> None:
 def test_the_primary_cut_off_makes_new_attributions_and_no_metric(tiny: Tiny) -> None:
     tiny.config["primary"] = "ndcg@3"
     tiny.write_config()
-    assert tiny.run() == matching(tiny.pipeline(), "attributions/*/3", "leaderboard")
+    assert tiny.run() == matching(
+        tiny.pipeline(), "attributions/*/3", "leaderboard", "comparisons", "answerability"
+    )

@@ -16,7 +16,7 @@ def test_a_snapshot_names_every_artifact(tiny: Tiny) -> None:
     evaluation = tiny.snapshot()
     assert read_current(tiny.artifacts) == evaluation
     assert evaluation.complete
-    assert len(evaluation.entries) == 71
+    assert len(evaluation.entries) == 73
     for entry in evaluation.entries:
         artifact = tiny.pipeline().artifact(entry.key)
         assert tiny.artifacts / entry.path == artifact.path

@@ -21,7 +21,7 @@ from rag_assets.pipeline.measurements import Measurement, Measurements
 from rag_assets.pipeline.stages.runs import run_key
 from tests.tiny_experiment import QUERIES, Tiny
 
-CLOCKS = ("pipeline", "latency_sample", "stages.embedding_times")
+CLOCKS = ("pipeline.pipeline", "pipeline.latency_sample", "retrievers.embedding")
 
 
 def slow_clock(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
@@ -29,7 +29,7 @@ def slow_clock(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
     ticks = itertools.count()
     clock = SimpleNamespace(perf_counter=lambda: next(ticks) * step)
     for module in CLOCKS:
-        monkeypatch.setattr(f"rag_assets.pipeline.{module}.time", clock)
+        monkeypatch.setattr(f"rag_assets.{module}.time", clock)
 
 
 def latencies(tiny: Tiny) -> dict[tuple[str | None, bool | None], Measurement]:

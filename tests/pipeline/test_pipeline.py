@@ -80,7 +80,7 @@ def test_measurements_are_in_no_digest(tiny: Tiny) -> None:
 def test_a_ranking_is_measured_with_its_number_of_queries(tiny: Tiny) -> None:
     pipeline = tiny.pipeline()
     run = pipeline.artifact(ArtifactKey.of("lexical_runs", retriever="okapi", top_k=3))
-    measured = pipeline.measurements.find("search", run.manifest.facts["ranking"])
+    measured = pipeline.measurements.find("search", run.manifest.facts["ranking"], "okapi")
     assert measured is not None
     assert measured["amount"] == 6
     assert (measured["seconds"] or 0) > 0
@@ -156,7 +156,7 @@ class TestSelection:
     def test_everything_by_default(self, fresh: Tiny) -> None:
         experiment = fresh.pipeline().experiment
         keys = Selection.of(experiment).keys(experiment)
-        assert sum(len(found) for found in keys.values()) == 71
+        assert sum(len(found) for found in keys.values()) == 73
         assert list(keys) == [name for name in STAGES if name in keys]
 
     def test_one_cell_of_a_base_retriever_needs_its_own_chain(self, fresh: Tiny) -> None:
@@ -167,7 +167,10 @@ class TestSelection:
             "documents",
             "queries",
             "qrels",
+            "query_facts",
             "chunks/parts",
+            "contexts/parts",
+            "retriever_contexts/okapi",
             "query_sets/*",
             "lexical_index/okapi",
             "lexical_queries/okapi",
@@ -178,6 +181,7 @@ class TestSelection:
             "intervals/okapi",
             "leaderboard",
             "comparisons",
+            "answerability",
         )
 
     def test_a_fusion_needs_its_inputs_but_not_their_metrics(self, fresh: Tiny) -> None:
@@ -188,7 +192,10 @@ class TestSelection:
             "documents",
             "queries",
             "qrels",
+            "query_facts",
             "chunks/*",
+            "contexts/*",
+            "retriever_contexts/hybrid",
             "query_sets/*",
             "lexical_index/bm25*",
             "lexical_queries/bm25*",
@@ -202,6 +209,7 @@ class TestSelection:
             "leaderboard",
             "comparisons",
             "attributions/hybrid/5",
+            "answerability",
         )
 
     def test_the_rest_is_computed_later(self, fresh: Tiny) -> None:
@@ -209,7 +217,12 @@ class TestSelection:
         first = materialize(pipeline, Selection.of(pipeline.experiment, ["okapi"], [3]))
         second = fresh.run()
         assert first & second == matching(
-            pipeline, "metrics_summary/okapi", "intervals/okapi", "leaderboard", "comparisons"
+            pipeline,
+            "metrics_summary/okapi",
+            "intervals/okapi",
+            "leaderboard",
+            "comparisons",
+            "answerability",
         )
         assert first | second == matching(pipeline, "*")
 

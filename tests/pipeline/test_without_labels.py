@@ -33,6 +33,10 @@ LABELLED = {
     "intervals",
     "comparisons",
     "attributions",
+    "answerability",
+    "contexts",
+    "retriever_contexts",
+    "query_facts",
 }
 UNUSED = {
     "embedding_index",

@@ -129,7 +129,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     ),
     Difference(
         ("beir", "ranx"),
-        ("recall", "ndcg"),
+        ("recall", "ndcg", "recall_cap"),
         "a query without a relevant document is 0 (ours: left out)",
         lambda case: not case.query.relevant,
     ),
@@ -221,6 +221,13 @@ DIFFERENCES: tuple[Difference, ...] = (
         ("map",),
         "divides by min(R, k) (ours: by R)",
         lambda case: len(case.query.relevant) > case.k,
+    ),
+    # bpref.
+    Difference(
+        ("ranx",),
+        ("bpref",),
+        "no number where no document is judged not relevant (ours: 1 for each found)",
+        lambda case: all(grade > 0 for grade in case.query.grades.values()),
     ),
     # Groups.
     Difference(

@@ -32,7 +32,7 @@ class Chunks(Stage):
     schema = CHUNKS
     row = "One chunk: the span [start, end) of a document's text that is retrieved as a unit."
     group = "chunks"
-    code_version = "3"
+    code_version = "4"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.chunking",
         "rag_assets.pipeline.stages.strategies",
