@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import pyarrow as pa
 
@@ -27,8 +27,8 @@ def budget_rows(result: EvaluationResult, retrievers: Collection[str], budget: i
 
     Each has ``retriever``, ``position``, ``budget``, ``depth`` (top_k of the deepest stored run),
     ``n_queries`` (the denominator of the means), ``n_short`` (queries all of whose ``depth`` units
-    fit: a deeper run might do better), ``n_nothing_fits``, ``tokens`` and ``units`` (means over all
-    queries), and the means of the measures of the leaderboard.
+    fit: a deeper run might do better), ``n_nothing_fits``, ``tokens`` (mean over the same queries),
+    ``units`` (mean over all queries), and the means of the leaderboard's measures.
 
     Raises:
         NotEvaluated: the last evaluation has no labels, no run of these retrievers, or was made
@@ -72,18 +72,26 @@ def _row(
         "retriever": retriever,
         "budget": budget,
         "depth": depth,
-        "n_queries": _n_answerable(judgments, asked),
+        "n_queries": len(_answerable(judgments, weights)),
         "n_short": kept.n_short(depth),
         "n_nothing_fits": kept.n_nothing_fits(),
-        "tokens": sum(kept.queries["tokens"].to_pylist()) / n_queries if n_queries else None,
+        "tokens": _tokens(kept, judgments, weights),
         "units": kept.run.num_rows / n_queries if n_queries else None,
         **{name: value for name, value in means.items() if value is not None},
     }
 
 
-def _n_answerable(judgments: pa.Table, queries: pa.Table) -> int:
+def _answerable(judgments: pa.Table, weights: Mapping[str, float]) -> list[str]:
     positive = {row["query_id"] for row in judgments.to_pylist() if row["grade"] > 0}
-    return len(positive & set(queries["query_id"].to_pylist()))
+    return sorted(positive & weights.keys())
+
+
+def _tokens(kept: Kept, judgments: pa.Table, weights: Mapping[str, float]) -> float | None:
+    """Return the mean over the queries that the other means are over."""
+    columns = (kept.queries[name].to_pylist() for name in ("query_id", "tokens"))
+    spent: dict[str, float] = dict(zip(*columns, strict=True))
+    counted = _answerable(judgments, weights)
+    return mean([spent.get(one, 0) for one in counted], [weights[one] for one in counted])
 
 
 def _answer_hits(
