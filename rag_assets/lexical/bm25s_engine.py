@@ -1,7 +1,8 @@
-"""BM25 by bm25s, in Lucene's formula, with the scores of all (token, chunk) pairs precomputed.
+"""BM25 by bm25s, with the scores of all (token, chunk) pairs precomputed.
 
-For a query q and a chunk d, with N chunks of which n(t) hold the token t, f(t, d) occurrences of t
-in d, |d| tokens in d and avgdl tokens in a chunk on average::
+Its default is the variant ``lucene``; :mod:`rag_assets.lexical.bm25_variants` has the others. For a
+query q and a chunk d, with N chunks of which n(t) hold the token t, f(t, d) occurrences of t in d,
+|d| tokens in d and avgdl tokens in a chunk on average::
 
     score(q, d) = sum over t in q of idf(t) * f(t, d) / (f(t, d) + k1 * (1 - b + b * |d| / avgdl))
     idf(t)      = ln(1 + (N - n(t) + 0.5) / (n(t) + 0.5))            > 0
@@ -15,6 +16,13 @@ The arrays are a sparse matrix by columns: the entries of token t lie at ``indpt
 (its default is float32, in which different scores may collapse into ties); the sums are formed
 here, in the order of the query's tokens like in ``bm25s.BM25.get_scores``. The files are named as
 bm25s names them: ``bm25s.BM25.load(folder)`` opens the folder.
+
+The methods ``lucene``, ``robertson`` and ``atire`` of bm25s are the variants of these names. Its
+``bm25l`` and ``bm25+`` store the difference to the score of an absent token, and add that score to
+every chunk: as delta then is in the scores of all chunks, it cannot lift a long one above those
+without the token. Here an absent token adds 0, as the authors define it: ``bm25l`` has the
+difference put back, and ``bm25plus`` is bm25s's ``atire`` with the idf of ``bm25+``, plus
+delta * idf.
 """
 
 from __future__ import annotations
@@ -26,16 +34,31 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from rag_assets.errors import StoreError
+from rag_assets.lexical.bm25_variants import DEFAULT_DELTA
+from rag_assets.lexical.column_sums import column_sums
 from rag_assets.lexical.index_files import load_array, load_object, save_json
 
-VERSION = "1"
-METHOD = "lucene"
+VERSION = "2"
+
+_METHODS = {
+    "lucene": ("lucene", "lucene"),
+    "robertson": ("robertson", "robertson"),
+    "atire": ("atire", "atire"),
+    "bm25l": ("bm25l", "bm25l"),
+    "bm25plus": ("atire", "bm25+"),
+}
+"""Variant -> what bm25s calls its saturation (``method``) and its idf (``idf_method``)."""
+
+_NO_DELTA = 0.5
+"""What bm25s keeps as delta of a variant that has none."""
 
 _DATA = "data.csc.index.npy"
 _INDICES = "indices.csc.index.npy"
 _INDPTR = "indptr.csc.index.npy"
 _VOCABULARY = "vocab.index.json"
 _PARAMETERS = "params.index.json"
+_ABSENT = "nonoccurrence_array.index.npy"
 
 
 @dataclass(frozen=True)
@@ -50,6 +73,8 @@ class Bm25sEngine:
         n_chunks: number of chunks.
         k1: saturation of the term frequency.
         b: strength of the length normalisation.
+        variant: which formula.
+        delta: the parameter of ``bm25l`` and ``bm25plus``.
     """
 
     data: npt.NDArray[np.float64]
@@ -59,22 +84,28 @@ class Bm25sEngine:
     n_chunks: int
     k1: float
     b: float
+    variant: str = "lucene"
+    delta: float | None = None
 
     @classmethod
-    def build(cls, tokens: Sequence[list[str]], k1: float, b: float) -> Bm25sEngine:
-        """Index the tokens of each chunk."""
+    def build(
+        cls,
+        tokens: Sequence[list[str]],
+        k1: float,
+        b: float,
+        variant: str = "lucene",
+        delta: float | None = None,
+    ) -> Bm25sEngine:
+        """Index the tokens of each chunk; ``delta`` of None is the variant's default."""
+        delta = DEFAULT_DELTA.get(variant) if delta is None else delta
         names = sorted({token for chunk in tokens for token in chunk})
         vocabulary = {token: number for number, token in enumerate(names)}
         if not vocabulary:  # bm25s would divide by a mean length of 0
             nothing = np.empty(0, np.float64), np.empty(0, np.int32), np.zeros(1, np.int64)
-            return cls(*nothing, vocabulary, len(tokens), k1, b)
-        import bm25s
-
-        bm25 = bm25s.BM25(k1=k1, b=b, method=METHOD, dtype="float64", int_dtype="int32")
+            return cls(*nothing, vocabulary, len(tokens), k1, b, variant, delta)
         numbers = [[vocabulary[token] for token in chunk] for chunk in tokens]
-        bm25.index((numbers, vocabulary), create_empty_token=False, show_progress=False)
-        arrays = bm25.scores["data"], bm25.scores["indices"], bm25.scores["indptr"]
-        return cls(*arrays, vocabulary, len(tokens), k1, b)
+        arrays = _weights(numbers, vocabulary, k1, b, variant, delta)
+        return cls(*arrays, vocabulary, len(tokens), k1, b, variant, delta)
 
     @classmethod
     def load(cls, folder: Path, *, mmap: bool = True) -> Bm25sEngine:
@@ -83,7 +114,9 @@ class Bm25sEngine:
         Raises:
             StoreError: a file is missing or damaged.
         """
-        parameters = load_object(folder / _PARAMETERS, "num_docs", "k1", "b")
+        keys = ("num_docs", "k1", "b", "delta", "method", "idf_method")
+        parameters = load_object(folder / _PARAMETERS, *keys)
+        variant = _variant(parameters["method"], parameters["idf_method"], folder)
         return cls(
             load_array(folder / _DATA, mmap=mmap),
             load_array(folder / _INDICES, mmap=mmap),
@@ -92,6 +125,8 @@ class Bm25sEngine:
             parameters["num_docs"],
             parameters["k1"],
             parameters["b"],
+            variant,
+            parameters["delta"] if variant in DEFAULT_DELTA else None,
         )
 
     @property
@@ -106,29 +141,57 @@ class Bm25sEngine:
         np.save(folder / _INDPTR, self.indptr, allow_pickle=False)
         save_json(folder / _VOCABULARY, self.vocabulary)
         save_json(folder / _PARAMETERS, self._parameters())
+        if self.variant == "bm25l":  # bm25s wants the score of an absent token
+            np.save(folder / _ABSENT, np.zeros(len(self.vocabulary)), allow_pickle=False)
 
     def scores(self, query_tokens: Sequence[str]) -> npt.NDArray[np.float64]:
         """Return the score of every chunk, float64, shape (n_chunks,); 0 where no token occurs."""
         numbers = [self.vocabulary[token] for token in query_tokens if token in self.vocabulary]
-        if not numbers:
-            return np.zeros(self.n_chunks)
-        entries = [slice(self.indptr[number], self.indptr[number + 1]) for number in numbers]
-        chunks = np.concatenate([self.indices[part] for part in entries])
-        weights = np.concatenate([self.data[part] for part in entries])
-        # adds in the order of the entries, so in the order of the tokens, in one compiled loop
-        summed = np.bincount(chunks, weights=weights, minlength=self.n_chunks)
-        return summed.astype(np.float64, copy=False)
+        return column_sums(self.data, self.indices, self.indptr, numbers, self.n_chunks)
 
     def _parameters(self) -> dict[str, object]:
         """Return the parameters under the names that bm25s gives them."""
+        method, idf_method = _METHODS[self.variant]
         return {
             "k1": self.k1,
             "b": self.b,
-            "delta": 0.5,
-            "method": METHOD,
-            "idf_method": METHOD,
+            "delta": _NO_DELTA if self.delta is None else self.delta,
+            "method": method,
+            "idf_method": idf_method,
             "dtype": "float64",
             "int_dtype": "int32",
             "num_docs": self.n_chunks,
             "backend": "numpy",
         }
+
+
+def _weights(
+    numbers: list[list[int]],
+    vocabulary: dict[str, int],
+    k1: float,
+    b: float,
+    variant: str,
+    delta: float | None,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """Return what each token adds to the score of each chunk that holds it, by columns."""
+    import bm25s
+
+    method, idf_method = _METHODS[variant]
+    kept = _NO_DELTA if delta is None else delta
+    types = {"dtype": "float64", "int_dtype": "int32"}
+    bm25 = bm25s.BM25(k1=k1, b=b, delta=kept, method=method, idf_method=idf_method, **types)
+    bm25.index((numbers, vocabulary), create_empty_token=False, show_progress=False)
+    data, indices, indptr = (bm25.scores[name] for name in ("data", "indices", "indptr"))
+    holding = np.diff(indptr)
+    if variant == "bm25l":
+        data = data + np.repeat(bm25.nonoccurrence_array, holding)
+    if variant == "bm25plus":
+        data = data + np.repeat(kept * np.log((len(numbers) + 1) / holding), holding)
+    return data, indices, indptr
+
+
+def _variant(method: str, idf_method: str, folder: Path) -> str:
+    for variant, names in _METHODS.items():
+        if names == (method, idf_method):
+            return variant
+    raise StoreError(f"{folder / _PARAMETERS}: no variant has method {method}, idf {idf_method}")

@@ -1,4 +1,4 @@
-"""What a BM25 engine can do, and which there are."""
+"""What an engine can do, and which there are."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ import numpy.typing as npt
 
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.lexical import bm25s_engine, rank_bm25_engine
+from rag_assets.lexical.bm25_variants import resolve_delta, resolve_variant
 from rag_assets.lexical.bm25s_engine import Bm25sEngine
 from rag_assets.lexical.rank_bm25_engine import RankBm25Engine
+from rag_assets.lexical.tfidf_engine import TfIdfEngine
 
 DISTRIBUTIONS = {"bm25s": "bm25s", "rank_bm25": "rank-bm25"}
-"""Engine -> the installed package that computes it."""
+"""Engine of BM25 -> the installed package that computes it."""
+
+TFIDF = "tfidf"
+"""The engine of TF-IDF, which is our own."""
 
 _CODE_VERSIONS = {"bm25s": bm25s_engine.VERSION, "rank_bm25": rank_bm25_engine.VERSION}
 
@@ -32,23 +37,32 @@ class Engine(Protocol):
         """Write the index as ``.npy`` and JSON files."""
 
     def scores(self, query_tokens: Sequence[str]) -> npt.NDArray[np.float64]:
-        """Return the BM25 score of every chunk; a repeated token counts as often as it occurs."""
+        """Return the score of every chunk; a repeated token counts as often as it occurs."""
 
 
-def build_engine(engine: str, tokens: Sequence[list[str]], k1: float, b: float) -> Engine:
-    """Index the tokens of each chunk.
+def build_engine(
+    engine: str,
+    tokens: Sequence[list[str]],
+    k1: float,
+    b: float,
+    variant: str | None = None,
+    delta: float | None = None,
+) -> Engine:
+    """Index the tokens of each chunk; see :mod:`rag_assets.lexical.bm25_variants`.
 
     Raises:
-        UsageError: there is no such engine, or ``k1`` or ``b`` lies outside its range.
+        UsageError: there is no such engine, it does not compute the variant, or a parameter lies
+            outside its range.
     """
-    check_engine(engine)
+    chosen = resolve_variant(engine, variant)
+    delta = resolve_delta(chosen, delta)
     if not k1 >= 0:
         raise UsageError(f"k1 is {k1}; must be at least 0")
     if not 0 <= b <= 1:
         raise UsageError(f"b is {b}; must be from 0 to 1")
     if engine == "rank_bm25":
-        return RankBm25Engine.build(tokens, k1, b)
-    return Bm25sEngine.build(tokens, k1, b)
+        return RankBm25Engine.build(tokens, k1, b, chosen, delta)
+    return Bm25sEngine.build(tokens, k1, b, chosen, delta)
 
 
 def load_engine(engine: str, folder: Path, *, mmap: bool = True) -> Engine:
@@ -57,6 +71,8 @@ def load_engine(engine: str, folder: Path, *, mmap: bool = True) -> Engine:
     Raises:
         UsageError: there is no such engine.
     """
+    if engine == TFIDF:
+        return TfIdfEngine.load(folder, mmap=mmap)
     check_engine(engine)
     if engine == "rank_bm25":
         return RankBm25Engine.load(folder)

@@ -6,7 +6,7 @@ give the same files, byte for byte.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -62,6 +62,8 @@ def build_index(
     k1: float,
     b: float,
     folder: Path,
+    variant: str | None = None,
+    delta: float | None = None,
 ) -> dict[str, object]:
     """Index the chunks' texts and write the index into ``folder``, which exists.
 
@@ -73,6 +75,8 @@ def build_index(
         k1: saturation of the term frequency, >= 0.
         b: strength of the length normalisation, 0 to 1.
         folder: where the files go.
+        variant: which formula; None for the engine's default.
+        delta: parameter of the variants ``bm25l`` and ``bm25plus``, > 0; None for its default.
 
     Returns:
         Facts: ``engine``; ``analyzer``, with ``auto`` resolved; ``chunks``; ``empty_chunks``,
@@ -84,13 +88,34 @@ def build_index(
         UsageError: an unknown engine or analyzer, or a parameter out of its range.
     """
     check_engine(engine)
+
+    def build(tokens: Sequence[list[str]]) -> Engine:
+        return build_engine(engine, tokens, k1, b, variant, delta)
+
+    return write_index(chunk_ids, texts, engine, build, analyzer=analyzer, folder=folder)
+
+
+def write_index(
+    chunk_ids: Sequence[str],
+    texts: Sequence[str],
+    engine: str,
+    build: Callable[[Sequence[list[str]]], Engine],
+    *,
+    analyzer: str,
+    folder: Path,
+) -> dict[str, object]:
+    """Analyse the chunks' texts, index their tokens by ``build``, and write all into ``folder``.
+
+    The arguments, facts and errors are those of :func:`build_index`; ``engine`` is the name by
+    which :func:`rag_assets.lexical.engine.load_engine` opens what ``build`` returns.
+    """
     if len(chunk_ids) != len(texts):
         raise DataError(f"{len(chunk_ids)} chunk ids but {len(texts)} texts")
     resolved = resolve_analyzer(analyzer, texts)
     ranks = byte_order_ranks(chunk_ids)
     order = ranks.argsort().tolist()
     tokens = analyze_all(resolved, [texts[i] for i in order])
-    built = build_engine(engine, tokens, k1, b)
+    built = build(tokens)
     built.save(folder)
     save_json(folder / _CHUNK_IDS, [chunk_ids[i] for i in order])
     save_json(folder / _DESCRIPTION, {"format": FORMAT, "engine": engine, "analyzer": resolved})

@@ -1,6 +1,7 @@
-"""BM25 by rank-bm25 (``BM25Okapi``): the reference variant, exact but slow; for small corpora.
+"""BM25 by rank-bm25: the reference implementation, exact but slow; for small corpora.
 
-With the symbols of :mod:`rag_assets.lexical.bm25s_engine`::
+Its default is the variant ``okapi``, the package's ``BM25Okapi``. With the symbols of
+:mod:`rag_assets.lexical.bm25s_engine`::
 
     score(q, d) = sum over t in q of idf(t) * f(t, d) * (k1 + 1)
                                      / (f(t, d) + k1 * (1 - b + b * |d| / avgdl))
@@ -10,7 +11,13 @@ With the symbols of :mod:`rag_assets.lexical.bm25s_engine`::
 A token in exactly half of the chunks has idf 0, and in a small corpus the mean itself may be
 negative: then matching chunks score 0 or less, and a search drops them like those without a match.
 Source: Trotman, Jia, Crane: Towards an Efficient and Effective Search Engine (2012), as implemented
-by the package; only its guard against an empty corpus is added here.
+by the package; only guards are added here: against an empty corpus, and a token adds only to the
+scores of chunks that hold it.
+
+The variant ``bm25plus`` is the package's ``BM25Plus``; the package gives delta to chunks without
+the token too, so that every chunk of a corpus would be a hit. ``bm25l`` is its ``BM25L``, which
+multiplies what a token adds by its frequency once more than Lv and Zhai's formula does: engine
+``bm25s`` has the formula as published.
 """
 
 from __future__ import annotations
@@ -23,31 +30,46 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rag_assets.lexical.bm25_variants import DEFAULT_DELTA
 from rag_assets.lexical.index_files import load_object, save_json
 
-VERSION = "1"
+VERSION = "2"
 EPSILON = 0.25
 
 _FILE = "rank_bm25.json"
+_CLASSES = {"okapi": "BM25Okapi", "bm25l": "BM25L", "bm25plus": "BM25Plus"}
+"""Variant -> the class of the package."""
 
 
 @dataclass(frozen=True)
 class RankBm25Engine:
-    """A ``rank_bm25.BM25Okapi`` over the tokens of chunks; None where no chunk has a token."""
+    """An object of the package over the tokens of chunks; None where no chunk has a token."""
 
     tokens: Sequence[list[str]]
     k1: float
     b: float
     bm25: Any
+    variant: str = "okapi"
+    delta: float | None = None
 
     @classmethod
-    def build(cls, tokens: Sequence[list[str]], k1: float, b: float) -> RankBm25Engine:
-        """Index the tokens of each chunk."""
+    def build(
+        cls,
+        tokens: Sequence[list[str]],
+        k1: float,
+        b: float,
+        variant: str = "okapi",
+        delta: float | None = None,
+    ) -> RankBm25Engine:
+        """Index the tokens of each chunk; ``delta`` of None is the variant's default."""
+        delta = DEFAULT_DELTA.get(variant) if delta is None else delta
         if not any(tokens):  # the package would divide by 0
-            return cls(tokens, k1, b, None)
-        from rank_bm25 import BM25Okapi
+            return cls(tokens, k1, b, None, variant, delta)
+        import rank_bm25
 
-        return cls(tokens, k1, b, BM25Okapi(tokens, k1=k1, b=b, epsilon=EPSILON))
+        own = {"epsilon": EPSILON} if variant == "okapi" else {"delta": delta}
+        bm25 = getattr(rank_bm25, _CLASSES[variant])(tokens, k1=k1, b=b, **own)
+        return cls(tokens, k1, b, bm25, variant, delta)
 
     @classmethod
     def load(cls, folder: Path) -> RankBm25Engine:
@@ -57,7 +79,8 @@ class RankBm25Engine:
             StoreError: the file is missing or damaged.
         """
         saved = load_object(folder / _FILE, "tokens", "k1", "b")
-        return cls.build(saved["tokens"], saved["k1"], saved["b"])
+        variant, delta = saved.get("variant", "okapi"), saved.get("delta")
+        return cls.build(saved["tokens"], saved["k1"], saved["b"], variant, delta)
 
     @property
     def vocabulary_size(self) -> int:
@@ -66,13 +89,19 @@ class RankBm25Engine:
 
     def save(self, folder: Path) -> None:
         """Write tokens and parameters as one JSON file."""
-        saved = {"k1": self.k1, "b": self.b, "tokens": list(self.tokens)}
+        own = {} if self.variant == "okapi" else {"variant": self.variant, "delta": self.delta}
+        saved = {"k1": self.k1, "b": self.b, **own, "tokens": list(self.tokens)}
         save_json(folder / _FILE, saved)
 
     def scores(self, query_tokens: Sequence[str]) -> npt.NDArray[np.float64]:
         """Return the score of every chunk, float64, shape (chunks,)."""
+        totals = np.zeros(len(self.tokens))
         if self.bm25 is None:
-            return np.zeros(len(self.tokens))
-        known = [token for token in query_tokens if token in self.bm25.idf]
-        totals: npt.NDArray[np.float64] = self.bm25.get_scores(known)
+            return totals
+        for token in query_tokens:
+            if token not in self.bm25.idf:
+                continue
+            holds = np.array([token in frequencies for frequencies in self.bm25.doc_freqs])
+            with np.errstate(invalid="ignore"):  # 0 / 0 where a token is absent and k1 is 0
+                totals += np.where(holds, self.bm25.get_scores([token]), 0.0)
         return totals

@@ -2,40 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
-from rag_assets.lexical.index import LexicalIndex, build_index, engine_versions
-from rag_assets.lexical.search import search
+from rag_assets.errors import UsageError
+from rag_assets.lexical.bm25_variants import resolve_delta, resolve_variant
+from rag_assets.lexical.index import build_index, engine_versions
 from rag_assets.options import Number
-from rag_assets.ordering import Hits
-from rag_assets.retrievers.base import LexicalRetriever
+from rag_assets.retrievers.analysed import AnalysedRetriever
 
 
-class BM25(LexicalRetriever):
+class BM25(AnalysedRetriever):
     """Lexical retrieval: BM25 over analysed words.
 
-    ``engine: bm25s`` computes Lucene's formula; ``rank_bm25`` is the reference implementation
-    ``BM25Okapi`` of the package rank-bm25.
+    ``variant`` is the formula: with ``engine: bm25s`` ``lucene`` (the default), ``robertson``,
+    ``atire``, ``bm25l`` or ``bm25plus``; with ``rank_bm25``, the reference implementation,
+    ``okapi`` (its default), ``bm25l`` or ``bm25plus``. ``delta`` belongs to the last two, and is
+    0.5 and 1 by default.
     """
 
-    code_version: ClassVar[str] = "2"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.lexical", "rag_assets.ordering")
+    code_version: ClassVar[str] = "3"
+    implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.lexical",
+        "rag_assets.ordering",
+        "rag_assets.retrievers.analysed",
+    )
 
     type: Literal["bm25"]
-    analyzer: Literal["auto", "english", "standard", "cjk", "whitespace"] = "auto"
     engine: Literal["bm25s", "rank_bm25"] = "bm25s"
+    variant: str | None = Field(default=None, validate_default=True)
     k1: Number = Field(default=1.2, ge=0)
     b: Number = Field(default=0.75, ge=0, le=1)
+    delta: Number | None = Field(default=None, validate_default=True)
+
+    @field_validator("variant")
+    @classmethod
+    def _engine_computes_it(cls, variant: str | None, info: ValidationInfo) -> str | None:
+        if "engine" not in info.data:  # refused already
+            return variant
+        try:
+            return resolve_variant(info.data["engine"], variant)
+        except UsageError as error:
+            raise ValueError(str(error)) from error
+
+    @field_validator("delta")
+    @classmethod
+    def _variant_has_it(cls, delta: float | None, info: ValidationInfo) -> float | None:
+        if not info.data.get("variant"):
+            return delta
+        try:
+            return resolve_delta(info.data["variant"], delta)
+        except UsageError as error:
+            raise ValueError(str(error)) from error
 
     def versions(self) -> Mapping[str, str]:
         """Return the versions of the engine and the analyzer."""
-        return engine_versions(self.engine, self.analyzer)
+        return engine_versions(self.engine, self.full_analyzer)
 
     def build(self, chunks: pa.Table, texts: Sequence[str], folder: Path) -> Mapping[str, Any]:
         """Analyse and index the texts."""
@@ -43,30 +69,10 @@ class BM25(LexicalRetriever):
             chunks.column("chunk_id").to_pylist(),
             texts,
             engine=self.engine,
-            analyzer=self.analyzer,
+            analyzer=self.full_analyzer,
             k1=self.k1,
             b=self.b,
             folder=folder,
+            variant=self.variant,
+            delta=self.delta,
         )
-
-    def open(self, folder: Path) -> BM25Searcher:
-        """Open the index."""
-        return BM25Searcher(LexicalIndex.load(folder))
-
-
-@dataclass(frozen=True)
-class BM25Searcher:
-    """An opened BM25 index."""
-
-    index: LexicalIndex
-
-    @property
-    def chunk_ids(self) -> Sequence[str]:
-        """The ids of the chunks by position."""
-        return self.index.chunk_ids
-
-    def search(
-        self, queries: Sequence[str], depth: int, progress: Callable[[int], None] | None
-    ) -> list[Hits]:
-        """Return the best chunks of each query."""
-        return search(self.index, queries, depth, progress)

@@ -18,11 +18,13 @@ from rag_assets.retrievers.rank_sums import Borda, InverseSquareRank
 from rag_assets.retrievers.retriever import Retriever
 from rag_assets.retrievers.rrf import RRF
 from rag_assets.retrievers.score_sums import CombMnz, CombSum
+from rag_assets.retrievers.tfidf import TfIdf
 
 GROUP = "rag_assets.retrievers"
 
 OWN_TYPES: Mapping[str, type[Retriever]] = {
     "bm25": BM25,
+    "tfidf": TfIdf,
     "embedding": BiEncoder,
     "rrf": RRF,
     "convex": Convex,

@@ -11,6 +11,7 @@ from rag_assets.errors import ConfigError
 from rag_assets.evaluation.metric_names import MEASURES as ALL_MEASURES
 from rag_assets.experiment import load_experiment
 from rag_assets.experiment.names import NAME_RULE
+from rag_assets.lexical.analyzers import ANALYZERS
 from rag_assets.retrievers.registry import RETRIEVER_TYPES
 
 Problem = Callable[[str | bytes], str]
@@ -20,7 +21,11 @@ TOP_KEYS = (
     "split, weight, statistics, measurements, context"
 )
 TYPES = ", ".join(RETRIEVER_TYPES)
-BM25_KEYS = "type, chunking, query_set, variants, variant_weights, analyzer, engine, k1, b"
+BM25_KEYS = (
+    "type, chunking, query_set, variants, variant_weights, analyzer, identifiers, engine, variant, "
+    "k1, b, delta"
+)
+ANALYZER_NAMES = ", ".join(("auto", *ANALYZERS))
 TWO = "x: {type: bm25}, y: {type: bm25}"
 MEASURES = ", ".join(ALL_MEASURES)
 
@@ -99,8 +104,34 @@ SHAPE = {
     ),
     "unknown analyzer": (
         "retrievers: {a: {type: bm25, analyzer: klingon}}\n",
-        ":1: `retrievers.a.analyzer`: should be 'auto', 'english', 'standard', 'cjk' or "
-        "'whitespace'; found 'klingon'",
+        ":1: `retrievers.a.analyzer`: unknown analyzer 'klingon'; allowed: " + ANALYZER_NAMES,
+    ),
+    "misspelt language": (
+        "retrievers: {a: {type: tfidf, analyzer: germann}}\n",
+        ":1: `retrievers.a.analyzer`: unknown analyzer 'germann' (did you mean 'german'?); "
+        "allowed: " + ANALYZER_NAMES,
+    ),
+    "variant of another engine": (
+        "retrievers:\n  a:\n    type: bm25\n    variant: atire\n    engine: rank_bm25\n",
+        ":4: `retrievers.a.variant`: engine rank_bm25 computes okapi, bm25l, bm25plus; "
+        "found 'atire'",
+    ),
+    "delta of a variant without": (
+        "retrievers: {a: {type: bm25, delta: 1}}\n",
+        ":1: `retrievers.a.delta`: delta belongs to the variants bm25l and bm25plus, not to lucene",
+    ),
+    "delta of 0": (
+        "retrievers: {a: {type: bm25, variant: bm25l, delta: 0}}\n",
+        ":1: `retrievers.a.delta`: delta is 0.0; must be above 0",
+    ),
+    "k1 of a weighting without": (
+        "retrievers: {a: {type: tfidf, weighting: raw, k1: 1}}\n",
+        ":1: `retrievers.a.k1`: k1 belongs to weighting saturated, not to raw",
+    ),
+    "unknown weighting": (
+        "retrievers: {a: {type: tfidf, weighting: log}}\n",
+        ":1: `retrievers.a.weighting`: should be 'raw', 'length_normalised', 'saturated' or "
+        "'sklearn'; found 'log'",
     ),
     "empty model": (
         "retrievers: {a: {type: embedding, model: ''}}\n",

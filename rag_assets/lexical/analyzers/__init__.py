@@ -1,4 +1,8 @@
-"""Analyzers: named, versioned ways to cut texts into tokens."""
+"""Analyzers: named, versioned ways to cut texts into tokens.
+
+A name may end in ``+identifiers``: the analyzer's tokens, and those of
+:mod:`rag_assets.lexical.analyzers.identifiers`.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +11,36 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.lexical.analyzers import auto
+from rag_assets.lexical.analyzers import auto, identifiers
 from rag_assets.lexical.analyzers.analyzer import Analyzer, Tokens
 from rag_assets.lexical.analyzers.auto import detect_analyzer
 from rag_assets.lexical.analyzers.cjk import CJK
 from rag_assets.lexical.analyzers.english import ENGLISH
+from rag_assets.lexical.analyzers.identifiers import with_identifiers
+from rag_assets.lexical.analyzers.snowball import SNOWBALL
 from rag_assets.lexical.analyzers.standard import STANDARD
 from rag_assets.lexical.analyzers.whitespace import WHITESPACE
 
 __all__ = [
     "ANALYZERS",
     "AUTO",
+    "IDENTIFIERS",
     "Analyzer",
     "analyze",
     "analyze_all",
     "analyzer_versions",
+    "check_analyzer",
     "detect_analyzer",
     "resolve_analyzer",
 ]
 
 AUTO = "auto"
-ANALYZERS: dict[str, Analyzer] = {a.name: a for a in (ENGLISH, STANDARD, CJK, WHITESPACE)}
+ANALYZERS: dict[str, Analyzer] = {
+    each.name: each for each in (ENGLISH, STANDARD, CJK, WHITESPACE, *SNOWBALL)
+}
+
+IDENTIFIERS = "+identifiers"
+"""End of the name of an analyzer that also keeps identifiers whole."""
 
 
 def analyze(name: str, text: str) -> Tokens:
@@ -45,7 +58,10 @@ def analyze_all(name: str, texts: Sequence[str]) -> list[Tokens]:
     Raises:
         UsageError: there is no analyzer of this name (``auto`` is resolved before).
     """
-    return _analyzer(name).analyze_all(texts)
+    analyzer = _analyzer(name.removesuffix(IDENTIFIERS))
+    if name.endswith(IDENTIFIERS):
+        return with_identifiers(analyzer, texts)
+    return analyzer.analyze_all(texts)
 
 
 def resolve_analyzer(name: str, texts: Sequence[str]) -> str:
@@ -54,7 +70,9 @@ def resolve_analyzer(name: str, texts: Sequence[str]) -> str:
     Raises:
         UsageError: the name is neither ``auto`` nor an analyzer.
     """
-    return detect_analyzer(texts) if name == AUTO else _analyzer(name).name
+    check_analyzer(name)
+    end = IDENTIFIERS if name.endswith(IDENTIFIERS) else ""
+    return f"{detect_analyzer(texts)}{end}" if name.removesuffix(end) == AUTO else name
 
 
 def analyzer_versions(name: str) -> dict[str, str]:
@@ -66,11 +84,24 @@ def analyzer_versions(name: str) -> dict[str, str]:
         UsageError: the name is neither ``auto`` nor an analyzer.
     """
     versions = {"unicode": unicodedata.unidata_version}
+    if name.endswith(IDENTIFIERS):
+        versions["analyzer.identifiers"] = identifiers.VERSION
+        name = name.removesuffix(IDENTIFIERS)
     if name != AUTO:
         return versions | _own_versions(_analyzer(name))
     for candidate in (CJK, ENGLISH, STANDARD):
         versions |= _own_versions(candidate)
     return versions | {"analyzer.auto": auto.VERSION}
+
+
+def check_analyzer(name: str) -> None:
+    """Refuse an unknown name.
+
+    Raises:
+        UsageError: the name is neither ``auto`` nor an analyzer.
+    """
+    if name.removesuffix(IDENTIFIERS) != AUTO:
+        _analyzer(name.removesuffix(IDENTIFIERS))
 
 
 def _own_versions(analyzer: Analyzer) -> dict[str, str]:

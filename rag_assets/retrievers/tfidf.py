@@ -1,0 +1,62 @@
+"""``type: tfidf``: lexical retrieval by TF-IDF over analysed words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import pyarrow as pa
+from pydantic import Field, ValidationInfo, field_validator
+
+from rag_assets.lexical import tfidf_engine
+from rag_assets.lexical.analyzers import analyzer_versions
+from rag_assets.lexical.engine import TFIDF
+from rag_assets.lexical.index import write_index
+from rag_assets.lexical.tfidf_engine import DEFAULT_K1, TfIdfEngine
+from rag_assets.options import Number
+from rag_assets.retrievers.analysed import AnalysedRetriever
+
+
+class TfIdf(AnalysedRetriever):
+    """Lexical retrieval: TF-IDF over analysed words.
+
+    ``weighting: raw`` is the frequency times log10(N / df); ``length_normalised`` divides it by the
+    words of the chunk; ``saturated`` takes f / (f + k1) for the frequency f, with ``k1`` 1.2 by
+    default; ``sklearn`` is the cosine of scikit-learn's ``TfidfVectorizer``.
+    """
+
+    implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.lexical",
+        "rag_assets.ordering",
+        "rag_assets.retrievers.analysed",
+    )
+
+    type: Literal["tfidf"]
+    weighting: Literal["raw", "length_normalised", "saturated", "sklearn"] = "sklearn"
+    k1: Number | None = Field(default=None, gt=0, validate_default=True)
+
+    @field_validator("k1")
+    @classmethod
+    def _belongs_to_saturated(cls, k1: float | None, info: ValidationInfo) -> float | None:
+        weighting = info.data.get("weighting", "saturated")
+        if weighting == "saturated":
+            return DEFAULT_K1 if k1 is None else k1
+        if k1 is not None:
+            raise ValueError(f"k1 belongs to weighting saturated, not to {weighting}")
+        return k1
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions of the engine and the analyzer."""
+        own = {f"engine.{TFIDF}": tfidf_engine.VERSION, "numpy": version("numpy")}
+        return own | analyzer_versions(self.full_analyzer)
+
+    def build(self, chunks: pa.Table, texts: Sequence[str], folder: Path) -> Mapping[str, Any]:
+        """Analyse and index the texts."""
+
+        def build(tokens: Sequence[list[str]]) -> TfIdfEngine:
+            return TfIdfEngine.build(tokens, self.weighting, self.k1 or DEFAULT_K1)
+
+        ids = chunks.column("chunk_id").to_pylist()
+        return write_index(ids, texts, TFIDF, build, analyzer=self.full_analyzer, folder=folder)
