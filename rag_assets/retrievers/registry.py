@@ -17,6 +17,7 @@ from rag_assets.retrievers.maxsim import MaxSim
 from rag_assets.retrievers.rank_sums import Borda, InverseSquareRank
 from rag_assets.retrievers.retriever import Retriever
 from rag_assets.retrievers.rrf import RRF
+from rag_assets.retrievers.run_file import RunFileRetriever
 from rag_assets.retrievers.score_sums import CombMnz, CombSum
 
 GROUP = "rag_assets.retrievers"
@@ -31,6 +32,7 @@ OWN_TYPES: Mapping[str, type[Retriever]] = {
     "borda": Borda,
     "isr": InverseSquareRank,
     "maxsim": MaxSim,
+    "run_file": RunFileRetriever,
 }
 """``type`` -> class, in the order in which they are listed to people."""
 
