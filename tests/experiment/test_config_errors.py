@@ -17,7 +17,7 @@ Problem = Callable[[str | bytes], str]
 
 TOP_KEYS = (
     "name, dataset, chunking, query_sets, llm, retrievers, top_k, metrics, primary, baseline, "
-    "split, weight, statistics, measurements"
+    "split, weight, statistics, measurements, context"
 )
 TYPES = ", ".join(RETRIEVER_TYPES)
 BM25_KEYS = "type, chunking, query_set, variants, variant_weights, analyzer, engine, k1, b"
