@@ -20,6 +20,7 @@ from rag_assets.retrievers.query_likelihood import QueryLikelihood
 from rag_assets.retrievers.rank_sums import Borda, InverseSquareRank
 from rag_assets.retrievers.retriever import Retriever
 from rag_assets.retrievers.rrf import RRF
+from rag_assets.retrievers.run_file import RunFileRetriever
 from rag_assets.retrievers.score_sums import CombMnz, CombSum
 from rag_assets.retrievers.tfidf import TfIdf
 
@@ -39,6 +40,7 @@ OWN_TYPES: Mapping[str, type[Retriever]] = {
     "cross_encoder": CrossEncoder,
     "query_likelihood": QueryLikelihood,
     "mmr": MMR,
+    "run_file": RunFileRetriever,
 }
 """``type`` -> class, in the order in which they are listed to people."""
 

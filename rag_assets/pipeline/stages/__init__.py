@@ -28,6 +28,7 @@ _EMBEDDING_RUNS = EmbeddingRuns()
 _IMPORTED_RUNS = ImportedRuns()
 _BASE_RUNS = {stage.family: stage for stage in (_LEXICAL_RUNS, _EMBEDDING_RUNS, _IMPORTED_RUNS)}
 _FUSED_RUNS = FusedRuns(_BASE_RUNS)
+_RERANKED_RUNS = RerankedRuns({**_BASE_RUNS, _FUSED_RUNS.family: _FUSED_RUNS})
 
 STAGES: Mapping[str, Stage] = {
     stage.name: stage
@@ -52,7 +53,7 @@ STAGES: Mapping[str, Stage] = {
         _IMPORTED_RUNS,
         _FUSED_RUNS,
         RerankingTexts(),
-        RerankedRuns({**_BASE_RUNS, _FUSED_RUNS.family: _FUSED_RUNS}),
+        _RERANKED_RUNS,
         Metrics(),
         MetricsSummary(),
         Leaderboard(),
@@ -60,7 +61,7 @@ STAGES: Mapping[str, Stage] = {
         Comparisons(),
         Answerability(),
         Overlaps(),
-        Attributions((_LEXICAL_RUNS, _EMBEDDING_RUNS, _FUSED_RUNS)),
+        Attributions((*_BASE_RUNS.values(), _FUSED_RUNS, _RERANKED_RUNS)),
     )
 }
 """Every asset of the graph, each after its inputs."""
