@@ -53,6 +53,12 @@ def is_loaded(files: ModelFiles, device: str | None = None) -> bool:
     return (files.path, files.weights_sha256, device or default_device()) in _loaded
 
 
+def forget_models() -> None:
+    """Drop all models from memory."""
+    _load.cache_clear()
+    _loaded.clear()
+
+
 @lru_cache(maxsize=KEPT)
 def _load(path: Path, weights_sha256: str, device: str) -> SentenceTransformer:
     """Load; the hash of the weights is there so that other weights at a path are loaded anew."""

@@ -155,7 +155,7 @@ def _load(path: Path, weights_sha256: str, device: str) -> tuple[Any, Any]:
 
         local = {"local_files_only": True, "trust_remote_code": False}
         tokenizer = AutoTokenizer.from_pretrained(path, **local)
-        model = AutoModelForCausalLM.from_pretrained(
+        model: Any = AutoModelForCausalLM.from_pretrained(
             path, dtype=torch.float32, use_safetensors=True, **local
         )
     return tokenizer, model.to(device).eval()

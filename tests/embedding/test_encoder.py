@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rag_assets.embedding.encoder import Encoder
+from rag_assets.embedding.loading import forget_models
 from rag_assets.errors import DataError, ModelUnavailable
 from rag_assets.store.vector_cache import VectorCache
 
@@ -54,6 +55,7 @@ def test_same_vectors_as_sentence_transformers(fresh: np.ndarray, minilm_folder:
 
 
 def test_past_the_cache_nothing_is_looked_up_or_kept(encoder: Encoder, tmp_path: Path) -> None:
+    forget_models()
     cached = Encoder(cache=tmp_path, device="cpu")
     assert not cached.is_loaded
     vector = cached.embed_now(TEXTS[:1], kind="query")
@@ -64,6 +66,7 @@ def test_past_the_cache_nothing_is_looked_up_or_kept(encoder: Encoder, tmp_path:
 
 def test_what_is_looked_up_loads_no_model(tmp_path: Path) -> None:
     Encoder(cache=tmp_path, device="cpu").encode(TEXTS[:1], kind="query")
+    forget_models()
     again = Encoder(cache=tmp_path, device="cpu")
     again.encode(TEXTS[:1], kind="query")
     assert not again.is_loaded

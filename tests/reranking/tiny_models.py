@@ -26,9 +26,9 @@ def cross_encoder(folder: Path, *, seed: int = 0, labels: int = 1) -> Path:
         num_attention_heads=2,
         intermediate_size=32,
         max_position_embeddings=LONGEST,
-        num_labels=labels,
         initializer_range=0.5,  # so that different texts score differently
     )
+    config.num_labels = labels
     BertForSequenceClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
@@ -46,7 +46,7 @@ def language_model(folder: Path, *, seed: int = 0) -> Path:
     plain.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     plain.decoder = decoders.ByteLevel()
     end = "<|endoftext|>"
-    tokenizer = PreTrainedTokenizerFast(
+    tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=plain, bos_token=end, eos_token=end, model_max_length=2 * LONGEST
     )
     torch.manual_seed(seed)
