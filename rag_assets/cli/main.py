@@ -24,6 +24,7 @@ class _Group(click.Group):
         "score": "score",
         "pool": "pool",
         "convert": "convert",
+        "export-run": "export_run",
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:

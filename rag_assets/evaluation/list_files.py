@@ -22,6 +22,7 @@ from rag_assets.trec_lines import BROKEN_STREAM, open_bytes
 QUERY_KEYS = ("qid", "query_id")
 IDS_KEY = "retrieved_ids"
 SCORES_KEYS = ("retrieve_scores", "scores")
+ERROR_KEY = "error"
 
 
 class ListedQuery(NamedTuple):
@@ -44,8 +45,34 @@ def read_lists(path: Path) -> list[ListedQuery]:
         DataError: the file cannot be read, a line is not one such object, or a query stands twice;
             names the file, the line and the key.
     """
+    found = [
+        ListedQuery(number, query_id, _hits(row, path, number))
+        for number, query_id, row in _query_objects(path)
+    ]
+    if not found:
+        raise DataError("holds no queries", file=path)
+    return found
+
+
+def read_lists_and_failures(path: Path) -> tuple[list[ListedQuery], dict[str, str]]:
+    """Read the lists as :func:`read_lists`, and query id -> error of the lines that tell of one.
+
+    Raises:
+        DataError: as :func:`read_lists`, or an error is not a text.
+    """
+    found, failures = [], {}
+    for number, query_id, row in _query_objects(path):
+        if row.get(ERROR_KEY) is None:
+            found.append(ListedQuery(number, query_id, _hits(row, path, number)))
+        else:
+            failures[query_id] = _reason(row, path, number)
+    if not found and not failures:
+        raise DataError("holds no queries", file=path)
+    return found, failures
+
+
+def _query_objects(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
     lines: dict[str, int] = {}
-    found = []
     for number, row in read_objects(path):
         key, query_id = _first(row, QUERY_KEYS, path, number)
         if not isinstance(query_id, str) or not query_id:
@@ -54,10 +81,18 @@ def read_lists(path: Path) -> list[ListedQuery]:
             problem = f"query '{query_id}' stands already on line {lines[query_id]}"
             raise DataError(problem, file=path, line=number, key=key)
         lines[query_id] = number
-        found.append(ListedQuery(number, query_id, _hits(row, path, number)))
-    if not found:
-        raise DataError("holds no queries", file=path)
-    return found
+        yield number, query_id, row
+
+
+def _reason(row: dict[str, Any], path: Path, number: int) -> str:
+    reason = row[ERROR_KEY]
+    if not isinstance(reason, str) or not reason.strip():
+        problem = "must be a text that is not empty"
+        raise DataError(problem, file=path, line=number, key=ERROR_KEY)
+    if row.get(IDS_KEY):
+        problem = f"stands beside `{IDS_KEY}`; a query failed or has a list"
+        raise DataError(problem, file=path, line=number, key=ERROR_KEY)
+    return " ".join(reason.split())
 
 
 def run_of_lists(path: Path) -> pa.Table:

@@ -26,6 +26,7 @@ from rag_assets.experiment.defaults import (
     default_weight,
 )
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.experiment.grids import expand_grids
 from rag_assets.experiment.names import name_from
 from rag_assets.experiment.problems import first_problem
 from rag_assets.experiment.query_sets import (
@@ -66,7 +67,7 @@ def load_experiment(path: Path | str) -> Experiment:
     if file is None:
         config = ExperimentConfig(dataset=DatasetConfig(path=path))
         return _complete(path, None, config)
-    yaml_file = read_yaml(file)
+    yaml_file = expand_grids(read_yaml(file))
     return _complete(file, yaml_file, validate(yaml_file))
 
 

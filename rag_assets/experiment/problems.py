@@ -130,10 +130,15 @@ def _types_at(location: Location) -> Mapping[str, type[BaseModel]]:
 def _keys_at(location: Location) -> list[str]:
     match location:
         case ("chunking", _, "parent", "child" | "parent", tag):
-            return list(_types_at(location)[str(tag)].model_fields)
+            return _keys_of(_types_at(location)[str(tag)])
         case (("retrievers" | "chunking" | "query_sets") as section, _, tag):
-            return list(_TYPES[str(section)][str(tag)].model_fields)
+            return _keys_of(_TYPES[str(section)][str(tag)])
         case (str() as section,) if section in _SECTIONS:
-            return list(_SECTIONS[section].model_fields)
+            return _keys_of(_SECTIONS[section])
         case _:
-            return list(ExperimentConfig.model_fields)
+            return _keys_of(ExperimentConfig)
+
+
+def _keys_of(options: type[BaseModel]) -> list[str]:
+    """Return the keys of a block as they are written: ``lambda`` is a word of Python's."""
+    return [field.alias or name for name, field in options.model_fields.items()]

@@ -132,6 +132,14 @@ class EvaluationResult:
                 return self._table(entry)
         raise NotEvaluated(f"the last evaluation of {self.evaluation.experiment} has no {key}")
 
+    def failures(self, key: ArtifactKey) -> dict[str, str]:
+        """Return query id -> why the retriever failed on it, of one run."""
+        for entry in self.evaluation.entries_of(key.asset):
+            if entry.key == key:
+                manifest = read_manifest(self.root / entry.path)
+                return dict(manifest.failures) if manifest is not None else {}
+        return {}
+
     def slices(
         self,
         retrievers: Collection[str] | None = None,

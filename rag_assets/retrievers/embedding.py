@@ -17,6 +17,7 @@ from rag_assets.embedding.encoder import Encoder
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.embedding.query_vectors import dense_matrix, dense_table
 from rag_assets.embedding.search import search
+from rag_assets.embedding.truncation import count_truncated
 from rag_assets.embedding.unit_vectors import Vectors
 from rag_assets.ordering import Hits
 from rag_assets.retrievers.base import EmbeddingRetriever
@@ -29,7 +30,7 @@ class BiEncoder(EmbeddingRetriever):
     The prompts are put before every query or document; by default the model's own.
     """
 
-    code_version: ClassVar[str] = "2"
+    code_version: ClassVar[str] = "3"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.embedding.encoder",
         "rag_assets.embedding.loading",
@@ -40,6 +41,7 @@ class BiEncoder(EmbeddingRetriever):
         "rag_assets.embedding.flat_index",
         "rag_assets.embedding.query_vectors",
         "rag_assets.embedding.search",
+        "rag_assets.embedding.truncation",
         "rag_assets.ordering",
     )
 
@@ -68,9 +70,15 @@ class BiEncoder(EmbeddingRetriever):
     def build(
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
     ) -> Mapping[str, Any]:
-        """Embed the texts and write their vectors."""
+        """Embed the texts and write their vectors.
+
+        Among the facts is ``n_truncated``: how many chunks are longer than the model reads.
+        """
         vectors = self._vectors(texts, "document", workspace)
-        return flat_index.build(chunks.column("chunk_id").to_pylist(), vectors, folder)
+        facts = flat_index.build(chunks.column("chunk_id").to_pylist(), vectors, folder)
+        encoder = self._encoder()
+        n_truncated = count_truncated(texts, encoder.files, encoder.prompt("document"))
+        return facts if n_truncated is None else {**facts, "n_truncated": n_truncated}
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
         """Embed the queries."""

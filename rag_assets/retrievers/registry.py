@@ -12,11 +12,15 @@ from importlib.metadata import entry_points
 from rag_assets.errors import ConfigError
 from rag_assets.retrievers.bm25 import BM25
 from rag_assets.retrievers.convex import Convex
+from rag_assets.retrievers.cross_encoder import CrossEncoder
 from rag_assets.retrievers.embedding import BiEncoder
 from rag_assets.retrievers.maxsim import MaxSim
+from rag_assets.retrievers.mmr import MMR
+from rag_assets.retrievers.query_likelihood import QueryLikelihood
 from rag_assets.retrievers.rank_sums import Borda, InverseSquareRank
 from rag_assets.retrievers.retriever import Retriever
 from rag_assets.retrievers.rrf import RRF
+from rag_assets.retrievers.run_file import RunFileRetriever
 from rag_assets.retrievers.score_sums import CombMnz, CombSum
 from rag_assets.retrievers.tfidf import TfIdf
 
@@ -33,6 +37,10 @@ OWN_TYPES: Mapping[str, type[Retriever]] = {
     "borda": Borda,
     "isr": InverseSquareRank,
     "maxsim": MaxSim,
+    "cross_encoder": CrossEncoder,
+    "query_likelihood": QueryLikelihood,
+    "mmr": MMR,
+    "run_file": RunFileRetriever,
 }
 """``type`` -> class, in the order in which they are listed to people."""
 

@@ -49,7 +49,7 @@ def test_the_example_of_a_command_runs(
     write_beir(tmp_path / "data" / "handbook", {"experiment.yaml": yaml})
     (tmp_path / "run.trec").write_text("q1 Q0 d1 1 1.0 t\n", encoding="utf-8")
     (tmp_path / "qrels.txt").write_text("q1 0 d1 1\n", encoding="utf-8")
-    if name in {"leaderboard", "pool", "compare", "attribution"}:
+    if name in {"leaderboard", "pool", "compare", "attribution", "export-run"}:
         assert invoke("evaluate", "data/handbook").exit_code == 0
     done = invoke(*words)
     assert done.exit_code == 0, done.output

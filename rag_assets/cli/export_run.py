@@ -1,0 +1,56 @@
+"""``rag-assets export-run``: a run of the last evaluation as a file for other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rag_assets.cli.options import path_argument, store_option
+from rag_assets.cli.terminal import messages
+from rag_assets.errors import NotEvaluated, UsageError
+from rag_assets.evaluation.run_writers import write_run
+from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.selection import Selection
+from rag_assets.reporting.result import EvaluationResult
+from rag_assets.store.settings import StoreSettings
+
+
+@click.command("export-run")
+@path_argument
+@click.option("--retriever", required=True, metavar="NAME", help="Whose run.")
+@click.option(
+    "--top-k",
+    type=click.IntRange(min=1),
+    metavar="K",
+    help="The run at this cut-off  [default: the largest]",
+)
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File to write: .jsonl, .parquet, any other is TREC.",
+)
+@store_option
+def command(path: Path, retriever: str, top_k: int | None, out: Path, store: Path | None) -> None:
+    """Write what a retriever returned in the last evaluation of PATH.
+
+    `type: run_file` reads such a file back, and `rag-assets score` scores it.
+
+    Example: rag-assets export-run data/handbook --retriever bm25 --out bm25.trec
+    """
+    experiment = load_experiment(path)
+    Selection.of(experiment, (retriever,))
+    result = EvaluationResult.current(StoreSettings.resolve(store).store / experiment.name)
+    keys = result.run_keys(retriever)
+    if not keys:
+        raise NotEvaluated(f"the last evaluation of {experiment.name} has no run of {retriever}")
+    chosen = max(keys) if top_k is None else top_k
+    if chosen not in keys:
+        known = ", ".join(map(str, sorted(keys)))
+        raise UsageError(f"--top-k {chosen}: {retriever} has runs at {known}")
+    run, failures = result.table(keys[chosen]), result.failures(keys[chosen])
+    for note in write_run(run, out, tag=retriever, failures=failures):
+        messages().print(f"note: {out}: {note}", markup=False)
+    n_queries = len(run.column("query_id").unique())
+    click.echo(f"{out}: {n_queries} queries, {run.num_rows} rows, top_k {chosen}")

@@ -1,0 +1,152 @@
+"""Grids: a list where a retriever takes one value stands for one retriever a value.
+
+``bm25: {type: bm25, k1: [0.9, 1.2]}`` becomes ``bm25-k1-0.9`` and ``bm25-k1-1.2``; several lists
+are combined, the last one running fastest. A key that takes a list by itself, such as ``inputs``,
+is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple, get_args, get_origin
+
+from rag_assets.errors import ConfigError
+from rag_assets.experiment.names import name_from
+from rag_assets.experiment.yaml_file import Location, YamlFile, dotted
+from rag_assets.retrievers.registry import RETRIEVER_TYPES
+
+MOST_MEMBERS = 64
+"""Retrievers that one block may stand for."""
+
+SECTION = "retrievers"
+_LISTS = (list, tuple, set, frozenset, Sequence)
+
+
+class _Member(NamedTuple):
+    """One retriever of a grid: its name, its block, and which item of each list it took."""
+
+    name: str
+    block: dict[str, Any]
+    chosen: Mapping[str, int]
+
+
+def expand_grids(yaml_file: YamlFile) -> YamlFile:
+    """Return the file with a block for every member of every grid, on the lines of its own.
+
+    Raises:
+        ConfigError: a list is empty, a grid has more than 64 members or two of one name, or an
+            input or the baseline names a grid.
+    """
+    blocks = yaml_file.data.get(SECTION)
+    if not isinstance(blocks, dict):
+        return yaml_file
+    grids = {name: keys for name, block in blocks.items() if (keys := _lists_of(block))}
+    if not grids:
+        return yaml_file
+    expanded: dict[str, Any] = {}
+    lines = dict(yaml_file.lines)
+    members_of: dict[str, list[str]] = {}
+    for name, block in blocks.items():
+        if name not in grids:
+            expanded[name] = block
+            continue
+        members = _members(yaml_file, name, block, grids[name])
+        members_of[name] = [member.name for member in members]
+        for member in members:
+            if member.name in expanded or member.name in blocks:
+                problem = f"a member of this grid is '{member.name}', which stands already"
+                raise _error(yaml_file, (SECTION, name), problem)
+            expanded[member.name] = member.block
+            lines |= _lines_of(yaml_file.lines, name, member)
+    _check_references(yaml_file, blocks, members_of)
+    return yaml_file._replace(data={**yaml_file.data, SECTION: expanded}, lines=lines)
+
+
+def _lists_of(block: object) -> list[str]:
+    """Return the keys of a block that hold a list where their type takes one value."""
+    kind = RETRIEVER_TYPES.get(str(block.get("type"))) if isinstance(block, dict) else None
+    if kind is None or not isinstance(block, dict):
+        return []
+    fields = kind.model_fields
+    return [
+        key
+        for key, value in block.items()
+        if isinstance(value, list) and key in fields and not _takes_list(fields[key].annotation)
+    ]
+
+
+def _takes_list(annotation: object) -> bool:
+    origin = get_origin(annotation)
+    if annotation in _LISTS or origin in _LISTS:
+        return True
+    return any(_takes_list(part) for part in get_args(annotation))
+
+
+def _members(
+    yaml_file: YamlFile, name: str, block: Mapping[str, Any], keys: Sequence[str]
+) -> list[_Member]:
+    for key in keys:
+        if not block[key]:
+            raise _error(yaml_file, (SECTION, name, key), "needs a value, or a list of values")
+    size = prod(len(block[key]) for key in keys)
+    if size > MOST_MEMBERS:
+        factors = " x ".join(f"{len(block[key])} of {key}" for key in keys)
+        problem = f"is a grid of {size} retrievers ({factors}); allowed: at most {MOST_MEMBERS}"
+        raise _error(yaml_file, (SECTION, name), problem)
+    members: dict[str, _Member] = {}
+    for numbers in product(*(range(len(block[key])) for key in keys)):
+        chosen = dict(zip(keys, numbers, strict=True))
+        values = {key: block[key][number] for key, number in chosen.items()}
+        full_name = "-".join([name, *(f"{key}-{_named(value)}" for key, value in values.items())])
+        if full_name in members:
+            problem = f"two members of this grid are '{full_name}'; every value stands once"
+            raise _error(yaml_file, (SECTION, name), problem)
+        members[full_name] = _Member(full_name, {**block, **values}, chosen)
+    return list(members.values())
+
+
+def _named(value: object) -> str:
+    """Return a value as a part of a name: ``0.9``, ``true``, ``none``, or the text as a name."""
+    return name_from(str(value))
+
+
+def _lines_of(lines: Mapping[Location, int], name: str, member: _Member) -> dict[Location, int]:
+    """Return the lines of a member: those of its block, and for a value that of the list's item."""
+    found: dict[Location, int] = {}
+    for location, line in lines.items():
+        if location[:2] == (SECTION, name) and (
+            len(location) < 3 or location[2] not in member.chosen
+        ):
+            found[(SECTION, member.name, *location[2:])] = line
+    for key, number in member.chosen.items():
+        below = (SECTION, name, key, number)
+        for location, line in lines.items():
+            if location[:4] == below:
+                found[(SECTION, member.name, key, *location[4:])] = line
+    return found
+
+
+def _check_references(
+    yaml_file: YamlFile, blocks: Mapping[str, Any], members_of: Mapping[str, list[str]]
+) -> None:
+    """Refuse the name of a grid where one retriever is meant."""
+    named: list[tuple[Location, object]] = [(("baseline",), yaml_file.data.get("baseline"))]
+    for name, block in blocks.items():
+        if isinstance(block, dict):
+            named.append(((SECTION, name, "input"), block.get("input")))
+            for key in ("input", "inputs"):
+                items = block.get(key)
+                for number, item in enumerate(items if isinstance(items, list) else ()):
+                    named.append(((SECTION, name, key, number), item))
+    for location, item in named:
+        if isinstance(item, str) and item in members_of:
+            members = ", ".join(members_of[item])
+            problem = f"'{item}' is a grid; name one of its members: {members}"
+            raise _error(yaml_file, location, problem)
+
+
+def _error(yaml_file: YamlFile, location: Location, problem: str) -> ConfigError:
+    line = yaml_file.line_of(location)
+    return ConfigError(problem, file=yaml_file.path, line=line, key=dotted(location))

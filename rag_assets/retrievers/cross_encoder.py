@@ -1,0 +1,60 @@
+"""``type: cross_encoder``: a model that reads the query and a document together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from rag_assets.reranking.candidates import Candidates
+from rag_assets.reranking.cross_encoder import CrossEncoderScorer
+from rag_assets.reranking.pair_scores import rerank_by_pairs
+from rag_assets.retrievers.derived import Reranked, RerankedRetriever
+from rag_assets.retrievers.workspace import Workspace
+
+
+class CrossEncoder(RerankedRetriever):
+    """Reranking by a cross-encoder of sentence-transformers; scores are its logits.
+
+    ``model`` is a folder or a name at the hub. A pair is cut after ``max_length`` tokens, by
+    default as many as the model declares.
+    """
+
+    implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.reranking.cross_encoder",
+        "rag_assets.reranking.local_models",
+        "rag_assets.reranking.pair_scores",
+        "rag_assets.store.pair_score_cache",
+    )
+
+    type: Literal["cross_encoder"]
+    model: str = Field(min_length=1)
+    batch_size: int = Field(default=32, ge=1, strict=True)
+    max_length: int | None = Field(default=None, ge=8, strict=True)
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions of what scores."""
+        names = ("sentence-transformers", "torch", "transformers")
+        return {name: version(name) for name in names}
+
+    def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
+        """Return the options that determine results: not the name of the model's files."""
+        return super().described(exclude=exclude | {"batch_size", "model", "max_length"})
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what determines the score of a pair, by the model's files."""
+        return {"model": self._scorer().describe()}
+
+    def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
+        """Score every new pair by the model."""
+        scorer, cache = self._scorer(), workspace.cache_of("pair_scores")
+        with workspace.progress("rerank", len(candidates)) as advance:
+            scores = rerank_by_pairs(candidates, scorer.score, scorer.describe(), cache, advance)
+        return Reranked(scores)
+
+    def _scorer(self) -> CrossEncoderScorer:
+        return CrossEncoderScorer(
+            self.model, max_length=self.max_length, batch_size=self.batch_size
+        )

@@ -1,0 +1,67 @@
+"""``type: mmr``: maximal marginal relevance, for results that are not all alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from rag_assets.embedding.encoder import Encoder
+from rag_assets.embedding.models import DEFAULT_MODEL
+from rag_assets.options import Number
+from rag_assets.reranking.candidates import Candidates
+from rag_assets.reranking.mmr import rerank_by_mmr
+from rag_assets.retrievers.derived import Reranked, RerankedRetriever
+from rag_assets.retrievers.workspace import Workspace
+
+
+class MMR(RerankedRetriever):
+    """Reranking for diversity: like the query, unlike what stands before.
+
+    ``lambda`` is the weight of being like the query: 1 orders by it alone. Likeness is the cosine
+    of the vectors of ``model``, an embedding model; what another retriever embedded is looked up.
+    """
+
+    implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.reranking.mmr",
+        "rag_assets.ordering",
+        "rag_assets.embedding.encoder",
+        "rag_assets.embedding.loading",
+        "rag_assets.embedding.models",
+        "rag_assets.embedding.model_files",
+        "rag_assets.embedding.model_config",
+        "rag_assets.embedding.search",
+        "rag_assets.embedding.unit_vectors",
+    )
+
+    type: Literal["mmr"]
+    lambda_: Number = Field(default=0.5, ge=0, le=1, alias="lambda")
+    model: str = Field(default=DEFAULT_MODEL, min_length=1)
+    query_prompt: str | None = None
+    document_prompt: str | None = None
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions of what embeds."""
+        names = ("sentence-transformers", "torch", "transformers")
+        return {name: version(name) for name in names}
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what determines the vectors of queries and documents."""
+        encoder = self._encoder(None)
+        return {"query": encoder.describe("query"), "document": encoder.describe("document")}
+
+    def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
+        """Put the candidates of each query in the order in which they are chosen."""
+        encoder = self._encoder(workspace)
+        with workspace.progress("rerank", len(candidates)) as advance:
+            return Reranked(rerank_by_mmr(candidates, encoder, self.lambda_, advance))
+
+    def _encoder(self, workspace: Workspace | None) -> Encoder:
+        return Encoder(
+            self.model,
+            cache=workspace.cache_of("embeddings") if workspace is not None else None,
+            query_prompt=self.query_prompt,
+            document_prompt=self.document_prompt,
+        )

@@ -1,0 +1,65 @@
+"""Models of a few thousand random weights, from a fixed seed, in folders as the hub has them."""
+
+from __future__ import annotations
+
+import string
+from pathlib import Path
+
+LONGEST = 64
+
+
+def cross_encoder(folder: Path, *, seed: int = 0, labels: int = 1) -> Path:
+    """Save a BERT of two layers that reads letters."""
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+
+    folder.mkdir(parents=True, exist_ok=True)
+    letters = [*string.ascii_lowercase, *string.digits]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{c}" for c in letters)]
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    tokenizer = BertTokenizerFast.from_pretrained(folder, model_max_length=LONGEST)
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=len(words),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=LONGEST,
+        initializer_range=0.5,  # so that different texts score differently
+    )
+    config.num_labels = labels
+    BertForSequenceClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def language_model(folder: Path, *, seed: int = 0) -> Path:
+    """Save a GPT-2 of two layers that reads bytes."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    ids = {letter: number for number, letter in enumerate(["<|endoftext|>", *alphabet])}
+    plain = Tokenizer(models.BPE(vocab=ids, merges=[]))
+    plain.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    plain.decoder = decoders.ByteLevel()
+    end = "<|endoftext|>"
+    tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=plain, bos_token=end, eos_token=end, model_max_length=2 * LONGEST
+    )
+    torch.manual_seed(seed)
+    config = GPT2Config(
+        vocab_size=len(ids),
+        n_positions=2 * LONGEST,
+        n_embd=16,
+        n_layer=2,
+        n_head=2,
+        initializer_range=0.5,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    GPT2LMHeadModel(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

@@ -1,0 +1,83 @@
+"""What an embedding retriever says of its chunks; and a static model is one like others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rag_assets.embedding.models import load_tokenizer, resolve_model
+from rag_assets.embedding.truncation import count_truncated
+from rag_assets.pipeline.stages.base_runs import index_key
+from rag_assets.pipeline.stages.chunks import chunks_key
+from rag_assets.pipeline.stages.runs import run_key
+from tests.tiny_experiment import DOCUMENTS, Tiny
+
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+@pytest.fixture(scope="module")
+def static_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A StaticEmbedding as model2vec and WordLlama publish it: a table of word vectors, no more."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.normalizers import Lowercase
+    from tokenizers.pre_tokenizers import Whitespace
+
+    words = sorted(
+        {word.strip(".").lower() for text in DOCUMENTS.values() for word in text.split()}
+    )
+    tokenizer = Tokenizer(WordLevel({w: i for i, w in enumerate(["[UNK]", *words])}, "[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = Lowercase(), Whitespace()
+    weights = np.random.default_rng(7).normal(size=(len(words) + 1, 64)).astype(np.float32)
+    weights[0] = 1e-3
+    folder = tmp_path_factory.mktemp("static")
+    module = StaticEmbedding(tokenizer, embedding_weights=weights)
+    SentenceTransformer(modules=[module], device="cpu").save_pretrained(str(folder))
+    return folder
+
+
+def test_a_static_model_works(bm25_only: Tiny, static_model: Path) -> None:
+    bm25_only.configure("static", type="embedding", model=str(static_model), chunking="parts")
+    bm25_only.run()
+    pipeline = bm25_only.pipeline()
+    facts = pipeline.artifact(index_key("embedding", "static")).manifest.facts
+    assert (facts["dimension"], facts["n_truncated"]) == (64, 0)
+    run = pipeline.artifact(run_key(pipeline.experiment, "static", 1)).table()
+    best = dict(zip(*(run.column(n).to_pylist() for n in ("query_id", "document_id")), strict=True))
+    # The words of these questions stand in one document, and vectors of other words are far.
+    assert (best["q2"], best["q4"]) == ("harbours.md", "safety/fire.md")
+    assert bm25_only.run() == set()
+
+
+def test_chunks_that_the_model_does_not_read_to_the_end(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path / "long")
+    tiny.config |= {"top_k": [1], "primary": "mrr@1", "metrics": ["mrr"]}
+    tiny.config["retrievers"] = {"minilm": {"type": "embedding", "chunking": "whole"}}
+    tiny.config["baseline"] = "minilm"
+    tiny.write()
+    tiny.write_document("long.md", "word " * 300)
+    pipeline = tiny.pipeline()
+    for asset in ("documents", "chunks", "embedding_index"):
+        keys = [
+            key
+            for stage in pipeline.stages()
+            if stage.name == asset
+            for key in stage.keys(pipeline.experiment)
+        ]
+        pipeline.materialize(asset, keys)
+    assert pipeline.artifact(chunks_key("whole")).manifest.rows == 9
+    facts = pipeline.artifact(index_key("embedding", "minilm")).manifest.facts
+    assert facts["n_truncated"] == 1
+
+
+def test_the_limit_is_exact_and_counts_special_tokens_and_the_prompt() -> None:
+    files = resolve_model(MINILM)
+    fits, cut = "word " * 254, "word " * 255
+    assert len(load_tokenizer(MINILM).encode(fits).ids) == 256
+    assert count_truncated([fits, "", cut, cut], files) == 2
+    assert count_truncated([fits, "x"], files, prompt="query: ") == 1
+    assert count_truncated([], files) == 0
