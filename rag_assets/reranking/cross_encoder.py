@@ -131,7 +131,7 @@ def _load(path: Path, weights_sha256: str, max_length: int | None, device: str) 
     with quiet_models():
         from sentence_transformers import CrossEncoder
 
-        return CrossEncoder(
+        model: CrossEncoder = CrossEncoder(
             str(path),
             device=device,
             max_length=max_length,
@@ -139,3 +139,4 @@ def _load(path: Path, weights_sha256: str, max_length: int | None, device: str) 
             local_files_only=True,
             model_kwargs={"dtype": torch.float32, "use_safetensors": True},
         )
+    return model
