@@ -139,4 +139,4 @@ def _load(path: Path, weights_sha256: str, max_length: int | None, device: str) 
             local_files_only=True,
             model_kwargs={"dtype": torch.float32, "use_safetensors": True},
         )
-        return model
+    return model

@@ -56,7 +56,7 @@ def rerank_by_pairs(
     for start in range(0, len(order), PORTION):
         portion = order[start : start + PORTION]
         pairs = [unique[row] for row in portion]
-        scores[portion] = _kept(opened, pairs, _checked(scorer(pairs), pairs))
+        scores[portion] = kept(opened, pairs, _checked(scorer(pairs), pairs))
         if progress is not None:
             progress(start + len(portion), len(order))
     flat = scores[row_of_pair] if asked else scores
@@ -68,7 +68,7 @@ def _known(cache: PairScoreCache | None, pairs: Sequence[Pair]) -> Scores:
     return np.full(len(pairs), np.nan) if cache is None else cache.get(pairs)[0]
 
 
-def _kept(cache: PairScoreCache | None, pairs: Sequence[Pair], scores: Scores) -> Scores:
+def kept(cache: PairScoreCache | None, pairs: Sequence[Pair], scores: Scores) -> Scores:
     """Cache new scores; where another process was first, its score is the one that stays."""
     if cache is None:
         return scores

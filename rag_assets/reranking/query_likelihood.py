@@ -154,7 +154,7 @@ def _load(path: Path, weights_sha256: str, device: str) -> tuple[Any, Any]:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         local = {"local_files_only": True, "trust_remote_code": False}
-        tokenizer = AutoTokenizer.from_pretrained(path, **local)
+        tokenizer: Any = AutoTokenizer.from_pretrained(path, **local)
         model: Any = AutoModelForCausalLM.from_pretrained(
             path, dtype=torch.float32, use_safetensors=True, **local
         )

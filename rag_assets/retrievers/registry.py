@@ -18,6 +18,7 @@ from rag_assets.retrievers.maxsim import MaxSim
 from rag_assets.retrievers.mmr import MMR
 from rag_assets.retrievers.query_likelihood import QueryLikelihood
 from rag_assets.retrievers.rank_sums import Borda, InverseSquareRank
+from rag_assets.retrievers.rerank_api import RerankApi
 from rag_assets.retrievers.retriever import Retriever
 from rag_assets.retrievers.rrf import RRF
 from rag_assets.retrievers.run_file import RunFileRetriever
@@ -39,6 +40,7 @@ OWN_TYPES: Mapping[str, type[Retriever]] = {
     "maxsim": MaxSim,
     "cross_encoder": CrossEncoder,
     "query_likelihood": QueryLikelihood,
+    "rerank_api": RerankApi,
     "mmr": MMR,
     "run_file": RunFileRetriever,
 }

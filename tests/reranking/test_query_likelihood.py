@@ -27,9 +27,9 @@ def token_by_token(folder: Path, prompt: str, query: str) -> float:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model: Any = AutoModelForCausalLM.from_pretrained(folder)
-    model.eval()
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    load: Any = AutoModelForCausalLM.from_pretrained
+    model = load(folder).eval()
     ids = tokenizer(prompt)["input_ids"]
     logs = []
     for token in tokenizer(query)["input_ids"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from pathlib import Path
+from typing import Any
 
 LONGEST = 64
 
@@ -11,13 +12,12 @@ LONGEST = 64
 def cross_encoder(folder: Path, *, seed: int = 0, labels: int = 1) -> Path:
     """Save a BERT of two layers that reads letters."""
     import torch
-    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
     folder.mkdir(parents=True, exist_ok=True)
     letters = [*string.ascii_lowercase, *string.digits]
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{c}" for c in letters)]
     (folder / "vocab.txt").write_text("\n".join(words) + "\n")
-    tokenizer = BertTokenizerFast.from_pretrained(folder, model_max_length=LONGEST)
     torch.manual_seed(seed)
     config = BertConfig(
         vocab_size=len(words),
@@ -30,6 +30,7 @@ def cross_encoder(folder: Path, *, seed: int = 0, labels: int = 1) -> Path:
     )
     config.num_labels = labels
     BertForSequenceClassification(config).save_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder, model_max_length=LONGEST)
     tokenizer.save_pretrained(folder)
     return folder
 
@@ -46,7 +47,8 @@ def language_model(folder: Path, *, seed: int = 0) -> Path:
     plain.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     plain.decoder = decoders.ByteLevel()
     end = "<|endoftext|>"
-    tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+    make: Any = PreTrainedTokenizerFast  # it has no types
+    tokenizer = make(
         tokenizer_object=plain, bos_token=end, eos_token=end, model_max_length=2 * LONGEST
     )
     torch.manual_seed(seed)
