@@ -14,6 +14,7 @@ from rag_assets.retrievers.bm25 import BM25
 from rag_assets.retrievers.convex import Convex
 from rag_assets.retrievers.embedding import BiEncoder
 from rag_assets.retrievers.maxsim import MaxSim
+from rag_assets.retrievers.openai_embedding import OpenAIEmbedding
 from rag_assets.retrievers.rank_sums import Borda, InverseSquareRank
 from rag_assets.retrievers.retriever import Retriever
 from rag_assets.retrievers.rrf import RRF
@@ -33,6 +34,7 @@ OWN_TYPES: Mapping[str, type[Retriever]] = {
     "isr": InverseSquareRank,
     "maxsim": MaxSim,
     "run_file": RunFileRetriever,
+    "openai_embedding": OpenAIEmbedding,
 }
 """``type`` -> class, in the order in which they are listed to people."""
 
