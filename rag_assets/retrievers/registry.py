@@ -20,6 +20,7 @@ from rag_assets.retrievers.retriever import Retriever
 from rag_assets.retrievers.rrf import RRF
 from rag_assets.retrievers.run_file import RunFileRetriever
 from rag_assets.retrievers.score_sums import CombMnz, CombSum
+from rag_assets.retrievers.vectors import FileVectorsRetriever
 
 GROUP = "rag_assets.retrievers"
 
@@ -34,6 +35,7 @@ OWN_TYPES: Mapping[str, type[Retriever]] = {
     "isr": InverseSquareRank,
     "maxsim": MaxSim,
     "run_file": RunFileRetriever,
+    "vectors": FileVectorsRetriever,
     "openai_embedding": OpenAIEmbedding,
 }
 """``type`` -> class, in the order in which they are listed to people."""
