@@ -3,9 +3,9 @@
 faiss finds candidates in fp32, float64 decides score and order, as in
 :mod:`rag_assets.embedding.search`. The fp32 inner product of q and x of dimension d is off by at
 most gamma * |q| * |x|, gamma = d u / (1 - d u), u = 2**-24, whatever the order of summation
-(Higham, Accuracy and Stability of Numerical Algorithms, section 3.1, with Cauchy-Schwarz), and by d times
-the smallest normal fp32 number where products underflow. A chunk whose fp32 value is lower than the
-k-th exact value by more than the bound of the longest x cannot be among the best k.
+(Higham, Accuracy and Stability of Numerical Algorithms, section 3.1, with Cauchy-Schwarz), and by d
+times the smallest normal fp32 number where products underflow. A chunk whose fp32 value is lower
+than the k-th exact value by more than the bound of the longest x cannot be among the best k.
 
 The order by Euclidean distance is that by ``q.x - |x|^2 / 2 = (|q|^2 - |q - x|^2) / 2``: the inner
 product of (q, 1) with (x, -|x|^2 / 2). Its last component is rounded to fp32, which adds
