@@ -221,7 +221,7 @@ QUERY_VECTORS = TableSchema(
     (
         Column("query_id", TEXT, "the query"),
         Column("variant", INT, "0 for the original text"),
-        Column("vector", pa.list_(pa.float32()), "embedding, normalised to length 1"),
+        Column("vector", pa.list_(pa.float32()), "embedding, as it is searched for"),
     ),
 )
 

@@ -25,7 +25,7 @@ class FlatIndex:
 
     Attributes:
         chunk_ids: ids of the chunks; positions refer to this order.
-        vectors: float32, shape (len(chunk_ids), dimension), rows of length 1.
+        vectors: float32, shape (len(chunk_ids), dimension).
     """
 
     chunk_ids: tuple[str, ...]
@@ -70,16 +70,30 @@ def build(chunk_ids: Sequence[str], vectors: Vectors, folder: Path) -> dict[str,
     Raises:
         DataError: shapes do not fit, an id occurs twice, or a vector is NaN or not of length 1.
     """
-    if vectors.ndim != 2 or len(vectors) != len(chunk_ids):
-        raise DataError(f"{len(chunk_ids)} chunks, but vectors of shape {vectors.shape}")
-    byte_order_ranks(chunk_ids)
+    _check_shape(chunk_ids, vectors)
     check_unit_rows(vectors, lambda row: f"chunk '{chunk_ids[row]}'")
+    return save(chunk_ids, vectors, folder)
+
+
+def save(chunk_ids: Sequence[str], vectors: Vectors, folder: Path) -> dict[str, Any]:
+    """Write vectors of any length as ``build`` does.
+
+    Raises:
+        DataError: shapes do not fit, or an id occurs twice.
+    """
+    _check_shape(chunk_ids, vectors)
+    byte_order_ranks(chunk_ids)
     plain = np.ascontiguousarray(vectors, dtype=np.float32)
     np.save(folder / VECTORS_FILE, plain, allow_pickle=False)
     (folder / IDS_FILE).write_text(
         json.dumps(list(chunk_ids), ensure_ascii=False), encoding="utf-8"
     )
     return {"chunks": len(plain), "dimension": plain.shape[1], "bytes": plain.nbytes}
+
+
+def _check_shape(chunk_ids: Sequence[str], vectors: Vectors) -> None:
+    if vectors.ndim != 2 or len(vectors) != len(chunk_ids):
+        raise DataError(f"{len(chunk_ids)} chunks, but vectors of shape {vectors.shape}")
 
 
 def _open_vectors(file: Path) -> Vectors:

@@ -16,12 +16,12 @@ from rag_assets.llm.retries import retry_after, wait_before
 if TYPE_CHECKING:
     from openai import APIStatusError, OpenAI
 
-_ENDPOINT_STATUSES = {
+ENDPOINT_STATUSES = {
     401: "the API key is not accepted",
     403: "access is denied",
     404: "there is no such address or model",
 }
-_TRANSIENT_STATUSES = (408, 409, 425, 429)
+TRANSIENT_STATUSES = (408, 409, 425, 429)
 _REASON_LENGTH = 200
 
 _log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class OpenAICompatible:
         self._endpoint = endpoint
         self._key = endpoint.api_key()
         self._sleep = sleep
-        self._client = _client(endpoint, self._key)
+        self._client = open_client(endpoint, self._key)
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -105,13 +105,13 @@ class OpenAICompatible:
 
     def _refused(self, error: APIStatusError) -> _Attempt:
         status = error.status_code
-        what = self._plain(_message(error))
-        if status in _ENDPOINT_STATUSES:
+        what = self._plain(server_message(error))
+        if status in ENDPOINT_STATUSES:
             place = f"{self._endpoint.place}, model '{self._endpoint.model}'"
-            reason = f"{place}: {_ENDPOINT_STATUSES[status]} (HTTP {status}: {what})"
+            reason = f"{place}: {ENDPOINT_STATUSES[status]} (HTTP {status}: {what})"
             return _Attempt(Failure(reason, "endpoint"))
         reason = f"HTTP {status}: {what}"
-        if status in _TRANSIENT_STATUSES or status >= 500:
+        if status in TRANSIENT_STATUSES or status >= 500:
             asked = retry_after(error.response.headers)
             return _Attempt(Failure(reason, "transient"), again=True, asked=asked)
         return _Attempt(Failure(reason))
@@ -123,24 +123,34 @@ class OpenAICompatible:
 
     def _plain(self, text: str) -> str:
         """Return one short line without the key: some servers repeat it."""
-        secrets = {self._endpoint.base_url: self._endpoint.place}
-        if self._endpoint.api_key_variable is not None:
-            secrets[self._key] = "[key]"
-        for secret, shown in secrets.items():
-            text = text.replace(secret, shown)
-        line = " ".join(text.split())
-        return line if len(line) <= _REASON_LENGTH else f"{line[:_REASON_LENGTH]}..."
+        return plain(text, self._endpoint, self._key)
 
 
-def _client(endpoint: Endpoint, key: str) -> OpenAI:
+def open_client(endpoint: Endpoint, key: str) -> OpenAI:
+    """Return a client of the package ``openai``; nothing is sent yet.
+
+    Raises:
+        UsageError: the package is not installed.
+    """
     try:
         from openai import OpenAI
     except ImportError as error:
         raise UsageError(
-            "an LLM behind a server needs the package openai: pip install 'rag-assets[api]'"
+            "a model behind a server needs the package openai: pip install 'rag-assets[api]'"
         ) from error
     # Retries are ours: theirs have no settings.
     return OpenAI(api_key=key, base_url=endpoint.base_url, timeout=endpoint.timeout, max_retries=0)
+
+
+def plain(text: str, endpoint: Endpoint, key: str) -> str:
+    """Return one short line without the key, and without user and password of the address."""
+    secrets = {endpoint.base_url: endpoint.place}
+    if endpoint.api_key_variable is not None:
+        secrets[key] = "[key]"
+    for secret, shown in secrets.items():
+        text = text.replace(secret, shown)
+    line = " ".join(text.split())
+    return line if len(line) <= _REASON_LENGTH else f"{line[:_REASON_LENGTH]}..."
 
 
 def _completion(response: Any) -> Answer:  # noqa: ANN401  (servers send what they like)
@@ -173,7 +183,7 @@ def _count(usage: object, name: str) -> int | None:
     return value if isinstance(value, int) and value >= 0 else None
 
 
-def _message(error: APIStatusError) -> str:
+def server_message(error: APIStatusError) -> str:
     """Return what the server says is wrong."""
     body = error.body
     if isinstance(body, dict) and body.get("message"):

@@ -7,7 +7,7 @@ swapped at the end of an evaluation. A reader so sees one consistent state, and 
 from __future__ import annotations
 
 import json
-import os
+import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -83,7 +83,7 @@ class Evaluation:
 
 def new_evaluation_id(now: datetime) -> str:
     """Return an id that sorts by time and is unique across processes."""
-    return f"{now:%Y%m%dT%H%M%S%f}-{os.getpid():x}"
+    return f"{now:%Y%m%dT%H%M%S%f}-{secrets.token_hex(2)}"
 
 
 def record(

@@ -16,6 +16,7 @@ from rag_assets.retrievers.cross_encoder import CrossEncoder
 from rag_assets.retrievers.embedding import BiEncoder
 from rag_assets.retrievers.maxsim import MaxSim
 from rag_assets.retrievers.mmr import MMR
+from rag_assets.retrievers.openai_embedding import OpenAIEmbedding
 from rag_assets.retrievers.query_likelihood import QueryLikelihood
 from rag_assets.retrievers.rank_sums import Borda, InverseSquareRank
 from rag_assets.retrievers.rerank_api import RerankApi
@@ -24,6 +25,7 @@ from rag_assets.retrievers.rrf import RRF
 from rag_assets.retrievers.run_file import RunFileRetriever
 from rag_assets.retrievers.score_sums import CombMnz, CombSum
 from rag_assets.retrievers.tfidf import TfIdf
+from rag_assets.retrievers.vectors import FileVectorsRetriever
 
 GROUP = "rag_assets.retrievers"
 
@@ -43,6 +45,8 @@ OWN_TYPES: Mapping[str, type[Retriever]] = {
     "rerank_api": RerankApi,
     "mmr": MMR,
     "run_file": RunFileRetriever,
+    "vectors": FileVectorsRetriever,
+    "openai_embedding": OpenAIEmbedding,
 }
 """``type`` -> class, in the order in which they are listed to people."""
 

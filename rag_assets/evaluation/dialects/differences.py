@@ -222,7 +222,13 @@ DIFFERENCES: tuple[Difference, ...] = (
         "divides by min(R, k) (ours: by R)",
         lambda case: len(case.query.relevant) > case.k,
     ),
-    # bpref.
+    # R-precision and bpref.
+    Difference(
+        ("ranx",),
+        ("r_precision",),
+        "looks at the first R, whatever k is (ours: at no more than the first k)",
+        lambda case: len(case.query.relevant) > case.k,
+    ),
     Difference(
         ("ranx",),
         ("bpref",),

@@ -1,0 +1,150 @@
+"""``type: openai_embedding``: vectors of a server that speaks the OpenAI protocol."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import pyarrow as pa
+from pydantic import Field, model_validator
+
+from rag_assets.embedding import flat_index
+from rag_assets.embedding.query_vectors import dense_table
+from rag_assets.embedding.unit_vectors import Vectors
+from rag_assets.errors import UsageError
+from rag_assets.llm.cached_embeddings import embed_cached
+from rag_assets.llm.endpoint import DEFAULT_BASE_URL, Endpoint
+from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
+from rag_assets.options import Number
+from rag_assets.retrievers.base import EmbeddingRetriever
+from rag_assets.retrievers.embedding import FlatSearcher
+from rag_assets.retrievers.workspace import Workspace
+
+Kind = Literal["query", "document"]
+Count = Annotated[int, Field(ge=1, strict=True)]
+
+
+class OpenAIEmbedding(EmbeddingRetriever):
+    """Embedding retrieval by a server: exact inner product of normalised vectors.
+
+    The key is read from the environment variable ``api_key_env``, null for a server that needs
+    none. ``dimensions`` asks for shorter vectors. The prompts are put before every query or
+    document. How often and how fast is asked changes no result.
+    """
+
+    code_version: ClassVar[str] = "1"
+    implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.llm.cached_embeddings",
+        "rag_assets.llm.endpoint",
+        "rag_assets.llm.openai_embeddings",
+        "rag_assets.embedding.unit_vectors",
+        "rag_assets.embedding.flat_index",
+        "rag_assets.embedding.query_vectors",
+        "rag_assets.embedding.search",
+        "rag_assets.ordering",
+    )
+
+    type: Literal["openai_embedding"]
+    model: str = Field(min_length=1)
+    base_url: str = DEFAULT_BASE_URL
+    api_key_env: str | None = "OPENAI_API_KEY"
+    dimensions: Count | None = None
+    query_prompt: str = ""
+    document_prompt: str = ""
+    batch_size: Annotated[int, Field(ge=1, le=2048, strict=True)] = 64
+    concurrency: Count = 4
+    timeout: Annotated[Number, Field(gt=0)] = 60.0
+    retries: Annotated[int, Field(ge=0, strict=True)] = 4
+    backoff: Annotated[Number, Field(ge=0)] = 1.0
+
+    @model_validator(mode="after")
+    def _address(self) -> OpenAIEmbedding:
+        try:
+            self._endpoint()
+        except UsageError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    def describe(self, kind: Kind) -> Mapping[str, Any]:
+        """Return the model, its server and the prompt; never the key or the name of its variable.
+
+        A server may exchange the weights behind a name: that cannot be seen from here.
+        """
+        return {
+            "model": self.model,
+            "server": self._endpoint().place,
+            "dimensions": self.dimensions,
+            "prompt": self._prompt(kind),
+            "normalisation": "l2",
+            "backend": "openai",
+        }
+
+    def index_options(self) -> Mapping[str, Any]:
+        """Return nothing of its own: all that counts is in :meth:`describe`."""
+        return {}
+
+    def search_versions(self) -> Mapping[str, str]:
+        """Return the version of what searches."""
+        return {"faiss-cpu": version("faiss-cpu")}
+
+    def build(
+        self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
+    ) -> Mapping[str, Any]:
+        """Embed the texts and write their vectors."""
+        vectors = self._vectors(texts, "document", workspace)
+        return flat_index.build(chunks.column("chunk_id").to_pylist(), vectors, folder)
+
+    def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
+        """Embed the queries."""
+        texts = variants.column("text").to_pylist()
+        return dense_table(variants, self._vectors(texts, "query", workspace))
+
+    def open(self, folder: Path) -> FlatSearcher:
+        """Open the vectors."""
+        return FlatSearcher(flat_index.FlatIndex.load(folder))
+
+    def _vectors(self, texts: Sequence[str], kind: Kind, workspace: Workspace) -> Vectors:
+        n_new = 0
+        label = "embed queries" if kind == "query" else "embed chunks"
+        prompt = self._prompt(kind)
+        with workspace.progress(label, len(texts)) as advance:
+
+            def count(done: int, total: int) -> None:
+                nonlocal n_new
+                n_new = total
+                advance(done, total)
+
+            started = time.perf_counter()
+            vectors = embed_cached(
+                [prompt + text for text in texts],
+                self._server,
+                {name: v for name, v in self.describe(kind).items() if name != "prompt"},
+                cache=workspace.cache_of("embeddings"),
+                progress=count,
+            )
+            seconds = time.perf_counter() - started
+        workspace.measure("embed", seconds, n_new, cached=False)
+        workspace.measure("embed", None, len(set(texts)) - n_new, cached=True)
+        return vectors
+
+    def _server(self) -> OpenAIEmbeddings:
+        return OpenAIEmbeddings(
+            self._endpoint(), dimensions=self.dimensions, batch_size=self.batch_size
+        )
+
+    def _endpoint(self) -> Endpoint:
+        return Endpoint(
+            self.model,
+            self.base_url,
+            self.api_key_env,
+            timeout=self.timeout,
+            concurrency=self.concurrency,
+            retries=self.retries,
+            backoff=self.backoff,
+        )
+
+    def _prompt(self, kind: Kind) -> str:
+        return self.query_prompt if kind == "query" else self.document_prompt
