@@ -235,6 +235,18 @@ DIFFERENCES: tuple[Difference, ...] = (
         "no number where no document is judged not relevant (ours: 1 for each found)",
         lambda case: all(grade > 0 for grade in case.query.grades.values()),
     ),
+    Difference(
+        ("ranx",),
+        ("bpref",),
+        "looks at the whole list, whatever k is (ours: at the first k)",
+        lambda case: len(case.query.scores) > case.k,
+    ),
+    Difference(
+        ("ranx",),
+        ("bpref",),
+        "a negative grade is judged not relevant (ours: not judged, as trec_eval has it)",
+        lambda case: any(grade < 0 for grade in case.query.grades.values()),
+    ),
     # Groups.
     Difference(
         _FLAT,

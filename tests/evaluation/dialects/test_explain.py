@@ -54,7 +54,7 @@ def explained(
 QUERIES = [f"q{n}" for n in range(1, 9)]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.dictionaries(st.sampled_from([*QUERIES, "stranger"]), HITS, min_size=3),
     st.dictionaries(st.sampled_from(QUERIES), st.one_of(GRADED, GROUPED), min_size=5),
@@ -82,6 +82,8 @@ EXAMPLES: list[Case] = [
     ({"q": [("a", 2.0), ("b", 1.0)]}, {"q": [["a", "b"], ["c"]]}),
     ({"q": [("a", 2.0)]}, {"q": [["a"], []]}),
     ({"q": [("a", 2.0)]}, MANY),
+    ({"q": [("c", 2.0), ("a", 1.0)]}, {"q": {"a": 1, "b": 0}}),
+    ({"q": [("a", 2.0), ("b", 1.0)]}, {"q": {"a": -1, "b": 1}}),
     ({"q": [("a", 2.0), ("b", 1.0)]}, {"q": {"a": 1, "b": 1}}),
 ]
 
