@@ -28,7 +28,13 @@ def open_instance(settings: StoreSettings) -> dg.DagsterInstance:
         raise StoreError(problem) from error
     home = str(settings.dagster_home)
     overrides = {
-        "storage": {"sqlite": {"base_dir": home}},
+        "storage": {
+            "custom": {
+                "module": "rag_assets.assets.kept_storage",
+                "class": "KeptStorage",
+                "config": {"base_dir": home},
+            }
+        },
         "telemetry": {"enabled": False},
         # The default manager takes over this process's stdout while a step runs.
         "compute_logs": {

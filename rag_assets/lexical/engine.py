@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
@@ -16,6 +15,7 @@ from rag_assets.lexical.bm25_variants import resolve_delta, resolve_variant
 from rag_assets.lexical.bm25s_engine import Bm25sEngine
 from rag_assets.lexical.rank_bm25_engine import RankBm25Engine
 from rag_assets.lexical.tfidf_engine import TfIdfEngine
+from rag_assets.package_versions import version
 
 DISTRIBUTIONS = {"bm25s": "bm25s", "rank_bm25": "rank-bm25"}
 """Engine of BM25 -> the installed package that computes it."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from rag_assets.package_versions import version
 from rag_assets.reranking.candidates import Candidates
 from rag_assets.reranking.cross_encoder import CrossEncoderScorer
 from rag_assets.reranking.pair_scores import rerank_by_pairs

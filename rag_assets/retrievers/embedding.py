@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -20,6 +19,7 @@ from rag_assets.embedding.search import search
 from rag_assets.embedding.truncation import count_truncated
 from rag_assets.embedding.unit_vectors import Vectors
 from rag_assets.ordering import Hits
+from rag_assets.package_versions import version
 from rag_assets.retrievers.base import EmbeddingRetriever
 from rag_assets.retrievers.workspace import Workspace
 

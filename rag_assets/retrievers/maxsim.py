@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.embedding.token_encoder import TokenEncoder
+from rag_assets.package_versions import version
 from rag_assets.reranking.candidates import Candidates
 from rag_assets.reranking.maxsim import rerank_by_maxsim
 from rag_assets.retrievers.derived import Reranked, RerankedRetriever

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -11,6 +10,7 @@ from pydantic import Field
 from rag_assets.embedding.encoder import Encoder
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.options import Number
+from rag_assets.package_versions import version
 from rag_assets.reranking.candidates import Candidates
 from rag_assets.reranking.mmr import rerank_by_mmr
 from rag_assets.retrievers.derived import Reranked, RerankedRetriever

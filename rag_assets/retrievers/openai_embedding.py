@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -19,6 +18,7 @@ from rag_assets.llm.cached_embeddings import embed_cached
 from rag_assets.llm.endpoint import DEFAULT_BASE_URL, Endpoint
 from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
 from rag_assets.options import Number
+from rag_assets.package_versions import version
 from rag_assets.retrievers.base import EmbeddingRetriever
 from rag_assets.retrievers.embedding import FlatSearcher
 from rag_assets.retrievers.workspace import Workspace

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from typing import ClassVar, Literal
 
 import pyarrow as pa
 
 from rag_assets.fusion.rank_sums import borda, inverse_square_rank
+from rag_assets.package_versions import version
 from rag_assets.retrievers.derived import FusedRetriever
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from typing import ClassVar, Literal
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ from pydantic import Field
 
 from rag_assets.fusion.rrf import reciprocal_rank_fusion
 from rag_assets.options import Number
+from rag_assets.package_versions import version
 from rag_assets.retrievers.derived import FusedRetriever
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from typing import ClassVar, Literal, Self
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ from pydantic import Field, model_validator
 from rag_assets.fusion.normalisation import Normalisation
 from rag_assets.fusion.score_sums import comb_mnz, comb_sum
 from rag_assets.options import Number
+from rag_assets.package_versions import version
 from rag_assets.retrievers.derived import FusedRetriever
 
 

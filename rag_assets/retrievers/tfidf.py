@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -16,6 +15,7 @@ from rag_assets.lexical.engine import TFIDF
 from rag_assets.lexical.index import write_index
 from rag_assets.lexical.tfidf_engine import DEFAULT_K1, TfIdfEngine
 from rag_assets.options import Number
+from rag_assets.package_versions import version
 from rag_assets.retrievers.analysed import AnalysedRetriever
 
 

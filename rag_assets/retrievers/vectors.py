@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -17,6 +16,7 @@ from rag_assets.embedding.unit_vectors import Vectors, to_unit_rows
 from rag_assets.embedding.vector_files import FileVectors, read_vectors
 from rag_assets.errors import DataError
 from rag_assets.ordering import Hits
+from rag_assets.package_versions import version
 from rag_assets.retrievers.base import ORIGINAL, EmbeddingRetriever
 from rag_assets.retrievers.embedding import FlatSearcher
 from rag_assets.retrievers.retriever import Searcher

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from importlib.metadata import version
 
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.lexical.analyzers import auto, identifiers
@@ -20,6 +19,7 @@ from rag_assets.lexical.analyzers.identifiers import with_identifiers
 from rag_assets.lexical.analyzers.snowball import SNOWBALL
 from rag_assets.lexical.analyzers.standard import STANDARD
 from rag_assets.lexical.analyzers.whitespace import WHITESPACE
+from rag_assets.package_versions import version
 
 __all__ = [
     "ANALYZERS",

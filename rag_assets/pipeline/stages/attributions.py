@@ -7,13 +7,13 @@ set without the dimension ``top_k`` could not be mapped exactly from those of th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow.parquet as pq
 
 from rag_assets.evaluation.attribution import attributions
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.package_versions import version
 from rag_assets.pipeline.stage import Input, Recipe, Stage, TableProduct
 from rag_assets.pipeline.stages.judgments import judgments_key
 from rag_assets.pipeline.stages.runs import RunsStage, run_key

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.package_versions import version
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
 from rag_assets.pipeline.stages.counting import (
     COUNTING_INPUT,

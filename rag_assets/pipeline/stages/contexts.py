@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rag_assets.embedding.context_tokenizer import context_tokenizer_file
@@ -12,6 +11,7 @@ from rag_assets.embedding.models import open_tokenizer
 from rag_assets.evaluation.contexts import contexts, of_retriever
 from rag_assets.experiment.config import ParentChunking
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.package_versions import version
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
 from rag_assets.pipeline.stages.chunks import chunks_key
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
 from rag_assets.evaluation.judging import judgments
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.package_versions import version
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
 from rag_assets.pipeline.stages.chunks import chunks_key
 from rag_assets.pipeline.stages.sources import QRELS_KEY

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rag_assets.evaluation.answer_hits import MEASURES as ANSWER_MEASURES
@@ -13,6 +12,7 @@ from rag_assets.evaluation.leaderboard import leaderboard
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.summary import summarise
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.package_versions import version
 from rag_assets.pipeline.failures import failures_of
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
 from rag_assets.pipeline.stages.context_columns import context_columns

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rag_assets.evaluation.overlap import PERSISTENCE, Pair, overlaps, pairs
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.package_versions import version
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.schemas import OVERLAPS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.metadata import version
 from typing import Any
 
 from rag_assets.chunking import fixed, markdown, none, parent, recursive, semantic, sentences
@@ -22,6 +21,7 @@ from rag_assets.experiment.config import (
     SemanticChunking,
     SentencesChunking,
 )
+from rag_assets.package_versions import version
 from rag_assets.store.canonical import fingerprint
 
 EmbedBy = Callable[[str], Embed]

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.instance.ref import InstanceRef
+
+from rag_assets.assets.instance import open_instance
+from rag_assets.assets.kept_storage import MOST_SHARDS, KeptEventLog
+from rag_assets.store.settings import StoreSettings
+
+N_RUNS = MOST_SHARDS + 2
+
+
+@dg.asset
+def grown() -> dg.MaterializeResult[None]:
+    return dg.MaterializeResult(metadata={"rows": 3}, data_version=dg.DataVersion("one"))
+
+
+def materialize(instance: dg.DagsterInstance, runs: int) -> list[str]:
+    return [dg.materialize([grown], instance=instance).run_id for _ in range(runs)]
+
+
+def plain(folder: Path) -> dg.DagsterInstance:
+    """The instance as `dagster dev` opens it."""
+    storage = {"storage": {"sqlite": {"base_dir": str(folder)}}}
+    return dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(folder), overrides=storage))
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> StoreSettings:
+    return StoreSettings.resolve(tmp_path / "store")
+
+
+def schema(folder: Path) -> dict[str, list[str]]:
+    """Return the databases of an instance with their tables and indexes."""
+    found: dict[str, list[str]] = {}
+    for path in folder.rglob("*.db"):
+        name = path.stem if path.stem in ("index", "runs", "schedules") else "a run"
+        with closing(sqlite3.connect(path)) as database:
+            rows = database.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
+            rows += database.execute("SELECT * FROM alembic_version").fetchall()
+            (mode,) = database.execute("PRAGMA journal_mode").fetchone()
+        assert found.setdefault(name, [*map(str, rows), mode]) == [*map(str, rows), mode]
+    return found
+
+
+def test_databases_are_those_of_dagster(settings: StoreSettings, tmp_path: Path) -> None:
+    other = tmp_path / "plain"
+    other.mkdir()
+    with open_instance(settings) as ours, plain(other) as theirs:
+        assert isinstance(ours.event_log_storage, KeptEventLog)
+        materialize(ours, 2)
+        materialize(theirs, 2)
+    found = schema(settings.dagster_home)
+    assert set(found) == {"index", "runs", "schedules", "a run"}
+    assert found == schema(other)
+
+
+def test_dagster_reads_all_that_was_written_also_meanwhile(settings: StoreSettings) -> None:
+    with open_instance(settings) as ours:
+        runs = materialize(ours, N_RUNS)
+        with plain(settings.dagster_home) as theirs:
+            seen(theirs, runs)
+    with plain(settings.dagster_home) as theirs:
+        seen(theirs, runs)
+
+
+def seen(instance: dg.DagsterInstance, runs: list[str]) -> None:
+    """Every run succeeded, with all its events, and reported the asset."""
+    assert {run.run_id: run.status for run in instance.get_runs()} == dict.fromkeys(
+        runs, dg.DagsterRunStatus.SUCCESS
+    )
+    for run in runs:
+        kinds = [str(entry.dagster_event_type) for entry in instance.all_logs(run)]
+        assert kinds.count(str(dg.DagsterEventType.ASSET_MATERIALIZATION)) == 1
+        assert kinds[-1] == str(dg.DagsterEventType.RUN_SUCCESS)
+    reported = instance.fetch_materializations(grown.key, limit=N_RUNS + 1).records
+    assert [record.run_id for record in reported] == runs[::-1]
+
+
+def test_what_an_instance_of_dagster_began_is_continued(settings: StoreSettings) -> None:
+    settings.dagster_home.mkdir(parents=True)
+    with plain(settings.dagster_home) as theirs:
+        runs = materialize(theirs, 1)
+    with open_instance(settings) as ours:
+        runs += materialize(ours, 1)
+    with plain(settings.dagster_home) as theirs:
+        runs += materialize(theirs, 1)
+        reported = theirs.fetch_materializations(grown.key, limit=9).records
+    assert [record.run_id for record in reported] == runs[::-1]
