@@ -1,9 +1,10 @@
 """The SQL of the measures: one statement for the metrics that are wanted, and nothing else in it.
 
-It reads five tables: ``runs`` (run, query_id, rank, score, item_id), ``judgments`` (judged,
-query_id, evidence_id, item_id, grade), ``judged_by`` (run, judged), ``cutoffs`` (run, top_k) and
-``queries`` (query_id). The formulas are in the head of :mod:`rag_assets.evaluation.metrics`. Sums
-of floats are ordered by rank, so that the last bit does not depend on threads.
+It reads six tables: ``runs`` (run, query_id, rank, score, item_id), ``retrieved`` (run, query_id,
+top_k, n_retrieved), ``judgments`` (judged, query_id, evidence_id, item_id, grade), ``judged_by``
+(run, judged), ``cutoffs`` (run, top_k) and ``queries`` (query_id). The formulas are in the head of
+:mod:`rag_assets.evaluation.metrics`. Sums of floats are ordered by rank, so that the last bit does
+not depend on threads.
 """
 
 from __future__ import annotations
@@ -58,15 +59,6 @@ questions AS (
 ), judged_units AS (
     SELECT run, q, top_k, count(*) AS n_judged
     FROM units JOIN cutoffs USING (run) WHERE rank <= top_k GROUP BY ALL
-)"""
-
-# A row counts at the lowest cut-off that it reaches; so no row stands once a cut-off.
-_RETRIEVED = """
-counted AS (
-    SELECT run, query_id, {bucket} AS bucket, count(*) AS n FROM runs GROUP BY ALL
-), retrieved AS (
-    SELECT run, query_id, top_k, sum(n) AS n_retrieved
-    FROM counted JOIN cutoffs USING (run) WHERE bucket <= top_k GROUP BY ALL
 )"""
 
 _TIES = """
@@ -170,7 +162,6 @@ def metrics_statement(metrics: Sequence[Metric], cutoffs: Sequence[int]) -> str:
     relevant = [f"count(*) FILTER (grade >= {rel}) AS r_{rel}" for rel in sorted({1, *levels})]
     tables = [
         _LABELS.format(relevant=", ".join(relevant)),
-        _RETRIEVED.format(bucket=_bucket(cutoffs)),
         _TIES.format(edges=", ".join(str(edge) for k in cutoffs for edge in (k, k + 1))),
     ]
     joined = ["judged_units"]
@@ -232,12 +223,3 @@ def _level(metric: Metric) -> int:
 def _filled(template: str, metric: Metric) -> str:
     p = metric.parameter("p") if "p" in PARAMETERS[metric.measure] else None
     return template.format(rel=_level(metric), p=p and f"{p!r}::DOUBLE", column=metric.column)
-
-
-def _bucket(cutoffs: Sequence[int]) -> str:
-    """Return SQL for the lowest cut-off that a rank reaches, null below them all."""
-    if len(cutoffs) == 1:
-        return f"CASE WHEN rank <= {cutoffs[0]} THEN {cutoffs[0]} END"
-    half = len(cutoffs) // 2
-    low, high = _bucket(cutoffs[:half]), _bucket(cutoffs[half:])
-    return f"CASE WHEN rank <= {cutoffs[half - 1]} THEN {low} ELSE {high} END"

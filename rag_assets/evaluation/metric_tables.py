@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
@@ -18,21 +17,34 @@ from rag_assets.evaluation.metric_names import LARGEST_GMAX, Metric
 RUN_COLUMNS = ("query_id", "rank", "score", "item_id")
 JUDGMENT_COLUMNS = ("query_id", "evidence_id", "item_id", "grade")
 
+BATCH_ROWS = 1_000_000
+"""Rows that are checked at once."""
+
 _GLOB = frozenset("*?[{")  # in a path, these would be read as a pattern
 
 _CLASHES = """
     SELECT run, query_id, {what}, min({other}), max({other})
     FROM runs GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 1
 """
+_LISTS = """
+    CREATE TEMP TABLE lists AS
+    SELECT run, query_id, count(*) AS n, max(rank) AS last, sum(rank) AS ranks,
+           sum(rank::DOUBLE * rank) AS squares
+    FROM runs GROUP BY run, query_id
+"""
 _NOT_1_TO_N = """
-    SELECT 1 FROM (
-        SELECT count(*) AS n, max(rank) AS last, sum(rank) AS ranks,
-               sum(rank::DOUBLE * rank) AS squares
-        FROM runs GROUP BY run, query_id
-    ) WHERE last != n OR 2 * ranks != n * (n + 1)
-         OR abs(6 * squares / (n * (n + 1) * (2 * n + 1)) - 1) > 1e-12
+    SELECT 1 FROM lists
+    WHERE last != n OR 2 * ranks != n * (n + 1)
+       OR abs(6 * squares / (n * (n + 1) * (2 * n + 1)) - 1) > 1e-12
     LIMIT 1
 """
+_RETRIEVED = """
+    CREATE TEMP VIEW retrieved AS
+    SELECT run, query_id, top_k, {n} AS n_retrieved
+    FROM {rows} JOIN cutoffs USING (run) {condition}
+"""
+_OF_LISTS = {"n": "least(n, top_k)", "rows": "lists", "condition": ""}
+_OF_ROWS = {"n": "count(*)", "rows": "runs", "condition": "WHERE rank <= top_k GROUP BY ALL"}
 _HIGHEST = """
     SELECT query_id, grade FROM judgments WHERE grade > ? ORDER BY grade DESC, query_id LIMIT 1
 """
@@ -89,33 +101,68 @@ def _pairs(first: str, second: str, pairs: Sequence[tuple[int, int]]) -> pa.Tabl
     return pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
 
 
-def check_runs(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> None:
-    """Check that no unit and no rank stands twice for a query of a run.
+def check_units(runs: Mapping[str, pa.Table | Path]) -> None:
+    """Check that no unit stands twice for a query of a run.
 
-    What is quick comes first: hashes of the units are compared, and ranks are taken to be 1 to n
-    when their number, the last of them, their sum and the sum of their squares are. Only where that
-    fails are the rows themselves looked at.
+    It has a connection of its own, so that it may run beside another statement. What is quick comes
+    first: hashes are compared. Only where two are equal are the rows themselves looked at.
 
     Raises:
-        DataError: names the run, the query, and what stands twice where.
+        DataError: names the run, the query, the unit, and where it stands.
     """
-    if _equal_hashes(connection):
-        _refuse_twice(connection, names, "item_id", "rank")
-    if connection.execute(_NOT_1_TO_N).fetchone() is not None:
+    names = sorted(runs)
+    with duckdb.connect() as connection:
+        _stack(connection, "runs", "run", [runs[name] for name in names], RUN_COLUMNS)
+        if _equal_hashes(connection):
+            _refuse_twice(connection, names, "item_id", "rank")
+
+
+def check_ranks(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> None:
+    """Check that no rank stands twice for a query of a run, and count what was retrieved.
+
+    Ranks are taken to be 1 to n when their number, the last of them, their sum and the sum of their
+    squares are. Makes the table ``retrieved`` (run, query_id, top_k, n_retrieved); a list that is
+    empty has no row.
+
+    Raises:
+        DataError: names the run, the query, the rank, and who holds it.
+    """
+    connection.execute(_LISTS)
+    has_gaps = connection.execute(_NOT_1_TO_N).fetchone() is not None
+    if has_gaps:
         _refuse_twice(connection, names, "rank", "item_id")
+    connection.execute(_RETRIEVED.format(**(_OF_ROWS if has_gaps else _OF_LISTS)))
 
 
 def _equal_hashes(connection: duckdb.DuckDBPyConnection) -> bool:
-    query = "SELECT hash(run, query_id, item_id) AS hashed FROM runs"
-    hashes = connection.sql(query).fetchnumpy()["hashed"]
-    middle = np.uint64(1 << 63)
-    with ThreadPoolExecutor(2) as pool:  # sorting leaves other threads free to run
-        return any(pool.map(_repeats, (hashes[hashes < middle], hashes[hashes >= middle])))
+    """Return whether a list holds two equal hashes of units; equal units have equal hashes."""
+    query = "SELECT hash(run, query_id) AS list, hash(item_id) AS unit FROM runs"
+    seen = [np.empty(0, np.uint64)]
+    rest = np.empty((2, 0), np.uint64)
+    for batch in connection.sql(query).to_arrow_reader(BATCH_ROWS):
+        rows = np.concatenate([rest, [column.to_numpy() for column in batch.columns]], axis=1)
+        starts = np.flatnonzero(np.append(True, rows[0, 1:] != rows[0, :-1]))
+        if _repeats(rows[1], starts):  # also in the last list, which may go on in the next batch
+            return True
+        seen.append(rows[0, starts[:-1]])
+        rest = rows[:, starts[-1] :]
+    lists = np.concatenate([*seen, rest[0, :1]])
+    if len(np.unique(lists)) == len(lists):
+        return False
+    # The rows of a list stand apart.
+    found = connection.sql(query).fetchnumpy()
+    return _repeats(found["list"] ^ found["unit"], np.zeros(1, np.int64))
 
 
-def _repeats(values: npt.NDArray[np.uint64]) -> bool:
-    values.sort()
-    return bool(np.any(values[1:] == values[:-1]))
+def _repeats(values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64]) -> bool:
+    """Return whether a value stands twice in a list; many short lists sort faster than one."""
+    lengths = np.diff(starts, append=len(values))
+    for length in np.unique(lengths):
+        rows = values[starts[lengths == length, None] + np.arange(length)]
+        rows.sort(axis=1)
+        if np.any(rows[:, 1:] == rows[:, :-1]):
+            return True
+    return False
 
 
 def _refuse_twice(

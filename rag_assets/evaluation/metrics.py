@@ -39,6 +39,7 @@ that has some, but none at the level asked for, has the value 0, as with ``trec_
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeAlias
 
@@ -48,7 +49,7 @@ import pyarrow as pa
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, RANKING_MEASURES, Metric
 from rag_assets.evaluation.metric_sql import metrics_statement
-from rag_assets.evaluation.metric_tables import check_grades, check_runs, load
+from rag_assets.evaluation.metric_tables import check_grades, check_ranks, check_units, load
 from rag_assets.schemas import QUERY_METRICS
 
 WHOLE_RANKING = LARGEST_CUTOFF
@@ -102,12 +103,17 @@ def query_metrics(
             raise UsageError(f"{metric.column} is not computed from a ranking and its judgments")
     if not cells:
         return {}
-    with duckdb.connect() as connection:
-        names = load(connection, runs, judgments, judged_by, queries, cells)
-        check_runs(connection, names)
-        check_grades(connection, wanted)
-        statement = metrics_statement(wanted, sorted({top_k for _, top_k in cells}))
-        table = connection.sql(statement).to_arrow_table()
+    with ThreadPoolExecutor(1) as pool:
+        units = pool.submit(check_units, runs)
+        try:
+            with duckdb.connect() as connection:
+                names = load(connection, runs, judgments, judged_by, queries, cells)
+                check_ranks(connection, names)
+                check_grades(connection, wanted)
+                statement = metrics_statement(wanted, sorted({top_k for _, top_k in cells}))
+                table = connection.sql(statement).to_arrow_table()
+        finally:
+            units.result()
     return _by_cell(table, sorted((names.index(run), top_k) for run, top_k in cells), names, cells)
 
 
