@@ -22,6 +22,7 @@ RERANKED: Mapping[str, Any] = {"input": "embedding"}
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "bm25": {},
+    "tfidf": {},
     "embedding": {},
     "rrf": FUSED,
     "convex": FUSED,
@@ -34,8 +35,15 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "query_likelihood": {**RERANKED, "model": "<language model>"},
     "rerank_api": {**RERANKED, "model": "tiny", "base_url": "<server>", "retries": 0},
     "mmr": RERANKED,
+    "run_file": {"path": "../given/run.trec"},
+    "vectors": {
+        "chunk_vectors": "../given/chunks.parquet",
+        "query_vectors": "../given/queries.parquet",
+    },
+    "openai_embedding": {"model": "tiny", "base_url": "<v1>", "api_key_env": None, "retries": 0},
 }
-"""The least that each type needs; what stands in angle brackets is made for the test."""
+"""The least that each type needs; what stands in angle brackets is made for all tests, files in
+``../given`` for each experiment."""
 
 every_type = pytest.mark.parametrize("kind", OWN_TYPES)
 
@@ -49,7 +57,7 @@ def retrievers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, d
         "<language model>": str(language_model(folder / "gpt2")),
     }
     with serving() as server:
-        made["<server>"] = server.root
+        made |= {"<server>": server.root, "<v1>": server.base_url}
         yield {
             kind: {"type": kind, **{n: made.get(str(v), v) for n, v in options.items()}}
             for kind, options in OPTIONS.items()
@@ -138,8 +146,11 @@ def test_one_document_is_all_there_is(single: Evaluated, kind: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["empty", "blank", "none"])
-def test_a_lexical_retriever_finds_nothing_for_nothing(first: Evaluated, query: str) -> None:
-    assert first.rows("bm25")[query] == []
+@pytest.mark.parametrize("kind", ["bm25", "tfidf"])
+def test_a_lexical_retriever_finds_nothing_for_nothing(
+    first: Evaluated, kind: str, query: str
+) -> None:
+    assert first.rows(kind)[query] == []
 
 
 @every_type
