@@ -28,6 +28,7 @@ from rag_assets.retrievers.retriever import Retriever
 from rag_assets.retrievers.rrf import RRF
 from rag_assets.retrievers.run_file import RunFileRetriever
 from rag_assets.retrievers.score_sums import CombMnz, CombSum
+from rag_assets.retrievers.splade import Splade
 from rag_assets.retrievers.tfidf import TfIdf
 from rag_assets.retrievers.vectors import FileVectorsRetriever
 
@@ -60,6 +61,7 @@ OWN_TYPES: Mapping[str, type[Retriever]] = {
     "run_file": RunFileRetriever,
     "vectors": FileVectorsRetriever,
     "openai_embedding": OpenAIEmbedding,
+    "splade": Splade,
 }
 """``type`` -> class, in the order in which they are listed to people."""
 

@@ -13,7 +13,7 @@ import pytest
 
 from rag_assets.retrievers.registry import OWN_TYPES
 from tests.llm.server import serving
-from tests.reranking.tiny_models import cross_encoder, language_model
+from tests.reranking.tiny_models import cross_encoder, language_model, masked_language_model
 from tests.retrievers.contract import DOCUMENTS, ONE_DOCUMENT, TOP_K, Evaluated
 
 FUSED: Mapping[str, Any] = {"inputs": ["bm25", "embedding"]}
@@ -41,6 +41,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "query_vectors": "../given/queries.parquet",
     },
     "openai_embedding": {"model": "tiny", "base_url": "<v1>", "api_key_env": None, "retries": 0},
+    "splade": {"model": "<masked language model>"},
 }
 """The least that each type needs; what stands in angle brackets is made for all tests, files in
 ``../given`` for each experiment."""
@@ -55,6 +56,7 @@ def retrievers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, d
     made = {
         "<cross-encoder>": str(cross_encoder(folder / "cross-encoder")),
         "<language model>": str(language_model(folder / "gpt2")),
+        "<masked language model>": str(masked_language_model(folder / "splade")),
     }
     with serving() as server:
         made |= {"<server>": server.root, "<v1>": server.base_url}
