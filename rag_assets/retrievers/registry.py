@@ -18,6 +18,7 @@ from rag_assets.retrievers.cross_encoder import CrossEncoder
 from rag_assets.retrievers.derived import FusedRetriever, RerankedRetriever
 from rag_assets.retrievers.embedding import BiEncoder
 from rag_assets.retrievers.imported import ImportedRetriever
+from rag_assets.retrievers.listwise import Listwise
 from rag_assets.retrievers.maxsim import MaxSim
 from rag_assets.retrievers.mmr import MMR
 from rag_assets.retrievers.openai_embedding import OpenAIEmbedding
@@ -57,6 +58,7 @@ OWN_TYPES: Mapping[str, type[Retriever]] = {
     "cross_encoder": CrossEncoder,
     "query_likelihood": QueryLikelihood,
     "rerank_api": RerankApi,
+    "listwise": Listwise,
     "mmr": MMR,
     "run_file": RunFileRetriever,
     "vectors": FileVectorsRetriever,

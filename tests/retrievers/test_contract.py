@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from rag_assets.retrievers.registry import OWN_TYPES
-from tests.llm.server import serving
+from tests.llm.server import ordered, serving
 from tests.reranking.tiny_models import cross_encoder, language_model, masked_language_model
 from tests.retrievers.contract import DOCUMENTS, ONE_DOCUMENT, TOP_K, Evaluated
 
@@ -34,6 +34,15 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "cross_encoder": {**RERANKED, "model": "<cross-encoder>"},
     "query_likelihood": {**RERANKED, "model": "<language model>"},
     "rerank_api": {**RERANKED, "model": "tiny", "base_url": "<server>", "retries": 0},
+    "listwise": {
+        **RERANKED,
+        "model": "tiny",
+        "base_url": "<v1>",
+        "api_key_env": None,
+        "retries": 0,
+        "window": 3,
+        "step": 2,
+    },
     "mmr": RERANKED,
     "run_file": {"path": "../given/run.trec"},
     "vectors": {
@@ -58,7 +67,7 @@ def retrievers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, d
         "<language model>": str(language_model(folder / "gpt2")),
         "<masked language model>": str(masked_language_model(folder / "splade")),
     }
-    with serving() as server:
+    with serving(ordered) as server:
         made |= {"<server>": server.root, "<v1>": server.base_url}
         yield {
             kind: {"type": kind, **{n: made.get(str(v), v) for n, v in options.items()}}
