@@ -13,6 +13,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from rag_assets.embedding import flat_index, hnsw_index, similarity_search
 from rag_assets.embedding.encoder import Encoder
+from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.embedding.query_vectors import dense_table
 from rag_assets.embedding.truncation import count_truncated
@@ -82,6 +83,10 @@ class BiEncoder(EmbeddingRetriever):
     def describe(self, kind: Literal["query", "document"]) -> Mapping[str, Any]:
         """Return weights, tokenizer, prompt, maximum length, pooling and the like."""
         return self._encoder().describe(kind)
+
+    def read_by(self) -> ModelFiles:
+        """Return the model's files."""
+        return self._encoder().files
 
     def index_options(self) -> Mapping[str, Any]:
         """Return what a graph is made by; all else that counts is in :meth:`describe`."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from rag_assets.embedding import sparse_index
+from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.query_vectors import sparse_table, sparse_vectors
 from rag_assets.embedding.sparse_encoder import SparseTextEncoder
 from rag_assets.embedding.truncation import count_truncated
@@ -53,6 +54,10 @@ class Splade(EmbeddingRetriever):
     def describe(self, kind: Kind) -> Mapping[str, Any]:
         """Return weights, tokenizer, prompt, maximum length and the like."""
         return self._encoder().describe(kind)
+
+    def read_by(self) -> ModelFiles:
+        """Return the model's files."""
+        return self._encoder().files
 
     def index_options(self) -> Mapping[str, Any]:
         """Return nothing of its own: all that counts is in :meth:`describe`."""
