@@ -14,6 +14,7 @@ from rag_assets.cli.terminal import messages, output, progress_bar
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.unread_languages import unread_languages
 from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.html import write_report
 from rag_assets.reporting.overlap_rows import overlap_rows
@@ -42,6 +43,8 @@ def command(
     selection = Selection.of(experiment, retrievers, top_k)
     settings = StoreSettings.resolve(store)
     pipeline = Pipeline(experiment, settings, progress_bar)
+    for line in unread_languages(pipeline, selection):
+        messages().print(f"warning: {line}", markup=False, soft_wrap=True)
     work = evaluate(pipeline, selection)
     result = EvaluationResult(pipeline.store.root, work.evaluation)
     report = write_report(result)

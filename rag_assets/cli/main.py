@@ -41,6 +41,20 @@ class _Group(click.Group):
         command: click.Command = module.command
         return command
 
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,  # noqa: ANN401 (click's signature)
+    ) -> click.Context:
+        """Parse the arguments; ``--help`` loads every command, which a broken plug-in prevents."""
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except RagAssetsError as error:
+            click.echo(f"error: {_one_line(str(error))}", err=True)
+            raise click.exceptions.Exit(error.exit_code) from error
+
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 (click's signature)
         """Run a command; an expected failure is one line on stderr and an exit code."""
         try:

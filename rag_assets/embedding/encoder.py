@@ -1,4 +1,4 @@
-"""Texts to unit vectors by a bi-encoder; a text that was embedded before is looked up."""
+"""Texts to vectors by a bi-encoder; a text that was embedded before is looked up."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from rag_assets.embedding.model_config import (
 from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
 from rag_assets.embedding.quiet import quiet_models
+from rag_assets.embedding.similarity_search import checked_lengths
 from rag_assets.embedding.unit_vectors import Vectors, to_unit_rows
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.vector_cache import VectorCache
@@ -41,6 +42,7 @@ class Encoder:
         cache: Path | None = None,
         query_prompt: str | None = None,
         document_prompt: str | None = None,
+        normalise: bool = True,
         batch_size: int = BATCH_SIZE,
         device: str | None = None,
     ) -> None:
@@ -51,6 +53,7 @@ class Encoder:
             cache: folder of the vector cache; None remembers nothing.
             query_prompt: put before every query; None takes the model's own, empty takes none.
             document_prompt: the same for documents.
+            normalise: whether vectors are brought to length 1; else they are the model's own.
             batch_size: texts that are embedded at once; changes vectors by rounding only.
             device: ``cpu`` or ``cuda``; None takes CUDA where there is one.
 
@@ -59,6 +62,7 @@ class Encoder:
         """
         self.files: ModelFiles = resolve_model(model)
         self._cache = cache
+        self._normalise = normalise
         self._batch_size = batch_size
         self._device = device
         self._prompts: dict[Kind, str | None] = {"query": query_prompt, "document": document_prompt}
@@ -83,7 +87,7 @@ class Encoder:
             "task": kind if has_tasks(folder) else None,
             "max_seq_length": declared_max_seq_length(folder),
             "pooling": declared_pooling(folder),
-            "normalisation": "l2",
+            "normalisation": "l2" if self._normalise else "none",
             "precision": "float32",
             "backend": "torch",
         }
@@ -91,7 +95,7 @@ class Encoder:
     def encode(
         self, texts: Sequence[str], *, kind: Kind, progress: Progress | None = None
     ) -> Vectors:
-        """Return one vector of length 1 for each text.
+        """Return one vector for each text, of length 1 unless the model's own are wanted.
 
         Equal texts are embedded once; new ones are cached every 2,000 texts or 60 seconds.
 
@@ -105,7 +109,7 @@ class Encoder:
 
         Raises:
             ModelUnavailable: the model cannot be loaded.
-            DataError: the model gives NaN, or length 0, for a text.
+            DataError: the model gives NaN for a text, or length 0 where it must be 1.
         """
         if not texts:
             return np.empty((0, 0), dtype=np.float32)
@@ -139,7 +143,7 @@ class Encoder:
 
         Raises:
             ModelUnavailable: the model cannot be loaded.
-            DataError: the model gives NaN, or length 0, for a text.
+            DataError: the model gives NaN for a text, or length 0 where it must be 1.
         """
         return self._embed(list(texts), kind, None, None)
 
@@ -173,6 +177,12 @@ class Encoder:
                 show_progress_bar=False,
                 convert_to_numpy=True,
             )
-        return to_unit_rows(
-            np.asarray(raw), lambda row: f"the {kind} {texts[row][:80]!r} by {self.files.name}"
-        )
+
+        def name_of(row: int) -> str:
+            return f"the {kind} {texts[row][:80]!r} by {self.files.name}"
+
+        if self._normalise:
+            return to_unit_rows(np.asarray(raw), name_of)
+        own = np.asarray(raw, dtype=np.float32)
+        checked_lengths(own, name_of)
+        return own

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.quiet import quiet_models
 from rag_assets.errors import ModelUnavailable
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+    from sentence_transformers import SentenceTransformer, SparseEncoder
 
 KEPT = 2
 """Models that stay in memory: an experiment that compares two uses each several times."""
@@ -36,11 +36,22 @@ def load_model(files: ModelFiles, device: str | None = None) -> SentenceTransfor
     Raises:
         ModelUnavailable: it cannot be loaded.
     """
+    model: SentenceTransformer = _loaded_as("SentenceTransformer", files, device)
+    return model
+
+
+def load_sparse_model(files: ModelFiles, device: str | None = None) -> SparseEncoder:
+    """Return a model of sparse vectors; arguments and errors as for ``load_model``."""
+    model: SparseEncoder = _loaded_as("SparseEncoder", files, device)
+    return model
+
+
+def _loaded_as(kind: str, files: ModelFiles, device: str | None) -> Any:  # noqa: ANN401 (either)
     from safetensors import SafetensorError
 
     failures = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
     try:
-        return _load(files.path, files.weights_sha256, device or default_device())
+        return _load(files.path, files.weights_sha256, device or default_device(), kind)
     except failures as error:
         what = " ".join(str(error).split())[:300]
         raise ModelUnavailable(
@@ -60,14 +71,14 @@ def forget_models() -> None:
 
 
 @lru_cache(maxsize=KEPT)
-def _load(path: Path, weights_sha256: str, device: str) -> SentenceTransformer:
+def _load(path: Path, weights_sha256: str, device: str, kind: str) -> Any:  # noqa: ANN401 (either)
     """Load; the hash of the weights is there so that other weights at a path are loaded anew."""
     import torch
 
     with quiet_models():
-        from sentence_transformers import SentenceTransformer
+        import sentence_transformers
 
-        model = SentenceTransformer(
+        model = getattr(sentence_transformers, kind)(
             str(path),
             device=device,
             trust_remote_code=False,

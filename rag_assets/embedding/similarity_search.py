@@ -177,9 +177,15 @@ def _exact(
     if space.measure == "dot":
         products = inner_products(vectors, query)
         return products, products
-    wide = query.astype(np.float64)
-    squares: Numbers = ((vectors.astype(np.float64) - wide) ** 2).sum(axis=1)
-    return (float((wide**2).sum()) - squares) / 2, -np.sqrt(squares)
+    squares = squared_distances(vectors, query)
+    length = float((query.astype(np.float64) ** 2).sum())
+    return (length - squares) / 2, -np.sqrt(squares)
+
+
+def squared_distances(vectors: Vectors, query: Row) -> Numbers:
+    """Return the squared Euclidean distance of each row from ``query`` in float64, shape (n,)."""
+    squares: Numbers = ((vectors.astype(np.float64) - query.astype(np.float64)) ** 2).sum(axis=1)
+    return squares
 
 
 def _error(space: Searchable, query: Row, searched: Row) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 
@@ -133,10 +133,19 @@ def _keys_at(location: Location) -> list[str]:
             return _keys_of(_types_at(location)[str(tag)])
         case (("retrievers" | "chunking" | "query_sets") as section, _, tag):
             return _keys_of(_TYPES[str(section)][str(tag)])
+        case (("retrievers") as section, _, tag, str() as key):
+            return _keys_of(_block(_TYPES[section][str(tag)], key))
         case (str() as section,) if section in _SECTIONS:
             return _keys_of(_SECTIONS[section])
         case _:
             return _keys_of(ExperimentConfig)
+
+
+def _block(options: type[BaseModel], key: str) -> type[BaseModel]:
+    """Return the type of the block below a key, such as ``hnsw``."""
+    annotation = options.model_fields[key].annotation
+    blocks = (annotation, *get_args(annotation))
+    return next(one for one in blocks if isinstance(one, type) and issubclass(one, BaseModel))
 
 
 def _keys_of(options: type[BaseModel]) -> list[str]:

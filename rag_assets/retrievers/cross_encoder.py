@@ -7,9 +7,11 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.package_versions import version
 from rag_assets.reranking.candidates import Candidates
 from rag_assets.reranking.cross_encoder import CrossEncoderScorer
+from rag_assets.reranking.local_models import resolve_reranking_model
 from rag_assets.reranking.pair_scores import rerank_by_pairs
 from rag_assets.retrievers.derived import Reranked, RerankedRetriever
 from rag_assets.retrievers.workspace import Workspace
@@ -46,6 +48,10 @@ class CrossEncoder(RerankedRetriever):
     def describe(self) -> Mapping[str, Any]:
         """Return what determines the score of a pair, by the model's files."""
         return {"model": self._scorer().describe()}
+
+    def read_by(self) -> ModelFiles:
+        """Return the model's files."""
+        return resolve_reranking_model(self.model, "cross-encoder")
 
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         """Score every new pair by the model."""

@@ -1,33 +1,48 @@
-"""``type: embedding``: vectors of a bi-encoder, searched exactly."""
+"""``type: embedding``: vectors of a bi-encoder, searched exactly or by a graph."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
-from rag_assets.embedding import flat_index
+from rag_assets.embedding import flat_index, hnsw_index, similarity_search
 from rag_assets.embedding.encoder import Encoder
+from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.models import DEFAULT_MODEL
-from rag_assets.embedding.query_vectors import dense_matrix, dense_table
-from rag_assets.embedding.search import search
+from rag_assets.embedding.query_vectors import dense_table
 from rag_assets.embedding.truncation import count_truncated
 from rag_assets.embedding.unit_vectors import Vectors
-from rag_assets.ordering import Hits
+from rag_assets.options import Options
 from rag_assets.package_versions import version
 from rag_assets.retrievers.base import EmbeddingRetriever
+from rag_assets.retrievers.dense_searchers import FlatSearcher, HnswSearcher, SimilaritySearcher
+from rag_assets.retrievers.retriever import Searcher
 from rag_assets.retrievers.workspace import Workspace
 
 
+class HnswOptions(Options):
+    """A graph: ``m`` links a chunk, made from ``ef_construction`` candidates each.
+
+    A search looks at ``ef_search`` chunks: no query has more results, however large top_k is.
+    """
+
+    m: Annotated[int, Field(ge=2, le=256, strict=True)] = 32
+    ef_construction: Annotated[int, Field(ge=1, le=100_000, strict=True)] = 200
+    ef_search: Annotated[int, Field(ge=1, le=100_000, strict=True)] = 256
+
+
 class BiEncoder(EmbeddingRetriever):
-    """Embedding retrieval: exact inner product of normalised vectors.
+    """Embedding retrieval: vectors of a bi-encoder.
 
     The prompts are put before every query or document; by default the model's own.
+    ``similarity: cosine`` brings vectors to length 1; ``dot`` is the inner product of the model's
+    own, ``euclidean`` the negative of their distance. ``index: flat`` is exact; ``hnsw`` follows a
+    graph, and may miss chunks.
     """
 
     code_version: ClassVar[str] = "3"
@@ -39,28 +54,61 @@ class BiEncoder(EmbeddingRetriever):
         "rag_assets.embedding.model_config",
         "rag_assets.embedding.unit_vectors",
         "rag_assets.embedding.flat_index",
+        "rag_assets.embedding.hnsw_index",
         "rag_assets.embedding.query_vectors",
         "rag_assets.embedding.search",
+        "rag_assets.embedding.similarity_search",
         "rag_assets.embedding.truncation",
         "rag_assets.ordering",
+        "rag_assets.retrievers.dense_searchers",
     )
 
     type: Literal["embedding"]
     model: str = Field(default=DEFAULT_MODEL, min_length=1)
     query_prompt: str | None = None
     document_prompt: str | None = None
+    similarity: Literal["cosine", "dot", "euclidean"] = "cosine"
+    index: Literal["flat", "hnsw"] = "flat"
+    hnsw: HnswOptions | None = Field(default=None, validate_default=True)
+
+    @field_validator("hnsw")
+    @classmethod
+    def _belongs_to_hnsw(cls, hnsw: HnswOptions | None, info: ValidationInfo) -> HnswOptions | None:
+        if info.data.get("index", "hnsw") == "hnsw":
+            return HnswOptions() if hnsw is None else hnsw
+        if hnsw is not None:
+            raise ValueError("hnsw belongs to index: hnsw")
+        return None
 
     def describe(self, kind: Literal["query", "document"]) -> Mapping[str, Any]:
         """Return weights, tokenizer, prompt, maximum length, pooling and the like."""
         return self._encoder().describe(kind)
 
+    def read_by(self) -> ModelFiles:
+        """Return the model's files."""
+        return self._encoder().files
+
     def index_options(self) -> Mapping[str, Any]:
-        """Return nothing of its own: all that counts is in :meth:`describe`."""
-        return {}
+        """Return what a graph is made by; all else that counts is in :meth:`describe`."""
+        if self.hnsw is None:
+            return {}
+        own = self.hnsw.model_dump(exclude={"ef_search"})
+        return {"index": "hnsw", **own, "similarity": self.similarity}
+
+    def search_config(self) -> Mapping[str, Any]:
+        """Return the options that determine the ranking besides the index, but the defaults."""
+        config = dict(super().search_config())
+        if self.similarity != "cosine":
+            config["similarity"] = self.similarity
+        if self.hnsw is not None:
+            config["ef_search"] = self.hnsw.ef_search
+        return config
 
     def versions(self) -> Mapping[str, str]:
-        """Return the versions of what embeds."""
-        names = ("sentence-transformers", "torch", "transformers")
+        """Return the versions of what embeds, and of what makes the graph."""
+        names = ["sentence-transformers", "torch", "transformers"]
+        if self.hnsw is not None:
+            names.append("faiss-cpu")
         return {name: version(name) for name in names}
 
     def search_versions(self) -> Mapping[str, str]:
@@ -75,7 +123,7 @@ class BiEncoder(EmbeddingRetriever):
         Among the facts is ``n_truncated``: how many chunks are longer than the model reads.
         """
         vectors = self._vectors(texts, "document", workspace)
-        facts = flat_index.build(chunks.column("chunk_id").to_pylist(), vectors, folder)
+        facts = self._write(chunks.column("chunk_id").to_pylist(), vectors, folder)
         encoder = self._encoder()
         n_truncated = count_truncated(texts, encoder.files, encoder.prompt("document"))
         return facts if n_truncated is None else {**facts, "n_truncated": n_truncated}
@@ -93,9 +141,26 @@ class BiEncoder(EmbeddingRetriever):
         encoder.embed_now(texts, kind="query")
         return True
 
-    def open(self, folder: Path) -> FlatSearcher:
-        """Open the vectors."""
-        return FlatSearcher(flat_index.FlatIndex.load(folder))
+    def open(self, folder: Path) -> Searcher[pa.Table]:
+        """Open the vectors, and the graph where there is one."""
+        if self.hnsw is not None:
+            return HnswSearcher(hnsw_index.load(folder, self._measure()), self.hnsw.ef_search)
+        index = flat_index.FlatIndex.load(folder)
+        if self.similarity == "cosine":
+            return FlatSearcher(index)
+        return SimilaritySearcher(similarity_search.searchable(index, self.similarity))
+
+    def _write(self, ids: Sequence[str], vectors: Vectors, folder: Path) -> Mapping[str, Any]:
+        if self.hnsw is not None:
+            options = self.hnsw.model_dump(exclude={"ef_search"})
+            return hnsw_index.build(ids, vectors, folder, measure=self._measure(), **options)
+        if self.similarity == "cosine":
+            return flat_index.build(ids, vectors, folder)
+        return flat_index.save(ids, vectors, folder)
+
+    def _measure(self) -> hnsw_index.Measure:
+        # The inner product of vectors of length 1 is their cosine.
+        return "euclidean" if self.similarity == "euclidean" else "dot"
 
     def _vectors(
         self, texts: Sequence[str], kind: Literal["query", "document"], workspace: Workspace
@@ -123,22 +188,5 @@ class BiEncoder(EmbeddingRetriever):
             cache=workspace.cache_of("embeddings") if workspace is not None else None,
             query_prompt=self.query_prompt,
             document_prompt=self.document_prompt,
+            normalise=self.similarity == "cosine",
         )
-
-
-@dataclass(frozen=True)
-class FlatSearcher:
-    """Vectors that are searched exactly."""
-
-    index: flat_index.FlatIndex
-
-    @property
-    def chunk_ids(self) -> Sequence[str]:
-        """The ids of the chunks by position."""
-        return self.index.chunk_ids
-
-    def search(
-        self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
-    ) -> list[Hits]:
-        """Return the best chunks of each query vector."""
-        return search(self.index, dense_matrix(queries), depth, progress)

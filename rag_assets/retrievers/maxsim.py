@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from rag_assets.embedding.models import DEFAULT_MODEL
+from rag_assets.embedding.model_files import ModelFiles
+from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
 from rag_assets.embedding.token_encoder import TokenEncoder
 from rag_assets.package_versions import version
 from rag_assets.reranking.candidates import Candidates
@@ -45,6 +46,10 @@ class MaxSim(RerankedRetriever):
         """Return what determines the token vectors of queries and documents."""
         encoder = self._encoder(None)
         return {"query": encoder.describe("query"), "document": encoder.describe("document")}
+
+    def read_by(self) -> ModelFiles:
+        """Return the model's files."""
+        return resolve_model(self.model)
 
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         """Score every pair by the mean of the highest cosines."""

@@ -20,7 +20,7 @@ from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
 from rag_assets.options import Number
 from rag_assets.package_versions import version
 from rag_assets.retrievers.base import EmbeddingRetriever
-from rag_assets.retrievers.embedding import FlatSearcher
+from rag_assets.retrievers.dense_searchers import FlatSearcher
 from rag_assets.retrievers.workspace import Workspace
 
 Kind = Literal["query", "document"]
@@ -45,6 +45,7 @@ class OpenAIEmbedding(EmbeddingRetriever):
         "rag_assets.embedding.query_vectors",
         "rag_assets.embedding.search",
         "rag_assets.ordering",
+        "rag_assets.retrievers.dense_searchers",
     )
 
     type: Literal["openai_embedding"]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.options import Options
 from rag_assets.ordering import Hits
 
@@ -60,6 +61,14 @@ class Retriever(Options):
         """Return option -> the file that it names."""
         named = {option: getattr(self, option) for option in self.file_options}
         return {option: Path(value) for option, value in named.items() if value is not None}
+
+    def read_by(self) -> ModelFiles | None:
+        """Return the files of the local model whose tokenizer reads the texts, if there is one.
+
+        Raises:
+            ModelUnavailable: the model's files cannot be had.
+        """
+        return None
 
     def versions(self) -> Mapping[str, str]:
         """Return the versions of everything that computes the results besides our own code."""

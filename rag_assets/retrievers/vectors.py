@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -11,14 +10,13 @@ import pyarrow as pa
 from pydantic import model_validator
 
 from rag_assets.embedding import flat_index, similarity_search
-from rag_assets.embedding.query_vectors import dense_matrix, dense_table
+from rag_assets.embedding.query_vectors import dense_table
 from rag_assets.embedding.unit_vectors import Vectors, to_unit_rows
 from rag_assets.embedding.vector_files import FileVectors, read_vectors
 from rag_assets.errors import DataError
-from rag_assets.ordering import Hits
 from rag_assets.package_versions import version
 from rag_assets.retrievers.base import ORIGINAL, EmbeddingRetriever
-from rag_assets.retrievers.embedding import FlatSearcher
+from rag_assets.retrievers.dense_searchers import FlatSearcher, SimilaritySearcher
 from rag_assets.retrievers.retriever import Searcher
 from rag_assets.retrievers.workspace import Workspace
 
@@ -41,6 +39,7 @@ class FileVectorsRetriever(EmbeddingRetriever):
         "rag_assets.embedding.unit_vectors",
         "rag_assets.embedding.vector_files",
         "rag_assets.ordering",
+        "rag_assets.retrievers.dense_searchers",
     )
     search_options: ClassVar[frozenset[str]] = frozenset({"similarity"})
     file_options: ClassVar[tuple[str, ...]] = (
@@ -120,21 +119,3 @@ class FileVectorsRetriever(EmbeddingRetriever):
         except DataError as error:
             raise DataError(str(error), file=read.path) from error
         return vectors
-
-
-@dataclass(frozen=True)
-class SimilaritySearcher:
-    """Vectors of any length that are searched exactly."""
-
-    space: similarity_search.Searchable
-
-    @property
-    def chunk_ids(self) -> Sequence[str]:
-        """The ids of the chunks by position."""
-        return self.space.index.chunk_ids
-
-    def search(
-        self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
-    ) -> list[Hits]:
-        """Return the best chunks of each query vector."""
-        return similarity_search.search(self.space, dense_matrix(queries), depth, progress)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import struct
 import threading
 from collections.abc import Callable, Iterator
@@ -219,6 +220,14 @@ def shared_words(query: str, document: str) -> float:
     """Return the score that the server gives to a document: the share of the query's words."""
     wanted = set(query.lower().split())
     return len(wanted & set(document.lower().split())) / max(len(wanted), 1)
+
+
+def ordered(text: str) -> str:
+    """Return the answer to our listwise prompt: passages by their share of the query's words."""
+    (query,) = re.findall(r"^Query: (.*)$", text, re.MULTILINE)
+    passages = re.findall(r"^\[(\d+)\] (.*)$", text, re.MULTILINE)
+    best_first = sorted(passages, key=lambda pair: -shared_words(query, pair[1]))
+    return " > ".join(f"[{number}]" for number, _ in best_first)
 
 
 def reranked(body: Body) -> Reply:

@@ -15,9 +15,7 @@ def cross_encoder(folder: Path, *, seed: int = 0, labels: int = 1) -> Path:
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
     folder.mkdir(parents=True, exist_ok=True)
-    letters = [*string.ascii_lowercase, *string.digits]
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{c}" for c in letters)]
-    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    words = _letters(folder)
     torch.manual_seed(seed)
     config = BertConfig(
         vocab_size=len(words),
@@ -65,3 +63,33 @@ def language_model(folder: Path, *, seed: int = 0) -> Path:
     GPT2LMHeadModel(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def masked_language_model(folder: Path, *, seed: int = 0) -> Path:
+    """Save a BERT of two layers that reads letters and guesses them: SPLADE over an alphabet."""
+    import torch
+    from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
+
+    folder.mkdir(parents=True, exist_ok=True)
+    words = _letters(folder)
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=len(words),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=LONGEST,
+        initializer_range=0.5,
+    )
+    BertForMaskedLM(config).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(folder, model_max_length=LONGEST).save_pretrained(folder)
+    return folder
+
+
+def _letters(folder: Path) -> list[str]:
+    """Write the vocabulary of letters, and return it."""
+    letters = [*string.ascii_lowercase, *string.digits]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{c}" for c in letters)]
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    return words

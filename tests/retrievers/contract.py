@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import yaml
 
 from rag_assets.experiment import load_experiment
@@ -15,6 +17,7 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.store.settings import StoreSettings
+from tests.llm.server import vector
 
 HOSTILE = (
     "\u202eright to left\u202c \ufeff\u200b\u200d e\u0301\u0301\u0301 \U0001f469\u200d\U0001f52c "
@@ -56,6 +59,7 @@ class Evaluated:
         queries = [{"_id": name, "text": text} for name, text in QUERIES.items()]
         for file, rows in (("corpus.jsonl", corpus), ("queries.jsonl", queries)):
             (folder / file).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        write_given(root / "given", documents)
         config = {
             "name": "contract",
             "dataset": {"format": "beir"},
@@ -92,3 +96,19 @@ class Evaluated:
         for row in self.table(retriever, top_k).to_pylist():
             found[row["query_id"]].append(row)
         return found
+
+
+def write_given(folder: Path, documents: Mapping[str, str]) -> None:
+    """Write what is read, not computed: a run, and vectors of all documents and queries."""
+    folder.mkdir()
+    # Of equal texts both the scores and the vectors are equal.
+    ranked = sorted(documents, key=lambda name: (-len(documents[name]), name))
+    lines = [
+        f"{query} Q0 {name} {rank} {len(documents[name])} made\n"
+        for query in QUERIES
+        for rank, name in enumerate(ranked, start=1)
+    ]
+    (folder / "run.trec").write_text("".join(lines), encoding="utf-8")
+    for file, texts in (("chunks.parquet", documents), ("queries.parquet", QUERIES)):
+        vectors = [np.array(vector(text), dtype=np.float32) for text in texts.values()]
+        pq.write_table(pa.table({"id": list(texts), "vector": vectors}), folder / file)

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from rag_assets.retrievers.registry import OWN_TYPES
-from tests.llm.server import serving
-from tests.reranking.tiny_models import cross_encoder, language_model
+from tests.llm.server import ordered, serving
+from tests.reranking.tiny_models import cross_encoder, language_model, masked_language_model
 from tests.retrievers.contract import DOCUMENTS, ONE_DOCUMENT, TOP_K, Evaluated
 
 FUSED: Mapping[str, Any] = {"inputs": ["bm25", "embedding"]}
@@ -22,6 +22,7 @@ RERANKED: Mapping[str, Any] = {"input": "embedding"}
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "bm25": {},
+    "tfidf": {},
     "embedding": {},
     "rrf": FUSED,
     "convex": FUSED,
@@ -33,9 +34,26 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "cross_encoder": {**RERANKED, "model": "<cross-encoder>"},
     "query_likelihood": {**RERANKED, "model": "<language model>"},
     "rerank_api": {**RERANKED, "model": "tiny", "base_url": "<server>", "retries": 0},
+    "listwise": {
+        **RERANKED,
+        "model": "tiny",
+        "base_url": "<v1>",
+        "api_key_env": None,
+        "retries": 0,
+        "window": 3,
+        "step": 2,
+    },
     "mmr": RERANKED,
+    "run_file": {"path": "../given/run.trec"},
+    "vectors": {
+        "chunk_vectors": "../given/chunks.parquet",
+        "query_vectors": "../given/queries.parquet",
+    },
+    "openai_embedding": {"model": "tiny", "base_url": "<v1>", "api_key_env": None, "retries": 0},
+    "splade": {"model": "<masked language model>"},
 }
-"""The least that each type needs; what stands in angle brackets is made for the test."""
+"""The least that each type needs; what stands in angle brackets is made for all tests, files in
+``../given`` for each experiment."""
 
 every_type = pytest.mark.parametrize("kind", OWN_TYPES)
 
@@ -47,9 +65,10 @@ def retrievers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, d
     made = {
         "<cross-encoder>": str(cross_encoder(folder / "cross-encoder")),
         "<language model>": str(language_model(folder / "gpt2")),
+        "<masked language model>": str(masked_language_model(folder / "splade")),
     }
-    with serving() as server:
-        made["<server>"] = server.root
+    with serving(ordered) as server:
+        made |= {"<server>": server.root, "<v1>": server.base_url}
         yield {
             kind: {"type": kind, **{n: made.get(str(v), v) for n, v in options.items()}}
             for kind, options in OPTIONS.items()
@@ -138,8 +157,11 @@ def test_one_document_is_all_there_is(single: Evaluated, kind: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["empty", "blank", "none"])
-def test_a_lexical_retriever_finds_nothing_for_nothing(first: Evaluated, query: str) -> None:
-    assert first.rows("bm25")[query] == []
+@pytest.mark.parametrize("kind", ["bm25", "tfidf"])
+def test_a_lexical_retriever_finds_nothing_for_nothing(
+    first: Evaluated, kind: str, query: str
+) -> None:
+    assert first.rows(kind)[query] == []
 
 
 @every_type

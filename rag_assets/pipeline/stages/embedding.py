@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
+from rag_assets.embedding.unknown_tokens import unknown_share, warning
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.ordering import Hits
 from rag_assets.pipeline.latency_sample import Times
@@ -71,18 +72,31 @@ class EmbeddingIndexes(Stage):
             chunks = pipeline.artifact(chunks_key(chunking)).table()
             texts = texts_to_index(pipeline.experiment, chunking, chunks)
             config = _config(pipeline.experiment, retriever)
-            yield key, _index(config, chunks, texts, pipeline.workspace(retriever, key))
+            unread = _unread(config, retriever, texts)
+            yield key, _index(config, chunks, texts, pipeline.workspace(retriever, key), unread)
 
 
 def _index(
-    config: EmbeddingRetriever, chunks: pa.Table, texts: list[str], workspace: Workspace
+    config: EmbeddingRetriever,
+    chunks: pa.Table,
+    texts: list[str],
+    workspace: Workspace,
+    more_facts: Mapping[str, Any],
 ) -> FolderProduct:
     def write(folder: Path) -> tuple[int, Mapping[str, Any]]:
         facts = config.build(chunks, texts, folder, workspace)
         save_units(folder, chunks)
-        return chunks.num_rows, facts
+        return chunks.num_rows, {**facts, **more_facts}
 
     return FolderProduct(write)
+
+
+def _unread(config: EmbeddingRetriever, retriever: str, texts: list[str]) -> Mapping[str, Any]:
+    """Return what is to be said of chunks that the retriever's model cannot read."""
+    files = config.read_by()
+    share = unknown_share(texts, files) if files is not None else None
+    line = warning(retriever, "chunks", share, files) if files is not None else None
+    return {"notes": [line]} if line is not None else {}
 
 
 class EmbeddingQueries(Stage):

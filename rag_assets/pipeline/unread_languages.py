@@ -1,0 +1,78 @@
+"""Models that cannot read the experiment's texts, told before they are set to work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rag_assets.embedding.unknown_tokens import SAMPLE, unknown_share, warning
+from rag_assets.errors import ModelUnavailable, RagAssetsError
+from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.stages.runs import run_key
+from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
+from rag_assets.retrievers.retriever import RERANKED
+from rag_assets.store.artifacts import ArtifactKey
+
+if TYPE_CHECKING:
+    from rag_assets.datasets.dataset import Read
+    from rag_assets.pipeline.pipeline import Pipeline
+
+QUICKLY_READ = frozenset({".jsonl", ".json", ".csv", ".tsv", ".md", ".markdown", ".txt"})
+MOST_BYTES = 20_000_000
+"""Larger corpora, and those of other files, are not read a second time for a warning."""
+
+
+def unread_languages(pipeline: Pipeline, selection: Selection) -> list[str]:
+    """Return a line for each retriever with work to do whose model cannot read what it is given.
+
+    Queries and documents are read here where they are not stored yet. Data that is refused, or a
+    model that is not there, is no matter of this function: the evaluation itself will say so.
+    """
+    texts: Mapping[str, Sequence[str]] | None = None
+    lines: list[str | None] = []
+    for name in _with_work(pipeline, selection):
+        try:
+            files = pipeline.experiment.retrievers[name].read_by()
+            if files is None:
+                continue
+            texts = _texts(pipeline) if texts is None else texts
+            shares = {what: unknown_share(own, files) for what, own in texts.items()}
+        except ModelUnavailable:
+            continue
+        lines += [warning(name, what, share, files) for what, share in shares.items()]
+    return [line for line in lines if line is not None]
+
+
+def _with_work(pipeline: Pipeline, selection: Selection) -> list[str]:
+    """Return the retrievers whose run is not up to date, with those that they read."""
+    experiment, top_k = pipeline.experiment, max(selection.top_k)
+    needed = dict.fromkeys(selection.retrievers)
+    for _ in range(RERANKED):
+        needed |= dict.fromkeys(one for name in needed for one in experiment.inputs(name))
+    keys = {name: run_key(experiment, name, top_k) for name in experiment.retrievers}
+    return [name for name in needed if pipeline.current(keys[name]) is None]
+
+
+def _texts(pipeline: Pipeline) -> Mapping[str, Sequence[str]]:
+    dataset = pipeline.experiment.dataset
+    found = {"queries": _read(pipeline, QUERIES_KEY, dataset.read_queries)}
+    if pipeline.current(DOCUMENTS_KEY) is not None or _quickly_read(dataset.document_files()):
+        found["documents"] = _read(pipeline, DOCUMENTS_KEY, dataset.read_documents)
+    return found
+
+
+def _read(pipeline: Pipeline, key: ArtifactKey, read: Callable[[], Read]) -> list[str]:
+    artifact = pipeline.current(key)
+    try:
+        table = artifact.table() if artifact is not None else read().table
+    except RagAssetsError:
+        return []
+    step = max(1, table.num_rows // SAMPLE)
+    texts: list[str] = table.column("text")[::step].to_pylist()
+    return texts
+
+
+def _quickly_read(files: Sequence[Path]) -> bool:
+    sizes = [file.stat().st_size for file in files if file.suffix.lower() in QUICKLY_READ]
+    return 0 < len(sizes) == len(files) and sum(sizes) <= MOST_BYTES

@@ -1,0 +1,150 @@
+"""``type: splade``: learned sparse vectors, searched exactly."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import pyarrow as pa
+from pydantic import Field
+
+from rag_assets.embedding import sparse_index
+from rag_assets.embedding.model_files import ModelFiles
+from rag_assets.embedding.query_vectors import sparse_table, sparse_vectors
+from rag_assets.embedding.sparse_encoder import SparseTextEncoder
+from rag_assets.embedding.truncation import count_truncated
+from rag_assets.ordering import Hits
+from rag_assets.package_versions import version
+from rag_assets.retrievers.base import EmbeddingRetriever
+from rag_assets.retrievers.workspace import Workspace
+from rag_assets.store.sparse_vector_cache import SparseVector
+
+Kind = Literal["query", "document"]
+
+
+class Splade(EmbeddingRetriever):
+    """Learned sparse retrieval: a model weighs the words of its vocabulary for each text.
+
+    ``model`` is one of sentence-transformers' sparse encoders, or a masked language model, which is
+    pooled as in SPLADE v2. The prompts are put before every query or document; by default the
+    model's own. The score is the inner product; a chunk that shares no word is not found.
+    """
+
+    code_version: ClassVar[str] = "1"
+    implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.embedding.loading",
+        "rag_assets.embedding.model_config",
+        "rag_assets.embedding.model_files",
+        "rag_assets.embedding.models",
+        "rag_assets.embedding.query_vectors",
+        "rag_assets.embedding.sparse_encoder",
+        "rag_assets.embedding.sparse_index",
+        "rag_assets.embedding.truncation",
+        "rag_assets.ordering",
+    )
+
+    type: Literal["splade"]
+    model: str = Field(min_length=1)
+    query_prompt: str | None = None
+    document_prompt: str | None = None
+
+    def describe(self, kind: Kind) -> Mapping[str, Any]:
+        """Return weights, tokenizer, prompt, maximum length and the like."""
+        return self._encoder().describe(kind)
+
+    def read_by(self) -> ModelFiles:
+        """Return the model's files."""
+        return self._encoder().files
+
+    def index_options(self) -> Mapping[str, Any]:
+        """Return nothing of its own: all that counts is in :meth:`describe`."""
+        return {}
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions of what embeds."""
+        names = ("sentence-transformers", "torch", "transformers")
+        return {name: version(name) for name in names}
+
+    def search_versions(self) -> Mapping[str, str]:
+        """Return the version of what searches."""
+        return {"scipy": version("scipy")}
+
+    def build(
+        self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
+    ) -> Mapping[str, Any]:
+        """Embed the texts and write their vectors.
+
+        Among the facts are ``mean_components``, how many words a chunk has a weight for, and
+        ``n_truncated``, how many chunks are longer than the model reads.
+        """
+        vectors = self._vectors(texts, "document", workspace)
+        facts = sparse_index.build(chunks.column("chunk_id").to_pylist(), vectors, folder)
+        encoder = self._encoder()
+        n_truncated = count_truncated(texts, encoder.files, encoder.prompt("document"))
+        return facts if n_truncated is None else {**facts, "n_truncated": n_truncated}
+
+    def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
+        """Embed the queries."""
+        texts = variants.column("text").to_pylist()
+        return sparse_table(variants, self._vectors(texts, "query", workspace))
+
+    def encode_now(self, texts: Sequence[str]) -> bool:
+        """Embed queries past the cache, when the model is in memory."""
+        encoder = self._encoder()
+        if not encoder.is_loaded:
+            return False
+        encoder.encode_now(texts, kind="query")
+        return True
+
+    def open(self, folder: Path) -> SparseSearcher:
+        """Open the vectors."""
+        return SparseSearcher(sparse_index.load(folder))
+
+    def _vectors(
+        self, texts: Sequence[str], kind: Kind, workspace: Workspace
+    ) -> list[SparseVector]:
+        """Embed texts, and keep how many were new and what they took; loading counts."""
+        n_new = 0
+        label = "embed queries" if kind == "query" else "embed chunks"
+        with workspace.progress(label, len(texts)) as advance:
+
+            def count(done: int, total: int) -> None:
+                nonlocal n_new
+                n_new = total
+                advance(done, total)
+
+            started = time.perf_counter()
+            vectors = self._encoder(workspace).encode(texts, kind=kind, progress=count)
+            seconds = time.perf_counter() - started
+        workspace.measure("embed", seconds, n_new, cached=False)
+        workspace.measure("embed", None, len(set(texts)) - n_new, cached=True)
+        return vectors
+
+    def _encoder(self, workspace: Workspace | None = None) -> SparseTextEncoder:
+        return SparseTextEncoder(
+            self.model,
+            cache=workspace.cache_of("sparse_embeddings") if workspace is not None else None,
+            query_prompt=self.query_prompt,
+            document_prompt=self.document_prompt,
+        )
+
+
+@dataclass(frozen=True)
+class SparseSearcher:
+    """Sparse vectors that are searched exactly."""
+
+    index: sparse_index.SparseIndex
+
+    @property
+    def chunk_ids(self) -> Sequence[str]:
+        """The ids of the chunks by position."""
+        return self.index.chunk_ids
+
+    def search(
+        self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
+    ) -> list[Hits]:
+        """Return the best chunks of each query vector."""
+        return sparse_index.search(self.index, sparse_vectors(queries), depth, progress)
