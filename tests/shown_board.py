@@ -10,7 +10,7 @@ from rag_assets.pipeline.evaluations import record
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
 from rag_assets.reporting.result import EvaluationResult
-from rag_assets.reporting.rows import leaderboard_rows
+from rag_assets.reporting.rows import result_rows
 from rag_assets.reporting.terminal import leaderboard_view
 from tests.tiny_experiment import materialize
 
@@ -24,7 +24,7 @@ def evaluated(pipeline: Pipeline) -> EvaluationResult:
 def shown(result: EvaluationResult, split: str | None = None) -> list[str]:
     """What a terminal of 80 columns shows of one split."""
     selection = Selection(tuple(result.run_retrievers), (1,))
-    rows = leaderboard_rows(result.leaderboard, selection, result.chosen_split(split))
+    rows = result_rows(result, selection, result.chosen_split(split))
     console = Console(width=80)
     with console.capture() as capture:
         console.print(leaderboard_view(result, rows))

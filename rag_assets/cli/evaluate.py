@@ -20,7 +20,7 @@ from rag_assets.reporting.html import write_report
 from rag_assets.reporting.overlap_rows import overlap_rows
 from rag_assets.reporting.pooling_advice import pooling_advice
 from rag_assets.reporting.result import EvaluationResult
-from rag_assets.reporting.rows import Row, leaderboard_rows
+from rag_assets.reporting.rows import Row, result_rows
 from rag_assets.reporting.slices import Slice
 from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
 
@@ -35,7 +35,7 @@ def command(
     Without labels it prints how alike the retrievers rank, and no metric.
 
     PATH is a folder with an experiment.yaml, such a file, or any dataset folder or file, which
-    gets the default experiment (BM25, MiniLM and their fusion).
+    gets the default experiment (BM25, MiniLM, their fusion, reranked).
 
     Example: rag-assets evaluate data/handbook
     """
@@ -50,7 +50,7 @@ def command(
     report = write_report(result)
     labelled = result.has_metrics
     rows = (
-        leaderboard_rows(result.leaderboard, selection, result.chosen_split())
+        result_rows(result, selection, result.chosen_split())
         if labelled
         else overlap_rows(result, selection)
     )

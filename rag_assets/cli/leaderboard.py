@@ -17,7 +17,7 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.latency_rows import latency_rows
 from rag_assets.reporting.result import EvaluationResult
-from rag_assets.reporting.rows import Row, leaderboard_rows
+from rag_assets.reporting.rows import Row, result_rows
 from rag_assets.reporting.slices import TAG, Slice
 from rag_assets.store.settings import StoreSettings
 
@@ -88,7 +88,7 @@ def command(
             raise UsageError(f"--by {slice_by} shows {chosen}; --top-k does not apply to it")
         _print_slices(result, selection, form, slice_by, chosen, result.chosen_split(asked))
         return
-    rows = leaderboard_rows(result.leaderboard, selection, result.chosen_split(asked))
+    rows = result_rows(result, selection, result.chosen_split(asked))
     if not rows:
         raise NotEvaluated(f"the last evaluation of {experiment.name} has none of these cells")
     if form != "table":

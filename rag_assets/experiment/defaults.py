@@ -14,6 +14,7 @@ from rag_assets.experiment.config import (
 )
 from rag_assets.retrievers.bm25 import BM25
 from rag_assets.retrievers.embedding import BiEncoder
+from rag_assets.retrievers.maxsim import MaxSim
 from rag_assets.retrievers.rrf import RRF
 
 
@@ -25,11 +26,16 @@ def default_chunkings(dataset: Dataset) -> dict[str, ChunkingConfig]:
 
 
 def default_retrievers() -> dict[str, RetrieverConfig]:
-    """Return BM25, MiniLM and their reciprocal rank fusion."""
+    """Return BM25, MiniLM, their reciprocal rank fusion, and a reranking of its first 20.
+
+    Late interaction needs no weights but MiniLM's. It reads the fusion, because that holds what
+    either of the others finds: a reranker cannot bring back what its input has missed.
+    """
     return {
         "bm25": BM25(type="bm25"),
         "minilm": BiEncoder(type="embedding"),
         "hybrid": RRF(type="rrf", inputs=("bm25", "minilm")),
+        "maxsim": MaxSim(type="maxsim", input="hybrid", candidates=20),
     }
 
 

@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader
 from rag_assets.evaluation.leaderboard import TIE
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.evaluation.query_facts import ALL
+from rag_assets.reporting.ceilings import ceilings
 from rag_assets.reporting.overlap_rows import overlap_rows
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
@@ -57,6 +58,7 @@ def _context(result: EvaluationResult) -> dict[str, Any]:
         "rows": rows,
         "cutoffs": sorted({row["top_k"] for row in rows}),
         "retrievers": list(dict.fromkeys(row["retriever"] for row in rows)),
+        "ceilings": ceilings(result, split) if result.has_metrics else {},
         "curve": {(row["retriever"], row["top_k"]): row.get(measure) for row in rows},
         "slices": result.slices(),
         "has_tokens": any("tokens" in row for row in rows),

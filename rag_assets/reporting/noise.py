@@ -44,7 +44,8 @@ def near_best(result: EvaluationResult, rows: Sequence[Row]) -> set[str]:
 def interval_parts(result: EvaluationResult, rows: Sequence[Row]) -> list[RenderableType]:
     """Return the primary metric of each shown retriever with its interval, and what the sign means.
 
-    Empty for an evaluation without intervals, or whose primary cell is not shown.
+    A retriever that reads others has its candidate ceiling beside it. Empty for an evaluation
+    without intervals, or whose primary cell is not shown.
     """
     names = dict.fromkeys(str(row["retriever"]) for row in rows)
     found = {name: row for name in names if (row := _interval(result, name, _split(rows)))}
@@ -54,11 +55,17 @@ def interval_parts(result: EvaluationResult, rows: Sequence[Row]) -> list[Render
     table = Table(box=None, pad_edge=False)
     table.add_column("retriever", overflow="fold")
     confidence = next(iter(found.values()))["confidence"]
-    for name in (str(result.primary), interval_name(confidence)):
+    highest = {str(row["retriever"]): row["ceiling"] for row in rows if "ceiling" in row}
+    headers = [str(result.primary), interval_name(confidence), "ceiling"]
+    for name in headers if highest else headers[:-1]:
         table.add_column(name, justify="right", no_wrap=True)
     for name, row in found.items():
-        table.add_row(Text(name), f"{row['mean']:.4f}", interval_text(row))
+        ceiling = f"{highest[name]:.4f}" if name in highest else ""
+        values = [f"{row['mean']:.4f}", interval_text(row), ceiling]
+        table.add_row(Text(name), *(values if highest else values[:-1]))
     parts: list[RenderableType] = ["", table]
+    if highest:
+        parts.append("ceiling: recall of the candidates; no order of them finds more")
     if near & names.keys():
         legend = f"{SIGN} not shown to be worse than the best on {result.primary}"
         parts.append(f"{legend} (p >= {ALPHA} after Holm)")

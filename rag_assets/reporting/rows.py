@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 
 from rag_assets.pipeline.selection import Selection
+from rag_assets.reporting.ceilings import ceilings
+from rag_assets.reporting.result import EvaluationResult
 
 Row = dict[str, object]
+
+
+def result_rows(result: EvaluationResult, selection: Selection, split: str) -> list[Row]:
+    """Return :func:`leaderboard_rows` of an evaluation.
+
+    At the primary cut-off a retriever that reads others has a ``ceiling`` too, see
+    :func:`rag_assets.reporting.ceilings.ceilings`.
+    """
+    rows = leaderboard_rows(result.leaderboard, selection, split)
+    found = ceilings(result, split)
+    return [_with_ceiling(row, found, result.primary.cutoff) for row in rows]
+
+
+def _with_ceiling(row: Row, found: Mapping[str, float], cutoff: int | None) -> Row:
+    name = str(row["retriever"])
+    return {**row, "ceiling": found[name]} if name in found and row["top_k"] == cutoff else row
 
 
 def leaderboard_rows(board: pa.Table, selection: Selection, split: str) -> list[Row]:

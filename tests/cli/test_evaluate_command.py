@@ -229,12 +229,16 @@ def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.slow
-def test_bm25_minilm_and_their_fusion(invoke: Invoke, tmp_path: Path, store: Path) -> None:
+def test_bm25_minilm_their_fusion_and_its_reranking(
+    invoke: Invoke, tmp_path: Path, store: Path
+) -> None:
     folder = write_beir(tmp_path / "tiny")
     base = ("evaluate", folder, "--store", store)
     rows = rows_of(invoke(*base, "--format", "json"))
-    assert len(rows) == 15
-    assert {row["retriever"] for row in rows} == {"bm25", "minilm", "hybrid"}
+    assert len(rows) == 20
+    assert {row["retriever"] for row in rows} == {"bm25", "minilm", "hybrid", "maxsim"}
+    ceilings = {(row["retriever"], row["top_k"]) for row in rows if "ceiling" in row}
+    assert ceilings == {("hybrid", 10), ("maxsim", 10)}
     positions = {row["retriever"]: row["position"] for row in rows}
     ranked = sorted(
         ((row["ndcg"], row["retriever"]) for row in rows if row["top_k"] == 10), reverse=True

@@ -71,7 +71,7 @@ def test_seed_doc_qa(invoke: Invoke, shared_data: SharedData, tmp_path: Path) ->
 def test_one_file_without_any_configuration(
     invoke: Invoke, shared_data: SharedData, tmp_path: Path
 ) -> None:
-    """The values are what the same command printed with all three default retrievers."""
+    """The values are what the same command printed with all default retrievers."""
     file = shared_data("seed_doc_qa") / "pg_eval_dataset.json"
     options = ("--retriever", "bm25", "--format", "json", "--store", tmp_path / "store")
     rows = rows_by_top_k(invoke("evaluate", file, *options))

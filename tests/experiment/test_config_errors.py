@@ -259,7 +259,7 @@ BETWEEN_KEYS = {
     "baseline unknown": (
         "top_k: [1]\nbaseline: bm52\n",
         ":2: `baseline`: unknown retriever 'bm52' (did you mean 'bm25'?); "
-        "allowed: bm25, minilm, hybrid",
+        "allowed: bm25, minilm, hybrid, maxsim",
     ),
     "primary without cut-off": (
         "top_k: [3, 7]\nprimary: nDCG\n",

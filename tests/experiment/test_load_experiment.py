@@ -17,6 +17,7 @@ from rag_assets.experiment.config import (
 from rag_assets.experiment.names import checked_name, name_from
 from rag_assets.retrievers.bm25 import BM25
 from rag_assets.retrievers.embedding import BiEncoder
+from rag_assets.retrievers.maxsim import MaxSim
 from rag_assets.retrievers.rrf import RRF
 from tests.beir_folder import write_beir
 
@@ -43,6 +44,7 @@ def test_every_default_of_a_folder_without_yaml(folder: Path) -> None:
             document_prompt=None,
         ),
         "hybrid": RRF(type="rrf", inputs=("bm25", "minilm"), k=60, candidates=100),
+        "maxsim": MaxSim(type="maxsim", input="hybrid", candidates=20),
     }
     assert experiment.top_k == experiment.listed_top_k == (1, 3, 5, 10, 100)
     assert (experiment.metrics, experiment.extra_metrics) == (DEFAULT_METRICS, ())
