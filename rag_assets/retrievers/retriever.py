@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 from rag_assets.options import Options
 from rag_assets.ordering import Hits
+from rag_assets.retrievers.expansion import WindowExpansion
 
 Queries = TypeVar("Queries", contravariant=True)
 
@@ -40,6 +41,7 @@ class Retriever(Options):
             ``code_version`` does not.
         search_options: options that an index does not depend on.
         file_options: options that name a file; its content counts, not its name.
+        expand: what is returned, and judged, around each unit; ranks stay as they are.
     """
 
     family: ClassVar[str]
@@ -50,6 +52,7 @@ class Retriever(Options):
     file_options: ClassVar[tuple[str, ...]] = ()
 
     type: str
+    expand: WindowExpansion | None = None
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -70,6 +73,6 @@ class Retriever(Options):
         return {f"retriever.{self.type}": self.code_version, **self.versions()}
 
     def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
-        """Return the options that determine results: without names of retrievers and files."""
-        names = {"chunking", "query_set", "inputs", "input"}
+        """Return the options that determine rankings: without names of retrievers and files."""
+        names = {"chunking", "query_set", "inputs", "input", "expand"}
         return self.model_dump(mode="json", exclude={*names, *self.file_options, *exclude})
