@@ -74,5 +74,7 @@ class Retriever(Options):
 
     def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
         """Return the options that determine rankings: without names of retrievers and files."""
-        names = {"chunking", "query_set", "inputs", "input", "expand"}
+        names = {"chunking", "query_set", "inputs", "input"}
+        # What neither is stands in the recipes of the stages that it concerns.
+        names |= {"expand", "filters"}
         return self.model_dump(mode="json", exclude={*names, *self.file_options, *exclude})
