@@ -1,13 +1,15 @@
 """Searches restricted to some documents, whatever searches.
 
-A search is asked for more hits until enough of them are of documents that may be found. Hits at a
-smaller depth are the first of those at a larger one, so what is kept is exactly the ranking of all
-chunks without the others, cut at the depth that was wanted.
+What is found is exactly the ranking of all chunks without those of other documents, cut at the
+depth that was wanted. Where few chunks match and a part can be searched alone, it is. Else the
+search is asked for more hits until enough of them match: hits at a smaller depth are the first of
+those at a larger one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
 
@@ -17,12 +19,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.evaluation.units import Search
-from rag_assets.ordering import Hits
+from rag_assets.ordering import Hits, Positions
 
 HITS_AT_ONCE = 2_000_000
 """Most hits that one search is asked for: they are in memory until they are looked through."""
 
 GROWTH = 4
+
+FEW = 0.25
+"""Largest share of the chunks that is copied to be searched alone."""
+
+Part = Callable[[Positions], Search]
+"""``part(positions)``: a search of the chunks at these positions; its hits count from 0."""
+
+_NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.float64))
 
 Mask = npt.NDArray[np.bool_]
 
@@ -57,49 +67,94 @@ def restriction(filters: pa.Table, query_ids: Sequence[str], chunks: pa.Table) -
     return Restriction(documents, [by_query.get(query_id) for query_id in query_ids])
 
 
-def filtered(search: Search, allowed: Restriction) -> Search:
-    """Return a search that finds only what each query may find, ``depth`` hits where there are."""
-    documents, masks = allowed
-    counts = {id(mask): int(mask[documents].sum()) for mask in masks if mask is not None}
-    total = len(documents)
+def filtered(search: Search, allowed: Restriction, part: Part | None = None) -> Search:
+    """Return a search that finds only what each query may find, ``depth`` hits where there are.
 
-    def first_depth(number: int, depth: int) -> int:
-        share = counts[id(masks[number])] / total
-        return min(total, ceil(depth / share))
+    Args:
+        search: finds chunks.
+        allowed: what each query may find.
+        part: searches some chunks alone; None where that cannot be done.
+    """
+    masks = {id(mask): mask for mask in allowed.masks if mask is not None}
+    counts = {name: int(mask[allowed.documents].sum()) for name, mask in masks.items()}
+    return _Filtered(search, allowed, part, counts)
 
-    def kept(number: int, hits: Hits) -> Hits:
-        mask = masks[number]
-        chosen = slice(None) if mask is None else mask[documents[hits.positions]]
-        return Hits(hits.positions[chosen], hits.scores[chosen])
 
-    def restricted(numbers: Sequence[int], depth: int) -> list[Hits]:
+@dataclass(frozen=True)
+class _Filtered:
+    """A restricted search; ``counts`` are the chunks that match, by the identity of the mask."""
+
+    search: Search
+    allowed: Restriction
+    part: Part | None
+    counts: Mapping[int, int]
+
+    def __call__(self, numbers: Sequence[int], depth: int) -> list[Hits]:
+        """Return the hits of the queries with these numbers, best first."""
         found: dict[int, Hits] = {}
         todo: dict[int, int] = {}
-        for number in numbers:
-            count = depth if masks[number] is None else counts[id(masks[number])]
-            if not count:
-                found[number] = Hits(np.empty(0, np.int64), np.empty(0, np.float64))
+        for same in self._by_mask(numbers):
+            mask = self.allowed.masks[same[0]]
+            share = self.counts[id(mask)] / len(self.allowed.documents) if mask is not None else 1
+            if not share:
+                found |= dict.fromkeys(same, _NO_HITS)
+            elif mask is not None and self.part is not None and share <= FEW:
+                positions = np.flatnonzero(mask[self.allowed.documents])
+                found |= _of_part(self.part, positions, same, depth)
             else:
-                todo[number] = depth if masks[number] is None else first_depth(number, depth)
-        while todo:
-            asked, todo = todo, {}
-            for number, deep, hits in _batched(search, asked):
-                one = kept(number, hits)
-                if masks[number] is None or _is_enough(one, hits, depth, deep, total):
-                    found[number] = Hits(one.positions[:depth], one.scores[:depth])
-                else:
-                    todo[number] = min(total, deep * GROWTH)
+                todo |= dict.fromkeys(same, self._at_most(ceil(depth / share)))
+        found |= self._deeper(todo, depth)
         return [found[number] for number in numbers]
 
-    return restricted
+    def _deeper(self, todo: Mapping[int, int], depth: int) -> dict[int, Hits]:
+        """Search for each query as deep as it says, and deeper, until enough hits match."""
+        found: dict[int, Hits] = {}
+        while todo:
+            more: dict[int, int] = {}
+            for number, deep, hits in _batched(self.search, todo):
+                kept = self._kept(number, hits)
+                if self._is_enough(number, kept, hits, depth, deep):
+                    found[number] = Hits(kept.positions[:depth], kept.scores[:depth])
+                else:
+                    more[number] = self._at_most(deep * GROWTH)
+            todo = more
+        return found
+
+    def _by_mask(self, numbers: Sequence[int]) -> Iterable[list[int]]:
+        groups: dict[int, list[int]] = {}
+        for number in numbers:
+            groups.setdefault(id(self.allowed.masks[number]), []).append(number)
+        return groups.values()
+
+    def _at_most(self, depth: int) -> int:
+        return min(depth, len(self.allowed.documents))
+
+    def _kept(self, number: int, hits: Hits) -> Hits:
+        mask = self.allowed.masks[number]
+        if mask is None:
+            return hits
+        chosen = mask[self.allowed.documents[hits.positions]]
+        return Hits(hits.positions[chosen], hits.scores[chosen])
+
+    def _is_enough(self, number: int, kept: Hits, hits: Hits, depth: int, deep: int) -> bool:
+        """Whether a deeper search could add nothing that is wanted."""
+        if self.allowed.masks[number] is None or len(kept.positions) >= depth:
+            return True
+        return len(hits.positions) < deep or deep >= len(self.allowed.documents)
 
 
-def _is_enough(kept: Hits, hits: Hits, depth: int, deep: int, total: int) -> bool:
-    """Whether a deeper search could add nothing that is wanted."""
-    return len(kept.positions) >= depth or len(hits.positions) < deep or deep >= total
+def _of_part(
+    part: Part, positions: Positions, numbers: Sequence[int], depth: int
+) -> dict[int, Hits]:
+    """Search these chunks alone; hits are named by their place in the whole."""
+    found = part(positions)(numbers, min(depth, len(positions)))
+    return {
+        number: Hits(positions[hits.positions], hits.scores)
+        for number, hits in zip(numbers, found, strict=True)
+    }
 
 
-def _batched(search: Search, asked: dict[int, int]) -> list[tuple[int, int, Hits]]:
+def _batched(search: Search, asked: Mapping[int, int]) -> list[tuple[int, int, Hits]]:
     """Search for queries of equal depth together, so that few searches are needed."""
     found: list[tuple[int, int, Hits]] = []
     for deep in sorted(set(asked.values())):

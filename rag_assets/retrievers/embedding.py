@@ -19,7 +19,7 @@ from rag_assets.embedding.query_vectors import dense_matrix, dense_table
 from rag_assets.embedding.search import search
 from rag_assets.embedding.truncation import count_truncated
 from rag_assets.embedding.unit_vectors import Vectors
-from rag_assets.ordering import Hits
+from rag_assets.ordering import Hits, Positions
 from rag_assets.retrievers.base import EmbeddingRetriever
 from rag_assets.retrievers.workspace import Workspace
 
@@ -142,3 +142,7 @@ class FlatSearcher:
     ) -> list[Hits]:
         """Return the best chunks of each query vector."""
         return search(self.index, dense_matrix(queries), depth, progress)
+
+    def among(self, positions: Positions) -> FlatSearcher:
+        """Return a searcher of these chunks: a score depends on no other vector."""
+        return FlatSearcher(self.index.among(positions))

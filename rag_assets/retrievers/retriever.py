@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from rag_assets.options import Options
-from rag_assets.ordering import Hits
+from rag_assets.ordering import Hits, Positions
 from rag_assets.retrievers.expansion import WindowExpansion
 
 Queries = TypeVar("Queries", contravariant=True)
@@ -27,6 +27,18 @@ class Searcher(Protocol[Queries]):
         self, queries: Queries, depth: int, progress: Callable[[int], None] | None
     ) -> list[Hits]:
         """Return the best ``depth`` chunks of each query, in the order of ``ordering``."""
+
+
+@runtime_checkable
+class Divisible(Protocol):
+    """A searcher of which a part can be searched alone, with the scores that the whole gives.
+
+    Queries with filters are then searched among the chunks that match; other searchers are asked
+    for more hits until enough of them match.
+    """
+
+    def among(self, positions: Positions) -> Searcher[Any]:
+        """Return a searcher of the chunks at these positions; its own count from 0."""
 
 
 class Retriever(Options):

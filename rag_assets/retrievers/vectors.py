@@ -16,7 +16,7 @@ from rag_assets.embedding.query_vectors import dense_matrix, dense_table
 from rag_assets.embedding.unit_vectors import Vectors, to_unit_rows
 from rag_assets.embedding.vector_files import FileVectors, read_vectors
 from rag_assets.errors import DataError
-from rag_assets.ordering import Hits
+from rag_assets.ordering import Hits, Positions
 from rag_assets.retrievers.base import ORIGINAL, EmbeddingRetriever
 from rag_assets.retrievers.embedding import FlatSearcher
 from rag_assets.retrievers.retriever import Searcher
@@ -138,3 +138,8 @@ class SimilaritySearcher:
     ) -> list[Hits]:
         """Return the best chunks of each query vector."""
         return similarity_search.search(self.space, dense_matrix(queries), depth, progress)
+
+    def among(self, positions: Positions) -> SimilaritySearcher:
+        """Return a searcher of these chunks: a score depends on no other vector."""
+        index = self.space.index.among(positions)
+        return SimilaritySearcher(similarity_search.searchable(index, self.space.measure))

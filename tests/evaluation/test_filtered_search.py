@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from rag_assets.evaluation import filtered_search
 from rag_assets.evaluation.filtered_search import Restriction, filtered, restriction
 from rag_assets.evaluation.query_filters import QUERY_FILTERS
-from rag_assets.ordering import Hits
+from rag_assets.evaluation.units import Search
+from rag_assets.ordering import Hits, Positions
 
 
 class Engine:
@@ -37,6 +38,11 @@ class Engine:
         positions = np.array([position for position, _ in found], np.int64)
         return Hits(positions, np.array([score for _, score in found], np.float64))
 
+    def part(self, positions: Positions) -> Search:
+        """Search some chunks alone."""
+        some = Engine([[row[p] for p in positions] for row in self.scores])
+        return some.search
+
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[list[list[int]], list[int], list[list[bool] | None], int]:
@@ -52,14 +58,15 @@ def cases(draw: st.DrawFn) -> tuple[list[list[int]], list[int], list[list[bool] 
     return scores, documents, masks, draw(st.integers(1, 30))
 
 
-@given(cases())
+@given(cases(), st.booleans())
 def test_a_restricted_search_is_the_ranking_without_the_others(
-    case: tuple[list[list[int]], list[int], list[list[bool] | None], int],
+    case: tuple[list[list[int]], list[int], list[list[bool] | None], int], divisible: bool
 ) -> None:
     scores, documents, masks, depth = case
     engine = Engine(scores)
     arrays = [None if mask is None else np.array(mask) for mask in masks]
-    search = filtered(engine.search, Restriction(np.array(documents), arrays))
+    part = engine.part if divisible else None
+    search = filtered(engine.search, Restriction(np.array(documents), arrays), part)
     for number, hits in enumerate(search(range(len(scores)), depth)):
         mask = masks[number]
         expected = [

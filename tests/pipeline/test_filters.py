@@ -40,12 +40,15 @@ def seasons(tmp_path: Path) -> Tiny:
     files |= {"query_vectors": "q.npy", "query_ids": "q.txt"}
     paths = {option: str(tiny.root / name) for option, name in files.items()}
     vectors = {"type": "vectors", "chunking": "parts", **paths}
+    far = {**vectors, "similarity": "euclidean"}
     tiny.config["retrievers"] = {
         "bm25": BM25,
         "bm25-some": {**BM25, "filters": True},
         "parents-some": {**BM25, "chunking": "inside", "filters": True},
         "vectors": vectors,
         "vectors-some": {**vectors, "filters": True},
+        "far": far,
+        "far-some": {**far, "filters": True},
         "fused": {"type": "rrf", "inputs": ["bm25-some", "vectors-some"]},
     }
     tiny.config |= {"top_k": [2, 100], "metrics": ["ndcg"], "primary": "ndcg@2"}
@@ -108,7 +111,7 @@ def ranked(tiny: Tiny, retriever: str, top_k: int) -> dict[str, list[tuple[str, 
 
 def test_a_filter_is_before_the_cut(seasons: Tiny) -> None:
     seasons.run()
-    for name in ("bm25", "vectors"):
+    for name in ("bm25", "vectors", "far"):
         everything = ranked(seasons, name, 100)
         for top_k in (2, 100):
             for query_id, rows in ranked(seasons, f"{name}-some", top_k).items():

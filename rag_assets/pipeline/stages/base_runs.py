@@ -13,7 +13,7 @@ from rag_assets.evaluation.filtered_search import filtered, restriction
 from rag_assets.evaluation.units import Search as ChunkSearch
 from rag_assets.evaluation.units import unit_ranking
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.ordering import Hits
+from rag_assets.ordering import Hits, Positions
 from rag_assets.pipeline.latency_sample import Search, values_by_query
 from rag_assets.pipeline.rankings import Ranked
 from rag_assets.pipeline.stage import Input, Recipe
@@ -22,7 +22,7 @@ from rag_assets.pipeline.stages.query_filters import QUERY_FILTERS_KEY, uses_fil
 from rag_assets.pipeline.stages.runs import RunsStage
 from rag_assets.query_sets.variant_fusion import VARIANT_RUNS, fuse_variants
 from rag_assets.retrievers.base import BaseRetriever
-from rag_assets.retrievers.retriever import Searcher
+from rag_assets.retrievers.retriever import Divisible, Searcher
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class BaseRuns(RunsStage):
             table = unit_ranking(
                 list(map(str, names)),
                 units,
-                _restricted(pipeline, retriever, search, queries, units),
+                self._restricted(pipeline, retriever, search, searcher, queries, units),
                 judge=pipeline.experiment.judge,
                 depth=depth,
             )
@@ -116,8 +116,29 @@ class BaseRuns(RunsStage):
         if not uses_filters(pipeline.experiment, retriever):
             return lambda query_id: search(rows[query_id], depth)
         units = load_units(artifact.path, searcher.chunk_ids)
-        restricted = _restricted(pipeline, retriever, search, queries, units)
+        restricted = self._restricted(pipeline, retriever, search, searcher, queries, units)
         return lambda query_id: restricted(rows[query_id], depth)
+
+    def _restricted(
+        self,
+        pipeline: Pipeline,
+        retriever: str,
+        search: ChunkSearch,
+        searcher: Searcher[Any],
+        queries: pa.Table,
+        units: pa.Table,
+    ) -> ChunkSearch:
+        """Return the search, restricted to what each query may find where filters are used."""
+        if not uses_filters(pipeline.experiment, retriever):
+            return search
+
+        def part(positions: Positions) -> ChunkSearch:
+            some = searcher.among(positions) if isinstance(searcher, Divisible) else searcher
+            return lambda numbers, k: self._search(some, queries, numbers, k, None)
+
+        filters = pipeline.artifact(QUERY_FILTERS_KEY).table()
+        allowed = restriction(filters, queries.column("query_id").to_pylist(), units)
+        return filtered(search, allowed, part if isinstance(searcher, Divisible) else None)
 
     def _open(self, pipeline: Pipeline, retriever: str, index: Artifact) -> Searcher[Any]:
         raise NotImplementedError
@@ -137,16 +158,6 @@ class BaseRuns(RunsStage):
         if not isinstance(config, BaseRetriever):
             raise TypeError(f"{retriever} is not a base retriever")
         return config
-
-
-def _restricted(
-    pipeline: Pipeline, retriever: str, search: ChunkSearch, queries: pa.Table, units: pa.Table
-) -> ChunkSearch:
-    """Return the search, restricted to what each query may find where filters are used."""
-    if not uses_filters(pipeline.experiment, retriever):
-        return search
-    filters = pipeline.artifact(QUERY_FILTERS_KEY).table()
-    return filtered(search, restriction(filters, queries.column("query_id").to_pylist(), units))
 
 
 def _of_variants(table: pa.Table, queries: pa.Table) -> pa.Table:
