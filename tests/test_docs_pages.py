@@ -1,13 +1,16 @@
-"""Every command of docs/labels.md and docs/data.md does, and prints, what the page says."""
+"""Every command of labels.md, data.md and generation.md in docs/ prints what the page says."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from rag_assets.datasets import FORMATS
 from rag_assets.datasets.writers import WRITERS
+from rag_assets.query_sets.generation.question_filters import REASONS
+from tests.llm.server import says, serving
 from tests.walked_page import DOCS, alike, walk
 
 
@@ -28,6 +31,31 @@ def test_data(folder: Path) -> None:
     lines = [command.line for command in walk("data.md", folder)]
     for name in WRITERS:
         assert any(f"--to {name}" in line for line in lines), name
+
+
+def test_generation(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {
+        "single ticket": [("How much is a one-way trip?", "40 crowns")],
+        "dog": [
+            ("What does the passage say of dogs?", ""),
+            ("Are 10 crowns for a dog?", "10 crowns"),
+        ],
+        "southern": [("When can no ship enter the south port?", "a storm")],
+    }
+    with serving() as server:
+        for mark, pairs in found.items():
+            asked = [{"question": question, "answer": answer} for question, answer in pairs]
+            server.on(mark, says(json.dumps(asked)))
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("RAG_ASSETS_LLM_MODEL", "my-model")
+        walk("generation.md", folder)
+        assert len(server.received) == 3
+
+
+def test_every_reason_is_on_the_page() -> None:
+    page = (DOCS / "generation.md").read_text(encoding="utf-8")
+    for reason in REASONS:
+        assert f"\n| `{reason}` |" in page, reason
 
 
 def test_every_format_is_on_the_page() -> None:

@@ -23,6 +23,7 @@ class _Group(click.Group):
         "attribution": "attribution",
         "score": "score",
         "pool": "pool",
+        "generate": "generate",
         "convert": "convert",
         "export-run": "export_run",
     }

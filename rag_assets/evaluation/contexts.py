@@ -45,7 +45,7 @@ def contexts(chunks: pa.Table, documents: Mapping[str, str], count: CountTokens)
         if span not in texts:
             texts[span] = text_of(documents, span) if parent else text
     tokens = dict(zip(texts, count(list(texts.values())), strict=True))
-    digests = {span: _digest(text) for span, text in texts.items()}
+    digests = {span: text_digest(text) for span, text in texts.items()}
     columns = {
         "chunk_id": chunks["chunk_id"],
         "unit_id": item_ids(chunks, "evidence"),
@@ -102,5 +102,6 @@ def _spans(ids: pa.ChunkedArray, starts: pa.ChunkedArray, ends: pa.ChunkedArray)
     return zip(ids.to_pylist(), starts.to_pylist(), ends.to_pylist(), strict=True)
 
 
-def _digest(text: str) -> str:
+def text_digest(text: str) -> str:
+    """Return what stands for a text in a table of contexts."""
     return hashlib.sha256(text.encode()).hexdigest()[: 2 * _DIGEST_BYTES]

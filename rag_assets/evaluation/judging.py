@@ -58,7 +58,9 @@ _JUDGE = """
 """
 
 
-def judgments(qrels: pa.Table, chunks: pa.Table, judge: str) -> pa.Table:
+def judgments(
+    qrels: pa.Table, chunks: pa.Table, judge: str, units: pa.Table | None = None
+) -> pa.Table:
     """Match evidence to units.
 
     Args:
@@ -66,6 +68,7 @@ def judgments(qrels: pa.Table, chunks: pa.Table, judge: str) -> pa.Table:
         chunks: chunks of all chunkings that the retriever's runs can hold. Spans are judged on the
             parent of a chunk that has one.
         judge: ``document``, ``chunk`` or ``evidence``.
+        units: the spans that are returned for the units, as of :func:`item_spans`; None: their own.
 
     Returns:
         Table of :data:`rag_assets.schemas.JUDGMENTS`: a row for each unit and evidence that it
@@ -75,6 +78,6 @@ def judgments(qrels: pa.Table, chunks: pa.Table, judge: str) -> pa.Table:
     with duckdb.connect() as connection:
         connection.register("qrels", qrels)
         connection.register("chunks", chunks)
-        connection.register("units", item_spans(chunks))
+        connection.register("units", item_spans(chunks) if units is None else units)
         table = connection.sql(_JUDGE.format(units=_UNITS[judge])).to_arrow_table()
     return JUDGMENTS.check(table.cast(JUDGMENTS.arrow()))

@@ -281,3 +281,4 @@ class ExperimentConfig(Options):
     statistics: StatisticsConfig = StatisticsConfig()
     measurements: MeasurementsConfig = MeasurementsConfig()
     context: ContextConfig = ContextConfig()
+    filters: Annotated[bool, Field(strict=True)] = False

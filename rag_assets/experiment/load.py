@@ -111,6 +111,7 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         name: _with_chunking(name, retriever, list(chunkings), fail)
         for name, retriever in retrievers.items()
     }
+    retrievers = {name: _with_filters(one, config.filters) for name, one in retrievers.items()}
     check_retrievers(retrievers, fail)
     query_sets = _query_sets(source, config, retrievers, fail)
     base = source.parent if yaml_file is not None else source
@@ -202,6 +203,12 @@ def _with_chunking(
             f"unknown chunking {allowed_names(config.chunking, chunkings)}",
         )
     return config
+
+
+def _with_filters(config: RetrieverConfig, default: bool) -> RetrieverConfig:
+    if not isinstance(config, BaseRetriever) or config.filters is not None:
+        return config
+    return config.model_copy(update={"filters": default})
 
 
 def _query_sets(

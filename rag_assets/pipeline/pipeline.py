@@ -8,8 +8,8 @@ is current when the store holds an artifact with the fingerprint of its recipe.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -50,6 +50,17 @@ class Outcome:
     seconds: float
 
 
+class _Digests(dict[str, str]):
+    """Digests by part; one that could not be made is tried again, and raises the reason."""
+
+    def __init__(self, digest: Callable[[str], str]) -> None:
+        super().__init__()
+        self._digest = digest
+
+    def __missing__(self, part: str) -> str:
+        return self._digest(part)
+
+
 class Pipeline:
     """One experiment and its store, seen at one moment.
 
@@ -77,9 +88,17 @@ class Pipeline:
 
     @cached_property
     def source_digests(self) -> Mapping[str, str]:
-        """Digests of the files behind ``documents``, ``queries`` and, if any, ``qrels``."""
+        """Digests of the files behind ``documents``, ``queries`` and, if any, ``qrels``.
+
+        A part that cannot be read (a folder without queries can be chunked) fails when it is asked
+        for.
+        """
         parts = ["documents", "queries", *(["qrels"] if self.experiment.has_qrels else [])]
-        return {part: self._source_digest(part) for part in parts}
+        digests = _Digests(self._source_digest)
+        for part in parts:
+            with suppress(DataError):
+                digests[part] = self._source_digest(part)
+        return digests
 
     def workspace(self, retriever: str, key: ArtifactKey | None = None) -> Workspace:
         """Return the caches and the progress of one retriever.

@@ -27,6 +27,8 @@ class BaseRetriever(Retriever, ABC):
     several variants each is searched, and ``variants`` says how their rankings become one:
     ``rrf`` (k = 60), ``max`` or ``sum`` of the scores, or ``weighted``: the sum of the scores times
     ``variant_weights``, by the number of the variant (the last weight counts for all beyond).
+    With ``filters`` a query finds only documents that match its ``filter``; without a word the
+    experiment decides.
     """
 
     level: ClassVar[int] = BASE
@@ -35,6 +37,7 @@ class BaseRetriever(Retriever, ABC):
     query_set: str = Field(default=ORIGINAL, min_length=1)
     variants: Literal["rrf", "max", "sum", "weighted"] = "rrf"
     variant_weights: tuple[Annotated[Number, Field(ge=0)], ...] | None = None
+    filters: Annotated[bool, Field(strict=True)] | None = None
 
     @model_validator(mode="after")
     def _weights_belong_to_weighted(self) -> Self:

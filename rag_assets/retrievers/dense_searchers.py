@@ -10,7 +10,7 @@ import pyarrow as pa
 from rag_assets.embedding import flat_index, hnsw_index, similarity_search
 from rag_assets.embedding.query_vectors import dense_matrix
 from rag_assets.embedding.search import search
-from rag_assets.ordering import Hits
+from rag_assets.ordering import Hits, Positions
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,10 @@ class FlatSearcher:
         """Return the best chunks of each query vector."""
         return search(self.index, dense_matrix(queries), depth, progress)
 
+    def among(self, positions: Positions) -> FlatSearcher:
+        """Return a searcher of these chunks: a score depends on no other vector."""
+        return FlatSearcher(self.index.among(positions))
+
 
 @dataclass(frozen=True)
 class SimilaritySearcher:
@@ -47,6 +51,11 @@ class SimilaritySearcher:
     ) -> list[Hits]:
         """Return the best chunks of each query vector."""
         return similarity_search.search(self.space, dense_matrix(queries), depth, progress)
+
+    def among(self, positions: Positions) -> SimilaritySearcher:
+        """Return a searcher of these chunks: a score depends on no other vector."""
+        index = self.space.index.among(positions)
+        return SimilaritySearcher(similarity_search.searchable(index, self.space.measure))
 
 
 @dataclass(frozen=True)
@@ -67,3 +76,8 @@ class HnswSearcher:
         """Return the best chunks of each query vector, ``ef_search`` of them at most."""
         vectors = dense_matrix(queries)
         return hnsw_index.search(self.index, vectors, depth, progress, ef_search=self.ef_search)
+
+    def among(self, positions: Positions) -> SimilaritySearcher:
+        """Return an exact searcher of these chunks: the graph leads to too few of them."""
+        index = self.index.flat.among(positions)
+        return SimilaritySearcher(similarity_search.searchable(index, self.index.measure))

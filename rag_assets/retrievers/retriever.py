@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.options import Options
-from rag_assets.ordering import Hits
+from rag_assets.ordering import Hits, Positions
+from rag_assets.retrievers.expansion import WindowExpansion
 
 Queries = TypeVar("Queries", contravariant=True)
 
@@ -29,6 +30,18 @@ class Searcher(Protocol[Queries]):
         """Return the best ``depth`` chunks of each query, in the order of ``ordering``."""
 
 
+@runtime_checkable
+class Divisible(Protocol):
+    """A searcher of which a part can be searched alone, with the scores that the whole gives.
+
+    Queries with filters are then searched among the chunks that match; other searchers are asked
+    for more hits until enough of them match.
+    """
+
+    def among(self, positions: Positions) -> Searcher[Any]:
+        """Return a searcher of the chunks at these positions; its own count from 0."""
+
+
 class Retriever(Options):
     """Options of one retriever.
 
@@ -41,6 +54,7 @@ class Retriever(Options):
             ``code_version`` does not.
         search_options: options that an index does not depend on.
         file_options: options that name a file; its content counts, not its name.
+        expand: what is returned, and judged, around each unit; ranks stay as they are.
     """
 
     family: ClassVar[str]
@@ -51,6 +65,7 @@ class Retriever(Options):
     file_options: ClassVar[tuple[str, ...]] = ()
 
     type: str
+    expand: WindowExpansion | None = None
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -79,6 +94,8 @@ class Retriever(Options):
         return {f"retriever.{self.type}": self.code_version, **self.versions()}
 
     def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
-        """Return the options that determine results: without names of retrievers and files."""
+        """Return the options that determine rankings: without names of retrievers and files."""
         names = {"chunking", "query_set", "inputs", "input"}
+        # What neither is stands in the recipes of the stages that it concerns.
+        names |= {"expand", "filters"}
         return self.model_dump(mode="json", exclude={*names, *self.file_options, *exclude})

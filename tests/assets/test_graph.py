@@ -24,8 +24,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def use_everything(tiny: Tiny) -> Tiny:
-    """Add what the tiny experiment lacks: embeddings, and a chunking that nothing uses."""
+    """Add what the tiny experiment lacks: embeddings, filters, a chunking that nothing uses."""
     tiny.config["retrievers"] |= MINILM
+    tiny.config["retrievers"]["okapi"] |= {"filters": True, "expand": {"type": "window"}}
     tiny.config["retrievers"]["lone-fusion"] = {"type": "rrf", "inputs": ["minilm", "okapi"]}
     tiny.config["chunking"]["unused"] = {"strategy": "recursive", "max_tokens": 50}
     tiny.write_config()
@@ -69,6 +70,7 @@ EDGES = [
     ("lexical_queries", "query_sets"),
     ("lexical_runs", "lexical_index"),
     ("lexical_runs", "lexical_queries"),
+    ("lexical_runs", "query_filters"),
     ("metrics", "embedding_runs"),
     ("metrics", "fused_runs"),
     ("metrics", "judgments"),
@@ -80,8 +82,11 @@ EDGES = [
     ("qrels", "documents"),
     ("qrels", "queries"),
     ("query_facts", "queries"),
+    ("query_filters", "documents"),
+    ("query_filters", "queries"),
     ("query_sets", "queries"),
     ("retriever_contexts", "contexts"),
+    ("retriever_contexts", "documents"),
 ]
 
 
@@ -164,6 +169,7 @@ def test_a_stage_that_is_not_used_does_not_exist(fresh: Tiny) -> None:
         "imported_rankings",
         "imported_runs",
         "overlaps",
+        "query_filters",
         "query_set_answers",
         "reranked_runs",
         "reranking_texts",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -14,6 +14,7 @@ from click.testing import Result
 from rag_assets import __version__
 from rag_assets.cli import main
 from tests.beir_folder import write_beir
+from tests.llm.server import serving
 
 Invoke = Callable[..., Result]
 
@@ -27,6 +28,13 @@ def example(text: str) -> list[str]:
     return shlex.split(" ".join(found[1].split()))
 
 
+@pytest.fixture(scope="module")
+def model_server() -> Iterator[str]:
+    """The address of a server that always asks the same."""
+    with serving(lambda text: '[{"question": "What is it that ferries carry?"}]') as server:
+        yield server.base_url
+
+
 def test_the_group_names_every_command(invoke: Invoke) -> None:
     result = invoke("--help")
     assert result.exit_code == 0
@@ -37,7 +45,11 @@ def test_the_group_names_every_command(invoke: Invoke) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_example_of_a_command_runs(
-    invoke: Invoke, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    invoke: Invoke,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    model_server: str,
 ) -> None:
     result = invoke(name, "--help")
     assert result.exit_code == 0
@@ -49,6 +61,9 @@ def test_the_example_of_a_command_runs(
     write_beir(tmp_path / "data" / "handbook", {"experiment.yaml": yaml})
     (tmp_path / "run.trec").write_text("q1 Q0 d1 1 1.0 t\n", encoding="utf-8")
     (tmp_path / "qrels.txt").write_text("q1 0 d1 1\n", encoding="utf-8")
+    if name == "generate":
+        monkeypatch.setenv("OPENAI_BASE_URL", model_server)
+        monkeypatch.setenv("RAG_ASSETS_LLM_MODEL", "tiny")
     if name in {"leaderboard", "pool", "compare", "attribution", "export-run"}:
         assert invoke("evaluate", "data/handbook").exit_code == 0
     done = invoke(*words)

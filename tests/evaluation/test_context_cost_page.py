@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,14 @@ import yaml
 
 from rag_assets.evaluation.answer_text import holds
 from rag_assets.evaluation.budget import budget_metrics, within_budget
+from rag_assets.evaluation.contexts import contexts
+from rag_assets.evaluation.judging import judgments
+from rag_assets.evaluation.units import item_spans
+from rag_assets.evaluation.windows import expanded_contexts, with_neighbours
 from rag_assets.experiment.config import ExperimentConfig
+from rag_assets.retrievers.expansion import WindowExpansion
 from tests.context_tokens import context_table
+from tests.label_health.tables import chunks, qrels
 from tests.made_tables import document_judgments, query_table, run_table
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "context_cost.md"
@@ -20,12 +27,41 @@ BLOCKS = [
     yaml.safe_load(block)
     for block in re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 ]
-CONFIG, ANSWERS, BUDGETS = BLOCKS
+CONFIG, EXPANDED, WINDOWS, ANSWERS, BUDGETS = BLOCKS
 
 
 def test_the_setting_is_one_of_an_experiment() -> None:
     config = ExperimentConfig.model_validate(CONFIG)
     assert config.context.tokenizer == "models/my-llm/tokenizer.json"
+
+
+def test_the_option_is_one_of_a_retriever() -> None:
+    config = ExperimentConfig.model_validate(EXPANDED)
+    expand = {name: one.expand for name, one in config.retrievers.items()}
+    assert expand == {"small": None, "windows": WindowExpansion(type="window", chunks=1)}
+
+
+def test_neighbours() -> None:
+    text = WINDOWS["text"]
+    spans = [(text.index(one), text.index(one) + len(one)) for one in WINDOWS["chunks"]]
+    cut = chunks({"d": text}, {"d": spans})
+    start = text.index(WINDOWS["evidence"])
+    labels = qrels(("q", "e", "d", (start, start + len(WINDOWS["evidence"])), 1))
+
+    def count(texts: Sequence[str]) -> list[int]:
+        return [len(one.split()) for one in texts]
+
+    plain = contexts(cut, {}, count)
+    table = expanded_contexts(plain, WINDOWS["neighbours"], {"d": text}, count)
+    columns = (table[name].to_pylist() for name in ("start", "end"))
+    returned = [text[first:last] for first, last in zip(*columns, strict=True)]
+    assert returned == WINDOWS["returned"]
+    assert table["n_tokens"].to_pylist() == WINDOWS["tokens"]
+    units = with_neighbours(item_spans(cut), WINDOWS["neighbours"])
+    found = judgments(labels, cut, "evidence", units)["item_id"].to_pylist()
+    ids = cut["chunk_id"].to_pylist()
+    assert set(found) == {ids[number - 1] for number in WINDOWS["satisfied_by"]}
+    assert judgments(labels, cut, "evidence")["item_id"].to_pylist() == [ids[1]]
 
 
 @pytest.mark.parametrize("example", ANSWERS, ids=str)

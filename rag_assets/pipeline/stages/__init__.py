@@ -19,6 +19,7 @@ from rag_assets.pipeline.stages.lexical import LexicalIndexes, LexicalQueries, L
 from rag_assets.pipeline.stages.metrics import Leaderboard, Metrics, MetricsSummary
 from rag_assets.pipeline.stages.overlaps import Overlaps
 from rag_assets.pipeline.stages.query_facts import QueryFacts
+from rag_assets.pipeline.stages.query_filters import QueryFilters
 from rag_assets.pipeline.stages.query_sets import QuerySetAnswers, QuerySets
 from rag_assets.pipeline.stages.reranked import RerankedRuns, RerankingTexts
 from rag_assets.pipeline.stages.sources import Documents, Qrels, Queries
@@ -37,6 +38,7 @@ STAGES: Mapping[str, Stage] = {
         Queries(),
         Qrels(),
         QueryFacts(),
+        QueryFilters(),
         Chunks(),
         QuerySetAnswers(),
         QuerySets(),

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.evaluation.filtered_search import filtered, restriction
+from rag_assets.evaluation.units import Search as ChunkSearch
 from rag_assets.evaluation.units import unit_ranking
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.ordering import Hits
+from rag_assets.ordering import Hits, Positions
 from rag_assets.pipeline.latency_sample import Search, values_by_query
 from rag_assets.pipeline.rankings import Ranked
-from rag_assets.pipeline.stage import Input
+from rag_assets.pipeline.stage import Input, Recipe
 from rag_assets.pipeline.stages.index_units import load_units
+from rag_assets.pipeline.stages.query_filters import QUERY_FILTERS_KEY, uses_filters
 from rag_assets.pipeline.stages.runs import RunsStage
 from rag_assets.query_sets.variant_fusion import VARIANT_RUNS, fuse_variants
 from rag_assets.retrievers.base import BaseRetriever
-from rag_assets.retrievers.retriever import Searcher
+from rag_assets.retrievers.retriever import Divisible, Searcher
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
 if TYPE_CHECKING:
     from rag_assets.pipeline.pipeline import Pipeline
 
 Report = Callable[[int], None]
+
+FILTERS = "filters"
+"""The role of the filters among the inputs of a ranking."""
 
 
 class BaseRuns(RunsStage):
@@ -34,6 +41,7 @@ class BaseRuns(RunsStage):
     """
 
     implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.evaluation.filtered_search",
         "rag_assets.evaluation.units",
         "rag_assets.ordering",
         "rag_assets.query_sets.variant_fusion",
@@ -43,11 +51,23 @@ class BaseRuns(RunsStage):
     )
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        """Return the index and the queries."""
-        return [
+        """Return the index, the queries and, where a retriever of the family uses them, filters."""
+        found = [
             Input("index", index_key(self.family, key["retriever"])),
             Input("queries", queries_key(self.family, key["retriever"])),
         ]
+        # An edge of the graph exists for all partitions or for none; see ``recipe``.
+        if any(uses_filters(experiment, name) for name in experiment.of_family(self.family)):
+            found.append(Input(FILTERS, QUERY_FILTERS_KEY))
+        return found
+
+    def recipe(self, pipeline: Pipeline, key: ArtifactKey) -> Recipe | None:
+        """Return what determines the ranking; filters only where this retriever uses them."""
+        found = super().recipe(pipeline, key)
+        if found is None or uses_filters(pipeline.experiment, key["retriever"]):
+            return found
+        inputs = {role: digest for role, digest in found.inputs.items() if role != FILTERS}
+        return replace(found, inputs=inputs)
 
     def ranking_config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
         """Return the judged unit and the options of the search."""
@@ -63,11 +83,16 @@ class BaseRuns(RunsStage):
         # Variants of a query are searched as queries of their own, named by their row.
         names = range(queries.num_rows) if has_variants else queries.column("query_id").to_pylist()
         searcher = self._open(pipeline, retriever, artifact)
+        units = load_units(artifact.path, searcher.chunk_ids)
         with pipeline.progress(f"search {retriever}", queries.num_rows) as advance:
+
+            def search(numbers: Sequence[int], k: int) -> list[Hits]:
+                return self._search(searcher, queries, numbers, k, advance)
+
             table = unit_ranking(
                 list(map(str, names)),
-                load_units(artifact.path, searcher.chunk_ids),
-                lambda numbers, k: self._search(searcher, queries, numbers, k, advance),
+                units,
+                self._restricted(pipeline, retriever, search, searcher, queries, units),
                 judge=pipeline.experiment.judge,
                 depth=depth,
             )
@@ -84,7 +109,36 @@ class BaseRuns(RunsStage):
         queries = pipeline.artifact(queries_key(self.family, retriever)).table()
         rows = values_by_query(queries.column("query_id"), range(queries.num_rows))
         searcher = self._open(pipeline, retriever, artifact)
-        return lambda query_id: self._search(searcher, queries, rows[query_id], depth, None)
+
+        def search(numbers: Sequence[int], k: int) -> list[Hits]:
+            return self._search(searcher, queries, numbers, k, None)
+
+        if not uses_filters(pipeline.experiment, retriever):
+            return lambda query_id: search(rows[query_id], depth)
+        units = load_units(artifact.path, searcher.chunk_ids)
+        restricted = self._restricted(pipeline, retriever, search, searcher, queries, units)
+        return lambda query_id: restricted(rows[query_id], depth)
+
+    def _restricted(
+        self,
+        pipeline: Pipeline,
+        retriever: str,
+        search: ChunkSearch,
+        searcher: Searcher[Any],
+        queries: pa.Table,
+        units: pa.Table,
+    ) -> ChunkSearch:
+        """Return the search, restricted to what each query may find where filters are used."""
+        if not uses_filters(pipeline.experiment, retriever):
+            return search
+
+        def part(positions: Positions) -> ChunkSearch:
+            some = searcher.among(positions) if isinstance(searcher, Divisible) else searcher
+            return lambda numbers, k: self._search(some, queries, numbers, k, None)
+
+        filters = pipeline.artifact(QUERY_FILTERS_KEY).table()
+        allowed = restriction(filters, queries.column("query_id").to_pylist(), units)
+        return filtered(search, allowed, part if isinstance(searcher, Divisible) else None)
 
     def _open(self, pipeline: Pipeline, retriever: str, index: Artifact) -> Searcher[Any]:
         raise NotImplementedError

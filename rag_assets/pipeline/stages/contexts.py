@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import pyarrow as pa
+
 from rag_assets.embedding.context_tokenizer import context_tokenizer_file
 from rag_assets.embedding.model_files import sha256
 from rag_assets.embedding.models import open_tokenizer
 from rag_assets.evaluation.contexts import contexts, of_retriever
+from rag_assets.evaluation.windows import expanded_contexts
 from rag_assets.experiment.config import ParentChunking
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
 from rag_assets.pipeline.stages.chunks import chunks_key
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY
+from rag_assets.retrievers.expansion import WindowExpansion
 from rag_assets.schemas import CONTEXTS, RETRIEVER_CONTEXTS
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -53,8 +57,7 @@ class Contexts(Stage):
         ]
 
     def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        file = context_tokenizer_file(pipeline.experiment.context_tokenizer)
-        return {"tokenizers": version("tokenizers"), "tokenizer_sha256": sha256(file)}
+        return _tokenizer_versions(pipeline)
 
     def compute(
         self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
@@ -78,7 +81,11 @@ class RetrieverContexts(Stage):
     row = "One text that this retriever can return, and its tokens."
     group = "contexts"
     code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.contexts",)
+    implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.evaluation.contexts",
+        "rag_assets.evaluation.windows",
+        "rag_assets.embedding.context_tokenizer",
+    )
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {"tokens": ("context_id", "n_tokens")}
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
@@ -87,12 +94,23 @@ class RetrieverContexts(Stage):
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunkings = experiment.chunkings_of(key["retriever"])
-        return [
+        found = [
             Input(f"contexts_{number}", contexts_key(name)) for number, name in enumerate(chunkings)
         ]
+        # An edge of the graph exists for all partitions or for none.
+        if any(one.expand is not None for one in experiment.retrievers.values()):
+            expands = experiment.retrievers[key["retriever"]].expand is not None
+            found.append(Input("documents", DOCUMENTS_KEY, "text" if expands else "ids"))
+        return found
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        return {"judge": pipeline.experiment.judge}
+        expand = pipeline.experiment.retrievers[key["retriever"]].expand
+        expanded = {} if expand is None else {"expand": expand.model_dump(mode="json")}
+        return {"judge": pipeline.experiment.judge, **expanded}
+
+    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+        expands = pipeline.experiment.retrievers[key["retriever"]].expand is not None
+        return _tokenizer_versions(pipeline) if expands else {}
 
     def compute(
         self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
@@ -100,7 +118,26 @@ class RetrieverContexts(Stage):
         for key in keys:
             chunkings = pipeline.experiment.chunkings_of(key["retriever"])
             tables = [pipeline.artifact(contexts_key(name)).table() for name in chunkings]
+            expand = pipeline.experiment.retrievers[key["retriever"]].expand
+            if expand is not None:
+                tables = _expanded(pipeline, key["retriever"], tables, expand)
             yield key, TableProduct(of_retriever(tables, pipeline.experiment.judge))
+
+
+def _expanded(
+    pipeline: Pipeline, retriever: str, tables: Sequence[pa.Table], expand: WindowExpansion
+) -> list[pa.Table]:
+    documents = document_texts(pipeline)
+
+    def count(texts: Sequence[str]) -> list[int]:
+        return _count_tokens(pipeline, texts, retriever)
+
+    return [expanded_contexts(one, expand.chunks, documents, count) for one in tables]
+
+
+def _tokenizer_versions(pipeline: Pipeline) -> Mapping[str, str]:
+    file = context_tokenizer_file(pipeline.experiment.context_tokenizer)
+    return {"tokenizers": version("tokenizers"), "tokenizer_sha256": sha256(file)}
 
 
 def document_texts(pipeline: Pipeline) -> dict[str, str]:
@@ -109,10 +146,10 @@ def document_texts(pipeline: Pipeline) -> dict[str, str]:
     return dict(zip(table["document_id"].to_pylist(), table["text"].to_pylist(), strict=True))
 
 
-def _count_tokens(pipeline: Pipeline, texts: Sequence[str], chunking: str) -> list[int]:
+def _count_tokens(pipeline: Pipeline, texts: Sequence[str], name: str) -> list[int]:
     tokenizer = open_tokenizer(context_tokenizer_file(pipeline.experiment.context_tokenizer))
     found: list[int] = []
-    with pipeline.progress(f"count tokens of {chunking}", len(texts)) as advance:
+    with pipeline.progress(f"count tokens of {name}", len(texts)) as advance:
         for start in range(0, len(texts), TEXTS_AT_ONCE):
             batch = list(texts[start : start + TEXTS_AT_ONCE])
             encoded = tokenizer.encode_batch_fast(batch, add_special_tokens=False)

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from rag_assets.evaluation.judging import judgments
+from rag_assets.evaluation.units import item_spans
+from rag_assets.evaluation.windows import with_neighbours
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
 from rag_assets.pipeline.stages.chunks import chunks_key
 from rag_assets.pipeline.stages.sources import QRELS_KEY
+from rag_assets.retrievers.expansion import WindowExpansion
 from rag_assets.schemas import JUDGMENTS
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -33,6 +36,7 @@ class Judgments(Stage):
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.evaluation.judging",
         "rag_assets.evaluation.units",
+        "rag_assets.evaluation.windows",
     )
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
@@ -50,7 +54,9 @@ class Judgments(Stage):
         ]
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        return {"judge": pipeline.experiment.judge}
+        expand = pipeline.experiment.retrievers[key["retriever"]].expand
+        expanded = {} if expand is None else {"expand": expand.model_dump(mode="json")}
+        return {"judge": pipeline.experiment.judge, **expanded}
 
     def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
         return {"duckdb": version("duckdb")}
@@ -62,8 +68,15 @@ class Judgments(Stage):
         for key in keys:
             chunkings = pipeline.experiment.chunkings_of(key["retriever"])
             chunks = [pipeline.artifact(chunks_key(name)).table() for name in chunkings]
-            table = judgments(qrels, pa.concat_tables(chunks), pipeline.experiment.judge)
+            expand = pipeline.experiment.retrievers[key["retriever"]].expand
+            units = None if expand is None else _expanded(chunks, expand)
+            table = judgments(qrels, pa.concat_tables(chunks), pipeline.experiment.judge, units)
             yield key, TableProduct(table)
+
+
+def _expanded(chunks: Sequence[pa.Table], expand: WindowExpansion) -> pa.Table:
+    """Return the spans that are returned: neighbours are of the same chunking."""
+    return pa.concat_tables(with_neighbours(item_spans(one), expand.chunks) for one in chunks)
 
 
 def judgments_key(retriever: str) -> ArtifactKey:

@@ -18,7 +18,7 @@ class DatasetRows(NamedTuple):
     judgments: list[dict[str, object]]
 
 
-def dataset_rows(questions: pa.Table, documents: pa.Table, source: str) -> DatasetRows:
+def dataset_rows(questions: pa.Table, documents: pa.Table) -> DatasetRows:
     """Return a query and a judgment for each question.
 
     The judgment quotes the span that the question was made from, with its place; a span that is
@@ -27,7 +27,6 @@ def dataset_rows(questions: pa.Table, documents: pa.Table, source: str) -> Datas
     Args:
         questions: table of :data:`QUESTIONS`.
         documents: table of :data:`rag_assets.schemas.DOCUMENTS`, those of the questions among them.
-        source: who made them, written into every row.
     """
     QUESTIONS.check(questions)
     ids, texts = (documents.column(name).to_pylist() for name in ("document_id", "text"))
@@ -35,12 +34,12 @@ def dataset_rows(questions: pa.Table, documents: pa.Table, source: str) -> Datas
     queries: list[dict[str, object]] = []
     judgments: list[dict[str, object]] = []
     for row in questions.to_pylist():
-        made_from = {"source_document": row["document_id"], "source": source}
+        made_from = {"source_document": row["document_id"], "source": row["source"]}
         answers = {"answers": [row["answer"]]} if row["answer"] else {}
         head = {"query_id": row["query_id"], "text": row["text"], "tags": [TAG]}
         queries.append({**head, **answers, **made_from})
         quote = text_of[row["document_id"]][row["start"] : row["end"]]
         span = {"quote": quote, "start": row["start"]} if quote.strip() else {}
         judged = {"query_id": row["query_id"], "doc_id": row["document_id"]}
-        judgments.append({**judged, **span, "relevance": 1, "source": source})
+        judgments.append({**judged, **span, "relevance": 1, "source": row["source"]})
     return DatasetRows(queries, judgments)

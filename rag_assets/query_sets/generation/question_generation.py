@@ -34,6 +34,7 @@ _MADE_FROM = (
     Column("document_id", TEXT, "the document of the chunk"),
     Column("start", COUNT, "first character of the chunk in the document's text"),
     Column("end", COUNT, "character after its last one"),
+    Column("source", TEXT, "who made it, as ``<model> questions/1``"),
 )
 QUESTIONS = TableSchema(
     "generated_questions",
@@ -81,14 +82,12 @@ class GeneratedQuestions(NamedTuple):
         dropped: table of :data:`DROPPED`, likewise.
         failures: chunk id -> why there is no question of it.
         counts: reason -> how many questions were dropped.
-        source: who made them, as ``<model> questions/1``.
     """
 
     questions: pa.Table
     dropped: pa.Table
     failures: dict[str, str]
     counts: Mapping[str, int]
-    source: str
 
 
 def question_template(path: Path | None = None) -> Template:
@@ -152,6 +151,7 @@ def generate_questions(
         ModelUnavailable: the endpoint refuses everything, or does not serve; likewise.
     """
     answers = completions.answer(question_requests(chunks, generator))
+    source = _source(completions, generator)
     failures: dict[str, str] = {}
     kept: list[dict[str, object]] = []
     dropped: list[dict[str, object]] = []
@@ -163,20 +163,21 @@ def generate_questions(
         words = question_words(str(chunk.pop("of")))
         for question in found:
             reason = fault(question.text, question.answer, words, generator.filters)
-            row = _row(question, chunk)
+            row = {**_row(question, chunk), "source": source}
             (dropped if reason else kept).append({**row, "reason": reason})
     kept, alike = _without_near_duplicates(kept, generator.filters.near_duplicate)
     dropped += alike
     rows = [{name: row[name] for name in QUESTIONS.arrow().names} for row in kept]
     losses = [{name: row[name] for name in DROPPED.arrow().names} for row in dropped]
-    model = dict(completions.model.identity).get("model", "")
+    counts = Counter(str(row["reason"]) for row in dropped)
     return GeneratedQuestions(
-        QUESTIONS.from_rows(rows),
-        DROPPED.from_rows(losses),
-        failures,
-        Counter(str(row["reason"]) for row in dropped),
-        f"{model} {generator.template.label}".strip(),
+        QUESTIONS.from_rows(rows), DROPPED.from_rows(losses), failures, counts
     )
+
+
+def _source(completions: Completions, generator: Generator) -> str:
+    model = dict(completions.model.identity).get("model", "")
+    return f"{model} {generator.template.label}".strip()
 
 
 def _without_near_duplicates(

@@ -16,9 +16,10 @@ from rag_assets.errors import DataError, UsageError
 from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import Completion
 from rag_assets.llm.completions import Completions
-from rag_assets.query_sets.generation.dataset_rows import dataset_rows
+from rag_assets.query_sets.generation.dataset_folder import write_folder
 from rag_assets.query_sets.generation.question_answers import Question, parsed_questions
 from rag_assets.query_sets.generation.question_generation import (
+    QUESTIONS,
     GeneratedQuestions,
     Generator,
     chunks_to_ask,
@@ -96,6 +97,7 @@ def test_questions_have_the_span_of_their_chunk(found: GeneratedQuestions, serve
         "document_id": "d",
         "start": 0,
         "end": 40,
+        "source": "tiny questions/1",
     }
     assert (what["text"], what["answer"]) == ("@SUM or =SUM: what is a function?", None)
     assert who["query_id"] != what["query_id"]
@@ -103,7 +105,6 @@ def test_questions_have_the_span_of_their_chunk(found: GeneratedQuestions, serve
     assert dropped == [("mill", "too_short"), ("mill", "too_short"), ("sum", "near_duplicate")]
     assert found.counts == {"too_short": 2, "near_duplicate": 1}
     assert found.failures == {"end": "the model refused: No."}
-    assert found.source == "tiny questions/1"
     prompt = server.received[0].text
     assert "Write 3 different questions" in prompt
     assert "Write in English." in prompt
@@ -123,12 +124,9 @@ def test_ids_do_not_change_and_nothing_is_asked_twice(
 def test_what_is_written_can_be_read_as_a_dataset(
     found: GeneratedQuestions, tmp_path: Path
 ) -> None:
-    rows = dataset_rows(found.questions, documents(), found.source)
-    (tmp_path / "documents.jsonl").write_text(json.dumps({"id": "d", "text": TEXT}) + "\n")
-    for name, lines in (("queries", rows.queries), ("judgments", rows.judgments)):
-        text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in lines)
-        (tmp_path / f"{name}.jsonl").write_text(text)
-    dataset = JsonlDataset.open(tmp_path)
+    write_folder(found.questions, documents(), tmp_path / "made")
+    dataset = JsonlDataset.open(tmp_path / "made")
+    assert dataset.read_documents().table.equals(documents())
     queries = dataset.read_queries().table
     qrels = dataset.read_qrels(dataset.read_documents().table, queries).table
     assert queries.column("tags").to_pylist() == [["generated"], ["generated"]]
@@ -156,35 +154,89 @@ def test_review(found: GeneratedQuestions, tmp_path: Path) -> None:
     sheet = review_sheet(found.questions, documents())
     assert "'@SUM or =SUM" in sheet  # no formula
     file = tmp_path / "review.csv"
-    everything = read_review(fill(sheet, ["Yes", "x"], {}, file), found.questions)
+    everything = read_review(fill(sheet, ["Yes", "x"], {}, file), documents())
     assert everything.questions.equals(found.questions)
-    better = read_review(fill(sheet, ["n", "y "], {1: "What is  @SUM?"}, file), found.questions)
+    better = read_review(fill(sheet, ["n", "y "], {1: "What is  @SUM?"}, file), documents())
     assert better.questions.column("text").to_pylist() == ["What is @SUM?"]
     assert better.questions.column("query_id")[0] == found.questions.column("query_id")[1]
     assert (better.n_refused, better.n_open) == (1, 0)
-    unread = read_review(fill(sheet, ["", ""], {}, file), found.questions)
+    unread = read_review(fill(sheet, ["", ""], {}, file), documents())
     assert (unread.questions.num_rows, unread.n_refused, unread.n_open) == (0, 0, 2)
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    ("change", "problem"),
     [
-        ("query_id,question\na,b\n", ":1: lacks the columns keep"),
-        ("query_id,question,keep\ngen-0,Who?,yes\n", ":2: `query_id`: 'gen-0' is none of the 2"),
-        (
-            "query_id,question,keep\n{id},Who?,\n{id},Who?,\n",
-            ":3: `query_id`: .* on line 2 already",
-        ),
-        ("query_id,question,keep\n{id},Who?,maybe\n", ":2: `keep`: is 'maybe'; allowed: yes, y"),
-        ("query_id,question,keep\n{id}, ,yes\n", ":2: `question`: is blank"),
+        ({"keep": "maybe"}, ":3: `keep`: is 'maybe'; allowed: yes, y"),
+        ({"question": " "}, ":3: `question`: is blank"),
+        ({"document_id": "e"}, ":3: `document_id`: 'e' is none of the documents"),
+        ({"start": "1e3"}, ":3: `start`: is '1e3'; must be a whole number"),
+        ({"end": "42"}, ":3: `quote`: is not what 'd' says from 41 to 42"),
+        ({"quote": "SUM"}, ":3: `quote`: is not what 'd' says from 41 to 60"),
+        ({"query_id": ""}, ":3: `query_id`: is empty"),
     ],
 )
-def test_broken_sheets(found: GeneratedQuestions, tmp_path: Path, text: str, problem: str) -> None:
-    file = tmp_path / "review.csv"
-    query_id = found.questions.column("query_id")[0].as_py()
-    file.write_text(text.replace("{id}", query_id))
+def test_broken_rows(
+    found: GeneratedQuestions, tmp_path: Path, change: dict[str, str], problem: str
+) -> None:
+    file = fill(review_sheet(found.questions, documents()), ["yes", "yes"], {}, tmp_path / "a.csv")
+    rows = list(csv.DictReader(io.StringIO(file.read_text(encoding="utf-8"))))
+    rows[1] |= change
+    rewrite(rows, file)
     with pytest.raises(DataError, match=problem):
-        read_review(file, found.questions)
+        read_review(file, documents())
+
+
+def test_broken_sheets(found: GeneratedQuestions, tmp_path: Path) -> None:
+    file = tmp_path / "review.csv"
+    file.write_text("query_id,question\na,b\n")
+    with pytest.raises(DataError, match=r":1: lacks the columns keep, answer, quote"):
+        read_review(file, documents())
+    rows = list(csv.DictReader(io.StringIO(review_sheet(found.questions, documents())[1:])))
+    rewrite([rows[0], rows[1], rows[0]], file)
+    with pytest.raises(DataError, match=r":4: `query_id`: .* on line 2 already"):
+        read_review(file, documents())
+
+
+def test_a_quote_may_have_other_line_ends_and_be_cut(tmp_path: Path) -> None:
+    text = "word\n" * 10_000
+    one = DOCUMENTS.from_rows([{"document_id": "d", "title": "", "text": text, "metadata": "{}"}])
+    row = {"query_id": "q", "text": "Which word is it?", "answer": None, "chunk_id": "d"}
+    span = {"document_id": "d", "start": 0, "end": len(text), "source": "m"}
+    questions = QUESTIONS.from_rows([{**row, **span}])
+    rows = list(csv.DictReader(io.StringIO(review_sheet(questions, one)[1:])))
+    rows[0] |= {"keep": "yes", "quote": rows[0]["quote"].replace("\n", "\r\n")[:32_767]}
+    rewrite(rows, tmp_path / "a.csv")
+    assert read_review(tmp_path / "a.csv", one).questions.equals(questions)
+    rows[0]["quote"] = rows[0]["quote"][:31_000]
+    rewrite(rows, tmp_path / "a.csv")
+    with pytest.raises(DataError, match="`quote`"):
+        read_review(tmp_path / "a.csv", one)
+
+
+def rewrite(rows: list[dict[str, str]], file: Path) -> None:
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def test_a_folder_is_replaced_only_when_it_was_generated(
+    found: GeneratedQuestions, tmp_path: Path
+) -> None:
+    folder = tmp_path / "made"
+    write_folder(found.questions, documents(), folder)
+    with pytest.raises(UsageError, match="is there already; choose a new folder, or replace it"):
+        write_folder(found.questions, documents(), folder)
+    write_folder(found.questions.slice(1), documents(), folder, force=True)
+    assert JsonlDataset.open(folder).read_queries().table.num_rows == 1
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"holds notes\.txt, which no generated dataset has"):
+        write_folder(found.questions, documents(), folder, force=True)
+    assert (folder / "notes.txt").read_text() == "mine"
+    assert not list(tmp_path.glob("*.tmp-*"))
+    with pytest.raises(UsageError, match="is no folder"):
+        write_folder(found.questions, documents(), folder / "notes.txt", force=True)
 
 
 def test_chunks_to_ask() -> None:

@@ -1,0 +1,177 @@
+"""``rag-assets generate``: questions from chunks by a language model, reviewed by people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rag_assets import api
+from rag_assets.cli.options import Decorated, path_argument, store_option
+from rag_assets.cli.terminal import progress_bar
+from rag_assets.errors import UsageError
+from rag_assets.pipeline.generated import Asking, Generation, reasons
+from rag_assets.query_sets.generation.question_filters import Filters
+from rag_assets.query_sets.generation.question_generation import SAME_LANGUAGE
+
+FILE = click.Path(path_type=Path)
+_DEFAULT = Asking()
+
+_ASKING = (
+    click.option("--chunking", metavar="NAME", help="Which chunks, where there are several."),
+    click.option(
+        "--chunks", type=click.IntRange(min=1), metavar="N", help="Only N chunks, drawn by --seed."
+    ),
+    click.option(
+        "--n",
+        type=click.IntRange(min=1),
+        default=_DEFAULT.n,
+        show_default=True,
+        help="Questions a chunk.",
+    ),
+    click.option(
+        "--language", default=SAME_LANGUAGE, show_default=True, help="As the prompt says it."
+    ),
+    click.option("--prompt", type=FILE, help="A prompt file in place of ours."),
+    click.option(
+        "--temperature",
+        type=click.FloatRange(min=0),
+        default=_DEFAULT.temperature,
+        show_default=True,
+        help="0 is the least random.",
+    ),
+    click.option(
+        "--seed",
+        type=click.IntRange(min=0),
+        default=_DEFAULT.seed,
+        show_default=True,
+        help="Of the draw and of the model.",
+    ),
+    click.option(
+        "--max-tokens",
+        type=click.IntRange(min=1),
+        default=_DEFAULT.max_tokens,
+        show_default=True,
+        help="Most tokens of an answer.",
+    ),
+    click.option("--model", help="Its name at the server."),
+)
+_LIMITS = (
+    click.option("--max-calls", type=click.IntRange(min=0), help="Most requests of this run."),
+    click.option("--max-cost", type=click.FloatRange(min=0), help="Most money of this run."),
+    click.option(
+        "--prompt-price", type=click.FloatRange(min=0), help="Of a million tokens of requests."
+    ),
+    click.option(
+        "--completion-price", type=click.FloatRange(min=0), help="Of a million tokens of answers."
+    ),
+)
+_FILTERS = (
+    click.option(
+        "--min-words",
+        type=int,
+        default=_DEFAULT.filters.min_words,
+        show_default=True,
+        help="Fewest words of a question.",
+    ),
+    click.option(
+        "--max-copied",
+        type=float,
+        default=_DEFAULT.filters.max_copied,
+        show_default=True,
+        metavar="SHARE",
+        help="Most that a question may copy of its chunk.",
+    ),
+    click.option(
+        "--near-duplicate",
+        type=float,
+        default=_DEFAULT.filters.near_duplicate,
+        show_default=True,
+        metavar="SHARE",
+        help="Shared words from which two questions are one.",
+    ),
+)
+
+
+def _with(*options: Decorated) -> Decorated:
+    def decorate(command: Decorated) -> Decorated:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+@click.command("generate")
+@path_argument
+@store_option
+@_with(*_ASKING, *_LIMITS, *_FILTERS)
+@click.option("--sheet", type=FILE, help="The review sheet (CSV) to write.")
+@click.option("--out", type=FILE, help="The dataset folder to write.")
+@click.option("--import", "reviewed", type=FILE, help="A reviewed sheet; needs --out.")
+@click.option("--force", is_flag=True, help="Replace what an earlier run wrote there.")
+@click.option("--dry-run", is_flag=True, help="Say how many requests it takes; ask nothing.")
+def command(
+    path: Path,
+    store: Path | None,
+    sheet: Path | None,
+    out: Path | None,
+    reviewed: Path | None,
+    force: bool,
+    dry_run: bool,
+    **options: Any,  # noqa: ANN401 (those of Asking and Filters, which checks them)
+) -> None:
+    """Have a language model write questions about the chunks of PATH.
+
+    With --sheet people say first which of them are good; --import makes a dataset of those, --out
+    without it one of all. The model is that of `llm` in experiment.yaml, else
+    RAG_ASSETS_LLM_MODEL at OPENAI_BASE_URL. Answers are kept: a run that was stopped goes on.
+
+    Example: rag-assets generate data/handbook --sheet review.csv
+    """
+    if reviewed is not None:
+        _import(path, reviewed, sheet, out, force)
+        return
+    asking = _asking(options)
+    if dry_run:
+        _estimate(path, store, asking)
+        return
+    if sheet is None and out is None:
+        raise UsageError("name what to write: --sheet FILE, --out FOLDER, or both")
+    made = api.generate(path, sheet, out, asking, store=store, force=force, progress=progress_bar)
+    _report(made, [place for place in (sheet, out) if place is not None])
+
+
+def _asking(options: dict[str, Any]) -> Asking:
+    names = ("min_words", "max_copied", "near_duplicate")
+    filters = Filters(**{name: options.pop(name) for name in names})
+    return Asking(**options, filters=filters)
+
+
+def _import(path: Path, reviewed: Path, sheet: Path | None, out: Path | None, force: bool) -> None:
+    if sheet is not None or out is None:
+        raise UsageError("--import reads a sheet and writes a dataset: give --out, and no --sheet")
+    found = api.import_questions(path, reviewed, out, force=force)
+    click.echo(
+        f"{out}: {found.questions.num_rows} questions kept, {found.n_refused} refused, "
+        f"{found.n_open} without yes or no left out"
+    )
+
+
+def _estimate(path: Path, store: Path | None, asking: Asking) -> None:
+    found = api.estimate_generation(path, asking, store=store, progress=progress_bar)
+    cost = "" if found.cost_at_most is None else f", cost at most {found.cost_at_most:.4g}"
+    click.echo(f"{found.calls} requests to send{cost}; {found.cached} answers are known")
+
+
+def _report(made: Generation, written: list[Path]) -> None:
+    found = made.found
+    cost = "" if made.cost is None else f", cost {made.cost:.4g}"
+    click.echo(
+        f"{found.questions.num_rows} questions from {made.n_chunks} chunks, by {made.n_calls} "
+        f"requests{cost}"
+    )
+    for reason, number in reasons(found):
+        click.echo(f"  {number} {reason}")
+    click.echo(f"written: {', '.join(map(str, written))}")

@@ -1,0 +1,163 @@
+"""Which documents a query may find: those whose metadata has what its ``filter`` asks for.
+
+A filter is an object ``{field: value}`` or ``{field: [values]}``. A document matches when it has,
+for every field, one of the values; where it has a list under the field, one of the list. Texts,
+numbers and truth values are compared by their text, since a CSV file knows texts only: ``2024``
+is ``"2024"``, and ``true`` is ``"true"``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from rag_assets.datasets.notes import note
+from rag_assets.errors import allowed_names
+from rag_assets.evaluation.query_facts import Fail, Fields, metadata_of
+from rag_assets.schemas import TAGS, TEXT, Column, TableSchema
+from rag_assets.store.canonical import canonical_json
+
+FIELD = "filter"
+
+QUERY_FILTERS = TableSchema(
+    "query_filters",
+    "one filter that a query has",
+    ("filter",),
+    (
+        Column("filter", TEXT, "JSON object: field -> the values that match, as sorted texts"),
+        Column("query_ids", TAGS, "the queries that have it, sorted"),
+        Column("document_ids", TAGS, "the documents that match, sorted"),
+    ),
+)
+
+Wanted = Mapping[str, tuple[str, ...]]
+"""Field -> the texts of the values that match."""
+
+
+def query_filters(queries: pa.Table, documents: pa.Table, fail: Fail) -> pa.Table:
+    """Return the different filters of the queries, with the documents that match.
+
+    Args:
+        queries: table of :data:`rag_assets.schemas.QUERIES`.
+        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
+        fail: makes the error of a problem.
+
+    Returns:
+        Table of :data:`QUERY_FILTERS`; a query without a filter is in no row.
+
+    Raises:
+        DataError: by way of ``fail``: a filter is none, or asks for a field of no document.
+    """
+    asked: dict[str, list[str]] = defaultdict(list)
+    for query_id, fields in metadata_of(queries).items():
+        wanted = filter_of(query_id, fields, fail)
+        if wanted:
+            asked[canonical_json({name: list(wanted[name]) for name in wanted})].append(query_id)
+    if not asked:
+        return QUERY_FILTERS.empty()
+    filters = {text: json.loads(text) for text in sorted(asked)}
+    matching = _Documents(documents, {name for wanted in filters.values() for name in wanted})
+    rows: list[dict[str, object]] = []
+    for text, wanted in filters.items():
+        for name in wanted:
+            if name not in matching.names:
+                found = allowed_names(name, sorted(matching.names))
+                raise fail(f"query {asked[text][0]!r}: no document has the field {found}")
+        ids = {"query_ids": sorted(asked[text]), "document_ids": matching.of(wanted)}
+        rows.append({"filter": text, **ids})
+    return QUERY_FILTERS.from_rows(rows)
+
+
+def filter_of(query_id: str, fields: Fields, fail: Fail) -> Wanted:
+    """Return what the filter of a query asks for; empty where it has none.
+
+    Raises:
+        DataError: by way of ``fail``: it is no object of values and lists of values.
+    """
+    given = fields.get(FIELD)
+    if isinstance(given, str):
+        given = _parsed(given) if given.strip() else None
+    if given is None:
+        return {}
+    shape = "an object {field: value} or {field: [values]}"
+    if not isinstance(given, dict):
+        raise fail(f"query {query_id!r} has {_shown(fields[FIELD])}; must be {shape}")
+    wanted = {}
+    for name, value in sorted(given.items()):
+        texts = [_text(one) for one in (value if isinstance(value, list) else [value])]
+        if not texts or None in texts:
+            problem = f"has {_shown(value)} under {name!r}; must be a text, a number, true or false"
+            raise fail(f"query {query_id!r} {problem}, or a list of such")
+        wanted[name] = tuple(sorted({text for text in texts if text is not None}))
+    return wanted
+
+
+def without_documents(filters: pa.Table) -> list[str]:
+    """Return a note on the queries whose filter no document matches."""
+    lonely = [
+        query_id
+        for row in filters.to_pylist()
+        if not row["document_ids"]
+        for query_id in row["query_ids"]
+    ]
+    one = "query has a filter that no document matches, so it finds nothing"
+    return note(
+        one, one.replace("query has", "queries have").replace("it finds", "they find"), lonely
+    )
+
+
+class _Documents:
+    """The documents by their metadata.
+
+    Attributes:
+        names: every field that a document has.
+    """
+
+    def __init__(self, documents: pa.Table, fields: Collection[str]) -> None:
+        """Look at the values of these fields only."""
+        self.names: set[str] = set()
+        self._ids: dict[tuple[str, str], set[str]] = defaultdict(set)
+        columns = (documents.column(name).to_pylist() for name in ("document_id", "metadata"))
+        for document_id, metadata in zip(*columns, strict=True):
+            row = json.loads(metadata)
+            self.names |= row.keys()
+            for name in row.keys() & fields:
+                value = row[name]
+                for one in value if isinstance(value, list) else [value]:
+                    text = _text(one)
+                    if text is not None:
+                        self._ids[name, text].add(document_id)
+
+    def of(self, wanted: Mapping[str, Sequence[str]]) -> list[str]:
+        """Return the documents that match, sorted."""
+        each = [
+            set[str]().union(*(self._ids.get((name, text), ()) for text in texts))
+            for name, texts in wanted.items()
+        ]
+        return sorted(set.intersection(*each))
+
+
+def _text(value: Any) -> str | None:  # noqa: ANN401 (any JSON)
+    """Return what a value is compared by; None: it cannot be compared."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return json.dumps(value) if isinstance(value, bool | int | float) else None
+
+
+def _parsed(text: str) -> object:
+    try:
+        found: object = json.loads(text)
+    except ValueError:
+        return text
+    return found
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:60]}..."

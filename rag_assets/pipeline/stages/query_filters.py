@@ -1,0 +1,65 @@
+"""``query_filters``: which documents each filter of a query lets through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from rag_assets.errors import DataError
+from rag_assets.evaluation.query_filters import (
+    FIELD,
+    QUERY_FILTERS,
+    query_filters,
+    without_documents,
+)
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
+from rag_assets.retrievers.base import BaseRetriever
+from rag_assets.store.artifacts import ArtifactKey
+
+if TYPE_CHECKING:
+    from rag_assets.pipeline.pipeline import Pipeline
+
+QUERY_FILTERS_KEY = ArtifactKey.of("query_filters")
+
+
+class QueryFilters(Stage):
+    """Exists where a retriever uses filters; metadata that no filter asks for changes nothing."""
+
+    name = "query_filters"
+    schema = QUERY_FILTERS
+    row = "One filter: the queries that have it, and the documents that match it."
+    group = "queries"
+    code_version = "1"
+    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.query_filters",)
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        used = any(uses_filters(experiment, name) for name in experiment.retrievers)
+        return [QUERY_FILTERS_KEY] if used else []
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return [Input("queries", QUERIES_KEY, "metadata"), Input("documents", DOCUMENTS_KEY)]
+
+    def compute(
+        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        dataset = pipeline.experiment.dataset
+
+        def fail(problem: str) -> Exception:
+            return DataError(problem, file=dataset.query_files()[0], key=FIELD)
+
+        for key in keys:
+            queries = pipeline.artifact(QUERIES_KEY).table()
+            table = query_filters(queries, pipeline.artifact(DOCUMENTS_KEY).table(), fail)
+            yield key, TableProduct(table, _facts(table.to_pylist(), without_documents(table)))
+
+
+def _facts(rows: Sequence[Mapping[str, Sequence[str]]], notes: list[str]) -> dict[str, object]:
+    return {"notes": notes, "n_queries": sum(len(row["query_ids"]) for row in rows)}
+
+
+def uses_filters(experiment: Experiment, retriever: str) -> bool:
+    """Return whether a base retriever restricts queries to what their filters let through."""
+    config = experiment.retrievers[retriever]
+    return isinstance(config, BaseRetriever) and bool(config.filters)

@@ -1,0 +1,250 @@
+"""``rag-assets generate`` against a real server, from documents alone to a leaderboard."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rag_assets.cli import main
+from rag_assets.datasets.jsonl_folder import JsonlDataset
+from rag_assets.evaluation.query_facts import metadata_of
+from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.stages.metrics import LEADERBOARD_KEY
+from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
+from rag_assets.pipeline.stages.sources import QUERIES_KEY
+from rag_assets.store.settings import StoreSettings
+from tests.llm import server as replies
+from tests.llm.server import Server, serving
+from tests.tiny_experiment import DOCUMENTS, materialize
+
+QUESTIONS = {
+    "40 crowns": [("How much is a one-way trip for an adult?", "40 crowns"), ("Price?", "40")],
+    "southern harbour": [("Until which wind is the south port open?", "25 metres")],
+    "500 hours": [("How long until an engine gets fresh oil?", "500 hours")],
+    "every Monday": [("On which weekday are vests looked after?", "Monday")],
+    "carbon dioxide": [("What does the passage say of gas?", "")],
+    "Passports": [("How much is a one-way trip for an adult ?", "")],
+    "six thirty": [("When is the earliest departure of the day?", "at six thirty")],
+}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    with serving(lambda text: "Nothing to ask?") as running:
+        for mark, pairs in QUESTIONS.items():
+            found = [{"question": question, "answer": answer} for question, answer in pairs]
+            running.on(mark, replies.says(json.dumps(found)))
+        running.on("life jacket for every", replies.refuses("No."))
+        monkeypatch.setenv("OPENAI_BASE_URL", running.base_url)
+        monkeypatch.setenv("RAG_ASSETS_LLM_MODEL", "tiny")
+        yield running
+
+
+@pytest.fixture
+def ferry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of documents, without queries and labels."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAG_ASSETS_STORE", str(tmp_path / "store"))
+    for name, text in DOCUMENTS.items():
+        file = tmp_path / "ferry" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    (tmp_path / "ferry" / "experiment.yaml").write_text(
+        "chunking: {parts: {strategy: recursive, max_characters: 80, overlap: 0}}\n"
+        "retrievers: {bm25: {type: bm25}}\n"
+    )
+    return tmp_path / "ferry"
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner(env={"COLUMNS": "80"}).invoke(main, ["generate", *map(str, arguments)])
+
+
+def judged(sheet: Path, refused: str) -> None:
+    with sheet.open(encoding="utf-8-sig", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    for row in rows:
+        row["keep"] = "no" if refused in row["question"] else "yes"
+    rows[-1]["keep"] = ""
+    with sheet.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def test_from_documents_to_metrics(ferry: Path, server: Server, tmp_path: Path) -> None:
+    made = invoke("ferry", "--sheet", "review.csv", "--out", "all")
+    assert made.exit_code == 0, made.output
+    assert made.stdout.splitlines() == [
+        "5 questions from 16 chunks, by 16 requests",
+        "  1 dropped: about_the_passage",
+        "  1 dropped: near_duplicate",
+        "  9 dropped: too_short",
+        "  1 without a question: the model refused: No.",
+        "written: review.csv, all",
+    ]
+    assert JsonlDataset.open(tmp_path / "all").read_queries().table.num_rows == 5
+    judged(tmp_path / "review.csv", "weekday")
+    done = invoke("ferry", "--import", "review.csv", "--out", "asked")
+    assert done.exit_code == 0, done.output
+    kept = "asked: 3 questions kept, 1 refused, 1 without yes or no left out\n"
+    assert done.stdout == kept
+
+    pipeline = opened(tmp_path / "asked", tmp_path)
+    materialize(pipeline)
+    board = pipeline.artifact(LEADERBOARD_KEY).table().to_pylist()
+    assert [(row["top_k"], row["n_queries"]) for row in board] == [(1, 3), (3, 3)]
+    assert 0 < board[0]["recall"] <= board[1]["recall"]
+    facts = pipeline.artifact(QUERY_FACTS_KEY).table().to_pylist()
+    fields = metadata_of(pipeline.artifact(QUERIES_KEY).table())
+    assert {row["query_id"]: row["cluster"] for row in facts} == {
+        query_id: f"query.source_document:{one['source_document']}"
+        for query_id, one in fields.items()
+    }
+    assert [row["answers"] for row in facts if "fares" in row["cluster"]] == [["40 crowns"]]
+
+
+def opened(dataset: Path, root: Path) -> Pipeline:
+    """Add BM25 to the experiment that was written, and open it."""
+    yaml = dataset / "experiment.yaml"
+    wanted = (
+        "chunking: {parts: {strategy: recursive, max_characters: 80, overlap: 0}}\n"
+        "retrievers: {bm25: {type: bm25, analyzer: english}}\ntop_k: [1, 3]\n"
+    )
+    yaml.write_text(f"{yaml.read_text()}{wanted}")
+    experiment = load_experiment(dataset)
+    assert (experiment.judge, experiment.statistics.cluster) == (
+        "evidence",
+        "query.source_document",
+    )
+    return Pipeline(experiment, StoreSettings.resolve(root / "store"))
+
+
+def test_a_run_that_was_stopped_goes_on(ferry: Path, server: Server) -> None:
+    stopped = invoke("ferry", "--sheet", "review.csv", "--max-calls", 5)
+    assert (stopped.exit_code, stopped.stdout) == (3, "")
+    assert (
+        "max_calls 5 would be passed (5 calls): 5 answers are there and kept, 11 are missing"
+        in (stopped.stderr)
+    )
+    assert len(server.received) == 5
+    assert not Path("review.csv").exists()
+    planned = invoke("ferry", "--dry-run", "--prompt-price", 1, "--completion-price", 2)
+    assert planned.stdout.startswith("11 requests to send, cost at most 0.0")
+    assert planned.stdout.endswith("; 5 answers are known\n")
+    assert len(server.received) == 5
+    whole = invoke("ferry", "--sheet", "review.csv", "--max-calls", 11)
+    assert whole.exit_code == 0, whole.output
+    assert "from 16 chunks, by 11 requests\n" in whole.stdout
+    again = invoke("ferry", "--sheet", "again.csv", "--max-calls", 0, "--max-cost", 0)
+    assert again.exit_code == 2  # no prices
+    # The one that the model refused is an answer as well.
+    again = invoke("ferry", "--sheet", "again.csv", "--max-calls", 0)
+    assert again.exit_code == 0, again.output
+    assert Path("again.csv").read_bytes() == Path("review.csv").read_bytes()
+
+
+def test_money_is_asked_for_before_each_batch(ferry: Path, server: Server) -> None:
+    server.forget_rules()
+    server.on("", replies.no_usage("What?"))  # then the most that it can cost is counted
+    prices = ("--prompt-price", 1000, "--completion-price", 1000)
+    result = invoke("ferry", "--out", "asked", *prices, "--max-cost", 1.5)
+    assert result.exit_code == 3
+    assert "stopped before LLM max_cost 1.5 would be passed" in result.stderr
+    assert len(server.received) == 1
+    assert not Path("asked").exists()
+
+
+def test_what_is_asked(ferry: Path, server: Server) -> None:
+    prompt = Path("mine.txt")
+    prompt.write_text("version: 3\n[user]\nIn {language}, {n} of {text}\n", encoding="utf-8")
+    options = ("--prompt", prompt, "--language", "Czech", "--n", 4, "--seed", 7, "--chunks", 3)
+    drawn = ("--temperature", 0.5, "--max-tokens", 99, "--model", "other")
+    result = invoke("ferry", "--sheet", "a.csv", *options, *drawn, "--min-words", 1)
+    assert result.exit_code == 0, result.output
+    assert len(server.received) == 3
+    for request in server.received:
+        assert request.text.startswith("In Czech, 4 of ")
+        asked = {"model": "other", "temperature": 0.5, "seed": 7, "max_tokens": 99}
+        assert asked.items() <= request.body.items()
+    assert "other mine/3" in Path("a.csv").read_text(encoding="utf-8-sig")
+
+
+def test_the_model_of_the_experiment(ferry: Path, server: Server) -> None:
+    yaml = ferry / "experiment.yaml"
+    llm = {"model": "own", "base_url": server.base_url, "api_key_env": None, "max_calls": 2}
+    yaml.write_text(f"{yaml.read_text()}llm: {json.dumps(llm)}\n")
+    assert invoke("ferry", "--sheet", "a.csv").exit_code == 3
+    assert [request.body["model"] for request in server.received] == ["own", "own"]
+    assert invoke("ferry", "--sheet", "a.csv", "--max-calls", 20).exit_code == 0
+
+
+def test_nothing_of_the_user_is_overwritten(ferry: Path, server: Server) -> None:
+    Path("review.csv").write_text("three days of work")
+    Path("asked").mkdir()
+    Path("asked", "thesis.txt").write_text("more")
+    for options in (("--sheet", "review.csv"), ("--out", "asked"), ("--out", "asked", "--force")):
+        refused = invoke("ferry", *options)
+        assert refused.exit_code == 2, refused.output
+    assert not server.received
+    assert Path("review.csv").read_text() == "three days of work"
+    assert invoke("ferry", "--sheet", "review.csv", "--force").exit_code == 0
+    nothing = invoke("ferry", "--import", "review.csv", "--out", "new")
+    assert nothing.exit_code == 1
+    assert "review.csv: no row says yes under `keep`; nothing is written" in nothing.stderr
+    assert not Path("new").exists()
+
+
+def test_a_document_that_changed_since(ferry: Path, server: Server, tmp_path: Path) -> None:
+    assert invoke("ferry", "--sheet", "review.csv").exit_code == 0
+    judged(tmp_path / "review.csv", "nothing")
+    fares = ferry / "fares.md"
+    fares.write_text(fares.read_text().replace("40", "41"))
+    result = invoke("ferry", "--import", "review.csv", "--out", "asked")
+    assert result.exit_code == 1
+    assert "`quote`: is not what 'fares.md' says from " in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ([], "name what to write: --sheet FILE, --out FOLDER, or both"),
+        (["--import", "a.csv"], "--import reads a sheet and writes a dataset: give --out"),
+        (["--out", "x", "--chunking", "part"], "unknown chunking 'part' (did you mean 'parts'?)"),
+        (["--out", "x", "--max-copied", "2"], "filter max_copied is 2.0; it must be 0 to 1"),
+        (["--out", "x", "--prompt", "gone.txt"], "gone.txt: the prompt cannot be read"),
+    ],
+)
+def test_wrong_usage(ferry: Path, server: Server, options: list[str], problem: str) -> None:
+    result = invoke("ferry", *options)
+    assert result.exit_code == 2
+    assert problem in result.stderr
+    assert not server.received
+
+
+def test_several_chunkings_and_no_model(
+    ferry: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAG_ASSETS_LLM_MODEL")
+    result = invoke("ferry", "--out", "x")
+    assert (result.exit_code, "no LLM is named" in result.stderr) == (2, True)
+    (ferry / "experiment.yaml").write_text(
+        "chunking: {a: {strategy: none}, b: {strategy: sentences}}\n"
+        "retrievers: {bm25: {type: bm25, chunking: a}}\n"
+    )
+    result = invoke("ferry", "--out", "x", "--model", "tiny")
+    assert "has several chunkings; choose one of a, b" in result.stderr
+    assert invoke("ferry", "--out", "x", "--model", "tiny", "--chunking", "b").exit_code == 0
+
+
+def test_no_question_is_left(ferry: Path, server: Server) -> None:
+    result = invoke("ferry", "--out", "x", "--min-words", 50)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "no question is left of 16 chunks: 16 dropped: too_short, 1 without" in result.stderr
+    assert not Path("x").exists()

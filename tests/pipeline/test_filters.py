@@ -1,0 +1,223 @@
+"""Base retrievers with ``filters``: the ranking of all chunks without those that do not match."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from rag_assets.errors import ConfigError, DataError
+from rag_assets.evaluation.query_filters import filter_of as wanted_by
+from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.stages.query_filters import QUERY_FILTERS_KEY
+from rag_assets.store.artifacts import ArtifactKey
+from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
+
+SEASONS = ("summer", "winter", "both")
+FILTERS: dict[str, Any] = {
+    "q1": {"season": "winter"},
+    "q2": {"season": ["winter", "both"]},
+    "q3": {"season": "summer", "page": 1},
+    "q4": {"season": "winter", "page": 7},
+    "q6": json.dumps({"season": "both"}),
+}
+BM25 = {"type": "bm25", "chunking": "parts", "analyzer": "english"}
+
+
+@pytest.fixture
+def seasons(tmp_path: Path) -> Tiny:
+    """Each document has a season and a page in its front matter; q5 has no filter."""
+    tiny = Tiny(tmp_path / "seasons")
+    parts = {"strategy": "recursive", "max_characters": 50, "overlap": 0}
+    inside = {"strategy": "parent", "child": parts, "parent": {"strategy": "none"}}
+    tiny.config["chunking"] = {"parts": parts, "inside": inside}
+    files = {"chunk_vectors": "chunks.npy", "chunk_ids": "chunks.txt"}
+    files |= {"query_vectors": "q.npy", "query_ids": "q.txt"}
+    paths = {option: str(tiny.root / name) for option, name in files.items()}
+    vectors = {"type": "vectors", "chunking": "parts", **paths}
+    far = {**vectors, "similarity": "euclidean"}
+    tiny.config["retrievers"] = {
+        "bm25": BM25,
+        "bm25-some": {**BM25, "filters": True},
+        "parents-some": {**BM25, "chunking": "inside", "filters": True},
+        "vectors": vectors,
+        "vectors-some": {**vectors, "filters": True},
+        "far": far,
+        "far-some": {**far, "filters": True},
+        "fused": {"type": "rrf", "inputs": ["bm25-some", "vectors-some"]},
+    }
+    tiny.config |= {"top_k": [2, 100], "metrics": ["ndcg"], "primary": "ndcg@2"}
+    for name, text in DOCUMENTS.items():
+        tiny.write_document(name, f"---\nseason: {season(name)}\npage: {page(name)}\n---\n{text}")
+    tiny.write_rows("queries.jsonl", [q | filter_of(q["query_id"]) for q in QUERIES])
+    for path in paths.values():
+        Path(path).touch()
+    tiny.write_config()
+    write_vectors(tiny)
+    return tiny
+
+
+def season(name: str) -> str:
+    return SEASONS[list(DOCUMENTS).index(name) % 3]
+
+
+def page(name: str) -> int:
+    return list(DOCUMENTS).index(name) % 2
+
+
+def filter_of(query_id: str) -> dict[str, Any]:
+    return {"filter": FILTERS[query_id]} if query_id in FILTERS else {}
+
+
+def matches(query_id: str, name: str) -> bool:
+    return {
+        "q1": season(name) == "winter",
+        "q2": season(name) != "summer",
+        "q3": season(name) == "summer" and page(name) == 1,
+        "q4": False,
+        "q6": season(name) == "both",
+    }.get(query_id, True)
+
+
+def write_vectors(tiny: Tiny) -> None:
+    """Some numbers for each chunk and query; several are equal, so that there are ties."""
+    pipeline = tiny.pipeline()
+    chunks = ArtifactKey.of("chunks", chunking="parts")
+    pipeline.materialize("documents", [ArtifactKey.of("documents")])
+    pipeline.materialize("chunks", [chunks])
+    chunk_ids = pipeline.artifact(chunks).table()["chunk_id"].to_pylist()
+    draw = np.random.default_rng(0)
+    names = {"chunks": chunk_ids, "q": [q["query_id"] for q in QUERIES]}
+    for name, ids in names.items():
+        values = draw.integers(1, 3, (len(ids), 3)).astype(np.float32)
+        np.save(tiny.root / f"{name}.npy", values)
+        (tiny.root / f"{name}.txt").write_text("".join(f"{one}\n" for one in ids))
+
+
+def ranked(tiny: Tiny, retriever: str, top_k: int) -> dict[str, list[tuple[str, float]]]:
+    pipeline = tiny.pipeline()
+    family = pipeline.experiment.family(retriever)
+    key = ArtifactKey.of(f"{family}_runs", retriever=retriever, top_k=top_k)
+    found: dict[str, list[tuple[str, float]]] = {q["query_id"]: [] for q in QUERIES}
+    for row in pipeline.artifact(key).table().to_pylist():
+        found[row["query_id"]].append((row["item_id"], row["score"]))
+    return found
+
+
+def test_a_filter_is_before_the_cut(seasons: Tiny) -> None:
+    seasons.run()
+    for name in ("bm25", "vectors", "far"):
+        everything = ranked(seasons, name, 100)
+        for top_k in (2, 100):
+            for query_id, rows in ranked(seasons, f"{name}-some", top_k).items():
+                wanted = [one for one in everything[query_id] if matches(query_id, document(one))]
+                assert rows == wanted[:top_k], (name, query_id)
+    # Two of the vectors' hits are there for every query with matching documents.
+    lengths = {q: len(rows) for q, rows in ranked(seasons, "vectors-some", 2).items()}
+    assert lengths == {"q1": 2, "q2": 2, "q3": 2, "q4": 0, "q5": 2, "q6": 2}
+    for name in ("parents-some", "fused"):
+        for query_id, rows in ranked(seasons, name, 100).items():
+            assert all(matches(query_id, document(one)) for one in rows)
+    notes = seasons.pipeline().artifact(QUERY_FILTERS_KEY).manifest.facts["notes"]
+    assert notes == ["1 query has a filter that no document matches, so it finds nothing: q4"]
+
+
+def document(row: tuple[str, float]) -> str:
+    return row[0].partition("#")[0]
+
+
+def test_what_is_searched_again(seasons: Tiny) -> None:
+    seasons.config["retrievers"] = {"bm25": BM25, "okapi": {**BM25, "engine": "rank_bm25"}}
+    seasons.config["baseline"] = "bm25"
+    seasons.write_config()
+    seasons.run()
+    seasons.configure("okapi", filters=True)
+    computed = seasons.run()
+    assert {name for name in computed if "_runs" in name} == {
+        "lexical_runs/okapi/2",
+        "lexical_runs/okapi/100",
+    }
+    assert not {name for name in computed if "_index" in name}
+    # Metadata that no filter asks for.
+    seasons.replace("crew.md", "page: 1", "page: 1\nauthor: Ann")
+    assert not {name for name in seasons.run() if "_runs" in name}
+    seasons.replace("crew.md", "page: 1", "page: 3")
+    assert "lexical_runs/okapi/2" in seasons.run()
+    seasons.replace("queries.jsonl", '"season": "winter"}', '"season": "summer"}')
+    computed = seasons.run()
+    assert {name for name in computed if "_runs" in name} == {
+        "lexical_runs/okapi/2",
+        "lexical_runs/okapi/100",
+    }
+    seasons.configure("okapi", filters=False)
+    assert seasons.run() == set()  # as it was before
+
+
+def test_the_experiment_decides_for_those_that_say_nothing(seasons: Tiny) -> None:
+    seasons.config["filters"] = True
+    seasons.configure("vectors", filters=False)
+    found = load_experiment(seasons.folder).retrievers
+    assert [getattr(found[name], "filters", None) for name in ("bm25", "vectors", "fused")] == [
+        True,
+        False,
+        None,
+    ]
+    assert not [
+        stage
+        for stage in Tiny(seasons.root / "x").write().pipeline().stages()
+        if stage.name == "query_filters"
+    ]
+
+
+def test_one_line_for_what_is_wrong(seasons: Tiny) -> None:
+    seasons.write_rows(
+        "queries.jsonl", [QUERIES[0] | {"filter": {"seasn": "winter"}}, *QUERIES[1:]]
+    )
+    with pytest.raises(DataError) as caught:
+        seasons.run()
+    assert str(caught.value) == (
+        f"{seasons.folder / 'queries.jsonl'}: `filter`: query 'q1': no document has the field "
+        "'seasn' (did you mean 'season'?); allowed: page, season"
+    )
+    seasons.configure("bm25", filters="yes")
+    with pytest.raises(ConfigError, match=r"`retrievers.bm25.filters`"):
+        load_experiment(seasons.folder)
+
+
+def test_a_model_on_this_machine(with_minilm: Tiny) -> None:
+    """Also a CSV file, whose cells are texts."""
+    tiny = with_minilm
+    minilm = tiny.config["retrievers"].pop("minilm")
+    tiny.config["retrievers"] = {"minilm": minilm, "some": {**minilm, "filters": True}}
+    tiny.config |= {"baseline": "minilm", "top_k": [3, 100], "primary": "ndcg@3"}
+    tiny.write_config()
+    tiny.replace("crew.md", "# Crew", "---\npage: 1\n---\n# Crew")
+    tiny.replace("safety/fire.md", "# Fire", "---\npage: 2\n---\n# Fire")
+    (tiny.folder / "queries.jsonl").unlink()
+    cells = [f'{q["query_id"]},{q["text"]},"{{""page"": [1, 2]}}"' for q in QUERIES]
+    (tiny.folder / "queries.csv").write_text("\n".join(["query_id,text,filter", *cells]))
+    tiny.run()
+    everything, some = ranked(tiny, "minilm", 100), ranked(tiny, "some", 3)
+    for query_id, rows in everything.items():
+        wanted = [one for one in rows if document(one) in ("crew.md", "safety/fire.md")]
+        assert some[query_id] == wanted[:3]
+        assert len(some[query_id]) == 3
+
+
+def test_the_example_of_the_page(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "filters.md").read_text("utf-8")
+    row, config = re.findall(r"```(?:json|yaml)\n(.*?)```", page, re.S)
+    tiny = Tiny(tmp_path)
+    tiny.config = yaml.safe_load(config)
+    tiny.write()
+    found = load_experiment(tiny.folder).retrievers
+    assert [getattr(one, "filters", None) for one in found.values()] == [True, False, True, None]
+    assert wanted_by("q1", json.loads(row), DataError) == {
+        "season": ("winter",),
+        "year": ("2024", "2025"),
+    }
