@@ -137,7 +137,10 @@ class Stage(ABC):
     def input_digests(
         self, pipeline: Pipeline, key: ArtifactKey
     ) -> Iterator[tuple[str, str | None]]:
-        """Yield role and digest of what is read; None: it is required and not in the store."""
+        """Yield role and digest of what is read; None: it is required and not in the store.
+
+        An empty role stands for what must be there, but whose digest is no part of the recipe.
+        """
         for item in self.inputs(pipeline.experiment, key):
             artifact = pipeline.current(item.key)
             if artifact is not None:

@@ -80,14 +80,16 @@ class Attributions(Stage):
         self, pipeline: Pipeline, key: ArtifactKey
     ) -> Iterator[tuple[str, str | None]]:
         """Yield the digests of labels and corpus, and of the rankings as deep as they are read."""
+        missing = set()
         for item in self.inputs(pipeline.experiment, key):
             artifact = pipeline.current(item.key)
-            if artifact is None:
-                yield item.role, None
-            elif not item.role.startswith("run_"):
-                yield item.role, artifact.manifest.digests[item.projection]
+            if not item.role.startswith("run_"):
+                yield item.role, artifact.manifest.digests[item.projection] if artifact else None
+            elif artifact is None:
+                missing.add(item.key["retriever"])
         for number, (name, top_k, depth) in enumerate(_looked_at(pipeline.experiment, key)):
-            yield f"ranking_{number}", self._digest(pipeline, name, top_k, depth)
+            known = None if name in missing else self._digest(pipeline, name, top_k, depth)
+            yield f"ranking_{number}", known
 
     def _digest(self, pipeline: Pipeline, name: str, top_k: int, depth: int) -> str | None:
         """Return the digest of a ranking; a ranking that is a cell may be gone, the cell is not."""

@@ -44,8 +44,10 @@ class FusedRuns(DerivedRuns):
     ) -> Iterator[tuple[str, str | None]]:
         """Yield the rankings' digests; of a tuning only what it chose counts, as configuration."""
         for role, digest in super().input_digests(pipeline, key):
-            if role != "tuning" or digest is None:
+            if role != "tuning":
                 yield role, digest
+            elif digest is None:
+                yield "", None
 
     def ranking_config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
         """Return the options, with the weights that were chosen in place of those to choose."""
