@@ -129,13 +129,14 @@ class _Planner:
         self._pipeline = pipeline
         self._stored = Stored(pipeline.store)
         self._read_now: set[ArtifactKey] = set()
+        self._hanging: dict[ArtifactKey, bool] = {}
         self.steps: dict[ArtifactKey, Step] = {}
 
     def add(self, key: ArtifactKey) -> None:
         """Decide on one partition; its inputs were decided on before."""
         stage = STAGES[key.asset]
         inputs = stage.inputs(self._pipeline.experiment, key)
-        pending = [item for item in inputs if self._is_pending(item.key)]
+        pending = [i for i in inputs if self._is_pending(i.key) or self._may_return(i)]
         # An optional input that is still to come would make what is current now another one.
         if not pending and self._pipeline.current(key) is not None:
             self.steps[key] = Step(key, REUSE)
@@ -152,14 +153,35 @@ class _Planner:
         step = self.steps.get(key)
         return step is not None and step.action != REUSE and key not in self._read_now
 
+    def _may_return(self, item: Input) -> bool:
+        """Whether an optional input that is not brought up to date may be so in the end.
+
+        It is where something above it is computed again and comes out as it was.
+        """
+        return item.optional and item.key not in self.steps and self._hangs(item.key)
+
+    def _hangs(self, key: ArtifactKey) -> bool:
+        """Whether anything above a partition is pending."""
+        if key in self.steps:
+            return self._is_pending(key)
+        if key not in self._hanging:
+            inputs = STAGES[key.asset].inputs(self._pipeline.experiment, key)
+            self._hanging[key] = any(self._hangs(item.key) for item in inputs)
+        return self._hanging[key]
+
     def _wanted(
         self, stage: Stage, key: ArtifactKey, inputs: Iterable[Input], pending: Iterable[Input]
     ) -> Wanted:
         pipeline = self._pipeline
         digests = dict(stage.input_digests(pipeline, key))
-        late = {item.role for item in pending if item.optional or item.role in digests}
+        maybe = {item.role for item in pending if item.key not in self.steps}
+        late = {item.role for item in pending if item.optional or item.role in digests} - maybe
         unknown = late | {role for role, digest in digests.items() if digest is None}
-        known = {role: d for role, d in digests.items() if d is not None and role not in late}
+        known = {
+            role: digest
+            for role, digest in digests.items()
+            if digest is not None and role not in late | maybe
+        }
         recipe = Recipe(
             stage.name,
             stage.code_version,
@@ -169,7 +191,7 @@ class _Planner:
         )
         roles = {item.role: item.key for item in inputs}
         follows = stage.config_of_inputs if unknown else frozenset[str]()
-        return Wanted(recipe, frozenset(unknown), roles, follows)
+        return Wanted(recipe, frozenset(unknown), frozenset(maybe), roles, follows)
 
     def _decide(
         self, stage: Stage, key: ArtifactKey, wanted: Wanted, pending: list[Input]
@@ -205,6 +227,8 @@ class _Planner:
         return COMPUTE if first else CHECK, why
 
     def _upstream(self, key: ArtifactKey) -> Reason:
+        if key not in self.steps:
+            return Reason(f"upstream {key} may be up to date again")
         certain = self.steps[key].action == COMPUTE
         return Reason(f"upstream {key} {'is' if certain else 'may be'} computed again")
 

@@ -61,20 +61,23 @@ class Wanted:
     Attributes:
         recipe: with the digests that are known.
         unknown: roles of inputs whose digests are not known yet.
+        maybe: roles of inputs of which it is not known whether they will be there.
         keys: role -> the partition that is read.
         late: keys of the configuration that follow from inputs, and are not known either.
     """
 
     recipe: Recipe
     unknown: frozenset[str] = frozenset()
+    maybe: frozenset[str] = frozenset()
     keys: Mapping[str, ArtifactKey] = field(default_factory=dict)
     late: frozenset[str] = frozenset()
 
     def fits(self, manifest: Manifest) -> bool:
         """Return whether an artifact could be what comes out in the end."""
         recipe = self.recipe
+        certain = recipe.inputs.keys() | (self.unknown - {""})
         return (
-            manifest.inputs.keys() == recipe.inputs.keys() | (self.unknown - {""})
+            certain <= manifest.inputs.keys() <= certain | self.maybe
             and all(manifest.inputs[role] == digest for role, digest in recipe.inputs.items())
             and canonical_json(self._early(manifest.config))
             == canonical_json(self._early(recipe.config))
@@ -103,7 +106,7 @@ class Wanted:
         for role, digest in self.recipe.inputs.items():
             if stored.get(role, digest) != digest:
                 yield Reason(f"{self.keys.get(role, role)} changed")
-        for role in stored.keys() - self.recipe.inputs.keys() - self.unknown:
+        for role in sorted(stored.keys() - self.recipe.inputs.keys() - self.unknown - self.maybe):
             yield Reason(f"{role.replace('_', ' ')} is no longer read")
 
 

@@ -63,7 +63,7 @@ def _why(steps: Iterable[Step]) -> str:
 
 def _of_assets(text: str) -> str:
     """Leave partitions out of what is said of an upstream: there may be a hundred of them."""
-    return re.sub(r"\[[^\]]*\]", "", text) if text.startswith("upstream ") else text
+    return text if " -> " in text else re.sub(r"(?<=\w)\[[^\]]*\]", "", text)
 
 
 def _sums(plan: Plan) -> Iterable[str]:
