@@ -37,8 +37,9 @@ def files_of(tiny: Tiny) -> set[str]:
     return {str(path) for path in tiny.artifacts.rglob("*")}
 
 
-def remove_document(tiny: Tiny) -> None:
+def replace_document(tiny: Tiny) -> None:
     (tiny.folder / "lost.md").unlink()
+    tiny.write_document("new.md", "# New")
 
 
 def add_query(tiny: Tiny) -> None:
@@ -97,7 +98,7 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...], tuple[str, ...], Whys]] = {
         {"documents": ["1 document changed"]},
     ),
     "a document is removed, another one added": (
-        lambda tiny: (remove_document(tiny), tiny.write_document("new.md", "# New")),
+        replace_document,
         ("documents", "qrels", "chunks/*", "contexts/*", "attributions/*"),
         ("lexical_index/*", *RUNS, "metrics/*", "leaderboard"),
         {"documents": ["1 document added, 1 removed"], "qrels": ["documents changed"]},
