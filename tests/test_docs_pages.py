@@ -1,4 +1,4 @@
-"""Every command of docs/labels.md and docs/data.md does, and prints, what the page says."""
+"""Every command of labels.md, data.md and plan.md in docs does, and prints, what the page says."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ def test_data(folder: Path) -> None:
     lines = [command.line for command in walk("data.md", folder)]
     for name in WRITERS:
         assert any(f"--to {name}" in line for line in lines), name
+
+
+def test_plan(folder: Path) -> None:
+    commands = [command.line.split()[1] for command in walk("plan.md", folder)]
+    assert commands == ["evaluate", "plan", "plan"]
 
 
 def test_every_format_is_on_the_page() -> None:

@@ -17,27 +17,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import pyarrow as pa
-
-from rag_assets.errors import MissingArtifact
-from rag_assets.experiment.query_sets import PromptedQuerySet
 from rag_assets.pipeline.expected_work import expected_work
-from rag_assets.pipeline.manifests import checked, table_manifest
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.reasons import DELETED, NOTHING_STORED, Reason, Wanted, row_changes
+from rag_assets.pipeline.read_now import READ, read_now, with_rows
+from rag_assets.pipeline.reasons import DELETED, NOTHING_STORED, Reason, Wanted
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.stage import Input, Recipe, Stage, TableProduct
+from rag_assets.pipeline.stage import Input, Recipe, Stage
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.stages.runs import RunsStage
-from rag_assets.pipeline.stored import Reference, Stored
-from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.pipeline.stored import Stored
+from rag_assets.store.artifacts import ArtifactKey
 
 COMPUTE, CHECK, REUSE = "compute", "check", "reuse"
 ACTIONS = (COMPUTE, CHECK, REUSE)
-
-SOURCES = ("documents", "queries", "qrels")
-READ = (*SOURCES, "query_facts")
-"""Assets that are read from files in a moment, and so for a plan too."""
 
 
 @dataclass(frozen=True)
@@ -112,16 +104,6 @@ def plan(pipeline: Pipeline, selection: Selection) -> Plan:
     )
 
 
-@dataclass(frozen=True)
-class _Unstored(Artifact):
-    """An artifact that an evaluation would write, in memory."""
-
-    content: pa.Table
-
-    def table(self) -> pa.Table:
-        return self.content
-
-
 class _Planner:
     """Goes through the partitions in the order of the graph."""
 
@@ -144,7 +126,11 @@ class _Planner:
         wanted = self._wanted(stage, key, inputs, pending)
         action, why = self._decide(stage, key, wanted, pending)
         if key.asset in READ and action == COMPUTE and not pending and not wanted.unknown:
-            why = self._read(stage, key, wanted.recipe, why)
+            artifact = self._stored.reference(key).artifact
+            found = read_now(self._pipeline, stage, key, wanted.recipe, artifact)
+            if found is not None:
+                self._read_now.add(key)
+                why = with_rows(why, found)
         work = expected_work(self._pipeline, key)
         self.steps[key] = Step(key, action, tuple(dict.fromkeys(why)), work)
 
@@ -242,40 +228,3 @@ class _Planner:
         if reference.artifact is None:
             return found or [Reason(NOTHING_STORED)]
         return [*found, *wanted.differences(reference.artifact.manifest)]
-
-    def _read(
-        self, stage: Stage, key: ArtifactKey, recipe: Recipe, why: list[Reason]
-    ) -> list[Reason]:
-        """Read a table as an evaluation would, and say which of its rows differ.
-
-        Where nothing is stored there is nothing to compare with, here or below, so it is not read;
-        but queries are, where they tell how often a language model is asked.
-        """
-        reference = self._stored.reference(key)
-        sets = self._pipeline.experiment.query_sets.values()
-        asks = key.asset == "queries" and any(isinstance(one, PromptedQuerySet) for one in sets)
-        if reference.artifact is None and not asks:
-            return why
-        for _, product in stage.compute(self._pipeline, [key]):
-            if not isinstance(product, TableProduct):
-                raise MissingArtifact(f"{key} is no table")
-            product = checked(stage, product)
-            manifest = table_manifest(stage, product, recipe)
-            path = self._pipeline.store.path(key, recipe.fingerprint)
-            self._read_now.add(key)
-            self._pipeline.assume(key, _Unstored(path, manifest, product.table))
-            return _of_rows(stage, reference, product.table, why)
-        return why
-
-
-def _of_rows(
-    stage: Stage, reference: Reference, table: pa.Table, why: list[Reason]
-) -> list[Reason]:
-    """Put what rows of a source changed in place of the digest of its files."""
-    if stage.name not in SOURCES or stage.schema is None or reference.artifact is None:
-        return why
-    files = Reason("files changed")
-    if files not in why:
-        return why
-    rows = row_changes(stage.name, reference.artifact.table(), table, stage.schema.key)
-    return [*rows, *(reason for reason in why if reason != files)]
