@@ -6,12 +6,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.pipeline.stages.tuning import chosen_weights, tuning_key
+from rag_assets.pipeline.warehouse import rebuild
 from tests.shown_board import evaluated, shown
 from tests.tiny_experiment import QUERIES, Tiny, matching
 
@@ -154,6 +156,29 @@ def test_a_query_counts_by_its_weight(tiny: Tiny) -> None:
     assert weights(tiny)[0] <= 0.5
     found = {row["weights"][0]: row["value"] for row in tuning(tiny)}
     assert found[1.0] == pytest.approx((1 + 50 * 0.6309297535714575) / 51)
+
+
+def test_a_query_on_which_an_input_failed_is_in_no_mean(tiny: Tiny) -> None:
+    lists = [
+        {"query_id": q, "retrieved_ids": [f"{document}.md", "lost.md"]}
+        for q, document in RELEVANT.items()
+    ]
+    lists[0] = {"query_id": "q1", "error": "the server did not answer"}
+    tiny.write_rows("dev.jsonl", lists)
+    tiny.configure("good-on-dev", path="dev.jsonl")
+    tiny.run()
+    pipeline = tiny.pipeline()
+    facts = pipeline.artifact(tuning_key(pipeline.experiment, "tuned")).manifest.facts
+    assert facts["n_dev"] == 1
+    assert {row["weights"][0]: row["value"] for row in tuning(tiny)}[1.0] == 1.0
+
+
+def test_the_warehouse_has_what_was_tried(tiny: Tiny) -> None:
+    tiny.snapshot()
+    rebuild(tiny.settings)
+    with duckdb.connect(str(tiny.settings.warehouse), read_only=True) as connection:
+        sql = "SELECT retriever, weights, value FROM tuning WHERE chosen"
+        assert connection.sql(sql).fetchall() == [("tuned", [0.7, 0.3], 1.0)]
 
 
 def test_lists_that_are_cut_at_top_k_are_tuned_at_the_cut_off_of_the_metric(tiny: Tiny) -> None:
