@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rag_assets.llm.completions import Estimate
     from rag_assets.pipeline.generated import Asking, Generation
     from rag_assets.pipeline.pipeline import Pipeline
+    from rag_assets.pipeline.plan import Plan
     from rag_assets.progress import Progress
     from rag_assets.query_sets.generation.review_sheet import Reviewed
     from rag_assets.reporting.result import EvaluationResult
@@ -80,6 +81,37 @@ def evaluate(
     result = EvaluationResult(pipeline.store.root, work.evaluation)
     write_report(result)
     return result
+
+
+def plan(
+    path: Path | str,
+    store: Path | str | None = None,
+    retrievers: Sequence[str] = (),
+    top_k: Sequence[int] = (),
+) -> Plan:
+    """Say what :func:`evaluate` would do now, and why, as ``rag-assets plan`` does.
+
+    Nothing is computed or written but the digests of source files that are remembered.
+
+    Args:
+        path: as for :func:`load_experiment`.
+        store: as for :func:`evaluate`; so are the next two.
+        retrievers: names of those to evaluate; all if empty.
+        top_k: the cut-offs to evaluate; all if empty.
+
+    Raises:
+        UsageError: nothing at ``path``, or a retriever or cut-off is not the experiment's.
+        RagAssetsError: invalid configuration or data, or a model that cannot be had.
+    """
+    from rag_assets.experiment import load_experiment as load
+    from rag_assets.pipeline.pipeline import Pipeline
+    from rag_assets.pipeline.plan import plan as plan_of
+    from rag_assets.pipeline.selection import Selection
+    from rag_assets.store.settings import StoreSettings
+
+    experiment = load(path)
+    selection = Selection.of(experiment, retrievers, top_k)
+    return plan_of(Pipeline(experiment, StoreSettings.resolve(store)), selection)
 
 
 def score(

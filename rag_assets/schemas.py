@@ -440,6 +440,19 @@ ATTRIBUTIONS = TableSchema(
     ),
 )
 
+TUNING = TableSchema(
+    "tuning",
+    "one weight vector that was tried for a fusion, and its value on the dev split",
+    ("number",),
+    (
+        Column("number", INT, "the order in which it was tried, from 0; 0 is equal weights"),
+        Column("weights", pa.list_(FLOAT), "one weight an input, in their order; they sum to 1"),
+        Column("metric", TEXT, "what the value is of, such as ndcg@10"),
+        Column("value", FLOAT, "weighted mean over the answerable dev queries"),
+        Column("chosen", BOOL, "whether the fusion uses it; true in one row"),
+    ),
+)
+
 ALL_TABLES = (
     DOCUMENTS,
     CHUNKS,
@@ -461,4 +474,5 @@ ALL_TABLES = (
     ANSWERABILITY,
     OVERLAPS,
     ATTRIBUTIONS,
+    TUNING,
 )

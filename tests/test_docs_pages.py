@@ -1,4 +1,4 @@
-"""Every command of labels.md, data.md and generation.md in docs/ prints what the page says."""
+"""Every command of labels, data, generation and plan in docs/ prints what the page says."""
 
 from __future__ import annotations
 
@@ -56,6 +56,11 @@ def test_every_reason_is_on_the_page() -> None:
     page = (DOCS / "generation.md").read_text(encoding="utf-8")
     for reason in REASONS:
         assert f"\n| `{reason}` |" in page, reason
+
+
+def test_plan(folder: Path) -> None:
+    commands = [command.line.split()[1] for command in walk("plan.md", folder)]
+    assert commands == ["evaluate", "plan", "plan"]
 
 
 def test_every_format_is_on_the_page() -> None:

@@ -17,6 +17,7 @@ class _Group(click.Group):
 
     _modules: ClassVar[dict[str, str]] = {
         "evaluate": "evaluate",
+        "plan": "plan",
         "validate": "validate",
         "leaderboard": "leaderboard",
         "compare": "compare",

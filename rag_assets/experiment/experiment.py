@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rag_assets.datasets.dataset import Dataset
-from rag_assets.evaluation.metric_names import Metric, metric_columns
+from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
 from rag_assets.experiment.config import (
     ChunkingConfig,
     MeasurementsConfig,
@@ -16,9 +16,11 @@ from rag_assets.experiment.config import (
     StatisticsConfig,
 )
 from rag_assets.experiment.query_sets import LlmConfig, QuerySetConfig
+from rag_assets.experiment.tuning import tune_of
 from rag_assets.retrievers.base import BaseRetriever
 from rag_assets.retrievers.derived import DerivedRetriever
 from rag_assets.retrievers.imported import ImportedRetriever
+from rag_assets.retrievers.tune import Tune
 
 
 @dataclass(frozen=True)
@@ -117,11 +119,33 @@ class Experiment:
         depths = {c.candidates for c in consumers if isinstance(c.candidates, int)}
         if any(c.candidates == "top_k" for c in consumers):
             depths |= set(self.top_k) if top_k is None else {top_k}
-        return depths
+        return depths | {
+            self.tuning_depth(name) for name in self.tuned_fusions if retriever in self.inputs(name)
+        }
 
     def depth(self, retriever: str) -> int:
         """Return how deep the stored ranking must be: the deepest top_k or consumer."""
         return max({*self.top_k, *self.candidate_depths(retriever)})
+
+    @property
+    def tuned_fusions(self) -> tuple[str, ...]:
+        """The fused retrievers whose weights are chosen on dev, in the order of the YAML."""
+        return tuple(name for name in self.retrievers if self.tune(name) is not None)
+
+    def tune(self, retriever: str) -> Tune | None:
+        """Return how a retriever's weights are chosen; None: they are not."""
+        return tune_of(self.retrievers[retriever])
+
+    def tuning_metric(self, retriever: str) -> Metric:
+        """Return the metric at which a tuned fusion's weights are best on dev."""
+        tune = self.tune(retriever)
+        return self.primary if tune is None or tune.metric is None else parse_metric(tune.metric)
+
+    def tuning_depth(self, retriever: str) -> int:
+        """Return how many ranks of each input are read to choose the weights of a fusion."""
+        candidates = getattr(self.retrievers[retriever], "candidates", "top_k")
+        cutoff = self.tuning_metric(retriever).cutoff or max(self.top_k)
+        return cutoff if candidates == "top_k" else int(candidates)
 
     def measures_at(self, top_k: int) -> tuple[str, ...]:
         """Return the columns of the metrics of the cells at ``top_k``, in canonical order."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -36,6 +37,7 @@ from rag_assets.experiment.query_sets import (
     QuerySetConfig,
 )
 from rag_assets.experiment.retriever_graph import Fail, check_retrievers
+from rag_assets.experiment.tuning import check_tuning, tuned_retrievers
 from rag_assets.experiment.yaml_file import Location, YamlFile, dotted, read_yaml
 from rag_assets.retrievers.base import ORIGINAL, BaseRetriever
 from rag_assets.retrievers.imported import ImportedRetriever
@@ -128,6 +130,9 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         raise fail(("baseline",), f"unknown retriever {allowed_names(baseline, retrievers)}")
     cutoffs = {m.cutoff for m in (*extra, primary) if m.cutoff is not None}
     listed = tuple(sorted(set(config.top_k)))
+    needs = {"split": config.split is not None, "labels": dataset.has_qrels}
+    lacks = [need for need, there in needs.items() if not there]
+    check_tuning(retrievers, {*listed, *cutoffs}, lacks, partial(_fail_tuning, yaml_file))
     return Experiment(
         name=config.name or _default_name(source, yaml_file is not None),
         source=source,
@@ -150,7 +155,15 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         statistics=config.statistics,
         measurements=config.measurements,
         context_tokenizer=config.context.tokenizer,
+        tuned=tuned_retrievers(retrievers),
     )
+
+
+def _fail_tuning(yaml_file: YamlFile | None, location: Location, problem: str) -> Exception:
+    """Name `tune` where it stands for ``weights: tuned``."""
+    if location[2:] == ("weights",) and yaml_file is not None and location not in yaml_file.lines:
+        location = (*location[:2], "tune")
+    return _error(yaml_file, location, problem)
 
 
 def _default_name(source: Path, has_file: bool) -> str:

@@ -21,6 +21,7 @@ from rag_assets.experiment.config import (
 )
 from rag_assets.experiment.query_sets import QUERY_SET_TYPES, LlmConfig
 from rag_assets.retrievers.registry import RETRIEVER_TYPES
+from rag_assets.retrievers.tune import Tune
 
 Location = tuple[int | str, ...]
 
@@ -131,6 +132,8 @@ def _keys_at(location: Location) -> list[str]:
     match location:
         case ("chunking", _, "parent", "child" | "parent", tag):
             return _keys_of(_types_at(location)[str(tag)])
+        case ("retrievers", _, _, "tune"):
+            return _keys_of(Tune)
         case (("retrievers" | "chunking" | "query_sets") as section, _, tag):
             return _keys_of(_TYPES[str(section)][str(tag)])
         case (("retrievers") as section, _, tag, str() as key):

@@ -22,20 +22,15 @@ from rag_assets.llm.budget import Budget
 from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import ChatModel
 from rag_assets.llm.completions import Completions
+from rag_assets.pipeline.manifests import checked, manifest_of, table_manifest
 from rag_assets.pipeline.measurements import Details, Measurements
 from rag_assets.pipeline.rankings import Rankings
 from rag_assets.pipeline.stage import FolderProduct, Product, Recipe, Stage
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.progress import Progress, no_progress
 from rag_assets.retrievers.workspace import Measure, Workspace, unmeasured
-from rag_assets.store.artifacts import (
-    Artifact,
-    ArtifactKey,
-    ArtifactStore,
-    Manifest,
-    save_manifest,
-)
-from rag_assets.store.canonical import fingerprint, folder_digest, table_digest
+from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, save_manifest
+from rag_assets.store.canonical import folder_digest
 from rag_assets.store.settings import StoreSettings
 from rag_assets.store.source_files import SourceFiles
 
@@ -214,6 +209,10 @@ class Pipeline:
             self._current[key] = artifact
         return self._current[key]
 
+    def assume(self, key: ArtifactKey, artifact: Artifact) -> None:
+        """Take an artifact for the up-to-date one, stored or not: for a plan, never to compute."""
+        self._current[key] = artifact
+
     def artifact(self, key: ArtifactKey) -> Artifact:
         """Return the up-to-date artifact of a partition.
 
@@ -284,23 +283,13 @@ class Pipeline:
     def _write(self, stage: Stage, key: ArtifactKey, product: Product, recipe: Recipe) -> Artifact:
         if isinstance(product, FolderProduct):
             return self._write_folder(key, product, recipe)
-        schema = stage.schema
-        if schema is None:
-            raise TypeError(f"stage {stage.name} gave a table but declares none")
-        table = schema.check(product.table)
-        digest = table_digest(table, schema.key)
-        if product.failures:
-            digest = fingerprint([digest, product.failures])
-        digests = {"all": digest}
-        for name, columns in stage.projections.items():
-            digests[name] = table_digest(table, schema.key, columns)
-        manifest = _manifest(recipe, digests, table.num_rows, product.facts, product.failures)
-        return self.store.write_table(key, table, manifest)
+        product = checked(stage, product)
+        return self.store.write_table(key, product.table, table_manifest(stage, product, recipe))
 
     def _write_folder(self, key: ArtifactKey, product: FolderProduct, recipe: Recipe) -> Artifact:
         with self.store.write_directory(key, recipe.fingerprint) as folder:
             rows, facts = product.write(folder)
-            manifest = _manifest(recipe, {"all": folder_digest(folder)}, rows, facts)
+            manifest = manifest_of(recipe, {"all": folder_digest(folder)}, rows, facts)
             save_manifest(folder, manifest)
         return Artifact(self.store.path(key, recipe.fingerprint, directory=True), manifest)
 
@@ -312,23 +301,3 @@ class Pipeline:
         started = time.perf_counter()
         yield
         self.measurements.add(what, label, time.perf_counter() - started, amount, **details)
-
-
-def _manifest(
-    recipe: Recipe,
-    digests: Mapping[str, str],
-    rows: int,
-    facts: Mapping[str, object],
-    failures: Mapping[str, str] | None = None,
-) -> Manifest:
-    return Manifest(
-        asset=recipe.stage,
-        fingerprint=recipe.fingerprint,
-        digests=digests,
-        config=recipe.config,
-        inputs=recipe.inputs,
-        versions=recipe.versions,
-        rows=rows,
-        facts=facts,
-        failures=failures or {},
-    )

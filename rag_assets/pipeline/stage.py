@@ -96,6 +96,8 @@ class Stage(ABC):
             ``code_version`` does not.
         projections: parts of the table with a digest of their own; ``all`` always exists.
         batched: whether the missing partitions are computed in one go.
+        config_of_inputs: keys of ``config`` that follow from the inputs, and are absent while those
+            are missing.
     """
 
     name: ClassVar[str]
@@ -108,6 +110,7 @@ class Stage(ABC):
     implementation: ClassVar[tuple[str, ...]] = ()
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     batched: ClassVar[bool] = False
+    config_of_inputs: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
@@ -131,15 +134,27 @@ class Stage(ABC):
         """Return the versions of the engines that compute the partition."""
         return {}
 
-    def recipe(self, pipeline: Pipeline, key: ArtifactKey) -> Recipe | None:
-        """Return what determines the partition now; None while a required input is missing."""
-        digests: dict[str, str] = {}
+    def input_digests(
+        self, pipeline: Pipeline, key: ArtifactKey
+    ) -> Iterator[tuple[str, str | None]]:
+        """Yield role and digest of what is read; None: it is required and not in the store.
+
+        An empty role stands for what must be there, but whose digest is no part of the recipe.
+        """
         for item in self.inputs(pipeline.experiment, key):
             artifact = pipeline.current(item.key)
             if artifact is not None:
-                digests[item.role] = artifact.manifest.digests[item.projection]
+                yield item.role, artifact.manifest.digests[item.projection]
             elif not item.optional:
+                yield item.role, None
+
+    def recipe(self, pipeline: Pipeline, key: ArtifactKey) -> Recipe | None:
+        """Return what determines the partition now; None while a required input is missing."""
+        digests: dict[str, str] = {}
+        for role, digest in self.input_digests(pipeline, key):
+            if digest is None:
                 return None
+            digests[role] = digest
         return Recipe(
             self.name,
             self.code_version,

@@ -52,6 +52,7 @@ _TABLES = {
     "answerability": "answerability",
     "run_overlaps": "overlaps",
     "attributions": "attributions",
+    "tuning": "tuning",
 }
 """Table -> the asset whose partitions it unites; OVERLAPS is a reserved word in SQL."""
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import pyarrow as pa
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from rag_assets.options import Depth, Number
 from rag_assets.reranking.candidates import Candidates, Scores
 from rag_assets.retrievers.retriever import FUSED, RERANKED, Retriever
+from rag_assets.retrievers.tune import Tune
 from rag_assets.retrievers.workspace import Workspace
+
+TUNED = "tuned"
+"""Stands under ``weights`` where they are chosen on the dev split."""
 
 Weight = Annotated[Number, Field(ge=0)]
 
@@ -27,7 +31,11 @@ class DerivedRetriever(Retriever, ABC):
 
 
 class FusedRetriever(DerivedRetriever, ABC):
-    """One ranking out of several; ``weights`` are one factor an input, in their order."""
+    """One ranking out of several; ``weights`` are one factor an input, in their order.
+
+    ``weights: tuned``, or ``tune`` with its options, asks for the weights that are best on the dev
+    split: ``tune`` is then set, ``weights`` is not, and ``weighted`` gives what can be fused.
+    """
 
     family: ClassVar[str] = "fused"
     level: ClassVar[int] = FUSED
@@ -35,6 +43,30 @@ class FusedRetriever(DerivedRetriever, ABC):
     inputs: tuple[str, ...] = Field(min_length=2)
     candidates: Depth | Literal["top_k"] = 100
     weights: tuple[Weight, ...] | None = None
+    tune: Tune | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _tuned_weights(cls, data: object) -> object:
+        """Take ``weights: tuned`` for ``tune`` with its defaults."""
+        if isinstance(data, dict) and data.get("weights") == TUNED:
+            others = {name: value for name, value in data.items() if name != "weights"}
+            return {**others, "tune": {} if data.get("tune") is None else data["tune"]}
+        return data
+
+    @field_validator("weights", mode="before")
+    @classmethod
+    def _numbers_or_tuned(cls, weights: object) -> object:
+        if isinstance(weights, str):
+            raise ValueError(f"must be a list of numbers or the word {TUNED}; found {weights!r}")
+        return weights
+
+    @field_validator("tune")
+    @classmethod
+    def _not_both(cls, tune: Tune | None, info: ValidationInfo) -> Tune | None:
+        if tune is not None and info.data.get("weights") is not None:
+            raise ValueError("give weights or tune, not both")
+        return tune
 
     @field_validator("weights")
     @classmethod
@@ -50,6 +82,14 @@ class FusedRetriever(DerivedRetriever, ABC):
     def input_names(self) -> tuple[str, ...]:
         """The retrievers that are fused."""
         return self.inputs
+
+    def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
+        """Return the options that determine results: of tuned weights, only what was chosen."""
+        return super().described(exclude=exclude | {"tune"})
+
+    def weighted(self, weights: Sequence[float]) -> Self:
+        """Return this retriever with weights of its own."""
+        return self.model_copy(update={"weights": tuple(weights), "tune": None})
 
     @abstractmethod
     def fuse(self, rankings: Sequence[pa.Table], *, candidates: int, depth: int) -> pa.Table:

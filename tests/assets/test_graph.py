@@ -24,9 +24,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def use_everything(tiny: Tiny) -> Tiny:
-    """Add what the tiny experiment lacks: embeddings, filters, a chunking that nothing uses."""
+    """Add what the tiny experiment lacks, and a chunking that nothing uses."""
     tiny.config["retrievers"] |= MINILM
     tiny.config["retrievers"]["okapi"] |= {"filters": True, "expand": {"type": "window"}}
+    tuned = {"type": "rrf", "inputs": ["bm25-whole", "minilm"], "weights": "tuned"}
+    tiny.config["retrievers"]["tuned"] = tuned
+    tiny.config["split"] = {"dev": 0.5, "seed": 0}
     tiny.config["retrievers"]["lone-fusion"] = {"type": "rrf", "inputs": ["minilm", "okapi"]}
     tiny.config["chunking"]["unused"] = {"strategy": "recursive", "max_tokens": 50}
     tiny.write_config()
@@ -55,12 +58,15 @@ EDGES = [
     ("comparisons", "query_facts"),
     ("contexts", "chunks"),
     ("contexts", "documents"),
+    ("dev_judgments", "judgments"),
+    ("dev_judgments", "query_facts"),
     ("embedding_index", "chunks"),
     ("embedding_queries", "query_sets"),
     ("embedding_runs", "embedding_index"),
     ("embedding_runs", "embedding_queries"),
     ("fused_runs", "embedding_runs"),
     ("fused_runs", "lexical_runs"),
+    ("fused_runs", "tuning"),
     ("intervals", "metrics"),
     ("intervals", "query_facts"),
     ("judgments", "chunks"),
@@ -87,6 +93,10 @@ EDGES = [
     ("query_sets", "queries"),
     ("retriever_contexts", "contexts"),
     ("retriever_contexts", "documents"),
+    ("tuning", "dev_judgments"),
+    ("tuning", "embedding_runs"),
+    ("tuning", "lexical_runs"),
+    ("tuning", "query_facts"),
 ]
 
 
@@ -163,6 +173,7 @@ def test_assets_are_described(full: Tiny) -> None:
 def test_a_stage_that_is_not_used_does_not_exist(fresh: Tiny) -> None:
     names = {key.path[-1] for key in definitions(fresh).resolve_asset_graph().get_all_asset_keys()}
     assert names == set(STAGES) - {
+        "dev_judgments",
         "embedding_index",
         "embedding_queries",
         "embedding_runs",
@@ -173,6 +184,7 @@ def test_a_stage_that_is_not_used_does_not_exist(fresh: Tiny) -> None:
         "query_set_answers",
         "reranked_runs",
         "reranking_texts",
+        "tuning",
     }
 
 

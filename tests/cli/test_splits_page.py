@@ -39,9 +39,9 @@ def commands(console: str) -> list[tuple[str, list[str]]]:
 
 
 def test_the_page_has_all_examples() -> None:
-    headings = ["Split by a hash", "Split by a field", "Weights", "Clusters"]
+    headings = ["Split by a hash", "Split by a field", "Weights", "Clusters", "Tuned weights"]
     assert list(EXAMPLES) == headings
-    assert sum(len(commands(console)) for _, console in EXAMPLES.values()) == 8
+    assert sum(len(commands(console)) for _, console in EXAMPLES.values()) == 10
 
 
 @pytest.mark.parametrize(("config", "console"), EXAMPLES.values(), ids=EXAMPLES)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.context_tokens import word_tokenizer
+from tests.planned import is_done, planned
 from tests.tiny_experiment import CONFIG, DOCUMENTS, JUDGMENTS, QUERIES, Tiny, matching
 
 Change = Callable[[Tiny], object]
@@ -285,7 +286,10 @@ def test_exactly_the_dependants_of_a_change_are_computed(
     tiny: Tiny, change: Change, expected: tuple[str, ...]
 ) -> None:
     change(tiny)
-    assert tiny.run() == matching(tiny.pipeline(), *expected)
+    plan = planned(tiny)
+    computed = tiny.run()
+    assert computed == matching(tiny.pipeline(), *expected)
+    assert is_done(plan, computed)
     assert tiny.run() == set()
 
 
@@ -351,7 +355,10 @@ def test_what_was_deleted_is_computed_again_and_nothing_else(
 ) -> None:
     before = tiny.snapshot().content
     shutil.rmtree(tiny.artifacts / folder)
-    assert tiny.run() == (matching(tiny.pipeline(), *expected) if expected else set())
+    plan = planned(tiny)
+    computed = tiny.run()
+    assert computed == (matching(tiny.pipeline(), *expected) if expected else set())
+    assert is_done(plan, computed)
     assert tiny.snapshot().content == before
 
 

@@ -39,6 +39,8 @@ LABELLED = {
     "query_facts",
 }
 UNUSED = {
+    "dev_judgments",
+    "tuning",
     "embedding_index",
     "embedding_queries",
     "embedding_runs",

@@ -10,6 +10,7 @@ from rag_assets.pipeline.stages.attributions import Attributions
 from rag_assets.pipeline.stages.chunks import Chunks
 from rag_assets.pipeline.stages.comparisons import Comparisons
 from rag_assets.pipeline.stages.contexts import Contexts, RetrieverContexts
+from rag_assets.pipeline.stages.dev_judgments import DevJudgments
 from rag_assets.pipeline.stages.embedding import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns
 from rag_assets.pipeline.stages.fused import FusedRuns
 from rag_assets.pipeline.stages.imported import ImportedRankings, ImportedRuns
@@ -23,6 +24,7 @@ from rag_assets.pipeline.stages.query_filters import QueryFilters
 from rag_assets.pipeline.stages.query_sets import QuerySetAnswers, QuerySets
 from rag_assets.pipeline.stages.reranked import RerankedRuns, RerankingTexts
 from rag_assets.pipeline.stages.sources import Documents, Qrels, Queries
+from rag_assets.pipeline.stages.tuning import Tuning
 
 _LEXICAL_RUNS = LexicalRuns()
 _EMBEDDING_RUNS = EmbeddingRuns()
@@ -53,6 +55,8 @@ STAGES: Mapping[str, Stage] = {
         _EMBEDDING_RUNS,
         ImportedRankings(),
         _IMPORTED_RUNS,
+        DevJudgments(),
+        Tuning(_BASE_RUNS),
         _FUSED_RUNS,
         RerankingTexts(),
         _RERANKED_RUNS,

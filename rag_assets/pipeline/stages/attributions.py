@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from rag_assets.evaluation.attribution import attributions
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
-from rag_assets.pipeline.stage import Input, Recipe, Stage, TableProduct
+from rag_assets.pipeline.stage import Input, Stage, TableProduct
 from rag_assets.pipeline.stages.judgments import judgments_key
 from rag_assets.pipeline.stages.runs import RunsStage, run_key
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QRELS_KEY
@@ -76,23 +76,20 @@ class Attributions(Stage):
     def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
         return {"duckdb": version("duckdb")}
 
-    def recipe(self, pipeline: Pipeline, key: ArtifactKey) -> Recipe | None:
-        """Return what determines the partition: the rankings as deep as they are looked at."""
-        digests: dict[str, str] = {}
+    def input_digests(
+        self, pipeline: Pipeline, key: ArtifactKey
+    ) -> Iterator[tuple[str, str | None]]:
+        """Yield the digests of labels and corpus, and of the rankings as deep as they are read."""
+        missing = set()
         for item in self.inputs(pipeline.experiment, key):
             artifact = pipeline.current(item.key)
-            if artifact is None:
-                return None
             if not item.role.startswith("run_"):
-                digests[item.role] = artifact.manifest.digests[item.projection]
+                yield item.role, artifact.manifest.digests[item.projection] if artifact else None
+            elif artifact is None:
+                missing.add(item.key["retriever"])
         for number, (name, top_k, depth) in enumerate(_looked_at(pipeline.experiment, key)):
-            digest = self._digest(pipeline, name, top_k, depth)
-            if digest is None:
-                return None
-            digests[f"ranking_{number}"] = digest
-        config = self.config(pipeline, key)
-        versions = self.versions(pipeline, key)
-        return Recipe(self.name, self.code_version, config, digests, versions)
+            known = None if name in missing else self._digest(pipeline, name, top_k, depth)
+            yield f"ranking_{number}", known
 
     def _digest(self, pipeline: Pipeline, name: str, top_k: int, depth: int) -> str | None:
         """Return the digest of a ranking; a ranking that is a cell may be gone, the cell is not."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.latency_sample import Times, known_times
 from rag_assets.pipeline.rankings import Ranking
-from rag_assets.pipeline.stage import Input, Recipe
+from rag_assets.pipeline.stage import Input
 from rag_assets.pipeline.stages.runs import RunsStage, run_key
 from rag_assets.retrievers.derived import DerivedRetriever
 from rag_assets.store.artifacts import ArtifactKey
@@ -42,26 +42,21 @@ class DerivedRuns(RunsStage):
         chosen["candidates"] = self.candidates(experiment, retriever, int(key["top_k"]))
         return {**chosen, "judge": experiment.judge}
 
-    def recipe(self, pipeline: Pipeline, key: ArtifactKey) -> Recipe | None:
-        """Return what determines the cell: the inputs' rankings at the depth that is read."""
+    def input_digests(
+        self, pipeline: Pipeline, key: ArtifactKey
+    ) -> Iterator[tuple[str, str | None]]:
+        """Yield the digests of the inputs' rankings at the depth that is read, then of the rest."""
         experiment, top_k = pipeline.experiment, int(key["top_k"])
         candidates = self.candidates(experiment, key["retriever"], top_k)
-        digests: dict[str, str] = {}
         names = experiment.inputs(key["retriever"])
         for number, name in enumerate(names):
             stage = self._families[experiment.family(name)]
             digest = pipeline.rankings.digest(stage, name, top_k, candidates)
-            if digest is None or pipeline.current(run_key(experiment, name, top_k)) is None:
-                return None
-            digests[f"input_{number}"] = digest
+            there = pipeline.current(run_key(experiment, name, top_k)) is not None
+            yield f"input_{number}", digest if there else None
         for item in self.inputs(experiment, key)[len(names) :]:
             artifact = pipeline.current(item.key)
-            if artifact is None:
-                return None
-            digests[item.role] = artifact.manifest.digests[item.projection]
-        config = self.config(pipeline, key)
-        versions = self.versions(pipeline, key)
-        return Recipe(self.name, self.code_version, config, digests, versions)
+            yield item.role, artifact.manifest.digests[item.projection] if artifact else None
 
     def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
         """Return the versions of what computes the retriever."""

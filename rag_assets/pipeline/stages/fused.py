@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.latency_sample import Search
 from rag_assets.pipeline.rankings import Ranked
+from rag_assets.pipeline.stage import Input
 from rag_assets.pipeline.stages.derived_runs import DerivedRuns, derived
+from rag_assets.pipeline.stages.tuning import chosen_weights, tuning_key
 from rag_assets.retrievers.derived import FusedRetriever
+from rag_assets.store.artifacts import ArtifactKey
 
 if TYPE_CHECKING:
     from rag_assets.pipeline.pipeline import Pipeline
@@ -28,13 +31,41 @@ class FusedRuns(DerivedRuns):
         "rag_assets.evaluation.units",
     )
 
+    config_of_inputs: ClassVar[frozenset[str]] = frozenset({"weights"})
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        """Return the inputs' cells, and the tuning where weights are chosen."""
+        retriever = key["retriever"]
+        tuned = [tuning_key(experiment, retriever)] if experiment.tune(retriever) else []
+        return [*super().inputs(experiment, key), *[Input("tuning", one) for one in tuned]]
+
+    def input_digests(
+        self, pipeline: Pipeline, key: ArtifactKey
+    ) -> Iterator[tuple[str, str | None]]:
+        """Yield the rankings' digests; of a tuning only what it chose counts, as configuration."""
+        for role, digest in super().input_digests(pipeline, key):
+            if role != "tuning":
+                yield role, digest
+            elif digest is None:
+                yield "", None
+
+    def ranking_config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+        """Return the options, with the weights that were chosen in place of those to choose."""
+        config = dict(super().ranking_config(pipeline, key))
+        weights = _chosen(pipeline, key["retriever"])
+        if weights is not None:
+            config["weights"] = list(weights)
+        elif pipeline.experiment.tune(key["retriever"]):
+            del config["weights"]
+        return config
+
     def rank(self, pipeline: Pipeline, retriever: str, top_k: int, depth: int) -> Ranked:
         """Fuse the inputs' rankings."""
         rankings = self.input_rankings(pipeline, retriever, top_k)
         candidates = self.candidates(pipeline.experiment, retriever, top_k)
         tables = [ranking.table for ranking in rankings]
         failures = {q: why for ranking in rankings for q, why in ranking.failures.items()}
-        config = _config(pipeline.experiment, retriever)
+        config = _config(pipeline, retriever)
         return Ranked(config.fuse(tables, candidates=candidates, depth=depth), failures)
 
     def searcher(
@@ -43,12 +74,22 @@ class FusedRuns(DerivedRuns):
         """Return the fusion of one query's candidates."""
         candidates = self.candidates(pipeline.experiment, retriever, top_k)
         read = self.rankings_by_query(pipeline, retriever, top_k, query_ids)
-        config = _config(pipeline.experiment, retriever)
+        config = _config(pipeline, retriever)
         return lambda one: config.fuse(read[one], candidates=candidates, depth=depth)
 
 
-def _config(experiment: Experiment, retriever: str) -> FusedRetriever:
-    config = derived(experiment, retriever)
+def _config(pipeline: Pipeline, retriever: str) -> FusedRetriever:
+    """Return the options of a fusion, with its chosen weights if they are tuned."""
+    config = derived(pipeline.experiment, retriever)
     if not isinstance(config, FusedRetriever):
         raise TypeError(f"{retriever} is not a fused retriever")
-    return config
+    weights = _chosen(pipeline, retriever)
+    return config if weights is None else config.weighted(weights)
+
+
+def _chosen(pipeline: Pipeline, retriever: str) -> tuple[float, ...] | None:
+    """Return the weights that were chosen; None: none are tuned, or not yet."""
+    if pipeline.experiment.tune(retriever) is None:
+        return None
+    artifact = pipeline.current(tuning_key(pipeline.experiment, retriever))
+    return chosen_weights(artifact) if artifact else None

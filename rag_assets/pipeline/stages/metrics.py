@@ -56,6 +56,7 @@ class Metrics(Stage):
         "rag_assets.evaluation.metric_tables",
     )
     batched = True
+    config_of_inputs: ClassVar[frozenset[str]] = frozenset({"failed"})
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         retrievers = experiment.retrievers if experiment.has_qrels else ()
@@ -78,7 +79,8 @@ class Metrics(Stage):
         ]
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        failed = sorted(_failures(pipeline, key))
+        run = pipeline.current(run_key(pipeline.experiment, key["retriever"], key["top_k"]))
+        failed = sorted(failures_of(run.manifest)) if run else []
         return {
             "top_k": int(key["top_k"]),
             "metrics": list(pipeline.experiment.measures_at(int(key["top_k"]))),

@@ -1,0 +1,43 @@
+"""``rag-assets plan``: what an evaluation would do, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rag_assets.api import plan
+from rag_assets.cli.options import selection_options
+from rag_assets.cli.terminal import output
+from rag_assets.reporting.formats import formatted
+from rag_assets.reporting.plan_rows import flat_plan_rows, plan_rows
+
+
+@click.command("plan")
+@selection_options
+@click.option("--all", "each", is_flag=True, help="A line for every partition, not every asset.")
+def command(
+    path: Path,
+    store: Path | None,
+    retrievers: tuple[str, ...],
+    top_k: tuple[int, ...],
+    form: str,
+    each: bool,
+) -> None:
+    """Say what `evaluate` would compute, and why; nothing is computed.
+
+    A partition is one of three: compute, reuse (it is stored as it is wanted) or check
+    (computed unless what it reads comes out as it was before). `--format json` has a
+    list of asset, partition, action and reasons.
+
+    Example: rag-assets plan data/handbook --all
+    """
+    found = plan(path, store, retrievers, top_k)
+    if form == "json":
+        click.echo(formatted(plan_rows(found), form), nl=False)
+    elif form != "table":
+        click.echo(formatted(flat_plan_rows(found), form), nl=False)
+    else:
+        from rag_assets.reporting.plan_view import plan_view
+
+        output().print(plan_view(found, each=each))

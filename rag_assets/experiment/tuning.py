@@ -1,0 +1,73 @@
+"""What an experiment must have where weights of a fusion are chosen on dev."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+
+from rag_assets.errors import UsageError
+from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, parse_metric
+from rag_assets.experiment.config import RetrieverConfig
+from rag_assets.retrievers.derived import FusedRetriever
+from rag_assets.retrievers.tune import Tune
+
+Fail = Callable[[tuple[int | str, ...], str], Exception]
+
+
+def tuned_retrievers(retrievers: Mapping[str, RetrieverConfig]) -> frozenset[str]:
+    """Return the fusions whose weights are chosen on dev, and what reranks one of them."""
+    fusions = {name for name in retrievers if tune_of(retrievers[name]) is not None}
+    readers = {name for name, one in retrievers.items() if fusions & set(one.input_names)}
+    return frozenset(fusions | readers)
+
+
+def tune_of(config: RetrieverConfig) -> Tune | None:
+    """Return how a retriever's weights are chosen; None: they are not."""
+    return config.tune if isinstance(config, FusedRetriever) else None
+
+
+def check_tuning(
+    retrievers: Mapping[str, RetrieverConfig],
+    cutoffs: Collection[int],
+    lacks: Collection[str],
+    fail: Fail,
+) -> None:
+    """Check that weights can be chosen.
+
+    Args:
+        retrievers: all of the experiment.
+        cutoffs: its cut-offs, and those of its metrics.
+        lacks: what the experiment has not of ``split`` and ``labels``.
+        fail: makes the error from a location and a problem.
+
+    Raises:
+        ConfigError: made by ``fail``: there is no split or there are no labels, or the metric is
+            none that a ranking and a cut-off of the experiment give.
+    """
+    for name, config in retrievers.items():
+        tune = tune_of(config)
+        if tune is None:
+            continue
+        if "split" in lacks:
+            problem = (
+                "tuned weights are chosen on dev and reported on test; add the key `split`, such "
+                "as split: {dev: 0.5, seed: 0}"
+            )
+            raise fail(("retrievers", name, "weights"), problem)
+        if "labels" in lacks:
+            raise fail(("retrievers", name, "weights"), "tuned weights need labels to be chosen by")
+        if tune.metric is not None:
+            place = ("retrievers", name, "tune", "metric")
+            _check_metric(tune.metric, cutoffs, partial(fail, place))
+
+
+def _check_metric(name: str, cutoffs: Collection[int], fail: Callable[[str], Exception]) -> None:
+    try:
+        metric = parse_metric(name)
+    except UsageError as error:
+        raise fail(str(error)) from error
+    if metric.measure in {"judged", *CONTEXT_MEASURES}:
+        raise fail(f"{metric.measure} is no measure of a ranking and its labels")
+    allowed = ", ".join(map(str, sorted(cutoffs)))
+    if metric.cutoff not in cutoffs:
+        raise fail(f"'{name}' needs a cut-off of the experiment; allowed: @ {allowed}")

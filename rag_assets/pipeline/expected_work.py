@@ -1,0 +1,52 @@
+"""What a partition costs before it is computed, as far as the store tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rag_assets.experiment.query_sets import PromptedQuerySet
+from rag_assets.llm.cache import CompletionCache, request_text
+from rag_assets.pipeline.stages.chunks import chunks_key
+from rag_assets.pipeline.stages.query_sets import query_set_key
+from rag_assets.pipeline.stages.sources import QUERIES_KEY
+from rag_assets.query_sets.prompted import requests_for
+from rag_assets.store.artifacts import ArtifactKey
+
+if TYPE_CHECKING:
+    from rag_assets.pipeline.pipeline import Pipeline
+
+LLM_CALLS, TEXTS = "llm_calls", "texts"
+
+
+def expected_work(pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, int] | None:
+    """Return ``llm_calls`` or ``texts``, where the partition has any and they can be counted.
+
+    ``llm_calls`` are requests to a language model whose answers are not in the cache. ``texts`` are
+    those that an embedding retriever needs as vectors; the ones in the cache are not embedded.
+    """
+    if key.asset == "query_set_answers":
+        return _calls(pipeline, key["query_set"])
+    experiment = pipeline.experiment
+    match key.asset:
+        case "embedding_index":
+            read = chunks_key(experiment.chunking_of(key["retriever"]))
+        case "embedding_queries":
+            read = query_set_key(experiment.query_set_of(key["retriever"]))
+        case _:
+            return None
+    artifact = pipeline.current(read)
+    return {TEXTS: artifact.manifest.rows} if artifact is not None else None
+
+
+def _calls(pipeline: Pipeline, query_set: str) -> Mapping[str, int] | None:
+    queries, llm = pipeline.current(QUERIES_KEY), pipeline.experiment.llm
+    config = pipeline.experiment.query_sets[query_set]
+    if queries is None or llm is None or not isinstance(config, PromptedQuerySet):
+        return None
+    identity = llm.identity()
+    asked = requests_for(queries.table(), config.prompted())
+    requests = {request_text(identity, request): request for request in asked}
+    cache = CompletionCache(pipeline.settings.store / "cache" / "completions")
+    answers = cache.get(identity, list(requests.values()))
+    return {LLM_CALLS: sum(answer is None for answer in answers)}

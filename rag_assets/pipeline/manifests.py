@@ -1,0 +1,54 @@
+"""What is written into an artifact besides its content: what made it, and its digests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from rag_assets.pipeline.stage import Recipe, Stage, TableProduct
+from rag_assets.store.artifacts import Manifest
+from rag_assets.store.canonical import fingerprint, table_digest
+
+
+def checked(stage: Stage, product: TableProduct) -> TableProduct:
+    """Return a product whose table is as its stage declares it.
+
+    Raises:
+        SchemaMismatch: it is not.
+    """
+    if stage.schema is None:
+        raise TypeError(f"stage {stage.name} gave a table but declares none")
+    return replace(product, table=stage.schema.check(product.table))
+
+
+def table_manifest(stage: Stage, product: TableProduct, recipe: Recipe) -> Manifest:
+    """Return the manifest of a checked table: with the digests of all projections of its stage."""
+    table, key = product.table, stage.schema.key if stage.schema else ()
+    digest = table_digest(table, key)
+    if product.failures:
+        digest = fingerprint([digest, product.failures])
+    digests = {"all": digest}
+    for name, columns in stage.projections.items():
+        digests[name] = table_digest(table, key, columns)
+    return manifest_of(recipe, digests, table.num_rows, product.facts, product.failures)
+
+
+def manifest_of(
+    recipe: Recipe,
+    digests: Mapping[str, str],
+    rows: int,
+    facts: Mapping[str, object],
+    failures: Mapping[str, str] | None = None,
+) -> Manifest:
+    """Return the manifest of an artifact that a recipe made."""
+    return Manifest(
+        asset=recipe.stage,
+        fingerprint=recipe.fingerprint,
+        digests=digests,
+        config=recipe.config,
+        inputs=recipe.inputs,
+        versions=recipe.versions,
+        rows=rows,
+        facts=facts,
+        failures=failures or {},
+    )

@@ -1,0 +1,230 @@
+"""What an evaluation would do, and why, without doing it.
+
+Every partition gets an action:
+
+- ``compute``: no stored artifact can be what is wanted, so an evaluation computes it.
+- ``reuse``: what is wanted is stored, so an evaluation computes nothing.
+- ``check``: something upstream is or may be computed again, so what is wanted is not known yet. It
+  is computed unless the upstream comes out as it was when one of the stored artifacts was made.
+
+Small tables that are read from files (documents, queries, qrels, and the facts of queries) are read
+here too, and kept in memory only: so it is known which documents changed, and exact what becomes of
+all that reads these tables alone. Nothing else is computed, no model is loaded and no server asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from rag_assets.pipeline.expected_work import expected_work
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.read_now import READ, read_now, with_rows
+from rag_assets.pipeline.reasons import DELETED, NOTHING_STORED, Reason, Wanted
+from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.stage import Input, Recipe, Stage
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.pipeline.stages.runs import RunsStage
+from rag_assets.pipeline.stored import Stored
+from rag_assets.store.artifacts import ArtifactKey
+
+COMPUTE, CHECK, REUSE = "compute", "check", "reuse"
+ACTIONS = (COMPUTE, CHECK, REUSE)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One partition: what becomes of it, and why.
+
+    Attributes:
+        key: the partition.
+        action: ``compute``, ``check`` or ``reuse``.
+        reasons: why it is not just reused; empty for ``reuse``.
+        work: what it costs at most, where that is known: ``llm_calls`` that are not in the cache,
+            or ``texts`` to embed, of which those in the cache are not embedded again.
+    """
+
+    key: ArtifactKey
+    action: str
+    reasons: tuple[Reason, ...] = ()
+    work: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an evaluation would do.
+
+    Attributes:
+        experiment: its name.
+        retrievers: those that are selected; a grid stands here as its members.
+        steps: every partition that is needed, each after its inputs.
+        max_calls: how often a language model may be asked; None: as often as needed, or there is
+            none.
+        max_cost: what that may cost, in the unit of its prices; likewise.
+    """
+
+    experiment: str
+    retrievers: tuple[str, ...]
+    steps: tuple[Step, ...]
+    max_calls: int | None = None
+    max_cost: float | None = None
+
+    def count(self, action: str) -> int:
+        """Return how many partitions have an action."""
+        return sum(step.action == action for step in self.steps)
+
+    def work(self, what: str) -> int | None:
+        """Return the sum of ``llm_calls`` or ``texts`` over all steps; None: none is known."""
+        known = [step.work[what] for step in self.steps if step.work and what in step.work]
+        return sum(known) if known else None
+
+
+def plan(pipeline: Pipeline, selection: Selection) -> Plan:
+    """Say what an evaluation of the selection would do now.
+
+    Args:
+        pipeline: the experiment and its store; it cannot be used to compute afterwards.
+        selection: retrievers and cut-offs.
+
+    Raises:
+        RagAssetsError: what the evaluation itself would meet first: files that break their format,
+            or a model that is not there.
+    """
+    planner = _Planner(pipeline)
+    for keys in selection.keys(pipeline.experiment).values():
+        for key in keys:
+            planner.add(key)
+    llm = pipeline.experiment.llm
+    return Plan(
+        pipeline.experiment.name,
+        selection.retrievers,
+        tuple(planner.steps.values()),
+        llm.max_calls if llm else None,
+        llm.max_cost if llm else None,
+    )
+
+
+class _Planner:
+    """Goes through the partitions in the order of the graph."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._stored = Stored(pipeline.store)
+        self._read_now: set[ArtifactKey] = set()
+        self._hanging: dict[ArtifactKey, bool] = {}
+        self.steps: dict[ArtifactKey, Step] = {}
+
+    def add(self, key: ArtifactKey) -> None:
+        """Decide on one partition; its inputs were decided on before."""
+        stage = STAGES[key.asset]
+        inputs = stage.inputs(self._pipeline.experiment, key)
+        pending = [i for i in inputs if self._is_pending(i.key) or self._may_return(i)]
+        # An optional input that is still to come would make what is current now another one.
+        if not pending and self._pipeline.current(key) is not None:
+            self.steps[key] = Step(key, REUSE)
+            return
+        wanted = self._wanted(stage, key, inputs, pending)
+        action, why = self._decide(stage, key, wanted, pending)
+        if key.asset in READ and action == COMPUTE and not pending and not wanted.unknown:
+            artifact = self._stored.reference(key).artifact
+            found = read_now(self._pipeline, stage, key, wanted.recipe, artifact)
+            if found is not None:
+                self._read_now.add(key)
+                why = with_rows(why, found)
+        work = expected_work(self._pipeline, key)
+        self.steps[key] = Step(key, action, tuple(dict.fromkeys(why)), work)
+
+    def _is_pending(self, key: ArtifactKey) -> bool:
+        """Whether a partition will be another one, or may, and it is not known which."""
+        step = self.steps.get(key)
+        return step is not None and step.action != REUSE and key not in self._read_now
+
+    def _may_return(self, item: Input) -> bool:
+        """Whether an optional input that is not brought up to date may be so in the end.
+
+        It is where something above it is computed again and comes out as it was.
+        """
+        return item.optional and item.key not in self.steps and self._hangs(item.key)
+
+    def _hangs(self, key: ArtifactKey) -> bool:
+        """Whether anything above a partition is pending."""
+        if key in self.steps:
+            return self._is_pending(key)
+        if key not in self._hanging:
+            inputs = STAGES[key.asset].inputs(self._pipeline.experiment, key)
+            self._hanging[key] = any(self._hangs(item.key) for item in inputs)
+        return self._hanging[key]
+
+    def _wanted(
+        self, stage: Stage, key: ArtifactKey, inputs: Iterable[Input], pending: Iterable[Input]
+    ) -> Wanted:
+        pipeline = self._pipeline
+        digests = dict(stage.input_digests(pipeline, key))
+        maybe = {item.role for item in pending if item.key not in self.steps}
+        late = {item.role for item in pending if item.optional or item.role in digests} - maybe
+        unknown = late | {role for role, digest in digests.items() if digest is None}
+        known = {
+            role: digest
+            for role, digest in digests.items()
+            if digest is not None and role not in late | maybe
+        }
+        recipe = Recipe(
+            stage.name,
+            stage.code_version,
+            stage.config(pipeline, key),
+            known,
+            stage.versions(pipeline, key),
+        )
+        roles = {item.role: item.key for item in inputs}
+        follows = stage.config_of_inputs if unknown else frozenset[str]()
+        return Wanted(recipe, frozenset(unknown), frozenset(maybe), roles, follows)
+
+    def _decide(
+        self, stage: Stage, key: ArtifactKey, wanted: Wanted, pending: list[Input]
+    ) -> tuple[str, list[Reason]]:
+        why = self._reasons(key, wanted)
+        if pending:
+            upstream = [self._upstream(item.key) for item in pending]
+            if any(wanted.fits(one.manifest) for one in self._stored.artifacts(key)):
+                return CHECK, upstream
+            return COMPUTE, why if why == [Reason(NOTHING_STORED)] else [*why, *upstream]
+        fingerprint = wanted.recipe.fingerprint
+        if wanted.unknown:
+            return COMPUTE, [Reason("a ranking that it reads is not stored")]
+        if self._pipeline.store.find(key, fingerprint) is None:
+            return COMPUTE, why
+        return self._of_a_ranking(stage, key)
+
+    def _of_a_ranking(self, stage: Stage, key: ArtifactKey) -> tuple[str, list[Reason]]:
+        """Decide on a cell that is stored without the ranking that others read.
+
+        The first of a retriever's cells brings the ranking back, and the others are then complete.
+        """
+        if not isinstance(stage, RunsStage):
+            return COMPUTE, [Reason("what consumers read beside it is not stored")]
+        retriever, top_k = key["retriever"], int(key["top_k"])
+        depth = max(self._pipeline.experiment.candidate_depths(retriever, top_k))
+        why = [Reason(f"its ranking is read {depth} deep, and is not stored so deep")]
+        first = not any(
+            step.action != REUSE
+            for other, step in self.steps.items()
+            if other.asset == key.asset and other["retriever"] == retriever
+        )
+        return COMPUTE if first else CHECK, why
+
+    def _upstream(self, key: ArtifactKey) -> Reason:
+        if key not in self.steps:
+            return Reason(f"upstream {key} may be up to date again")
+        certain = self.steps[key].action == COMPUTE
+        return Reason(f"upstream {key} {'is' if certain else 'may be'} computed again")
+
+    def _reasons(self, key: ArtifactKey, wanted: Wanted) -> list[Reason]:
+        reference = self._stored.reference(key)
+        found: list[Reason] = []
+        if reference.lost is not None:
+            found.append(Reason(DELETED))
+            if reference.lost == wanted.recipe.fingerprint and not wanted.unknown:
+                return found
+        if reference.artifact is None:
+            return found or [Reason(NOTHING_STORED)]
+        return [*found, *wanted.differences(reference.artifact.manifest)]

@@ -1,0 +1,79 @@
+"""What the store holds of a partition, whatever made it: for a plan, which compares."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+from rag_assets.errors import NotEvaluated, StoreError
+from rag_assets.pipeline.evaluations import SnapshotEntry, read_current
+from rag_assets.pipeline.stage import Recipe
+from rag_assets.schemas import SCHEMA_VERSION
+from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest, read_manifest
+
+
+class Reference(NamedTuple):
+    """With what a partition is compared.
+
+    Attributes:
+        artifact: that of the last evaluation, else the newest one that is stored; None: neither.
+        lost: fingerprint of the artifact of the last evaluation, where it cannot be read any more.
+    """
+
+    artifact: Artifact | None
+    lost: str | None = None
+
+
+class Stored:
+    """The artifacts of one experiment."""
+
+    def __init__(self, store: ArtifactStore) -> None:
+        """Look into ``store``; nothing is read yet."""
+        self._store = store
+
+    @cached_property
+    def _entries(self) -> dict[ArtifactKey, SnapshotEntry]:
+        try:
+            evaluation = read_current(self._store.root)
+        except (NotEvaluated, StoreError):
+            return {}
+        return {entry.key: entry for entry in evaluation.entries}
+
+    def artifacts(self, key: ArtifactKey) -> list[Artifact]:
+        """Return all readable artifacts of a partition, the newest first."""
+        folder = self._store.path(key, "").parent
+        if not folder.is_dir():
+            return []
+        paths = [p for p in folder.iterdir() if p.suffix == ".parquet" or "=" not in p.name]
+        found = [(path, read_manifest(path)) for path in paths]
+        readable = [Artifact(path, manifest) for path, manifest in found if manifest is not None]
+        own = [artifact for artifact in readable if artifact.manifest.asset == key.asset]
+        return sorted(own, key=lambda one: (-one.path.stat().st_mtime_ns, one.path.name))
+
+    def reference(self, key: ArtifactKey) -> Reference:
+        """Return what is compared with what is wanted now."""
+        entry = self._entries.get(key)
+        newest = next(iter(self.artifacts(key)), None)
+        if entry is None:
+            return Reference(newest)
+        path = self._store.root / entry.path
+        manifest = read_manifest(path)
+        if manifest is None:
+            return Reference(newest, entry.fingerprint)
+        return Reference(Artifact(path, manifest))
+
+
+def stored_code_version(manifest: Manifest, present: str) -> str | None:
+    """Return the code version of the stage that made an artifact.
+
+    A manifest holds all that its fingerprint is the hash of but this number, so it is the one with
+    which the hash comes out. None: no number up to ``present`` does.
+    """
+    if manifest.schema_version != SCHEMA_VERSION:
+        return None
+    parts = (manifest.config, manifest.inputs, manifest.versions)
+    older = range(int(present) - 1, 0, -1) if present.isdecimal() else ()
+    for version in [present, *(str(number) for number in older)]:
+        if Recipe(manifest.asset, version, *parts).fingerprint == manifest.fingerprint:
+            return version
+    return None

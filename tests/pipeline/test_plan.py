@@ -1,0 +1,309 @@
+"""What a plan says of every partition after a change, and why; that an evaluation then does it.
+
+``test_incremental.py`` compares plan and evaluation after many more changes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from rag_assets.experiment.query_sets import RewriteQuerySet
+from rag_assets.llm.cache import CompletionCache
+from rag_assets.llm.client import Completion
+from rag_assets.pipeline.plan import CHECK, COMPUTE, REUSE, Plan
+from rag_assets.pipeline.reasons import Reason
+from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.pipeline.stages.chunks import chunks_key
+from rag_assets.query_sets.prompted import requests_for
+from tests.planned import by_action, is_done, planned
+from tests.tiny_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Tiny, matching, materialize, short
+
+Change = Callable[[Tiny], object]
+Whys = Mapping[str, list[str]]
+
+RUNS = ("lexical_runs/*", "fused_runs/*")
+
+
+def reasons(found: Plan, name: str) -> list[str]:
+    (step,) = [step for step in found.steps if short(step.key) == name]
+    return [reason.text for reason in step.reasons]
+
+
+def files_of(tiny: Tiny) -> set[str]:
+    return {str(path) for path in tiny.artifacts.rglob("*")}
+
+
+def replace_document(tiny: Tiny) -> None:
+    (tiny.folder / "lost.md").unlink()
+    tiny.write_document("new.md", "# New")
+
+
+def add_query(tiny: Tiny) -> None:
+    rows = [*QUERIES, {"query_id": "q7", "text": "passports and the police"}]
+    tiny.write_rows("queries.jsonl", rows)
+
+
+def add_top_k(tiny: Tiny) -> None:
+    tiny.config["top_k"] = [1, 3, 5, 10]
+    tiny.write_config()
+
+
+def drop_shallow(tiny: Tiny) -> None:
+    del tiny.config["retrievers"]["shallow"]
+    tiny.write_config()
+
+
+CHANGES: dict[str, tuple[Change, tuple[str, ...], tuple[str, ...], Whys]] = {
+    "nothing": (lambda tiny: None, (), (), {}),
+    "k1": (
+        lambda tiny: tiny.configure("bm25", k1=0.9),
+        ("lexical_index/bm25",),
+        (
+            "lexical_runs/bm25/*",
+            "fused_runs/*",
+            "metrics/bm25/*",
+            "metrics/hybrid/*",
+            "metrics/shallow/*",
+            "metrics_summary/hybrid",
+            "attributions/shallow/*",
+            "leaderboard",
+        ),
+        {
+            "lexical_index/bm25": ["k1 1.2 -> 0.9"],
+            "lexical_runs/bm25/3": ["upstream lexical_index[retriever=bm25] is computed again"],
+            "metrics/bm25/3": [
+                "upstream lexical_runs[retriever=bm25, top_k=3] may be computed again"
+            ],
+        },
+    ),
+    "a document is edited": (
+        lambda tiny: tiny.replace("fares.md", "free of charge", "safe of charge"),
+        ("documents", "qrels", "chunks/*"),
+        ("lexical_index/*", "judgments/*", *RUNS, "metrics/*"),
+        {
+            "documents": ["1 document changed"],
+            "qrels": ["documents changed"],
+            "chunks/parts": ["documents changed"],
+            "lexical_index/bm25": ["upstream chunks[chunking=parts] is computed again"],
+        },
+    ),
+    "the front matter of a document is edited": (
+        lambda tiny: tiny.write_document("crew.md", f"---\nowner: a\n---\n{DOCUMENTS['crew.md']}"),
+        ("documents",),
+        (),
+        {"documents": ["1 document changed"]},
+    ),
+    "a document is removed, another one added": (
+        replace_document,
+        ("documents", "qrels", "chunks/*", "contexts/*", "attributions/*"),
+        ("lexical_index/*", *RUNS, "metrics/*", "leaderboard"),
+        {"documents": ["1 document added, 1 removed"], "qrels": ["documents changed"]},
+    ),
+    "a query is added": (
+        add_query,
+        (
+            "queries",
+            "qrels",
+            "query_facts",
+            "query_sets/*",
+            "metrics/*",
+            "metrics_summary/*",
+            "intervals/*",
+            "comparisons",
+            "answerability",
+        ),
+        ("lexical_queries/*", *RUNS, "leaderboard"),
+        {
+            "queries": ["1 query added"],
+            "qrels": ["queries changed"],
+            "query_facts": ["queries changed"],
+            "metrics/okapi/1": [
+                "queries changed",
+                "upstream lexical_runs[retriever=okapi, top_k=1] may be computed again",
+            ],
+        },
+    ),
+    "a grade is changed": (
+        lambda tiny: tiny.replace("judgments.jsonl", '"relevance": 1', '"relevance": 2'),
+        ("qrels", "judgments/*", "answerability", "attributions/*"),
+        ("metrics/*", "metrics_summary/*", "leaderboard"),
+        {
+            "qrels": ["1 judgment changed"],
+            "judgments/okapi": ["qrels changed"],
+            "metrics/okapi/1": ["upstream judgments[retriever=okapi] is computed again"],
+        },
+    ),
+    "a top_k is added": (
+        add_top_k,
+        (
+            "lexical_runs/*/10",
+            "fused_runs/*/10",
+            "metrics/*/10",
+            "metrics_summary/*",
+            "intervals/*",
+        ),
+        ("leaderboard", "attributions/*"),
+        {
+            "lexical_runs/bm25/10": ["nothing stored yet"],
+            "metrics_summary/bm25": [
+                "metrics[retriever=bm25, top_k=10] is new",
+                "upstream metrics[retriever=bm25, top_k=10] is computed again",
+            ],
+        },
+    ),
+    "a retriever is removed": (
+        drop_shallow,
+        ("leaderboard", "comparisons", "answerability"),
+        (),
+        {
+            "leaderboard": ["summary of shallow is no longer read"],
+            "comparisons": [
+                "retrievers: shallow removed",
+                "metrics of shallow is no longer read",
+            ],
+        },
+    ),
+    "an artifact is deleted": (
+        lambda tiny: shutil.rmtree(tiny.artifacts / "lexical_index" / "retriever=bm25"),
+        ("lexical_index/bm25",),
+        ("lexical_runs/bm25/*", "fused_runs/*"),
+        {"lexical_index/bm25": ["artifact was deleted"]},
+    ),
+    "a ranking is deleted": (
+        lambda tiny: shutil.rmtree(tiny.artifacts / "rankings" / "retriever=bm25"),
+        ("lexical_runs/bm25/1",),
+        ("lexical_runs/bm25/3", "lexical_runs/bm25/5", "fused_runs/*"),
+        {
+            "lexical_runs/bm25/1": [
+                "its ranking is read 100 deep, and is not stored so deep",
+            ]
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "compute", "check", "whys"), CHANGES.values(), ids=CHANGES)
+def test_actions_and_reasons_after_a_change(
+    tiny: Tiny, change: Change, compute: tuple[str, ...], check: tuple[str, ...], whys: Whys
+) -> None:
+    change(tiny)
+    before = files_of(tiny)
+    found = planned(tiny)
+    assert files_of(tiny) == before
+    actions = by_action(found)
+    assert actions[COMPUTE] == (matching(tiny.pipeline(), *compute) if compute else set())
+    assert (matching(tiny.pipeline(), *check) if check else set()) <= actions[CHECK]
+    for name, expected in whys.items():
+        assert reasons(found, name) == expected
+    assert all(bool(step.reasons) is (step.action != REUSE) for step in found.steps)
+    assert is_done(found, tiny.run())
+    assert {step.action for step in planned(tiny).steps} == {REUSE}
+
+
+def test_an_empty_store(fresh: Tiny) -> None:
+    found = planned(fresh)
+    assert {step.action for step in found.steps} == {COMPUTE}
+    assert {step.reasons for step in found.steps} == {(Reason("nothing stored yet"),)}
+    assert found.retrievers == ("bm25", "bm25-whole", "okapi", "hybrid", "shallow")
+    assert not fresh.artifacts.exists()
+
+
+def test_without_an_evaluation_the_newest_artifact_is_compared(tiny: Tiny) -> None:
+    (tiny.artifacts / "current").unlink()
+    tiny.configure("bm25", k1=0.9)
+    assert reasons(planned(tiny), "lexical_index/bm25") == ["k1 1.2 -> 0.9"]
+    shutil.rmtree(tiny.artifacts / "lexical_index" / "retriever=bm25")
+    assert reasons(planned(tiny), "lexical_index/bm25") == ["nothing stored yet"]
+
+
+def test_the_last_evaluation_is_compared_not_the_newest_artifact(tiny: Tiny) -> None:
+    tiny.configure("bm25", k1=0.4)
+    tiny.run()
+    tiny.configure("bm25", k1=0.9, b=0.5)
+    assert reasons(planned(tiny), "lexical_index/bm25") == ["k1 1.2 -> 0.9", "b 0.75 -> 0.5"]
+
+
+def test_going_back_is_reuse_and_what_is_below_too(tiny: Tiny) -> None:
+    tiny.configure("bm25", k1=0.4)
+    tiny.run()
+    tiny.snapshot()
+    tiny.configure("bm25", k1=1.2)
+    assert {step.action for step in planned(tiny).steps} == {REUSE}
+
+
+def test_new_code_is_told_by_its_version(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = STAGES["fused_runs"].code_version
+    monkeypatch.setattr(type(STAGES["fused_runs"]), "code_version", str(int(old) + 1))
+    kind = type(tiny.pipeline().experiment.retrievers["bm25"])
+    present = kind.code_version
+    monkeypatch.setattr(kind, "code_version", "77")
+    found = planned(tiny)
+    assert (
+        reasons(found, "fused_runs/hybrid/1")[0] == f"rag_assets.fused_runs {old} -> {int(old) + 1}"
+    )
+    assert reasons(found, "lexical_index/bm25") == [f"rag_assets.retriever.bm25 {present} -> 77"]
+    assert is_done(found, tiny.run())
+
+
+def test_a_part_of_the_experiment(tiny: Tiny) -> None:
+    tiny.write_document("crew.md", f"{DOCUMENTS['crew.md']}\n  \n")
+    found = planned(tiny, ["bm25"], [5])
+    names = {short(step.key) for step in found.steps}
+    assert "lexical_runs/bm25/5" in names
+    assert not any("okapi" in name or name.endswith("/1") for name in names)
+    pipeline = tiny.pipeline()
+    selection = Selection.of(pipeline.experiment, ["bm25"], [5])
+    # The other retrievers come out as they were, and with them the leaderboard.
+    assert reasons(found, "leaderboard")[-1].endswith("may be up to date again")
+    assert is_done(found, materialize(pipeline, selection))
+
+
+def test_a_tuned_fusion(tiny: Tiny) -> None:
+    tiny.config["split"] = {"dev": 0.5, "seed": 0}
+    tiny.configure("hybrid", weights="tuned", tune={"grid": 3})
+    found = planned(tiny)
+    assert reasons(found, "fused_runs/hybrid/5") == [
+        "upstream tuning[retriever=hybrid, top_k=5] is computed again"
+    ]
+    assert is_done(found, tiny.run())
+    tiny.snapshot()
+    tiny.write_rows("judgments.jsonl", [{**row, "relevance": 2} for row in JUDGMENTS])
+    found = planned(tiny)
+    assert "fused_runs/hybrid/5" in by_action(found)[CHECK]
+    assert is_done(found, tiny.run())
+
+
+def test_texts_to_embed_are_counted_where_the_chunks_are_there(tiny: Tiny) -> None:
+    tiny.configure("minilm", type="embedding", chunking="parts")
+    found = planned(tiny)
+    pipeline = tiny.pipeline()
+    n_chunks = pipeline.artifact(chunks_key("parts")).manifest.rows
+    work = {short(step.key): step.work for step in found.steps if step.work}
+    assert work == {
+        "embedding_index/minilm": {"texts": n_chunks},
+        "embedding_queries/minilm": {"texts": 6},
+    }
+    assert (found.work("texts"), found.work("llm_calls")) == (n_chunks + 6, None)
+
+
+def test_calls_of_a_language_model_are_those_that_are_not_in_the_cache(fresh: Tiny) -> None:
+    llm = {"model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": None, "max_calls": 4}
+    fresh.config |= {"llm": llm, "query_sets": {"clear": {"strategy": "rewrite"}}}
+    fresh.configure("bm25", query_set="clear")
+    found = planned(fresh)
+    assert (found.work("llm_calls"), found.max_calls, found.max_cost) == (6, 4, None)
+    experiment = fresh.pipeline().experiment
+    config, model = experiment.query_sets["clear"], experiment.llm
+    assert isinstance(config, RewriteQuerySet)
+    assert model is not None
+    requests = requests_for(experiment.dataset.read_queries().table, config.prompted())
+    cache = CompletionCache(fresh.settings.store / "cache" / "completions")
+    cache.put(model.identity(), [(one, Completion("x", 1, 1, "stop")) for one in requests[:2]])
+    found = planned(fresh)
+    assert {short(s.key): s.work for s in found.steps if s.work} == {
+        "query_set_answers/clear": {"llm_calls": 4}
+    }
