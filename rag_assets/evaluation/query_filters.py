@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from rag_assets.datasets.notes import note
 from rag_assets.errors import allowed_names
 from rag_assets.evaluation.query_facts import Fail, Fields, metadata_of
 from rag_assets.schemas import TAGS, TEXT, Column, TableSchema
@@ -97,17 +96,9 @@ def filter_of(query_id: str, fields: Fields, fail: Fail) -> Wanted:
 
 
 def without_documents(filters: pa.Table) -> list[str]:
-    """Return a note on the queries whose filter no document matches."""
-    lonely = [
-        query_id
-        for row in filters.to_pylist()
-        if not row["document_ids"]
-        for query_id in row["query_ids"]
-    ]
-    one = "query has a filter that no document matches, so it finds nothing"
-    return note(
-        one, one.replace("query has", "queries have").replace("it finds", "they find"), lonely
-    )
+    """Return the queries whose filter no document matches, of a table of :data:`QUERY_FILTERS`."""
+    rows = filters.to_pylist()
+    return [query for row in rows if not row["document_ids"] for query in row["query_ids"]]
 
 
 class _Documents:

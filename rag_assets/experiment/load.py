@@ -219,9 +219,9 @@ def _with_chunking(
 
 
 def _with_filters(config: RetrieverConfig, default: bool) -> RetrieverConfig:
-    if not isinstance(config, BaseRetriever) or config.filters is not None:
+    if not (default and isinstance(config, BaseRetriever) and config.filters is None):
         return config
-    return config.model_copy(update={"filters": default})
+    return config.model_copy(update={"filters": True})
 
 
 def _query_sets(

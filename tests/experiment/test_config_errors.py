@@ -18,11 +18,12 @@ Problem = Callable[[str | bytes], str]
 
 TOP_KEYS = (
     "name, dataset, chunking, query_sets, llm, retrievers, top_k, metrics, primary, baseline, "
-    "split, weight, statistics, measurements, context"
+    "split, weight, statistics, measurements, context, filters"
 )
 TYPES = ", ".join(RETRIEVER_TYPES)
 BM25_KEYS = (
-    "type, chunking, query_set, variants, variant_weights, analyzer, identifiers, engine, variant, "
+    "type, expand, chunking, query_set, variants, variant_weights, filters, analyzer, "
+    "identifiers, engine, variant, "
     "k1, b, delta"
 )
 ANALYZER_NAMES = ", ".join(("auto", *ANALYZERS))

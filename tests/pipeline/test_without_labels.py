@@ -46,6 +46,7 @@ UNUSED = {
     "embedding_runs",
     "imported_rankings",
     "imported_runs",
+    "query_filters",
     "query_set_answers",
     "reranking_texts",
     "reranked_runs",

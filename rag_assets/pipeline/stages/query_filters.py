@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from rag_assets.datasets.notes import note
 from rag_assets.errors import DataError
 from rag_assets.evaluation.query_filters import (
     FIELD,
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from rag_assets.pipeline.pipeline import Pipeline
 
 QUERY_FILTERS_KEY = ArtifactKey.of("query_filters")
+
+_LONELY = (
+    "query has a filter that no document matches, so it finds nothing",
+    "queries have a filter that no document matches, so they find nothing",
+)
 
 
 class QueryFilters(Stage):
@@ -52,11 +58,9 @@ class QueryFilters(Stage):
         for key in keys:
             queries = pipeline.artifact(QUERIES_KEY).table()
             table = query_filters(queries, pipeline.artifact(DOCUMENTS_KEY).table(), fail)
-            yield key, TableProduct(table, _facts(table.to_pylist(), without_documents(table)))
-
-
-def _facts(rows: Sequence[Mapping[str, Sequence[str]]], notes: list[str]) -> dict[str, object]:
-    return {"notes": notes, "n_queries": sum(len(row["query_ids"]) for row in rows)}
+            n_queries = sum(len(query_ids) for query_ids in table["query_ids"].to_pylist())
+            facts = {"notes": note(*_LONELY, without_documents(table)), "n_queries": n_queries}
+            yield key, TableProduct(table, facts)
 
 
 def uses_filters(experiment: Experiment, retriever: str) -> bool:
