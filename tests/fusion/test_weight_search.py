@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.fusion.weight_search import Search, Weights, search_weights
+from rag_assets.fusion.weight_search import SAME, Search, Weights, search_weights
 
 
 def near(target: Sequence[float]) -> object:
@@ -71,7 +71,7 @@ def test_the_chosen_is_the_best_and_no_worse_than_equal_weights(
     draw = random.random  # type: ignore[attr-defined]
     found = search_weights(n_inputs, grid, lambda vectors: [draw() for _ in vectors])
     values = [one.value for one in found.tried]
-    assert values[found.chosen] == max(values) >= values[0]
+    assert values[found.chosen] > max(values) - SAME
     assert all(isclose(sum(one.weights), 1, abs_tol=1e-9) for one in found.tried)
 
 
