@@ -1,0 +1,99 @@
+"""The experiments and scripts of benchmarks/ that need no data set."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rag_assets.datasets.squad import SquadDataset
+from rag_assets.experiment.load import validate
+from rag_assets.experiment.yaml_file import read_yaml
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+BENCHMARKS = REPOSITORY / "benchmarks"
+EXPERIMENTS = sorted((BENCHMARKS / "experiments").glob("*.yaml"))
+
+Run = Callable[..., None]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    def run(script: str, *arguments: object) -> None:
+        monkeypatch.setattr(sys, "argv", [script, *map(str, arguments)])
+        runpy.run_path(str(BENCHMARKS / script), run_name="__main__")
+
+    return run
+
+
+@pytest.mark.parametrize("file", EXPERIMENTS, ids=lambda file: file.stem)
+def test_every_experiment_is_valid(file: Path) -> None:
+    config = validate(read_yaml(file))
+    assert config.name == file.stem
+    assert config.dataset.path.parts[:4] == ("..", "..", "build", "benchmarks")
+
+
+def test_the_results_name_every_experiment() -> None:
+    page = (REPOSITORY / "docs" / "results.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"benchmarks/experiments/(\w+)\.yaml", page))
+    assert named == {file.stem for file in EXPERIMENTS}
+
+
+def squad(path: Path) -> Path:
+    def question(number: int) -> dict[str, object]:
+        answers = [{"text": "six", "answer_start": 0}] if number % 3 else []
+        return {"id": f"q{number}", "question": "when?", "answers": answers}
+
+    paragraphs = [
+        {"context": f"six {n}", "qas": [question(4 * n + i) for i in range(4)]} for n in range(3)
+    ]
+    data = {"version": "", "data": [{"title": "t", "paragraphs": paragraphs}]}
+    path.write_text(json.dumps(data), encoding="utf-8")
+    return path
+
+
+def test_a_sample_keeps_every_paragraph_and_is_the_same_again(run: Run, tmp_path: Path) -> None:
+    source = squad(tmp_path / "all.json")
+    for name in ("a.json", "b.json"):
+        run("squad_subset.py", source, tmp_path / name, "--questions", 5, "--seed", 3)
+    run("squad_subset.py", source, tmp_path / "c.json")
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+    for name, n_questions in (("a.json", 5), ("c.json", 8)):
+        dataset = SquadDataset.open(tmp_path / name)
+        assert dataset.read_documents().table.num_rows == 3
+        ids = dataset.read_queries().table.column("query_id").to_pylist()
+        assert len(ids) == n_questions
+        assert not {"q0", "q3", "q6", "q9"} & set(ids), "these have no answer"
+
+
+def test_published_ranks_come_back(run: Run, tmp_path: Path) -> None:
+    data = {
+        "queries": {"a": "?", "b": "?", "c": "?"},
+        "corpus": {f"n{i}": "text" for i in range(5)},
+        "relevant_docs": {"a": ["n0"], "b": ["n1"], "c": ["n4"]},
+    }
+    (tmp_path / "data.json").write_text(json.dumps(data), encoding="utf-8")
+    table = "query_id,x_hit_rate,x_mrr\na,1,1\nb,1,0.3333333333\nc,0,0\n"
+    (tmp_path / "table.csv").write_text(table, encoding="utf-8")
+    run("published_ranks.py", tmp_path / "table.csv", tmp_path / "data.json", tmp_path)
+    rows = [line.split() for line in (tmp_path / "published_x.txt").read_text().splitlines()]
+    ranks = {(row[0], row[2]): int(row[3]) for row in rows}
+    assert (ranks["a", "n0"], ranks["b", "n1"]) == (1, 3)
+    assert ("c", "n4") not in ranks
+    assert len(rows) == 1 + 3 + 3
+
+
+def test_four_bit_blocks() -> None:
+    """A block of scale 0.5: the low halves of the bytes first, then the high ones, minus 8."""
+    script = runpy.run_path(str(BENCHMARKS / "dequantise_e5.py"))
+    quants = bytes((i % 16) | ((15 - i % 16) << 4) for i in range(16))
+    data = np.float16(0.5).tobytes() + quants
+    found = script["weights"](data, 0, (2, 16), quantised=True)
+    assert found[0].tolist() == [(i - 8) / 2 for i in range(16)]
+    assert found[1].tolist() == [(7 - i) / 2 for i in range(16)]
