@@ -16,6 +16,7 @@ class _Group(click.Group):
     """Loads a command's module when it is used: ``score`` needs neither Dagster nor a model."""
 
     _modules: ClassVar[dict[str, str]] = {
+        "init": "init",
         "evaluate": "evaluate",
         "plan": "plan",
         "validate": "validate",

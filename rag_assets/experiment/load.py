@@ -67,10 +67,19 @@ def load_experiment(path: Path | str) -> Experiment:
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
     if file is None:
-        config = ExperimentConfig(dataset=DatasetConfig(path=path))
-        return _complete(path, None, config)
+        return default_experiment(path)
     yaml_file = expand_grids(read_yaml(file))
     return _complete(file, yaml_file, validate(yaml_file))
+
+
+def default_experiment(path: Path) -> Experiment:
+    """Return what is evaluated where there is no YAML file; ``path`` is the data, and absolute.
+
+    Raises:
+        UsageError: there is nothing at ``path``.
+        DataError: the dataset's format is not recognised.
+    """
+    return _complete(path, None, ExperimentConfig(dataset=DatasetConfig(path=path)))
 
 
 def _experiment_file(path: Path) -> Path | None:

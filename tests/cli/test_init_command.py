@@ -1,0 +1,123 @@
+"""`rag-assets init`: a file that means what no file means, for every format."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import Result
+
+from rag_assets.datasets.writers import WRITERS
+from rag_assets.experiment import load_experiment
+from tests.beir_folder import FILES, write_beir
+
+Invoke = Callable[..., Result]
+
+MARKDOWN = {
+    "fares.md": "# Fares\n\nA single ticket costs 40 crowns.\n",
+    "queries.jsonl": '{"query_id": "q1", "text": "what does a ticket cost"}\n',
+    "judgments.jsonl": '{"query_id": "q1", "doc_id": "fares.md", "quote": "costs 40 crowns"}\n',
+}
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def assert_means_the_default(data: Path, file: Path) -> None:
+    """The experiment of the file is that of the bare data, but for where it is written."""
+    moved = file.with_name("moved.away")
+    with_file = load_experiment(file)
+    shutil.move(file, moved)
+    without = load_experiment(data)
+    shutil.move(moved, file)
+    for field in dataclasses.fields(without):
+        if field.name not in {"source", "has_file", "name", "dataset"}:
+            # Retrievers compare by their options, also those that the file leaves to the default.
+            assert getattr(with_file, field.name) == getattr(without, field.name), field.name
+    assert with_file.dataset.format == without.dataset.format
+    assert with_file.dataset.document_files() == without.dataset.document_files()
+
+
+@pytest.mark.parametrize("form", sorted(WRITERS))
+def test_every_format_gets_a_file_that_means_the_default(
+    form: str, invoke: Invoke, tmp_path: Path
+) -> None:
+    source = write_beir(tmp_path / "source", {})
+    data = tmp_path / "data"
+    assert invoke("convert", source, "--to", form, "--out", data).exit_code == 0
+    if form == "llamaindex":
+        (data,) = data.glob("*.json")
+    result = invoke("init", data)
+    assert result.exit_code == 0, result.output
+    file = (data if data.is_dir() else data.parent) / "experiment.yaml"
+    assert f"next: rag-assets evaluate {file}" in result.stderr
+    assert "4 documents" in result.stdout
+    assert_means_the_default(data, file)
+
+
+def test_markdown_is_cut_and_says_so(invoke: Invoke, tmp_path: Path) -> None:
+    data = write(tmp_path / "ferry", MARKDOWN)
+    result = invoke("init", data)
+    assert result.stdout == f"{data / 'experiment.yaml'}: 1 documents, 1 queries, 1 judgments\n"
+    text = (data / "experiment.yaml").read_text(encoding="utf-8")
+    assert yaml.safe_load(text)["dataset"] == {"path": ".", "format": "markdown"}
+    assert "sections_200: {strategy: recursive, max_tokens: 200, overlap: 30}" in text
+    assert_means_the_default(data, data / "experiment.yaml")
+
+
+def test_without_labels_no_metric_is_written(invoke: Invoke, tmp_path: Path) -> None:
+    data = write(tmp_path / "ferry", {n: t for n, t in MARKDOWN.items() if "judg" not in n})
+    assert invoke("init", data).exit_code == 0
+    text = (data / "experiment.yaml").read_text(encoding="utf-8")
+    assert "metrics" not in yaml.safe_load(text)
+    assert "rag-assets pool" in text
+
+
+def test_a_language_that_the_default_model_cannot_read(invoke: Invoke, tmp_path: Path) -> None:
+    changes = {
+        "corpus.jsonl": "".join(
+            f'{{"_id": "d{n}", "title": "", "text": "渡轮票价四十克朗儿童免费乘坐"}}\n'
+            for n in (1, 2, 3, 4)
+        )
+    }
+    data = write_beir(tmp_path / "chinese", changes)
+    assert invoke("init", data).exit_code == 0
+    text = (data / "experiment.yaml").read_text(encoding="utf-8")
+    assert list(load_experiment(data).retrievers) == ["bm25"]
+    assert "  # minilm: {type: embedding" in text
+
+
+def test_a_file_that_is_there_is_left_alone(invoke: Invoke, tmp_path: Path) -> None:
+    data = write_beir(tmp_path / "data", {"experiment.yaml": "top_k: [1]\n"})
+    result = invoke("init", data)
+    assert result.exit_code == 2
+    assert result.output == (
+        f"error: {data / 'experiment.yaml'}: is there already; name another with --out\n"
+    )
+    assert (data / "experiment.yaml").read_text() == "top_k: [1]\n"
+    assert invoke("init", data, "--out", tmp_path / "other.yaml").exit_code == 0
+    assert load_experiment(tmp_path / "other.yaml").dataset.root == data
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"), [({"corpus.jsonl": None}, 1), ({"queries.jsonl": "{"}, 1)]
+)
+def test_data_that_cannot_be_read_leaves_no_file(
+    changes: dict[str, str | None], code: int, invoke: Invoke, tmp_path: Path
+) -> None:
+    data = write_beir(tmp_path / "data", changes)
+    result = invoke("init", data)
+    assert result.exit_code == code
+    assert result.output.startswith("error: ")
+    assert result.output.count("\n") == 1
+    assert sorted(p.name for p in data.iterdir()) == sorted(
+        {name.split("/")[0] for name in FILES} - {n for n, t in changes.items() if t is None}
+    )
