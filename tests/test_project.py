@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -92,39 +89,6 @@ def test_every_installed_package_is_pinned_at_its_version() -> None:
         if pinned.get(name := canonicalize_name(distribution.name)) != public(distribution.version)
     }
     assert differences == {}
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_resolver_chooses_only_pinned_versions() -> None:
-    """Ask pip what it would install on a machine that has nothing."""
-    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed"]
-    command += ["--quiet", "--quiet", "--report", "-"]
-    command += ["--constraint", "constraints.txt", *map(str, requirements())]
-    result = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
-    if result.returncode:
-        if not reaches_a_registry():
-            pytest.skip("no package registry can be reached")
-        pytest.fail(result.stderr[-2000:])
-    chosen = chosen_versions(json.loads(result.stdout))
-    pinned = pins()
-    assert {name for name, _ in chosen} >= {
-        canonicalize_name(requirement.name) for requirement in requirements()
-    }
-    assert [pair for pair in chosen if pinned.get(pair[0]) != pair[1]] == []
-
-
-def chosen_versions(report: dict[str, Any]) -> list[tuple[str, Version]]:
-    """Return name and version of each package in pip's report."""
-    described = [package["metadata"] for package in report["install"]]
-    return [(canonicalize_name(each["name"]), public(each["version"])) for each in described]
-
-
-def reaches_a_registry() -> bool:
-    """Return whether pip finds the smallest of the project's requirements."""
-    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed"]
-    command += ["--quiet", "--quiet", "--no-deps", "rank-bm25"]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def tracked_files() -> list[Path]:
