@@ -104,6 +104,8 @@ def _materialize(
         if by_driver:
             raise
         raise dg.Failure(str(error), allow_retries=False) from error
+    if not by_driver:
+        pipeline.store.verified.save()  # the driver saves once, at its end
     if len(outcomes) == 1 and not by_driver:
         outcome = outcomes[0]
         version = dg.DataVersion(pipeline.data_version(outcome.artifact, outcome.key))
