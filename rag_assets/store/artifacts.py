@@ -32,7 +32,7 @@ from rag_assets.store.verified import Verified
 MANIFEST_KEY = b"rag_assets"
 MANIFEST_FILE = "manifest.json"
 CHECKSUM = "sha256"
-"""In a folder's manifest: the fingerprint of the manifest's other entries."""
+"""In a stored manifest: the fingerprint of its fields."""
 
 GROUP_BYTES = 32_000_000
 """Bytes of a table that are written to one row group of a Parquet file."""
@@ -83,8 +83,9 @@ class Manifest:
     failures: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Return the manifest as canonical JSON."""
-        return canonical_json(asdict(self))
+        """Return the manifest as canonical JSON, with a checksum of its fields."""
+        fields = asdict(self)
+        return canonical_json({**fields, CHECKSUM: fingerprint(fields)})
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Manifest:
@@ -126,8 +127,9 @@ class Artifact:
         try:
             if self.path.is_dir():
                 return folder_digest(self.path, MANIFEST_FILE) == self.manifest.digests["all"]
-            return is_sealed(self.path) is not False
-        except OSError:
+            sealed = is_sealed(self.path)
+            return not _has_checksum(self.path) if sealed is None else sealed
+        except (OSError, pa.ArrowException):
             return False
 
     @property
@@ -217,9 +219,12 @@ def _rows_at_once(table: pa.Table) -> int:
 
 def save_manifest(folder: Path, manifest: Manifest) -> None:
     """Write the manifest of a folder artifact, as its last file."""
-    fields = asdict(manifest)
-    text = canonical_json({**fields, CHECKSUM: fingerprint(fields)})
-    (folder / MANIFEST_FILE).write_text(text, encoding="utf-8")
+    (folder / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8")
+
+
+def _has_checksum(path: Path) -> bool:
+    """Return whether the manifest of a Parquet file has one; what seals, also writes it."""
+    return f'"{CHECKSUM}":'.encode() in pq.read_schema(path).metadata[MANIFEST_KEY]
 
 
 def read_manifest(path: Path) -> Manifest | None:

@@ -63,7 +63,7 @@ class Verified:
         with locked(self._file.with_suffix(".lock")):
             known = {**_read(self._file), **self._new}
             kept = {name: stamp for name, stamp in known.items() if (self._root / name).exists()}
-            write_text(self._file, json.dumps(kept))
+            write_text(self._file, json.dumps(kept), durable=False)
         self._known, self._new = kept, {}
 
     def _name(self, path: Path) -> str:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +16,8 @@ from rag_assets.store.artifacts import (
     read_manifest,
     save_manifest,
 )
-from rag_assets.store.canonical import fingerprint, folder_digest
+from rag_assets.store.canonical import canonical_json, fingerprint, folder_digest
+from rag_assets.store.seals import MARK
 
 KEY = ArtifactKey.of("runs", retriever="bm25", top_k=10)
 TABLE = pa.table({"query_id": ["q1", "q2"], "score": [1.5, None]})
@@ -109,6 +110,22 @@ def test_a_damaged_body_is_not_found_and_is_replaced(
     assert "is damaged" in caplog.text
     other.write_table(KEY, TABLE, MANIFEST)
     assert again(store).find(KEY, MANIFEST.fingerprint) is not None
+
+
+def test_the_name_of_the_seal_is_sealed_too(store: ArtifactStore) -> None:
+    path = store.write_table(KEY, TABLE, MANIFEST).path
+    content = path.read_bytes()
+    path.write_bytes(content.replace(MARK.encode(), b"x" * len(MARK)))
+    assert again(store).find(KEY, MANIFEST.fingerprint) is None
+
+
+def test_a_table_of_an_older_version_is_believed(store: ArtifactStore) -> None:
+    path = store.write_table(KEY, TABLE, MANIFEST).path
+    old = canonical_json(asdict(MANIFEST)).encode()
+    pq.write_table(TABLE.replace_schema_metadata({b"rag_assets": old}), path)
+    found = again(store).find(KEY, MANIFEST.fingerprint)
+    assert found is not None
+    assert found.manifest == MANIFEST
 
 
 @pytest.mark.parametrize(
