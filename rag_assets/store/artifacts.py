@@ -116,7 +116,9 @@ class Artifact:
             StoreError: the file is gone, or a part of it is damaged.
         """
         try:
-            table = pq.read_table(self.path, partitioning=None, page_checksum_verification=True)
+            # Not `read_table`, which takes twice as long for a small file.
+            with pq.ParquetFile(self.path, page_checksum_verification=True) as file:
+                table = file.read()
         except (OSError, pa.ArrowException) as error:
             what = " ".join(str(error).split())
             raise StoreError(f"cannot read {self.path}, delete it: {what}") from error
