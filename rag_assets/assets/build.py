@@ -23,7 +23,7 @@ from rag_assets.assets.provenance import latest_pointers, tags_of
 from rag_assets.assets.reported import Reported
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.stage import Stage
 from rag_assets.pipeline.stages import STAGES
 
@@ -104,6 +104,9 @@ def _materialize(
         if by_driver:
             raise
         raise dg.Failure(str(error), allow_retries=False) from error
+    if not by_driver:
+        pipeline.store.verified.save()  # the driver saves once, at its end
+    context.log.info(_summary(outcomes))
     if len(outcomes) == 1 and not by_driver:
         outcome = outcomes[0]
         version = dg.DataVersion(pipeline.data_version(outcome.artifact, outcome.key))
@@ -122,6 +125,12 @@ def _materialize(
             tags=tags_of(pipeline, outcome, pointers),
         )
     Reported(pipeline).add(keys)
+
+
+def _summary(outcomes: Sequence[Outcome]) -> str:
+    """Return a line for the log of the run."""
+    n_reused = sum(outcome.reused for outcome in outcomes)
+    return f"{len(outcomes) - n_reused} computed, {n_reused} up to date and reused"
 
 
 def _wanted(context: dg.AssetExecutionContext) -> Sequence[str | None]:

@@ -114,6 +114,7 @@ def record(
         entries=entries,
     )
     root = pipeline.store.root
+    pipeline.store.verified.save()
     text = json.dumps({**asdict(evaluation), "content": evaluation.content}, indent=1)
     write_text(root / FOLDER / f"{evaluation.evaluation_id}.json", text)
     write_text(root / CURRENT, evaluation.evaluation_id)

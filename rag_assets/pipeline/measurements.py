@@ -76,7 +76,8 @@ class Measurements:
         """Keep one measurement; a newer one of the same thing replaces it."""
         row = {"what": what, "fingerprint": fingerprint, "seconds": seconds, "amount": amount}
         file = self._file(what, fingerprint, details.get("retriever"), details.get("cached"))
-        write_text(file, json.dumps({**row, **details}))
+        # A power failure may take it: nothing depends on it, and a cold grid writes hundreds.
+        write_text(file, json.dumps({**row, **details}), durable=False)
 
     def find(
         self,

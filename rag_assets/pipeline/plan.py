@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from rag_assets.pipeline.expected_work import expected_work
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.read_now import READ, read_now, with_rows
-from rag_assets.pipeline.reasons import DELETED, NOTHING_STORED, Reason, Wanted
+from rag_assets.pipeline.reasons import DAMAGED, DELETED, NOTHING_STORED, Reason, Wanted
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stage import Input, Recipe, Stage
 from rag_assets.pipeline.stages import STAGES
@@ -222,7 +222,7 @@ class _Planner:
         reference = self._stored.reference(key)
         found: list[Reason] = []
         if reference.lost is not None:
-            found.append(Reason(DELETED))
+            found.append(Reason(DAMAGED if reference.damaged else DELETED))
             if reference.lost == wanted.recipe.fingerprint and not wanted.unknown:
                 return found
         if reference.artifact is None:

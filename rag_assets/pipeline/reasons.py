@@ -18,6 +18,7 @@ from rag_assets.store.canonical import canonical_json
 
 NOTHING_STORED = "nothing stored yet"
 DELETED = "artifact was deleted"
+DAMAGED = "artifact is damaged"
 
 LONGEST = 40
 """Characters of a value that are shown to people."""

@@ -9,7 +9,8 @@ from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.pipeline.evaluations import SnapshotEntry, read_current
 from rag_assets.pipeline.stage import Recipe
 from rag_assets.schemas import SCHEMA_VERSION
-from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest, read_manifest
+from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest
+from rag_assets.store.atomic import TEMPORARY_MARK
 
 
 class Reference(NamedTuple):
@@ -18,10 +19,12 @@ class Reference(NamedTuple):
     Attributes:
         artifact: that of the last evaluation, else the newest one that is stored; None: neither.
         lost: fingerprint of the artifact of the last evaluation, where it cannot be read any more.
+        damaged: whether that one is still there.
     """
 
     artifact: Artifact | None
     lost: str | None = None
+    damaged: bool = False
 
 
 class Stored:
@@ -45,9 +48,8 @@ class Stored:
         if not folder.is_dir():
             return []
         paths = [p for p in folder.iterdir() if p.suffix == ".parquet" or "=" not in p.name]
-        found = [(path, read_manifest(path)) for path in paths]
-        readable = [Artifact(path, manifest) for path, manifest in found if manifest is not None]
-        own = [artifact for artifact in readable if artifact.manifest.asset == key.asset]
+        found = [self._store.read(path) for path in paths if TEMPORARY_MARK not in path.name]
+        own = [one for one in found if one is not None and one.manifest.asset == key.asset]
         return sorted(own, key=lambda one: (-one.path.stat().st_mtime_ns, one.path.name))
 
     def reference(self, key: ArtifactKey) -> Reference:
@@ -57,10 +59,10 @@ class Stored:
         if entry is None:
             return Reference(newest)
         path = self._store.root / entry.path
-        manifest = read_manifest(path)
-        if manifest is None:
-            return Reference(newest, entry.fingerprint)
-        return Reference(Artifact(path, manifest))
+        artifact = self._store.read(path)
+        if artifact is None:
+            return Reference(newest, entry.fingerprint, path.exists())
+        return Reference(artifact)
 
 
 def stored_code_version(manifest: Manifest, present: str) -> str | None:

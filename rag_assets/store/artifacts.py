@@ -3,6 +3,9 @@
 An artifact lies at ``<store>/<experiment>/<asset>/<dimension>=<value>/.../<fingerprint16>`` and
 holds its manifest: in a Parquet file as key-value metadata, in a folder as ``manifest.json``.
 Nothing is ever changed in place, so going back to an old configuration costs nothing.
+
+What was written can be told from what is there: a Parquet file is sealed with a checksum of all its
+bytes, and a folder's digest is of its files. An artifact that is damaged counts as absent.
 """
 
 from __future__ import annotations
@@ -18,13 +21,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rag_assets.errors import StoreError
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.atomic import atomic_directory, atomic_file
-from rag_assets.store.canonical import canonical_json
+from rag_assets.store.canonical import canonical_json, fingerprint, folder_digest
 from rag_assets.store.locks import locked
+from rag_assets.store.seals import MARK, UNSEALED, is_sealed, seal
+from rag_assets.store.verified import Verified
 
 MANIFEST_KEY = b"rag_assets"
 MANIFEST_FILE = "manifest.json"
+CHECKSUM = "sha256"
+"""In a stored manifest: the fingerprint of its fields."""
 
 GROUP_BYTES = 32_000_000
 """Bytes of a table that are written to one row group of a Parquet file."""
@@ -75,13 +83,23 @@ class Manifest:
     failures: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Return the manifest as canonical JSON."""
-        return canonical_json(asdict(self))
+        """Return the manifest as canonical JSON, with a checksum of its fields."""
+        fields = asdict(self)
+        return canonical_json({**fields, CHECKSUM: fingerprint(fields)})
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Manifest:
-        """Read a manifest back; unknown fields are an error."""
-        return cls(**json.loads(text))
+        """Read a manifest back.
+
+        Raises:
+            ValueError: it is not JSON, or not what its checksum is of.
+            TypeError: a field is unknown or missing.
+        """
+        fields = dict(json.loads(text))
+        stated = fields.pop(CHECKSUM, None)
+        if stated not in (None, fingerprint(fields)):
+            raise ValueError("the manifest is damaged")
+        return cls(**fields)
 
 
 @dataclass(frozen=True)
@@ -92,8 +110,29 @@ class Artifact:
     manifest: Manifest
 
     def table(self) -> pa.Table:
-        """Return the table of a Parquet artifact."""
-        return pq.read_table(self.path, partitioning=None).replace_schema_metadata(None)
+        """Return the table of a Parquet artifact.
+
+        Raises:
+            StoreError: the file is gone, or a part of it is damaged.
+        """
+        try:
+            # Not `read_table`, which takes twice as long for a small file.
+            with pq.ParquetFile(self.path, page_checksum_verification=True) as file:
+                table = file.read()
+        except (OSError, pa.ArrowException) as error:
+            what = " ".join(str(error).split())
+            raise StoreError(f"cannot read {self.path}, delete it: {what}") from error
+        return table.replace_schema_metadata(None)
+
+    def is_intact(self) -> bool:
+        """Return whether it holds what was written; a table of an older version is believed."""
+        try:
+            if self.path.is_dir():
+                return folder_digest(self.path, MANIFEST_FILE) == self.manifest.digests["all"]
+            sealed = is_sealed(self.path)
+            return not _has_checksum(self.path) if sealed is None else sealed
+        except (OSError, pa.ArrowException):
+            return False
 
     @property
     def size(self) -> int:
@@ -109,6 +148,7 @@ class ArtifactStore:
         """Use the folder ``root/experiment``; nothing is created before something is written."""
         self.root = root / experiment
         self._locks = locks / experiment
+        self.verified = Verified(self.root, self._locks / "verified.json")
 
     def path(self, key: ArtifactKey, fingerprint: str, *, directory: bool = False) -> Path:
         """Return where the artifact of this key and fingerprint lies, or would lie."""
@@ -117,36 +157,53 @@ class ArtifactStore:
         return self.root.joinpath(key.asset, *folders, name)
 
     def find(self, key: ArtifactKey, fingerprint: str) -> Artifact | None:
-        """Return the artifact, or None when it is absent or cannot be read."""
+        """Return the artifact, or None when it is absent or damaged."""
         for directory in (False, True):
-            path = self.path(key, fingerprint, directory=directory)
-            manifest = read_manifest(path)
-            if manifest is not None and manifest.fingerprint == fingerprint:
-                return Artifact(path, manifest)
+            artifact = self.read(self.path(key, fingerprint, directory=directory))
+            if artifact is not None and artifact.manifest.fingerprint == fingerprint:
+                return artifact
         return None
+
+    def read(self, path: Path) -> Artifact | None:
+        """Return the artifact at a path below the root, or None when it is absent or damaged."""
+        manifest = read_manifest(path)
+        if manifest is None:
+            return None
+        artifact = Artifact(path, manifest)
+        if not self.verified.holds(path):
+            if not artifact.is_intact():
+                self.verified.refuse(path)
+                return None
+            self.verified.add(path)
+        return artifact
 
     def write_table(self, key: ArtifactKey, table: pa.Table, manifest: Manifest) -> Artifact:
         """Write a table with its manifest inside."""
         path = self.path(key, manifest.fingerprint)
         content = table.replace_schema_metadata({MANIFEST_KEY: manifest.to_json().encode()})
         with atomic_file(path) as temporary:
-            pq.write_table(
-                content,
+            with pq.ParquetWriter(
                 temporary,
+                content.schema,
                 compression="zstd",
                 write_statistics=False,
-                row_group_size=_rows_at_once(content),
-            )
+                write_page_checksum=True,
+            ) as writer:
+                writer.write_table(content, row_group_size=_rows_at_once(content))
+                writer.add_key_value_metadata({MARK: UNSEALED})
+            seal(temporary)
+        self.verified.add(path)
         return Artifact(path, manifest)
 
     @contextmanager
     def write_directory(self, key: ArtifactKey, fingerprint: str) -> Iterator[Path]:
         """Yield an empty folder to fill; the caller writes its manifest with ``save_manifest``."""
         path = self.path(key, fingerprint, directory=True)
-        if path.is_dir() and read_manifest(path) is None:
+        if path.is_dir() and self.read(path) is None:
             shutil.rmtree(path, ignore_errors=True)  # damaged: the new folder takes its place
         with atomic_directory(path) as temporary:
             yield temporary
+        self.verified.add(path)
 
     @contextmanager
     def lock(self, key: ArtifactKey) -> Iterator[None]:
@@ -165,6 +222,11 @@ def _rows_at_once(table: pa.Table) -> int:
 def save_manifest(folder: Path, manifest: Manifest) -> None:
     """Write the manifest of a folder artifact, as its last file."""
     (folder / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8")
+
+
+def _has_checksum(path: Path) -> bool:
+    """Return whether the manifest of a Parquet file has one; what seals, also writes it."""
+    return f'"{CHECKSUM}":'.encode() in pq.read_schema(path).metadata[MANIFEST_KEY]
 
 
 def read_manifest(path: Path) -> Manifest | None:

@@ -16,8 +16,12 @@ TEMPORARY_MARK = ".tmp-"
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[Path]:
+def atomic_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside ``path`` that replaces it when the block ends well.
+
+    Args:
+        path: the file.
+        durable: whether it must survive a power failure from then on.
 
     Raises:
         StoreError: the folder cannot be written (read-only, full disk).
@@ -26,9 +30,11 @@ def atomic_file(path: Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
-        _fsync(temporary)
+        if durable:
+            _fsync(temporary)
         temporary.replace(path)
-        _fsync(path.parent)
+        if durable:
+            _fsync(path.parent)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
@@ -57,9 +63,9 @@ def atomic_directory(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a small text file atomically."""
-    with atomic_file(path) as temporary:
+def write_text(path: Path, text: str, *, durable: bool = True) -> None:
+    """Write a small text file as :func:`atomic_file` does."""
+    with atomic_file(path, durable=durable) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 

@@ -58,15 +58,20 @@ def table_digest(table: pa.Table, key: Sequence[str], columns: Sequence[str] | N
     return digest.hexdigest()
 
 
-def folder_digest(folder: Path) -> str:
-    """Return the SHA-256 of the names and contents of all files below ``folder``."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return fingerprint(
-        {
-            path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in files
-        }
-    )
+def folder_digest(folder: Path, but: str = "") -> str:
+    """Return the SHA-256 of the names and contents of all files below ``folder``.
+
+    Args:
+        folder: the folder.
+        but: name of a file in it that is left out.
+    """
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / but)
+    return fingerprint({path.relative_to(folder).as_posix(): _sha256(path) for path in files})
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _update_column(digest: hashlib._Hash, column: pa.ChunkedArray, rows: Rows) -> None:

@@ -1,0 +1,196 @@
+"""What Dagster is told after a change, by a hand-written table, and that nothing is stale then.
+
+Dagster sees whole versions, not the parts of them that a stage reads. So what reads a partition
+that changed in another part is told of again, as reused; nothing is computed for it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from rag_assets.assets.instance import open_instance
+from rag_assets.assets.names import partition_key
+from rag_assets.assets.provenance import DATA_VERSION
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.store.artifacts import ArtifactKey
+from tests.dagster_state import (
+    counts,
+    evaluate_now,
+    materializations,
+    not_fresh,
+    run_as_ui,
+    short_name,
+)
+from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny, matching
+
+Change = Callable[[Tiny], object]
+Upgrade = Callable[[Tiny, pytest.MonkeyPatch], object]
+
+
+def upgrade_fusion(tiny: Tiny, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(type(STAGES["fused_runs"]), "code_version", "77")
+
+
+def flip_a_byte(tiny: Tiny) -> None:
+    (file,) = (tiny.artifacts / "judgments" / "retriever=hybrid").iterdir()
+    content = bytearray(file.read_bytes())
+    content[len(content) // 3] ^= 255
+    file.write_bytes(content)
+
+
+def rename_folder(tiny: Tiny) -> None:
+    (tiny.root / "data").rename(tiny.root / "elsewhere")
+    (tiny.root / "data").symlink_to(tiny.root / "elsewhere")
+
+
+def drop_top_k(tiny: Tiny) -> None:
+    tiny.config["top_k"] = [3]
+    tiny.write_config()
+
+
+class Told(NamedTuple):
+    """What a change makes of the partitions.
+
+    Attributes:
+        change: the change.
+        computed: patterns of those that are computed and told.
+        reused: patterns of those that are told only.
+    """
+
+    change: Change | Upgrade
+    computed: tuple[str, ...] = ()
+    reused: tuple[str, ...] = ()
+
+
+CHANGES: dict[str, Told] = {
+    "front matter": Told(
+        lambda tiny: tiny.write_document("crew.md", f"---\nowner: a\n---\n{DOCUMENTS['crew.md']}"),
+        ("documents",),
+        ("qrels", "chunks/*", "contexts/*", "attributions/*"),
+    ),
+    "the order of the queries": Told(
+        lambda tiny: tiny.write_rows("queries.jsonl", QUERIES[::-1]), ("queries",)
+    ),
+    "the folder's name": Told(rename_folder),
+    "the warehouse": Told(lambda tiny: tiny.settings.warehouse.unlink()),
+    "a damaged artifact": Told(flip_a_byte, ("judgments/hybrid",)),
+    "new code": Told(upgrade_fusion, ("fused_runs/*",)),
+    "one retriever more": Told(
+        lambda tiny: tiny.configure("tfidf", type="tfidf", chunking="parts"),
+        ("*/tfidf", "*/tfidf/*", "leaderboard", "comparisons", "answerability"),
+    ),
+    "one top_k less": Told(
+        drop_top_k,
+        ("metrics_summary/*", "intervals/*", "leaderboard"),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """A part of the experiment, evaluated once: fewer partitions, and as many assets."""
+    tiny = Tiny(tmp_path_factory.mktemp("dagster") / "master")
+    kept = {name: tiny.config["retrievers"][name] for name in ("bm25", "bm25-whole", "hybrid")}
+    tiny.config |= {"retrievers": kept, "top_k": [1, 3], "primary": "ndcg@3"}
+    evaluate_now(tiny.write())
+    return tiny
+
+
+@pytest.fixture
+def tiny(evaluated: Tiny, tmp_path: Path) -> Tiny:
+    return evaluated.copy_to(tmp_path / "tiny")
+
+
+@pytest.mark.parametrize("told", CHANGES.values(), ids=CHANGES)
+def test_exactly_what_a_change_reaches_is_told_and_nothing_is_stale(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch, told: Told
+) -> None:
+    before = counts(tiny)
+    takes_patch = len(inspect.signature(told.change).parameters) == 2
+    told.change(*((tiny, monkeypatch) if takes_patch else (tiny,)))
+    work = evaluate_now(tiny)
+    pipeline = tiny.pipeline()
+    computed = matching(pipeline, *told.computed) if told.computed else set()
+    reused = matching(pipeline, *told.reused) if told.reused else set()
+    assert work.computed == len(computed)
+    again = counts(tiny)
+    assert {n: again[n] - before[n] for n in again if again[n] > before[n]} == dict.fromkeys(
+        computed | reused, 1
+    )
+    assert reports(tiny, computed | reused) == {
+        **dict.fromkeys(computed, False),
+        **dict.fromkeys(reused, True),
+    }
+    assert tiny.settings.warehouse.is_file()
+    assert not_fresh(tiny) == {}
+
+
+def reports(tiny: Tiny, names: set[str]) -> dict[str, bool]:
+    """What the latest report of some partitions says of `reused`."""
+    found: dict[str, bool] = {}
+    for asset in {name.partition("/")[0] for name in names}:
+        for event in materializations(tiny, asset):
+            name = short_name(asset, event.partition)
+            if name not in found:
+                found[name] = event.metadata["reused"].value is True
+    return {name: found[name] for name in names}
+
+
+def versions(tiny: Tiny) -> dict[str, str]:
+    """The latest data version of every partition."""
+    found: dict[str, str] = {}
+    for stage in tiny.pipeline().stages():
+        for event in materializations(tiny, stage.name):
+            tags = event.tags or {}
+            found.setdefault(short_name(stage.name, event.partition), tags[DATA_VERSION])
+    return found
+
+
+def test_everything_again_from_the_ui_reuses_all_and_makes_nothing_stale(tiny: Tiny) -> None:
+    before = versions(tiny)
+    for stage in tiny.pipeline().stages():
+        keys = sorted(filter(None, map(partition_key, stage.keys(tiny.pipeline().experiment))))
+        between = ends(stage.keys(tiny.pipeline().experiment)) if len(keys) > 1 else None
+        partition = keys[0] if len(keys) == 1 else None
+        result = run_as_ui(tiny, [stage.name], partition=partition, between=between)
+        assert result.success
+    assert versions(tiny) == before
+    assert set(reports(tiny, set(before)).values()) == {True}
+    assert not_fresh(tiny) == {}
+    assert evaluate_now(tiny).evaluation.dagster_runs == ()
+
+
+def ends(keys: list[ArtifactKey]) -> tuple[str, str]:
+    return partition_key(keys[0]) or "", partition_key(keys[-1]) or ""
+
+
+def test_a_run_says_in_its_log_what_was_reused(tiny: Tiny) -> None:
+    (tiny.artifacts / "metrics" / "retriever=bm25" / "top_k=3").rename(tiny.root / "away")
+    result = run_as_ui(tiny, ["metrics"], between=("bm25|1", "bm25|3"))
+    assert result.success
+    assert logged(tiny, result.run_id) == ["1 computed, 1 up to date and reused"]
+
+
+def logged(tiny: Tiny, run_id: str) -> list[str]:
+    with open_instance(tiny.settings) as instance:
+        entries = instance.all_logs(run_id)
+    return [entry.user_message for entry in entries if "reused" in entry.user_message]
+
+
+def test_an_edit_that_comes_in_by_the_ui_makes_exactly_its_dependants_stale(tiny: Tiny) -> None:
+    """Stage after stage, staleness goes as far as versions change, and no further."""
+    tiny.replace("judgments.jsonl", '"relevance": 1', '"relevance": 2')
+    assert run_as_ui(tiny, ["qrels"]).success
+    pipeline = tiny.pipeline()
+    direct = matching(pipeline, "judgments/*", "answerability", "attributions/*")
+    below = matching(pipeline, "metrics/*", "metrics_summary/*", "intervals/*", "leaderboard")
+    stale = set(not_fresh(tiny))
+    assert direct <= stale
+    assert stale <= direct | below | matching(pipeline, "comparisons")
+    evaluate_now(tiny)
+    assert not_fresh(tiny) == {}

@@ -1,0 +1,112 @@
+"""Commands in processes of their own that start at once: forked from one that imported all.
+
+``python -m tests.cli.forked`` reads lines of JSON: ``["start", LOG, ARGUMENT...]`` forks a process
+that does what ``rag-assets ARGUMENT...`` does and answers with its id; ``["wait", ID]`` answers
+with its exit status, negative where a signal ended it. Nothing but imports happens before a fork.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+class Forks:
+    """The side of the tests."""
+
+    def __init__(self, server: subprocess.Popen[str]) -> None:
+        self._server = server
+
+    def start(self, log: Path, *arguments: str) -> int:
+        """Start a command; what it prints goes to a file. Returns its process id."""
+        return self._ask("start", str(log), *arguments)
+
+    def wait(self, process: int) -> int:
+        """Return the exit status of a command; negative where a signal ended it."""
+        return self._ask("wait", process)
+
+    def run(self, log: Path, *arguments: str) -> int:
+        """Run a command to its end."""
+        return self.wait(self.start(log, *arguments))
+
+    def kill(self, process: int) -> None:
+        """End a process, by kill -9, unless it has ended."""
+        os.kill(process, signal.SIGKILL)  # nobody has waited for it, so the id is still its own
+
+    def _ask(self, *question: str | int) -> int:
+        if self._server.stdin is None or self._server.stdout is None:
+            raise RuntimeError("the server has no pipes")
+        self._server.stdin.write(json.dumps(question) + "\n")
+        self._server.stdin.flush()
+        return int(self._server.stdout.readline())
+
+
+@contextmanager
+def forking(environment: Mapping[str, str] | None = None) -> Iterator[Forks]:
+    """Start the server, and end it."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "tests.cli.forked"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **(environment or {})},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield Forks(server)
+    finally:
+        server.communicate(timeout=60)
+
+
+def serve() -> None:
+    """Answer until the input ends."""
+    import rag_assets.cli.evaluate
+    import rag_assets.assets.runner
+    import rag_assets.reporting.html  # noqa: F401
+    import faiss  # noqa: F401
+    import bm25s  # noqa: F401
+
+    for line in sys.stdin:
+        what, *rest = json.loads(line)
+        if what == "start":
+            answer = os.fork()
+            if answer == 0:
+                _run(*rest)
+        else:
+            _, status = os.waitpid(rest[0], 0)
+            answer = os.waitstatus_to_exitcode(status)
+        sys.stdout.write(f"{answer}\n")
+        sys.stdout.flush()
+
+
+def _run(log: str, *arguments: str) -> None:
+    """Be the command, in a process that was just forked; never returns."""
+    from rag_assets.cli.main import main
+
+    code = 70
+    try:
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for stream in (1, 2):
+            os.dup2(output, stream)
+        os.close(0)
+        main.main(list(arguments), prog_name="rag-assets")
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException:  # noqa: BLE001 (what a process of its own would print)
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    serve()
