@@ -271,8 +271,8 @@ QUERY_METRICS = TableSchema(
         Column(
             "ties_at_cut",
             INT,
-            "units below the cut whose score equals that of the top_k-th, as far as the ranking is "
-            "known; null: nothing is known below the cut",
+            "units in the 10 ranks below the cut whose score equals that of the top_k-th; null: an "
+            "imported run ends at the cut",
             True,
         ),
         Column("failed", BOOL, "the retriever failed on the query: its metrics are null"),
@@ -300,6 +300,12 @@ METRICS_SUMMARY = TableSchema(
         Column("n_unreachable", COUNT, "positive evidences that no unit satisfies; stay in R"),
         Column("n_unjudged", COUNT, "retrieved units without a judgment; count as not relevant"),
         Column("judged", FLOAT, "share of retrieved units that have a judgment", True),
+        Column(
+            "n_tied",
+            COUNT,
+            "averaged queries in which tied units stand on both sides of the cut; null: not known",
+            True,
+        ),
         Column("tokens", FLOAT, "weighted mean of the tokens of the retrieved texts", True),
     ),
     open_columns=True,

@@ -35,6 +35,12 @@ from rag_assets.store.settings import StoreSettings
     metavar="N",
     help="With A and B: so many queries that B wins most, and as many that it loses most.",
 )
+@click.option(
+    "--moves",
+    is_flag=True,
+    help="With A and B: every query, won, tied or lost by B, and the rank of each relevant "
+    "evidence in both.",
+)
 @format_option
 def command(
     path: Path,
@@ -43,6 +49,7 @@ def command(
     metric: str | None,
     split: str | None,
     show: int,
+    moves: bool,
     form: str,
 ) -> None:
     """Compare retriever B with A on the same queries, or all pairs.
@@ -52,6 +59,8 @@ def command(
 
     Example: rag-assets compare data/handbook --format markdown
     """
+    if moves and not retrievers:
+        raise UsageError("--moves belongs to two retrievers; name them")
     if len(retrievers) not in (0, 2):
         raise UsageError(f"compare takes two retrievers or none, not {len(retrievers)}")
     experiment = load_experiment(path)
@@ -63,7 +72,9 @@ def command(
     if not result.has_metrics:
         raise NotEvaluated(f"{experiment.name} had no labels when it was evaluated")
     compared = Compared.of(result, _metric(result, metric), split)
-    if retrievers:
+    if moves:
+        _print_moves(compared, retrievers[0], retrievers[1], form)
+    elif retrievers:
         _print_pair(compared, retrievers[0], retrievers[1], show, form)
     else:
         _print_all(compared, form)
@@ -111,6 +122,18 @@ def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> Non
     row["most_won"] = [query.row() for query in won]
     row["most_lost"] = [query.row() for query in lost]
     click.echo(json.dumps(row, indent=2, ensure_ascii=False))
+
+
+def _print_moves(compared: Compared, a: str, b: str, form: str) -> None:
+    from rag_assets.reporting.compare_view import moves_view
+    from rag_assets.reporting.rank_moves import move_rows
+
+    compared.check(a, b)
+    rows = move_rows(compared, a, b)
+    if form == "table":
+        output().print(moves_view(compared, rows, a, b))
+    else:
+        click.echo(formatted(rows, form), nl=False)
 
 
 def _bounds(compared: Compared, a: str, b: str) -> Row:

@@ -42,6 +42,11 @@ from rag_assets.store.settings import StoreSettings
     metavar="TOKENS",
     help="At an equal context budget: each query keeps as many units as fit.",
 )
+@click.option(
+    "--ties",
+    is_flag=True,
+    help="Between which values each mean lies over all orders of units with equal scores.",
+)
 @click.option("--metric", help="With --by: this metric, such as recall@10, not the primary one.")
 @click.option(
     "--split",
@@ -57,6 +62,7 @@ def command(
     form: str,
     slice_by: str | None,
     budget: int | None,
+    ties: bool,
     metric: str | None,
     asked: str | None,
     latency: bool,
@@ -70,6 +76,8 @@ def command(
     settings = StoreSettings.resolve(store)
     if latency and (slice_by or metric or top_k):
         raise UsageError("--latency is of whole rankings; --by, --metric, --top-k do not apply")
+    if ties and (latency or slice_by or metric or budget is not None):
+        raise UsageError("--ties is a table of its own; --latency, --by, --budget do not apply")
     result = EvaluationResult.current(settings.store / experiment.name)
     if latency:
         _print_latency(result, experiment, selection, form)
@@ -88,15 +96,21 @@ def command(
             raise UsageError(f"--by {slice_by} shows {chosen}; --top-k does not apply to it")
         _print_slices(result, selection, form, slice_by, chosen, result.chosen_split(asked))
         return
-    rows = result_rows(result, selection, result.chosen_split(asked))
+    split = result.chosen_split(asked)
+    (_print_ties if ties else _print_board)(result, selection, form, split)
+
+
+def _print_board(result: EvaluationResult, selection: Selection, form: str, split: str) -> None:
+    rows = result_rows(result, selection, split)
     if not rows:
-        raise NotEvaluated(f"the last evaluation of {experiment.name} has none of these cells")
+        name = result.evaluation.experiment
+        raise NotEvaluated(f"the last evaluation of {name} has none of these cells")
     if form != "table":
         click.echo(formatted(rows, form), nl=False)
-    else:
-        from rag_assets.reporting.terminal import leaderboard_view
+        return
+    from rag_assets.reporting.terminal import leaderboard_view
 
-        output().print(leaderboard_view(result, rows))
+    output().print(leaderboard_view(result, rows))
 
 
 def _print_latency(
@@ -121,6 +135,20 @@ def _print_budget(result: EvaluationResult, selection: Selection, form: str, bud
     from rag_assets.reporting.budget_view import budget_view
 
     output().print(budget_view(result, rows))
+
+
+def _print_ties(result: EvaluationResult, selection: Selection, form: str, split: str) -> None:
+    from rag_assets.reporting.tie_rows import tie_rows
+
+    cutoffs = selection.top_k
+    top_k = result.primary.cutoff if result.primary.cutoff in cutoffs else max(cutoffs)
+    rows = tie_rows(result, selection.retrievers, top_k, split)
+    if form != "table":
+        click.echo(formatted(rows, form), nl=False)
+        return
+    from rag_assets.reporting.tie_view import tie_view
+
+    output().print(tie_view(result.evaluation.experiment, rows, split))
 
 
 def _metric(result: EvaluationResult, name: str | None) -> Metric:

@@ -106,8 +106,16 @@ def _accounting(table: pa.Table, weights: Sequence[float]) -> dict[str, object]:
         "n_unreachable": _sum(table, "n_unreachable"),
         "n_unjudged": retrieved - judged,
         "judged": judged / retrieved if retrieved else None,
+        "n_tied": _n_tied(table, averaged),
         "tokens": _tokens(table, weights, averaged),
     }
+
+
+def _n_tied(table: pa.Table, averaged: Sequence[bool]) -> int | None:
+    """Return how many averaged queries are tied across the cut; None where one is not known."""
+    ties = table.column("ties_at_cut").to_pylist()
+    counted = [n for n, use in zip(ties, averaged, strict=True) if use]
+    return None if None in counted else sum(n > 0 for n in counted)
 
 
 def _tokens(table: pa.Table, weights: Sequence[float], averaged: Sequence[bool]) -> float | None:

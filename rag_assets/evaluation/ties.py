@@ -9,7 +9,9 @@ order of a group is by grade descending, the worst by grade ascending: the rearr
 
 For ``recall`` and ``ndcg`` this needs each unit to satisfy one evidence, and each evidence to be
 satisfied by one unit, as in TREC; where that is not so, a unit's gain depends on what stands above
-it, and bounds of these two are refused. ``hit_rate``, ``mrr`` and ``precision`` have no such need.
+it. A group with one relevant unit is safe even then: the groups above it are the same in any order,
+so its gain is too. Where a group holds more, bounds of these two are refused. ``hit_rate``, ``mrr``
+and ``precision`` have no such need.
 """
 
 from __future__ import annotations
@@ -48,7 +50,12 @@ _SHARED = """
         SELECT *, count(*) OVER (PARTITION BY query_id, item_id) AS n_evidences,
                count(*) OVER (PARTITION BY query_id, evidence_id) AS n_units
         FROM judgments WHERE item_id IS NOT NULL AND grade > 0
-    ) WHERE n_evidences > 1 OR n_units > 1 ORDER BY ALL LIMIT 1
+    ) WHERE (n_evidences > 1 OR n_units > 1) AND query_id IN (
+        SELECT query_id FROM run JOIN (
+            SELECT DISTINCT query_id, item_id FROM judgments WHERE grade > 0
+        ) USING (query_id, item_id)
+        GROUP BY query_id, score HAVING count(*) > 1
+    ) ORDER BY ALL LIMIT 1
 """
 
 
@@ -69,8 +76,9 @@ def tie_bounds(
 
     Raises:
         UsageError: a measure is not one of those.
-        DataError: a unit satisfies several evidences, or several units one, and ``recall`` or
-            ``ndcg`` is asked for; or the ranks contradict the scores.
+        DataError: ``recall`` or ``ndcg`` is asked for, and in a query with tied relevant units a
+            unit satisfies several evidences, or several units one; or the ranks contradict the
+            scores.
     """
     for metric in metrics:
         if metric.measure not in BOUNDED:
@@ -114,7 +122,8 @@ def _check(connection: duckdb.DuckDBPyConnection, metrics: Sequence[Metric]) -> 
     if shared is not None:
         query_id, unit, evidence = shared
         problem = (
-            f"{needing[0]} has no bounds over ties where units and evidences are not one to one: "
+            f"{needing[0]} has no bounds over tied relevant units where units and evidences are "
+            "not one to one: "
             f"unit '{unit}' and evidence '{evidence}' of query '{query_id}'"
         )
         raise DataError(problem)

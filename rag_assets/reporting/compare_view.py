@@ -60,6 +60,27 @@ def pair_view(
     return Group(*parts)
 
 
+def moves_view(
+    compared: Compared, rows: Sequence[dict[str, Any]], a: str, b: str
+) -> RenderableType:
+    """Return a table, a row a query and relevant evidence, with its rank in either retriever."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("query", overflow="fold")
+    table.add_column("outcome", no_wrap=True)
+    table.add_column("difference", justify="right", no_wrap=True)
+    table.add_column("evidence", overflow="fold")
+    for name in (a, b):
+        table.add_column(Text(name), justify="right", overflow="fold")
+    for row in rows:
+        ranks = ["-" if row[name] is None else str(row[name]) for name in ("rank_a", "rank_b")]
+        texts = [Text(str(row[name])) for name in ("query_id", "outcome", "evidence")]
+        table.add_row(*texts[:2], _signed(row["difference"]), texts[2], *ranks)
+    counts = {row["query_id"]: row["outcome"] for row in rows}
+    of = [f"{list(counts.values()).count(name)} {name}" for name in ("won", "tied", "lost")]
+    legend = f"queries of {b}: {', '.join(of)}; the last columns are ranks, - not retrieved"
+    return Group(_title(compared, f"{b} against {a}"), table, "", Text(legend))
+
+
 def interval_name(confidence: float) -> str:
     """Return ``95 % interval``."""
     return f"{100 * confidence:g} % interval"

@@ -119,11 +119,7 @@ class Compared:
         Raises:
             NotEvaluated: a retriever has no such cell.
         """
-        for name in dict.fromkeys(name for pair in wanted for name in pair):
-            if name not in self.cells:
-                experiment = self.result.evaluation.experiment
-                problem = f"has no cell of {name} at top_k {self.metric.cutoff}"
-                raise NotEvaluated(f"the last evaluation of {experiment} {problem}")
+        self.check(*dict.fromkeys(name for pair in wanted for name in pair))
         metric = (self.column, self.metric.cutoff or 0)
         table = comparisons(self.cells, self.counting, metric, self.resampling, wanted)
         rows: list[Row] = table.to_pylist()
@@ -131,6 +127,18 @@ class Compared:
             pair = frozenset((str(row["retriever_a"]), str(row["retriever_b"])))
             row["p_adjusted"] = self.family.get(pair)
         return rows
+
+    def check(self, *retrievers: str) -> None:
+        """Refuse a retriever without a cell of the metric.
+
+        Raises:
+            NotEvaluated: one has none.
+        """
+        for name in retrievers:
+            if name not in self.cells:
+                experiment = self.result.evaluation.experiment
+                problem = f"has no cell of {name} at top_k {self.metric.cutoff}"
+                raise NotEvaluated(f"the last evaluation of {experiment} {problem}")
 
     def values(self, retriever: str) -> dict[str, float]:
         """Return query -> value, of the split's queries that have one."""

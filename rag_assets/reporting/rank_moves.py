@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -48,11 +48,41 @@ def moved_queries(
     compared: Compared, a: str, b: str, n: int
 ) -> tuple[list[MovedQuery], list[MovedQuery]]:
     """Return the ``n`` queries that b wins most, and those that it loses most, largest first."""
-    values_a, values_b = compared.values(a), compared.values(b)
-    gained = {q: values_b[q] - values_a[q] for q in sorted(values_a.keys() & values_b.keys())}
+    gained = _gained(compared, a, b)
     won = sorted((q for q in gained if gained[q] > SAME), key=lambda q: -gained[q])[:n]
     lost = sorted((q for q in gained if gained[q] < -SAME), key=lambda q: gained[q])[:n]
-    chosen = {*won, *lost}
+    found = _moves(compared, a, b, [*won, *lost])
+    return found[: len(won)], found[len(won) :]
+
+
+def move_rows(compared: Compared, a: str, b: str) -> list[Row]:
+    """Return one mapping a query and relevant evidence: what b won most first, the lost last.
+
+    Each has ``query_id``, ``outcome`` of b (``won``, ``tied``, ``lost``), ``difference``,
+    ``value_a``, ``value_b``, ``evidence`` and its ranks, ``rank_a`` and ``rank_b``: None where the
+    deepest run does not have it.
+    """
+    gained = _gained(compared, a, b)
+    ordered = sorted(gained, key=lambda q: (-gained[q] if abs(gained[q]) > SAME else 0.0, q))
+    rows: list[Row] = []
+    for query in _moves(compared, a, b, ordered):
+        difference = gained[query.query_id]
+        outcome = "tied" if abs(difference) <= SAME else "won" if difference > 0 else "lost"
+        lead: Row = {"query_id": query.query_id, "outcome": outcome, "difference": difference}
+        lead |= {"value_a": query.value_a, "value_b": query.value_b}
+        rows += [{**lead, **asdict(move)} for move in query.moves]
+    return rows
+
+
+def _gained(compared: Compared, a: str, b: str) -> dict[str, float]:
+    """Return query -> value of b minus that of a, of the queries on which both have one."""
+    values_a, values_b = compared.values(a), compared.values(b)
+    return {q: values_b[q] - values_a[q] for q in sorted(values_a.keys() & values_b.keys())}
+
+
+def _moves(compared: Compared, a: str, b: str, query_ids: Sequence[str]) -> list[MovedQuery]:
+    values_a, values_b = compared.values(a), compared.values(b)
+    chosen = set(query_ids)
     cutoff = compared.metric.cutoff or 0
     ranks = {name: _ranks(compared.result, name, cutoff, chosen) for name in (a, b)}
     labels = _labels(compared.result, chosen)
@@ -66,7 +96,7 @@ def moved_queries(
         values = values_a[query_id], values_b[query_id]
         return MovedQuery(query_id, texts[query_id], *values, tuple(moves))
 
-    return [moved(q) for q in won], [moved(q) for q in lost]
+    return [moved(query_id) for query_id in query_ids]
 
 
 def _ranks(

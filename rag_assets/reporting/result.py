@@ -132,6 +132,14 @@ class EvaluationResult:
                 return self._table(entry)
         raise NotEvaluated(f"the last evaluation of {self.evaluation.experiment} has no {key}")
 
+    def ranking_of(self, key: ArtifactKey) -> str:
+        """Return the fingerprint of the ranking that a run was cut from; empty: not known."""
+        for entry in self.evaluation.entries_of(key.asset):
+            if entry.key == key:
+                manifest = read_manifest(self.root / entry.path)
+                return str(manifest.facts.get("ranking", "")) if manifest is not None else ""
+        return ""
+
     def failures(self, key: ArtifactKey) -> dict[str, str]:
         """Return query id -> why the retriever failed on it, of one run."""
         for entry in self.evaluation.entries_of(key.asset):

@@ -17,6 +17,7 @@ from rag_assets.reporting.noise import SIGN, interval_parts, near_best
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
 from rag_assets.reporting.slices import TAG, Slice
+from rag_assets.reporting.tie_rows import MATTERS
 
 
 def leaderboard_view(result: EvaluationResult, rows: Sequence[Row]) -> RenderableType:
@@ -161,6 +162,12 @@ def _warnings(rows: Iterable[Row]) -> list[str]:
             lines.append(
                 f"{row['retriever']}: nothing retrieved for {row['n_empty']} queries; "
                 "those with a relevant document count 0"
+            )
+        tied = row.get("n_tied")
+        if isinstance(tied, int) and tied > MATTERS * int(str(row["n_queries"])):
+            lines.append(
+                f"{row['retriever']}: equal scores on both sides of the cut in {tied} of "
+                f"{row['n_queries']} queries; `leaderboard --ties` shows what their order is worth"
             )
         if row["n_unreachable"]:
             lines.append(

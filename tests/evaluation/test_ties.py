@@ -74,8 +74,30 @@ def test_units_of_several_evidences() -> None:
     metric = parse_metric("precision@1")
     row = tie_bounds(run, labels, [metric])[metric].to_pylist()[0]
     assert (row["worst"], row["value"], row["best"]) == (0, 0, 1)
-    with pytest.raises(DataError, match=r"^recall has no bounds .* unit 'a' and evidence 'e1'"):
+    with pytest.raises(
+        DataError, match=r"^recall has no bounds over tied .* unit 'a' and evidence 'e1'"
+    ):
         tie_bounds(run, labels, [parse_metric("recall@1")])
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4))
+def test_bounds_of_shared_evidence_where_one_unit_of_a_tie_is_relevant(seed: int, k: int) -> None:
+    """Units of several evidences and evidences of several units, apart from each other."""
+    made = Random(seed)
+    structure: Structure = {
+        (evidence, item): made.randint(0, 3) for evidence in ("e1", "e2") for item in "abc"
+    }
+    scores = {"a": 3.0, "b": 2.0, "c": 1.0}
+    scores |= {item: float(made.randint(1, 3)) for item in "xyz"}
+    labels = judgment_table([("q", e, i, grade) for (e, i), grade in structure.items()])
+    values = [naive(order, structure, k) for order in all_orders(scores)]
+    for measure in ("recall", "ndcg"):
+        metric = Metric(measure, k)
+        (row,) = tie_bounds(scored_table({"q": scores}), labels, [metric])[metric].to_pylist()
+        reached = [one for value in values if (one := value[measure]) is not None]
+        expected = [pytest.approx(one, abs=1e-12) for one in (min(reached), max(reached))]
+        assert [row["worst"], row["best"]] == expected
 
 
 def test_measures_without_bounds() -> None:

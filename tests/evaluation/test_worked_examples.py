@@ -148,6 +148,9 @@ def test_capped_recall() -> None:
     data = as_given(documents[:10], dict.fromkeys(documents, 1))
     assert number("beir", "R_cap@10", data) == 10 / min(100, 10) == 1
     assert number("beir", "Recall@10", data) == 10 / 100
+    run, qrels = {"q": documents[:10]}, {"q": dict.fromkeys(documents, 1)}
+    assert ours(run, qrels, "recall_cap@10") == 1
+    assert ours(run, qrels, "recall@10") == 10 / 100
 
 
 FIRST = 1 / log2(2)
@@ -177,6 +180,7 @@ TABLE: list[tuple[str, str, float, float, float]] = [
     ("beir", "NDCG@5", G_LINEAR, 1, FIRST / IDEAL_5),
     ("ranx", "ndcg@5", G_LINEAR, 1, FIRST / IDEAL_5),
     ("ranx", "ndcg_burges@5", G_EXPONENTIAL, 1, FIRST / IDEAL_5),
+    ("ours", "ndcg_exp@5", G_EXPONENTIAL, 1, FIRST / IDEAL_5),
     ("sentence_transformers", "ndcg@5", G_BINARY, 1, FIRST / IDEAL_5),
     ("llamaindex", "ndcg@5", G_BINARY, IDEAL_5 / IDEAL_20, FIRST / IDEAL_5),
     ("mlflow", "ndcg_at_5", G_BINARY, 1, 1),
@@ -190,12 +194,14 @@ TABLE: list[tuple[str, str, float, float, float]] = [
     ("autorag", "retrieval_precision@5", 3 / 5, 1, 1),
     ("ours", "recall@5", 1, 5 / 20, 1 / 5),
     ("beir", "Recall@5", 1, 5 / 20, 1 / 5),
+    ("ours", "recall_cap@5", 1, 1, 1 / 5),
     ("beir", "R_cap@5", 1, 1, 1 / 5),
     ("ranx", "recall@5", 1, 5 / 20, 1 / 5),
     ("sentence_transformers", "recall@5", 1, 5 / 20, 1 / 5),
     ("llamaindex", "recall@5", 1, 5 / 20, 1 / 5),
     ("mlflow", "recall_at_5", 1, 5 / 20, 1 / 5),
     ("autorag", "retrieval_recall@5", 1, 5 / 20, 1 / 5),
+    ("ours", "f1@5", 2 * 0.6 / 1.6, 2 * 0.25 / 1.25, 2 * 0.2 * 0.2 / 0.4),
     ("ranx", "f1@5", 2 * 0.6 / 1.6, 2 * 0.25 / 1.25, 2 * 0.2 * 0.2 / 0.4),
     ("autorag", "retrieval_f1@5", 2 * 0.6 / 1.6, 2 * 0.25 / 1.25, 2 * 0.2 / 1.2),
     ("ours", "mrr@5", 1, 1, 1),
@@ -210,6 +216,7 @@ TABLE: list[tuple[str, str, float, float, float]] = [
     ("llamaindex", "ap@5", G_AP, 5 / 20, 1 / 5),
     ("sentence_transformers", "map@5", G_AP, 5 / 5, 1 / 5),
     ("autorag", "retrieval_map@5", G_GROUP_MEAN, H_GROUP_MEAN, 1 / 5),
+    ("ours", "hit_rate@5", 1, 1, 1),
     ("beir", "Accuracy@5", 1, 1, 1),
     ("llamaindex", "hit_rate@5", 1, 1, 1),
     ("sentence_transformers", "accuracy@5", 1, 1, 1),

@@ -49,6 +49,7 @@ def test_names_first_and_nothing_null() -> None:
         ("n_unreachable", 0),
         ("n_unjudged", 2),
         ("judged", 0.5),
+        ("n_tied", 0),
         ("ndcg", 0.25),
     ]
     assert rows[1]["recall"] == 0.75

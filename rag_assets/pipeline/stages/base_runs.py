@@ -42,6 +42,7 @@ class BaseRuns(RunsStage):
 
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.evaluation.filtered_search",
+        "rag_assets.evaluation.tied_at_cut",
         "rag_assets.evaluation.units",
         "rag_assets.ordering",
         "rag_assets.query_sets.variant_fusion",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.evaluation.tied_at_cut import BELOW
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.latency_sample import Times, known_times
 from rag_assets.pipeline.rankings import Ranking
@@ -63,9 +64,10 @@ class DerivedRuns(RunsStage):
         return pipeline.versions_of(key["retriever"])
 
     def depth(self, experiment: Experiment, retriever: str, top_k: int) -> int:
-        """Return the depth of the ranking: over lists cut at top_k it is as deep as its cell."""
-        config = derived(experiment, retriever)
-        return top_k if config.candidates == "top_k" else experiment.depth(retriever)
+        """Return the depth of the ranking: over lists cut at top_k it is that of its cell."""
+        if derived(experiment, retriever).candidates == "top_k":
+            return top_k + BELOW
+        return super().depth(experiment, retriever, top_k)
 
     def candidates(self, experiment: Experiment, retriever: str, top_k: int) -> int:
         """Return how many ranks of each input are read for a cell."""

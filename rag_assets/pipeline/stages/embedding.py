@@ -141,7 +141,7 @@ class EmbeddingRuns(BaseRuns):
 
     name = "embedding_runs"
     family = FAMILY
-    code_version = "3"
+    code_version = "4"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "faiss"})
 
     def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:

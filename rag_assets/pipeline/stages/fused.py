@@ -23,11 +23,12 @@ class FusedRuns(DerivedRuns):
 
     name = "fused_runs"
     family = "fused"
-    code_version = "2"
+    code_version = "3"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.pipeline.stages.derived_runs",
         "rag_assets.pipeline.stages.runs",
+        "rag_assets.evaluation.tied_at_cut",
         "rag_assets.evaluation.units",
     )
 

@@ -65,8 +65,10 @@ class ImportedRuns(RunsStage):
 
     name = "imported_runs"
     family = FAMILY
-    code_version = "1"
+    ends_known = False
+    code_version = "2"
     implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.evaluation.tied_at_cut",
         "rag_assets.evaluation.units",
         "rag_assets.pipeline.stages.runs",
     )

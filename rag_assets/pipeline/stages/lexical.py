@@ -106,7 +106,7 @@ class LexicalRuns(BaseRuns):
 
     name = "lexical_runs"
     family = FAMILY
-    code_version = "3"
+    code_version = "4"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "bm25"})
 
     def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:

@@ -11,6 +11,7 @@ from rag_assets.evaluation.families import all_metrics
 from rag_assets.evaluation.leaderboard import leaderboard
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.summary import summarise
+from rag_assets.evaluation.tied_at_cut import TIES, with_ties
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
 from rag_assets.pipeline.failures import failures_of
@@ -23,6 +24,7 @@ from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.pipeline.stages.sources import QUERIES_KEY
 from rag_assets.schemas import LEADERBOARD, METRICS_SUMMARY, QUERY_METRICS
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.canonical import fingerprint
 
 if TYPE_CHECKING:
     from rag_assets.pipeline.pipeline import Pipeline
@@ -39,7 +41,7 @@ class Metrics(Stage):
     row = "One query of one retriever at one top_k: every metric of its run."
     group = "metrics"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
-    code_version = "2"
+    code_version = "3"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.evaluation.answer_hits",
         "rag_assets.evaluation.answer_text",
@@ -54,9 +56,10 @@ class Metrics(Stage):
         "rag_assets.evaluation.grouped",
         "rag_assets.evaluation.metric_sql",
         "rag_assets.evaluation.metric_tables",
+        "rag_assets.evaluation.tied_at_cut",
     )
     batched = True
-    config_of_inputs: ClassVar[frozenset[str]] = frozenset({"failed"})
+    config_of_inputs: ClassVar[frozenset[str]] = frozenset({"failed", "ties"})
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         retrievers = experiment.retrievers if experiment.has_qrels else ()
@@ -81,10 +84,13 @@ class Metrics(Stage):
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
         run = pipeline.current(run_key(pipeline.experiment, key["retriever"], key["top_k"]))
         failed = sorted(failures_of(run.manifest)) if run else []
+        ties = run.manifest.facts.get(TIES) if run else None
         return {
             "top_k": int(key["top_k"]),
             "metrics": list(pipeline.experiment.measures_at(int(key["top_k"]))),
             **({"failed": failed} if failed else {}),
+            # A digest: there may be as many as queries.
+            **({"ties": fingerprint(ties)} if ties else {}),
         }
 
     def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
@@ -120,7 +126,9 @@ class Metrics(Stage):
             counts = list(QUERY_METRICS.arrow().names)
             columns = [*counts, *experiment.measures_at(top_k)]
             failed = _failures(pipeline, key)
-            table = without_failed(tables[name, top_k].select(columns), failed)
+            ties = runs[name].manifest.facts.get(TIES, {})
+            table = with_ties(tables[name, top_k].select(columns), ties)
+            table = without_failed(table, failed)
             facts = {"n_failed": sum(table.column("failed").to_pylist())}
             yield key, TableProduct(table, facts if failed else {})
 
@@ -144,7 +152,7 @@ class MetricsSummary(Stage):
     schema = METRICS_SUMMARY
     row = "One split and top_k of one retriever: the mean of every metric, and what it is over."
     group = "metrics"
-    code_version = "2"
+    code_version = "3"
     implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.summary",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:

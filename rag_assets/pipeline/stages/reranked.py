@@ -72,12 +72,13 @@ class RerankedRuns(DerivedRuns):
 
     name = "reranked_runs"
     family = FAMILY
-    code_version = "1"
+    code_version = "2"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "sentence-transformers"})
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.pipeline.stages.derived_runs",
         "rag_assets.pipeline.stages.runs",
         "rag_assets.reranking.candidates",
+        "rag_assets.evaluation.tied_at_cut",
         "rag_assets.evaluation.units",
         "rag_assets.chunking.spans",
     )

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rag_assets.evaluation.tied_at_cut import BELOW, TIES, tied_at_cut
 from rag_assets.evaluation.units import cut
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.latency_sample import Search, Times
@@ -27,6 +28,9 @@ class RunsStage(Stage):
     """
 
     family: ClassVar[str]
+    ends_known: ClassVar[bool] = True
+    """Whether a ranking that is shorter than was asked for has nothing below its end."""
+
     dimensions: ClassVar[tuple[str, ...]] = ("retriever", "top_k")
     schema = RUNS
     row = "One retrieved unit of one query: its rank and score."
@@ -92,12 +96,13 @@ class RunsStage(Stage):
             retriever, top_k = key["retriever"], int(key["top_k"])
             depth = self.depth(pipeline.experiment, retriever, top_k)
             ranking = pipeline.rankings.table(self, retriever, top_k, depth)
-            facts = {"ranking": ranking.fingerprint}
+            ties = tied_at_cut(ranking.table, top_k, ends_known=self.ends_known)
+            facts = {"ranking": ranking.fingerprint, TIES: ties}
             yield key, TableProduct(cut(ranking.table, top_k), facts, ranking.failures)
 
     def depth(self, experiment: Experiment, retriever: str, top_k: int) -> int:
-        """Return how deep the ranking is searched: for all its consumers at once."""
-        return experiment.depth(retriever)
+        """Return how deep the ranking is searched: for all consumers at once, ties included."""
+        return max(experiment.depth(retriever), max(experiment.top_k) + BELOW)
 
     def is_complete(self, pipeline: Pipeline, key: ArtifactKey) -> bool:
         """Return whether the ranking is stored as deep as fusions read it.
