@@ -17,7 +17,7 @@ from rag_assets.options import MAX_DEPTH, Options
 from rag_assets.retrievers.base import BaseRetriever, EmbeddingRetriever, LexicalRetriever
 from rag_assets.retrievers.derived import FusedRetriever, RerankedRetriever
 from rag_assets.retrievers.embedding import HnswOptions
-from rag_assets.retrievers.expansion import WindowExpansion
+from rag_assets.retrievers.expansion import Rm3Expansion, WindowExpansion
 from rag_assets.retrievers.imported import ImportedRetriever
 from rag_assets.retrievers.registry import OWN_TYPES
 from rag_assets.retrievers.tune import Tune
@@ -35,6 +35,7 @@ SHARED: Mapping[str, type[Options]] = {
 
 BLOCKS: Mapping[str, type[Options]] = {
     "window": WindowExpansion,
+    "rm3": Rm3Expansion,
     "hnsw": HnswOptions,
     "tune": Tune,
     "llm": LlmConfig,

@@ -23,7 +23,7 @@ def unanswered(pipeline: Pipeline) -> dict[ArtifactKey, int]:
 
     Of a reranker with several cut-offs over one ranking, one partition stands for all.
     """
-    found = {}
+    found: dict[ArtifactKey, int] = {}
     for stage in pipeline.stages():
         if not isinstance(stage, QuerySetAnswers | RerankedRuns):
             continue
