@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 from pydantic import Field, field_validator
 
-from rag_assets.errors import allowed_names
-from rag_assets.lexical.analyzers import ANALYZERS, AUTO, IDENTIFIERS
+from rag_assets.errors import UsageError, allowed_names
+from rag_assets.lexical.analyzers import ANALYZERS, AUTO, IDENTIFIERS, check_analyzer
 from rag_assets.lexical.index import LexicalIndex
 from rag_assets.lexical.search import search
 from rag_assets.ordering import Hits
@@ -40,6 +40,10 @@ class AnalysedRetriever(LexicalRetriever, ABC):
         names = (AUTO, *ANALYZERS)
         if name not in names:
             raise ValueError(f"unknown analyzer {allowed_names(name, names)}")
+        try:
+            check_analyzer(name)
+        except UsageError as error:
+            raise ValueError(str(error)) from error
         return name
 
     @property
