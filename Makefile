@@ -68,6 +68,10 @@ format: $(INSTALLED) ## put the code into the common format
 code-versions: $(INSTALLED) ## record the code behind each stage, after its code_version was considered
 	@$(BIN)/python -m tests.write_code_versions
 
+.PHONY: option-tables
+option-tables: $(INSTALLED) ## fill in the tables of options in docs/ from the code
+	@$(BIN)/python -m tests.option_tables
+
 .PHONY: constraints
 constraints: ## pin the newest versions that pyproject.toml allows, found in a new environment
 	@rm -rf build/pin && $(PYTHON) -m venv build/pin

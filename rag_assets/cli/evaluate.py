@@ -13,6 +13,7 @@ from rag_assets.cli.options import selection_options
 from rag_assets.cli.terminal import messages, output, progress_bar
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.retry import try_again, unanswered
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.unread_languages import unread_languages
 from rag_assets.reporting.formats import formatted
@@ -27,8 +28,18 @@ from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
 
 @click.command("evaluate")
 @selection_options
+@click.option(
+    "--retry-failed",
+    is_flag=True,
+    help="Ask again for what a language model's or reranker's server did not answer before.",
+)
 def command(
-    path: Path, store: Path | None, retrievers: tuple[str, ...], top_k: tuple[int, ...], form: str
+    path: Path,
+    store: Path | None,
+    retrievers: tuple[str, ...],
+    top_k: tuple[int, ...],
+    form: str,
+    retry_failed: bool,
 ) -> None:
     """Compute what is not up to date, then print the leaderboard.
 
@@ -43,6 +54,8 @@ def command(
     selection = Selection.of(experiment, retrievers, top_k)
     settings = StoreSettings.resolve(store)
     pipeline = Pipeline(experiment, settings, progress_bar)
+    if retry_failed:
+        messages().print(f"asked again: {try_again(pipeline)} queries that failed", markup=False)
     for line in unread_languages(pipeline, selection):
         messages().print(f"warning: {line}", markup=False, soft_wrap=True)
     work = evaluate(pipeline, selection)
@@ -62,6 +75,7 @@ def command(
     else:
         _print_overlaps(result, rows)
     _print_advice(result, path)
+    _print_unanswered(pipeline, path)
     if form == "table":
         _print_places(settings, report, work)
 
@@ -87,6 +101,14 @@ def _print_advice(result: EvaluationResult, path: Path) -> None:
     if advice is not None:
         command = f"rag-assets pool {shlex.quote(str(path))} --out sheet.csv"
         messages().print(f"note: {advice}: {command}", markup=False, soft_wrap=True)
+
+
+def _print_unanswered(pipeline: Pipeline, path: Path) -> None:
+    """Say on stderr which assets lack answers of a server, and how to ask for them again."""
+    for key, number in unanswered(pipeline).items():
+        command = f"rag-assets evaluate {shlex.quote(str(path))} --retry-failed"
+        line = f"note: {key}: no answer for {number} queries; to ask again: {command}"
+        messages().print(line, markup=False, soft_wrap=True)
 
 
 def _print_tables(slices: list[Slice], result: EvaluationResult, rows: list[Row]) -> None:

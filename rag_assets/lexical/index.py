@@ -15,6 +15,7 @@ from rag_assets.errors import DataError, StoreError
 from rag_assets.lexical.analyzers import analyze_all, analyzer_versions, resolve_analyzer
 from rag_assets.lexical.engine import Engine, build_engine, check_engine, load_engine, own_versions
 from rag_assets.lexical.index_files import load_list, load_object, save_json
+from rag_assets.lexical.term_vectors import TermVectors
 from rag_assets.ordering import Positions, byte_order_ranks
 
 FORMAT = 1
@@ -64,6 +65,7 @@ def build_index(
     folder: Path,
     variant: str | None = None,
     delta: float | None = None,
+    term_vectors: bool = False,
 ) -> dict[str, object]:
     """Index the chunks' texts and write the index into ``folder``, which exists.
 
@@ -77,6 +79,7 @@ def build_index(
         folder: where the files go.
         variant: which formula; None for the engine's default.
         delta: parameter of the variants ``bm25l`` and ``bm25plus``, > 0; None for its default.
+        term_vectors: whether the words of each chunk are written too, for feedback.
 
     Returns:
         Facts: ``engine``; ``analyzer``, with ``auto`` resolved; ``chunks``; ``empty_chunks``,
@@ -92,7 +95,15 @@ def build_index(
     def build(tokens: Sequence[list[str]]) -> Engine:
         return build_engine(engine, tokens, k1, b, variant, delta)
 
-    return write_index(chunk_ids, texts, engine, build, analyzer=analyzer, folder=folder)
+    return write_index(
+        chunk_ids,
+        texts,
+        engine,
+        build,
+        analyzer=analyzer,
+        folder=folder,
+        term_vectors=term_vectors,
+    )
 
 
 def write_index(
@@ -103,6 +114,7 @@ def write_index(
     *,
     analyzer: str,
     folder: Path,
+    term_vectors: bool = False,
 ) -> dict[str, object]:
     """Analyse the chunks' texts, index their tokens by ``build``, and write all into ``folder``.
 
@@ -117,6 +129,8 @@ def write_index(
     tokens = analyze_all(resolved, [texts[i] for i in order])
     built = build(tokens)
     built.save(folder)
+    if term_vectors:
+        TermVectors.build(tokens).save(folder)
     save_json(folder / _CHUNK_IDS, [chunk_ids[i] for i in order])
     save_json(folder / _DESCRIPTION, {"format": FORMAT, "engine": engine, "analyzer": resolved})
     lengths = [len(chunk) for chunk in tokens]

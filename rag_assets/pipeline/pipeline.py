@@ -22,6 +22,7 @@ from rag_assets.llm.budget import Budget
 from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import ChatModel
 from rag_assets.llm.completions import Completions
+from rag_assets.pipeline.attempts import Attempts
 from rag_assets.pipeline.manifests import checked, manifest_of, table_manifest
 from rag_assets.pipeline.measurements import Details, Measurements
 from rag_assets.pipeline.rankings import Rankings
@@ -76,6 +77,7 @@ class Pipeline:
         self.store = ArtifactStore(settings.store, experiment.name, settings.locks)
         self.measurements = Measurements(self.store.root / "measurements")
         self.rankings = Rankings(self)
+        self.attempts = Attempts(self.store.root / "attempts")
         self._sources = SourceFiles(settings.state_dir / "source_digests.json")
         self.n_computed = 0
         self._llm_budget: Budget | None = None
@@ -212,6 +214,10 @@ class Pipeline:
     def assume(self, key: ArtifactKey, artifact: Artifact) -> None:
         """Take an artifact for the up-to-date one, stored or not: for a plan, never to compute."""
         self._current[key] = artifact
+
+    def forget(self) -> None:
+        """Look again at what is up to date: what a partition must be has changed."""
+        self._current.clear()
 
     def artifact(self, key: ArtifactKey) -> Artifact:
         """Return the up-to-date artifact of a partition.

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from pydantic import field_validator
+import pyarrow as pa
+from pydantic import Field, field_validator
 
-from rag_assets.errors import allowed_names
-from rag_assets.lexical.analyzers import ANALYZERS, AUTO, IDENTIFIERS
+from rag_assets.errors import UsageError, allowed_names
+from rag_assets.lexical.analyzers import ANALYZERS, AUTO, IDENTIFIERS, check_analyzer
 from rag_assets.lexical.index import LexicalIndex
 from rag_assets.lexical.search import search
 from rag_assets.ordering import Hits
 from rag_assets.retrievers.base import LexicalRetriever
+from rag_assets.retrievers.retriever import Searcher
 
 
 class AnalysedRetriever(LexicalRetriever, ABC):
     """Options of a retriever over analysed words.
 
     ``analyzer`` is ``auto`` or a name; with ``identifiers`` part numbers, error codes, CamelCase
-    names and paths are also indexed and searched for as wholes.
+    names and paths are also indexed and searched for as wholes. ``title_weight`` is how often the
+    words of a document's title count: Robertson, Zaragoza and Taylor: Simple BM25 Extension to
+    Multiple Weighted Fields (CIKM 2004), in which a word's frequency is the weighted sum of those
+    in the fields, as if the title stood there so often.
     """
 
     analyzer: str = AUTO
     identifiers: bool = False
+    title_weight: int = Field(default=1, ge=0, le=100, strict=True)
 
     @field_validator("analyzer")
     @classmethod
@@ -33,6 +40,10 @@ class AnalysedRetriever(LexicalRetriever, ABC):
         names = (AUTO, *ANALYZERS)
         if name not in names:
             raise ValueError(f"unknown analyzer {allowed_names(name, names)}")
+        try:
+            check_analyzer(name)
+        except UsageError as error:
+            raise ValueError(str(error)) from error
         return name
 
     @property
@@ -40,9 +51,37 @@ class AnalysedRetriever(LexicalRetriever, ABC):
         """The name of the analyzer, with identifiers where wanted."""
         return f"{self.analyzer}{IDENTIFIERS}" if self.identifiers else self.analyzer
 
-    def open(self, folder: Path) -> IndexSearcher:
+    def index_options(self) -> Mapping[str, Any]:
+        """Return the options of the index; a title that counts once is not worth a word."""
+        options = dict(super().index_options())
+        if self.title_weight == 1:
+            del options["title_weight"]
+        return options
+
+    def weighted_titles(self, chunks: pa.Table, texts: Sequence[str]) -> list[str]:
+        """Return what is indexed with the title as often as it counts.
+
+        Args:
+            chunks: table of :data:`rag_assets.schemas.CHUNKS`.
+            texts: what is indexed of each chunk; the title, where there is one, is its beginning.
+        """
+        if self.title_weight == 1:
+            return list(texts)
+        titles = chunks.column("title").to_pylist()
+        return [
+            _with_title(text, title, self.title_weight)
+            for text, title in zip(texts, titles, strict=True)
+        ]
+
+    def open(self, folder: Path) -> Searcher[Sequence[str]]:
         """Open the index."""
         return IndexSearcher(LexicalIndex.load(folder))
+
+
+def _with_title(text: str, title: str, weight: int) -> str:
+    if not title:
+        return text
+    return f"{title}\n" * weight + text.removeprefix(title).removeprefix("\n")
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
 from pydantic import Field, ValidationInfo, field_validator
 
 from rag_assets.errors import UsageError
 from rag_assets.lexical.bm25_variants import resolve_delta, resolve_variant
-from rag_assets.lexical.index import build_index, engine_versions
+from rag_assets.lexical.index import LexicalIndex, build_index, engine_versions
+from rag_assets.lexical.rm3 import Feedback, search_expanded
+from rag_assets.lexical.term_vectors import TermVectors
 from rag_assets.options import Number
+from rag_assets.ordering import Hits
 from rag_assets.retrievers.analysed import AnalysedRetriever
+from rag_assets.retrievers.expansion import Rm3Expansion, WindowExpansion
+from rag_assets.retrievers.retriever import Searcher
+
+Expansion = Annotated[WindowExpansion | Rm3Expansion, Field(discriminator="type")]
 
 
 class BM25(AnalysedRetriever):
@@ -22,7 +30,7 @@ class BM25(AnalysedRetriever):
     ``variant`` is the formula: with ``engine: bm25s`` ``lucene`` (the default), ``robertson``,
     ``atire``, ``bm25l`` or ``bm25plus``; with ``rank_bm25``, the reference implementation,
     ``okapi`` (its default), ``bm25l`` or ``bm25plus``. ``delta`` belongs to the last two, and is
-    0.5 and 1 by default.
+    0.5 and 1 by default. ``expand: {type: rm3}`` searches again, with words of what is found first.
     """
 
     code_version: ClassVar[str] = "3"
@@ -38,6 +46,7 @@ class BM25(AnalysedRetriever):
     k1: Number = Field(default=1.2, ge=0)
     b: Number = Field(default=0.75, ge=0, le=1)
     delta: Number | None = Field(default=None, validate_default=True)
+    expand: Expansion | None = None  # type: ignore[assignment]
 
     @field_validator("variant")
     @classmethod
@@ -59,6 +68,21 @@ class BM25(AnalysedRetriever):
         except UsageError as error:
             raise ValueError(str(error)) from error
 
+    @property
+    def feedback(self) -> Rm3Expansion | None:
+        """How queries grow; None: not at all."""
+        return self.expand if isinstance(self.expand, Rm3Expansion) else None
+
+    def index_options(self) -> Mapping[str, Any]:
+        """Return the options of the index; for feedback it also holds the words of each chunk."""
+        held = {"term_vectors": True} if self.feedback else {}
+        return {**super().index_options(), **held}
+
+    def search_config(self) -> Mapping[str, Any]:
+        """Return the options of the search, with those of the feedback."""
+        own = {"expand": self.feedback.model_dump(mode="json")} if self.feedback else {}
+        return {**super().search_config(), **own}
+
     def versions(self) -> Mapping[str, str]:
         """Return the versions of the engine and the analyzer."""
         return engine_versions(self.engine, self.full_analyzer)
@@ -67,7 +91,7 @@ class BM25(AnalysedRetriever):
         """Analyse and index the texts."""
         return build_index(
             chunks.column("chunk_id").to_pylist(),
-            texts,
+            self.weighted_titles(chunks, texts),
             engine=self.engine,
             analyzer=self.full_analyzer,
             k1=self.k1,
@@ -75,4 +99,33 @@ class BM25(AnalysedRetriever):
             folder=folder,
             variant=self.variant,
             delta=self.delta,
+            term_vectors=self.feedback is not None,
         )
+
+    def open(self, folder: Path) -> Searcher[Sequence[str]]:
+        """Open the index."""
+        if self.feedback is None:
+            return super().open(folder)
+        chosen = self.feedback
+        feedback = Feedback(chosen.documents, chosen.terms, chosen.original_weight)
+        return FeedbackSearcher(LexicalIndex.load(folder), TermVectors.load(folder), feedback)
+
+
+@dataclass(frozen=True)
+class FeedbackSearcher:
+    """An opened index that is searched twice: the second time for the expanded query."""
+
+    index: LexicalIndex
+    vectors: TermVectors
+    feedback: Feedback
+
+    @property
+    def chunk_ids(self) -> Sequence[str]:
+        """The ids of the chunks by position."""
+        return self.index.chunk_ids
+
+    def search(
+        self, queries: Sequence[str], depth: int, progress: Callable[[int], None] | None
+    ) -> list[Hits]:
+        """Return the best chunks of each query, expanded."""
+        return search_expanded(self.index, self.vectors, self.feedback, queries, depth, progress)

@@ -68,6 +68,11 @@ class Retriever(Options):
     expand: WindowExpansion | None = None
 
     @property
+    def neighbours(self) -> WindowExpansion | None:
+        """How many neighbours are returned with each unit; None: only itself."""
+        return self.expand if isinstance(self.expand, WindowExpansion) else None
+
+    @property
     def input_names(self) -> tuple[str, ...]:
         """The retrievers that this one reads; none for a base retriever."""
         return ()

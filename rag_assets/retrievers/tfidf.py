@@ -59,4 +59,5 @@ class TfIdf(AnalysedRetriever):
             return TfIdfEngine.build(tokens, self.weighting, self.k1 or DEFAULT_K1)
 
         ids = chunks.column("chunk_id").to_pylist()
-        return write_index(ids, texts, TFIDF, build, analyzer=self.full_analyzer, folder=folder)
+        weighted = self.weighted_titles(chunks, texts)
+        return write_index(ids, weighted, TFIDF, build, analyzer=self.full_analyzer, folder=folder)

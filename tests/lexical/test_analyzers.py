@@ -1,13 +1,21 @@
 from __future__ import annotations
 
 import unicodedata
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
-from rag_assets.lexical.analyzers import ANALYZERS, analyze, analyze_all, analyzer_versions
+from rag_assets.lexical.analyzers import (
+    ANALYZERS,
+    Analyzer,
+    analyze,
+    analyze_all,
+    analyzer_versions,
+    check_analyzer,
+)
 from rag_assets.lexical.analyzers.english import STOP_WORDS
 
 STANDARD_CASES = {
@@ -86,12 +94,31 @@ def test_cjk(text: str, tokens: list[str]) -> None:
     assert analyze("cjk", text) == tokens
 
 
+def test_jieba_cuts_chinese_into_words() -> None:
+    pytest.importorskip("jieba", reason="the extra `chinese` is not installed")
+    cut = analyze("jieba", "\u4e2d\u56fd\u79d1\u5b66\u9662\u7684 KFP-30417\u53f7")
+    # inside "Chinese academy of sciences" stand "China", "science" and "academy of sciences"
+    assert {"\u4e2d\u56fd\u79d1\u5b66\u9662", "\u4e2d\u56fd", "\u79d1\u5b66"} <= set(cut)
+    assert cut[-3:] == ["kfp", "30417", "\u53f7"]
+    assert analyze("jieba", "plain Words") == ["plain", "words"]
+
+
+def test_an_analyzer_without_its_package_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(ANALYZERS, "absent", Analyzer("absent", "1", list, ("no_such",), "chinese"))
+    with pytest.raises(UsageError, match=r"needs the package no_such: .*rag-assets\[chinese\]"):
+        check_analyzer("absent")
+
+
 def test_whitespace_changes_nothing() -> None:
     text = " KFP-30417\tThe\n\u65e5\u672c\u3000caf\u00e9, "
     assert analyze("whitespace", text) == ["KFP-30417", "The", "\u65e5\u672c", "caf\u00e9,"]
 
 
-@pytest.mark.parametrize("name", ANALYZERS)
+@pytest.mark.parametrize(
+    "name", [name for name, one in ANALYZERS.items() if all(map(find_spec, one.distributions))]
+)
 @given(texts=st.lists(st.text(max_size=40), max_size=5))
 def test_texts_are_analysed_independently_of_their_batch(name: str, texts: list[str]) -> None:
     assert analyze_all(name, texts) == [analyze(name, text) for text in texts]

@@ -30,6 +30,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "plus of rank_bm25": {"type": "bm25", "variant": "bm25plus", "engine": "rank_bm25"},
     **{name: {"type": "tfidf", "weighting": name} for name in WEIGHTINGS},
     "identifiers": {"type": "tfidf", "analyzer": "german", "identifiers": True},
+    "feedback": {"type": "bm25", "expand": {"type": "rm3", "documents": 2}},
 }
 
 
@@ -123,3 +124,37 @@ def test_versions_name_what_computes() -> None:
         "unicode",
     }
     assert "analyzer.identifiers" not in BM25(type="bm25").versions()
+
+
+@pytest.mark.parametrize("options", [{"type": "bm25"}, {"type": "tfidf", "weighting": "raw"}])
+def test_a_title_counts_as_often_as_it_is_said_to(tmp_path: Path, options: dict[str, Any]) -> None:
+    bodies = {"a": "the dog", "b": "the ferry and the dog", "c": "the ferry", "d": "a quay"}
+    titles = {"a": "ferry", "b": "", "c": "dog", "d": "ferry"}
+
+    def scores(name: str, weight: int, said: int, title: bool) -> dict[str, float]:
+        (tmp_path / name).mkdir()
+        texts = [f"{titles[one]}\n" * said * bool(titles[one]) + bodies[one] for one in titles]
+        named = list(titles.values()) if title else [""] * len(titles)
+        chunks = pa.table({"chunk_id": list(titles), "title": named})
+        made = retriever({**options, "title_weight": weight})
+        made.build(chunks, texts, tmp_path / name)
+        return dict(ranking(options, tmp_path / name, "dog", 9))
+
+    for weight in (0, 1, 3):
+        found = scores(f"weight {weight}", weight, 1, title=True)
+        assert found == scores(f"said {weight} times", 1, weight, title=False)
+        assert ("c" in found) == (weight > 0)
+
+
+def test_a_feedback_is_part_of_index_and_search_and_returns_no_more() -> None:
+    plain, grown = BM25(type="bm25"), retriever(CONFIGS["feedback"])
+    assert plain.index_options() != grown.index_options()
+    assert plain.search_config() != grown.search_config()
+    assert grown.neighbours is None
+    assert "title_weight" not in plain.index_options()
+    window = BM25.model_validate({"type": "bm25", "expand": {"type": "window", "chunks": 2}})
+    assert (window.index_options(), window.search_config()) == (
+        plain.index_options(),
+        plain.search_config(),
+    )
+    assert window.neighbours is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.lexical.analyzers import auto, identifiers
@@ -16,6 +17,7 @@ from rag_assets.lexical.analyzers.auto import detect_analyzer
 from rag_assets.lexical.analyzers.cjk import CJK
 from rag_assets.lexical.analyzers.english import ENGLISH
 from rag_assets.lexical.analyzers.identifiers import with_identifiers
+from rag_assets.lexical.analyzers.jieba_words import JIEBA
 from rag_assets.lexical.analyzers.snowball import SNOWBALL
 from rag_assets.lexical.analyzers.standard import STANDARD
 from rag_assets.lexical.analyzers.whitespace import WHITESPACE
@@ -36,7 +38,7 @@ __all__ = [
 
 AUTO = "auto"
 ANALYZERS: dict[str, Analyzer] = {
-    each.name: each for each in (ENGLISH, STANDARD, CJK, WHITESPACE, *SNOWBALL)
+    each.name: each for each in (ENGLISH, STANDARD, CJK, WHITESPACE, *SNOWBALL, JIEBA)
 }
 
 IDENTIFIERS = "+identifiers"
@@ -95,13 +97,19 @@ def analyzer_versions(name: str) -> dict[str, str]:
 
 
 def check_analyzer(name: str) -> None:
-    """Refuse an unknown name.
+    """Refuse an unknown name, and an analyzer whose package is not installed.
 
     Raises:
-        UsageError: the name is neither ``auto`` nor an analyzer.
+        UsageError: the name is neither ``auto`` nor an analyzer, or an extra is missing.
     """
-    if name.removesuffix(IDENTIFIERS) != AUTO:
-        _analyzer(name.removesuffix(IDENTIFIERS))
+    if name.removesuffix(IDENTIFIERS) == AUTO:
+        return
+    analyzer = _analyzer(name.removesuffix(IDENTIFIERS))
+    if analyzer.extra is not None and not all(map(find_spec, analyzer.distributions)):
+        raise UsageError(
+            f"analyzer {analyzer.name} needs the package {', '.join(analyzer.distributions)}: "
+            f"pip install 'rag-assets[{analyzer.extra}]'"
+        )
 
 
 def _own_versions(analyzer: Analyzer) -> dict[str, str]:

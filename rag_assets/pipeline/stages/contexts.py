@@ -98,18 +98,18 @@ class RetrieverContexts(Stage):
             Input(f"contexts_{number}", contexts_key(name)) for number, name in enumerate(chunkings)
         ]
         # An edge of the graph exists for all partitions or for none.
-        if any(one.expand is not None for one in experiment.retrievers.values()):
-            expands = experiment.retrievers[key["retriever"]].expand is not None
+        if any(one.neighbours is not None for one in experiment.retrievers.values()):
+            expands = experiment.retrievers[key["retriever"]].neighbours is not None
             found.append(Input("documents", DOCUMENTS_KEY, "text" if expands else "ids"))
         return found
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        expand = pipeline.experiment.retrievers[key["retriever"]].expand
+        expand = pipeline.experiment.retrievers[key["retriever"]].neighbours
         expanded = {} if expand is None else {"expand": expand.model_dump(mode="json")}
         return {"judge": pipeline.experiment.judge, **expanded}
 
     def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        expands = pipeline.experiment.retrievers[key["retriever"]].expand is not None
+        expands = pipeline.experiment.retrievers[key["retriever"]].neighbours is not None
         return _tokenizer_versions(pipeline) if expands else {}
 
     def compute(
@@ -118,7 +118,7 @@ class RetrieverContexts(Stage):
         for key in keys:
             chunkings = pipeline.experiment.chunkings_of(key["retriever"])
             tables = [pipeline.artifact(contexts_key(name)).table() for name in chunkings]
-            expand = pipeline.experiment.retrievers[key["retriever"]].expand
+            expand = pipeline.experiment.retrievers[key["retriever"]].neighbours
             if expand is not None:
                 tables = _expanded(pipeline, key["retriever"], tables, expand)
             yield key, TableProduct(of_retriever(tables, pipeline.experiment.judge))

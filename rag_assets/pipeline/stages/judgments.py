@@ -54,7 +54,7 @@ class Judgments(Stage):
         ]
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        expand = pipeline.experiment.retrievers[key["retriever"]].expand
+        expand = pipeline.experiment.retrievers[key["retriever"]].neighbours
         expanded = {} if expand is None else {"expand": expand.model_dump(mode="json")}
         return {"judge": pipeline.experiment.judge, **expanded}
 
@@ -68,7 +68,7 @@ class Judgments(Stage):
         for key in keys:
             chunkings = pipeline.experiment.chunkings_of(key["retriever"])
             chunks = [pipeline.artifact(chunks_key(name)).table() for name in chunkings]
-            expand = pipeline.experiment.retrievers[key["retriever"]].expand
+            expand = pipeline.experiment.retrievers[key["retriever"]].neighbours
             units = None if expand is None else _expanded(chunks, expand)
             table = judgments(qrels, pa.concat_tables(chunks), pipeline.experiment.judge, units)
             yield key, TableProduct(table)

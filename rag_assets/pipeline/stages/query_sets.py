@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.query_sets import FileQuerySet, PromptedQuerySet
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.stage import Input, Recipe, Stage, TableProduct
 from rag_assets.pipeline.stages.sources import QUERIES_KEY
 from rag_assets.query_sets import original
 from rag_assets.query_sets.file import FileVariants, read_variants
@@ -43,6 +43,10 @@ class QuerySetAnswers(Stage):
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
         return _prompted_config(pipeline, key["query_set"])
+
+    def recipe(self, pipeline: Pipeline, key: ArtifactKey) -> Recipe | None:
+        found = super().recipe(pipeline, key)
+        return pipeline.attempts.numbered(found) if found is not None else None
 
     def compute(
         self, pipeline: Pipeline, keys: Sequence[ArtifactKey]

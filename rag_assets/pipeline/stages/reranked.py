@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.latency_sample import Search
 from rag_assets.pipeline.rankings import Ranked
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.stage import Input, Recipe, Stage, TableProduct
 from rag_assets.pipeline.stages.chunks import chunks_key, indexed_fields, texts_to_index
 from rag_assets.pipeline.stages.derived_runs import DerivedRuns, derived
 from rag_assets.pipeline.stages.runs import run_key
@@ -90,6 +91,19 @@ class RerankedRuns(DerivedRuns):
     def ranking_config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
         config = _config(pipeline.experiment, key["retriever"])
         return {**super().ranking_config(pipeline, key), **config.describe()}
+
+    def recipe(self, pipeline: Pipeline, key: ArtifactKey) -> Recipe | None:
+        """Return the recipe with the number of the ranking's latest attempt."""
+        found = super().recipe(pipeline, key)
+        if found is None:
+            return None
+        ranking = replace(found, config=self.ranking_config(pipeline, key))
+        return pipeline.attempts.numbered(found, ranking)
+
+    def ranking_recipe(self, pipeline: Pipeline, retriever: str, top_k: int) -> Recipe | None:
+        """Return the recipe with the number of the latest attempt."""
+        found = super().ranking_recipe(pipeline, retriever, top_k)
+        return pipeline.attempts.numbered(found) if found is not None else None
 
     def rank(self, pipeline: Pipeline, retriever: str, top_k: int, depth: int) -> Ranked:
         """Score the candidates of every query anew."""

@@ -1,0 +1,93 @@
+"""The pages of retrievers and query sets: every option stands there, every block loads."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rag_assets.evaluation.run_files import read_run_rows
+from rag_assets.experiment import load_experiment
+from rag_assets.experiment.query_sets import QUERY_SET_TYPES
+from rag_assets.lexical.analyzers import ANALYZERS
+from rag_assets.lexical.bm25_variants import VARIANTS
+from rag_assets.retrievers.registry import OWN_TYPES
+from tests.option_tables import BLOCKS, PAGES, SHARED, meanings_in, options_of, table, tables_of
+from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
+from tests.walked_page import DOCS
+
+_YAML = re.compile(r"^```yaml\n(.*?)^```$", re.M | re.S)
+TABLES = [(page, name) for page in PAGES for name in tables_of(page)]
+
+
+def text_of(page: str) -> str:
+    return (DOCS / page).read_text(encoding="utf-8")
+
+
+BLOCKS_OF_YAML = [(page, block[1]) for page in PAGES for block in _YAML.finditer(text_of(page))]
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Tiny:
+    """A small folder with the files that the blocks name."""
+    one = Tiny(tmp_path).write()
+    (one.folder / "vectors").mkdir()
+    (one.folder / "runs").mkdir()
+    np.save(one.folder / "vectors" / "chunks.npy", np.eye(len(DOCUMENTS), dtype=np.float32))
+    (one.folder / "vectors" / "chunks.txt").write_text("\n".join(DOCUMENTS), encoding="utf-8")
+    ids = [str(query["query_id"]) for query in QUERIES]
+    vectors = np.eye(len(ids), len(DOCUMENTS), dtype=np.float32)
+    asked = pa.table({"id": ids, "vector": list(vectors)})
+    pq.write_table(asked, one.folder / "vectors" / "queries.parquet")
+    (one.folder / "runs" / "production.trec").write_text("q1 Q0 fares.md 1 2.5 ours\n")
+    one.write_rows("rewritten.jsonl", [{"query_id": "q1", "variants": ["a dog on board"]}])
+    return one
+
+
+@pytest.mark.parametrize(("page", "block"), BLOCKS_OF_YAML)
+def test_every_block_loads(tiny: Tiny, page: str, block: str) -> None:
+    (tiny.folder / "experiment.yaml").write_text(block, encoding="utf-8")
+    assert load_experiment(tiny.folder).retrievers
+
+
+def test_every_type_and_strategy_has_a_block() -> None:
+    blocks = "".join(block for _, block in BLOCKS_OF_YAML)
+    for kind in OWN_TYPES:
+        assert f"type: {kind}," in blocks or f"type: {kind}}}" in blocks, kind
+        assert f"\n## {kind}\n" in text_of("retrievers.md"), kind
+        assert f"](#{kind})" in text_of("retrievers.md"), kind
+    for strategy in QUERY_SET_TYPES:
+        assert f"strategy: {strategy}," in blocks or f"strategy: {strategy}}}" in blocks, strategy
+
+
+def test_every_option_has_a_table() -> None:
+    wanted = {*SHARED, *BLOCKS, *OWN_TYPES, *QUERY_SET_TYPES}
+    assert {name for _, name in TABLES} == {name for name in wanted if options_of(name)}
+
+
+@pytest.mark.parametrize(("page", "name"), TABLES)
+def test_tables_are_those_of_the_code(page: str, name: str) -> None:
+    rows = tables_of(page)[name]
+    assert rows == table(name, meanings_in(rows)), "run `python -m tests.option_tables`"
+    assert all(meanings_in(rows).values())
+
+
+def test_names_that_an_option_takes_are_on_the_page() -> None:
+    page = text_of("retrievers.md")
+    for name in (*ANALYZERS, *(variant for found in VARIANTS.values() for variant in found)):
+        assert f"`{name}`" in page, name
+
+
+def test_a_line_of_a_run_file_is_read_as_the_page_shows_it(tmp_path: Path) -> None:
+    shown = re.search(
+        r'`(\{"query_id": "q1", "retrieved_ids":\s.*?\})`', text_of("retrievers.md"), re.S
+    )
+    assert shown is not None
+    file = tmp_path / "run.jsonl"
+    file.write_text(json.dumps(json.loads(shown[1])) + "\n", encoding="utf-8")
+    assert [row.item_id for row in read_run_rows(file).rows["q1"]] == ["d3", "d1"]
