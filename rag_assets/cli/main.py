@@ -21,6 +21,7 @@ class _Group(click.Group):
         "validate": "validate",
         "leaderboard": "leaderboard",
         "compare": "compare",
+        "history": "history",
         "attribution": "attribution",
         "score": "score",
         "pool": "pool",
