@@ -22,6 +22,7 @@ class _Group(click.Group):
         "leaderboard": "leaderboard",
         "compare": "compare",
         "history": "history",
+        "diff": "diff",
         "attribution": "attribution",
         "score": "score",
         "pool": "pool",

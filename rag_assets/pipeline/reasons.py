@@ -94,7 +94,7 @@ class Wanted:
         if made_by != recipe.code_version:
             yield Reason(f"rag_assets.{recipe.stage}", made_by or "unknown", recipe.code_version)
         yield from changes(self._early(manifest.config), self._early(recipe.config))
-        yield from _version_changes(manifest.versions, recipe.versions)
+        yield from version_changes(manifest.versions, recipe.versions)
         yield from self._input_changes(manifest.inputs)
 
     def _early(self, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,7 +138,8 @@ def _rows(table: pa.Table, key: tuple[str, ...]) -> dict[object, int]:
     return rows
 
 
-def _version_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Reason]:
+def version_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Reason]:
+    """Yield what differs between the versions of two artifacts."""
     for change in changes(dict(old), dict(new)):
         if change.what.startswith("retriever."):
             yield Reason(f"rag_assets.{change.what}", change.old, change.new)
