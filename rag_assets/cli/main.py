@@ -23,6 +23,8 @@ class _Group(click.Group):
         "compare": "compare",
         "history": "history",
         "diff": "diff",
+        "gate": "gate",
+        "anchor": "anchor",
         "attribution": "attribution",
         "score": "score",
         "pool": "pool",

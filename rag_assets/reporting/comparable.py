@@ -94,9 +94,7 @@ def _check_judge(a: Evaluation, b: Evaluation) -> None:
 
 def _same(a: EvaluationResult, b: EvaluationResult, asset: str) -> bool:
     """Whether an asset has one content in both; its digest says so without reading it."""
-    digests = [
-        {entry.digest for entry in one.evaluation.entries_of(asset)} for one in (a, b)
-    ]
+    digests = [{entry.digest for entry in one.evaluation.entries_of(asset)} for one in (a, b)]
     return digests[0] == digests[1]
 
 

@@ -21,7 +21,9 @@ SHOWN = 20
 def changes_view(a: Evaluation, b: Evaluation, reasons: Sequence[Reason]) -> RenderableType:
     """Return what changed from one evaluation to the other, a line a reason."""
     head = Text(f"{b.experiment}: {b.evaluation_id} against {a.evaluation_id}", style="bold")
-    lines = [_plain(f"  {reason.text}") for reason in reasons[:SHOWN]] or [Text("  nothing changed")]
+    lines = [_plain(f"  {reason.text}") for reason in reasons[:SHOWN]] or [
+        Text("  nothing changed")
+    ]
     if len(reasons) > SHOWN:
         lines.append(Text(f"  and {len(reasons) - SHOWN} more; --format json has all"))
     return Group(head, *lines)
