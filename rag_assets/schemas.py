@@ -459,6 +459,79 @@ TUNING = TableSchema(
     ),
 )
 
+HISTORY_RETRIEVERS = TableSchema(
+    "history_retrievers",
+    "one retriever of one evaluation: what computed it",
+    ("retriever",),
+    (
+        Column("retriever", TEXT, "name from experiment.yaml"),
+        Column("type", TEXT, "its type", True),
+        Column("configuration", TEXT, "its options with defaults, as JSON"),
+        Column("model", TEXT, "the model that it names; null: none", True),
+        Column("model_revision", TEXT, "SHA-256 of the model's weights; null: not local", True),
+        Column("versions", TEXT, "types, engines and packages that computed it, as JSON"),
+    ),
+)
+
+HISTORY_METRICS = TableSchema(
+    "history",
+    "one metric of one cell on one split of one evaluation",
+    ("retriever", "split", "top_k", "metric"),
+    (
+        Column("retriever", TEXT, "name from experiment.yaml"),
+        Column("split", TEXT, "dev or test; all where the queries are not split"),
+        Column("top_k", INT, "cut-off"),
+        Column("metric", TEXT, "the metric's column in query_metrics"),
+        Column("value", FLOAT, "its weighted mean"),
+        Column("n_queries", COUNT, "queries that are averaged"),
+    ),
+)
+
+_TIME = pa.timestamp("ms", "UTC")
+
+HISTORY = TableSchema(
+    "evaluations",
+    "one evaluation, also one in which nothing changed",
+    ("experiment", "evaluation_id"),
+    (
+        Column("experiment", TEXT, "name of the experiment"),
+        Column("evaluation_id", TEXT, "sorts by time"),
+        Column("started", _TIME, "when it began"),
+        Column("finished", _TIME, "when its snapshot was written"),
+        Column("trigger", TEXT, "what began it: the command line, Python"),
+        Column("user", TEXT, "account that ran it; null: unknown", True),
+        Column("dagster_runs", TAGS, "ids of the Dagster runs that it started"),
+        Column("complete", BOOL, "every cell was up to date at the end, and no query failed"),
+        Column("computed", COUNT, "partitions that were computed; the others were reused"),
+        Column("n_artifacts", COUNT, "partitions that were up to date at the end"),
+        Column("primary_metric", TEXT, "the metric that ranks the leaderboard"),
+        Column("baseline", TEXT, "the retriever that others are compared with"),
+        Column("content_digest", TEXT, "hash of all that the snapshot names"),
+        Column("experiment_digest", TEXT, "hash of the configuration; null: unknown", True),
+        Column("corpus_digest", TEXT, "digest of the documents", True),
+        Column("chunks_digest", TEXT, "digest of the chunks of all chunkings", True),
+        Column("queries_digest", TEXT, "digest of the queries", True),
+        Column("query_sets_digest", TEXT, "digest of the variants of all query sets", True),
+        Column("qrels_digest", TEXT, "digest of the labels; null: there are none", True),
+        Column("git_commit", TEXT, "of the repository of the experiment; null: none", True),
+        Column("git_dirty", BOOL, "whether the experiment's files differ from it", True),
+        Column("configuration", TEXT, "the experiment with defaults filled in, as JSON"),
+        Column("code_versions", TEXT, "stage -> code version, as JSON"),
+        Column("packages", TEXT, "package -> version, as JSON"),
+        Column(
+            "retrievers",
+            pa.list_(pa.struct(list(HISTORY_RETRIEVERS.arrow()))),
+            "what computed each retriever",
+        ),
+        Column(
+            "metrics",
+            pa.list_(pa.struct(list(HISTORY_METRICS.arrow()))),
+            "every metric of every cell",
+        ),
+        Column("schema_version", INT, "version of these columns"),
+    ),
+)
+
 ALL_TABLES = (
     DOCUMENTS,
     CHUNKS,
@@ -481,4 +554,7 @@ ALL_TABLES = (
     OVERLAPS,
     ATTRIBUTIONS,
     TUNING,
+    HISTORY_RETRIEVERS,
+    HISTORY_METRICS,
+    HISTORY,
 )

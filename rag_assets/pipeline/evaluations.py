@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.pipeline.failures import has_failures
+from rag_assets.pipeline.history_files import HistoryFiles
+from rag_assets.pipeline.history_rows import history_table
+from rag_assets.pipeline.origin import Origin, origin_of
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.artifacts import ArtifactKey
@@ -55,6 +58,7 @@ class Evaluation:
         computed: how many partitions were computed; the others were reused.
         dagster_runs: ids of the Dagster runs that it started.
         entries: all partitions that were up to date at the end.
+        origin: who made it, and from which configuration, code and packages.
     """
 
     evaluation_id: str
@@ -69,6 +73,7 @@ class Evaluation:
     computed: int
     dagster_runs: tuple[str, ...]
     entries: tuple[SnapshotEntry, ...]
+    origin: Origin = field(default_factory=Origin)
     schema_version: int = SCHEMA_VERSION
 
     def entries_of(self, asset: str) -> list[SnapshotEntry]:
@@ -94,7 +99,7 @@ def record(
     computed: int,
     dagster_runs: tuple[str, ...] = (),
 ) -> Evaluation:
-    """Write the snapshot of what is current now, and make it the current evaluation."""
+    """Write the snapshot of what is current now and its row of the history, and make it current."""
     experiment = pipeline.experiment
     entries = tuple(_entries(pipeline))
     cells = len(experiment.retrievers) * len(experiment.top_k)
@@ -112,11 +117,13 @@ def record(
         computed=computed,
         dagster_runs=dagster_runs,
         entries=entries,
+        origin=origin_of(experiment),
     )
     root = pipeline.store.root
     pipeline.store.verified.save()
     text = json.dumps({**asdict(evaluation), "content": evaluation.content}, indent=1)
     write_text(root / FOLDER / f"{evaluation.evaluation_id}.json", text)
+    HistoryFiles(root, pipeline.settings.locks).add(history_table(root, [evaluation]))
     write_text(root / CURRENT, evaluation.evaluation_id)
     return evaluation
 
@@ -167,8 +174,9 @@ def read_evaluation(file: Path) -> Evaluation:
         data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         entries = tuple(SnapshotEntry(**entry) for entry in data.pop("entries"))
         runs = tuple(data.pop("dagster_runs"))
+        origin = Origin(**data.pop("origin", {}))
         data.pop("content")
-        evaluation = Evaluation(**data, entries=entries, dagster_runs=runs)
+        evaluation = Evaluation(**data, entries=entries, dagster_runs=runs, origin=origin)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(f"{file}: is not a readable evaluation ({error})") from error
     if evaluation.schema_version != SCHEMA_VERSION:

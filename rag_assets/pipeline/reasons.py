@@ -94,8 +94,8 @@ class Wanted:
         made_by = stored_code_version(manifest, recipe.code_version)
         if made_by != recipe.code_version:
             yield Reason(f"rag_assets.{recipe.stage}", made_by or "unknown", recipe.code_version)
-        yield from _changes(self._early(manifest.config), self._early(recipe.config))
-        yield from _version_changes(manifest.versions, recipe.versions)
+        yield from changes(self._early(manifest.config), self._early(recipe.config))
+        yield from version_changes(manifest.versions, recipe.versions)
         yield from self._input_changes(manifest.inputs)
 
     def _early(self, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,8 +139,9 @@ def _rows(table: pa.Table, key: tuple[str, ...]) -> dict[object, int]:
     return rows
 
 
-def _version_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Reason]:
-    for change in _changes(dict(old), dict(new)):
+def version_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Reason]:
+    """Yield what differs between the versions of two artifacts."""
+    for change in changes(dict(old), dict(new)):
         if change.what.startswith("retriever."):
             yield Reason(f"rag_assets.{change.what}", change.old, change.new)
         elif change.what.startswith("file."):
@@ -149,7 +150,8 @@ def _version_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator
             yield change
 
 
-def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Reason]:
+def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Reason]:
+    """Yield what differs between two configurations: ``retrievers.bm25.k1 1.2 -> 0.9``."""
     before, after = dict(_flat(old)), dict(_flat(new))
     for name in [*after, *(name for name in before if name not in after)]:
         was, now = before.get(name, _ABSENT), after.get(name, _ABSENT)

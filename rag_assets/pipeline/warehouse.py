@@ -2,7 +2,8 @@
 
 Built from the current snapshots beside the old file and renamed, so a reader is never disturbed.
 Numbers are tables; documents, chunks, queries, qrels, judgments and runs are views over the
-Parquet files that the snapshots name.
+Parquet files that the snapshots name, and the history is views over its own files. What a column
+means stands in the file, as its comment.
 """
 
 from __future__ import annotations
@@ -16,31 +17,21 @@ import duckdb
 from rag_assets.errors import StoreError
 from rag_assets.pipeline.evaluations import (
     CURRENT,
-    FOLDER,
     Evaluation,
     all_experiments,
     read_current,
 )
+from rag_assets.pipeline.history import fill_in
+from rag_assets.pipeline.history_files import FOLDER as HISTORY_FOLDER
+from rag_assets.pipeline.history_sql import evaluations_sql, metrics_sql, retrievers_sql
 from rag_assets.pipeline.measurements import Measurements
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.schemas import HISTORY, HISTORY_METRICS, HISTORY_RETRIEVERS, TableSchema
 from rag_assets.store.atomic import atomic_file
 from rag_assets.store.locks import locked
 from rag_assets.store.settings import StoreSettings
 
 _logger = logging.getLogger("rag_assets")
-
-_EVALUATION_COLUMNS = {
-    "experiment": "VARCHAR",
-    "evaluation_id": "VARCHAR",
-    "started": "TIMESTAMPTZ",
-    "finished": "TIMESTAMPTZ",
-    "trigger": "VARCHAR",
-    "complete": "BOOLEAN",
-    "computed": "INTEGER",
-    "entries": "JSON[]",
-    "content": "VARCHAR",
-}
-"""What of a snapshot file the view ``evaluations`` reads."""
 
 _TABLES = {
     "query_facts": "query_facts",
@@ -55,6 +46,13 @@ _TABLES = {
     "tuning": "tuning",
 }
 """Table -> the asset whose partitions it unites; OVERLAPS is a reserved word in SQL."""
+
+_HISTORY_VIEWS = {
+    "evaluations": (HISTORY, evaluations_sql),
+    "history": (HISTORY_METRICS, metrics_sql),
+    "history_retrievers": (HISTORY_RETRIEVERS, retrievers_sql),
+}
+"""View -> its columns, and the statement that makes it of the files of the history."""
 
 _MEASUREMENT_COLUMNS = (
     "asset VARCHAR",
@@ -91,6 +89,8 @@ def rebuild(settings: StoreSettings) -> Path:
         StoreError: an artifact that a snapshot names is damaged; the old file stays.
     """
     roots = all_experiments(settings.store)
+    for root in roots:
+        _fill_in(root, settings.locks)
     try:
         with (
             locked(settings.locks / "warehouse.lock"),
@@ -104,13 +104,20 @@ def rebuild(settings: StoreSettings) -> Path:
     return settings.warehouse
 
 
+def _fill_in(root: Path, locks: Path) -> None:
+    try:
+        fill_in(root, locks)
+    except StoreError as error:
+        _logger.warning("its history may lack evaluations: %s", error)
+
+
 def _fill(connection: duckdb.DuckDBPyConnection, store: Path, roots: list[Path]) -> None:
     current = list(_readable(roots))
     for table, asset in _TABLES.items():
-        _create(connection, "TABLE", table, list(_selects(current, (asset,))))
+        _create(connection, "TABLE", table, list(_selects(current, (asset,))), asset)
     for view, assets in _VIEWS.items():
-        _create(connection, "VIEW", view, list(_selects(current, assets)))
-    _create_evaluations(connection, store)
+        _create(connection, "VIEW", view, list(_selects(current, assets)), assets[0])
+    _create_history(connection, store)
     _create_measurements(connection, roots)
 
 
@@ -124,10 +131,13 @@ def _readable(roots: Iterable[Path]) -> Iterator[tuple[Path, Evaluation]]:
 
 
 def _create(
-    connection: duckdb.DuckDBPyConnection, kind: str, name: str, selects: list[str]
+    connection: duckdb.DuckDBPyConnection, kind: str, name: str, selects: list[str], asset: str
 ) -> None:
     if selects:
         connection.execute(f"CREATE {kind} {name} AS {' UNION ALL BY NAME '.join(selects)}")
+        schema = STAGES[asset].schema
+        if schema is not None:
+            _document(connection, kind, name, schema)
 
 
 def _selects(current: Iterable[tuple[Path, Evaluation]], assets: tuple[str, ...]) -> Iterable[str]:
@@ -148,19 +158,33 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _create_evaluations(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
-    """Create a view over the snapshots themselves: one without change needs no rebuild."""
-    if not any(store.glob(f"*/{CURRENT}")):
-        connection.execute("CREATE TABLE evaluations (experiment VARCHAR, evaluation_id VARCHAR)")
+def _create_history(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
+    """Create views over the history itself: an evaluation without change needs no rebuild."""
+    if not any(store.glob(f"*/{HISTORY_FOLDER}/*.parquet")):
+        for name, (schema, _) in _HISTORY_VIEWS.items():
+            connection.register("empty", schema.empty())
+            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM empty")
+            connection.unregister("empty")
         return
-    snapshots = _quoted(str(store / "*" / FOLDER / "*.json"))
+    files = _quoted(str(store / "*" / HISTORY_FOLDER / "*.parquet"))
     pointers = _quoted(str(store / "*" / CURRENT))
-    connection.execute(
-        "CREATE VIEW evaluations AS SELECT experiment, evaluation_id, started, finished, trigger, "
-        "complete, computed, len(entries) AS n_artifacts, content AS content_digest, "
-        f"evaluation_id IN (SELECT content FROM read_text({pointers})) AS is_current "
-        f"FROM read_json({snapshots}, columns = {_EVALUATION_COLUMNS})"
-    )
+    is_current = f"evaluation_id IN (SELECT content FROM read_text({pointers})) AS is_current"
+    for name, (schema, sql) in _HISTORY_VIEWS.items():
+        own = f"*, {is_current}" if name == "evaluations" else "*"
+        connection.execute(f"CREATE VIEW {name} AS SELECT {own} FROM ({sql(files)})")
+        _document(connection, "VIEW", name, schema)
+
+
+def _document(
+    connection: duckdb.DuckDBPyConnection, kind: str, name: str, schema: TableSchema
+) -> None:
+    """Write what a relation and its columns mean into the file: ``duckdb_columns()`` shows it."""
+    there = {row[0] for row in connection.execute(f"DESCRIBE {name}").fetchall()}
+    connection.execute(f"COMMENT ON {kind} {name} IS {_quoted(schema.row)}")
+    for column in schema.columns:
+        if column.name in there:
+            meaning = _quoted(column.meaning)
+            connection.execute(f'COMMENT ON COLUMN {name}."{column.name}" IS {meaning}')
 
 
 def _create_measurements(connection: duckdb.DuckDBPyConnection, roots: list[Path]) -> None:

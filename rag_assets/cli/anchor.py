@@ -1,0 +1,31 @@
+"""``rag-assets anchor``: pin an evaluation that gates compare with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rag_assets.cli.options import path_argument, store_option
+from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.evaluation_names import LATEST, EvaluationNames
+from rag_assets.store.settings import StoreSettings
+
+
+@click.command("anchor")
+@path_argument
+@click.argument("evaluation", default=LATEST)
+@store_option
+@click.option("--show", is_flag=True, help="Print which evaluation is pinned; change nothing.")
+def command(path: Path, evaluation: str, store: Path | None, show: bool) -> None:
+    """Pin EVALUATION of PATH (the last one by default): `--against anchor` is then that.
+
+    It must be complete. `clean` never removes what it names. Another call pins another one.
+
+    Example: rag-assets anchor data/handbook latest
+    """
+    experiment = load_experiment(path)
+    settings = StoreSettings.resolve(store)
+    names = EvaluationNames(settings.store / experiment.name, settings.locks)
+    pinned = names.find("anchor") if show else names.pin(evaluation)
+    click.echo(f"{experiment.name}: anchor is {pinned.evaluation_id}, of {pinned.started}")

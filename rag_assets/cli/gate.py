@@ -1,0 +1,130 @@
+"""``rag-assets gate``: pass or fail, for a CI system."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from rag_assets.cli.options import path_argument, retriever_option, store_option
+from rag_assets.cli.terminal import output
+from rag_assets.errors import NotEvaluated, UsageError
+from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.evaluation_names import EvaluationNames
+from rag_assets.reporting.gate import Rules, gate
+from rag_assets.reporting.result import EvaluationResult
+from rag_assets.store.atomic import write_text
+from rag_assets.store.settings import StoreSettings
+
+FAILED = 1
+
+
+@click.command("gate")
+@path_argument
+@store_option
+@retriever_option
+@click.option("--metric", help="Such as recall@10  [default: the primary metric]")
+@click.option("--split", help="The queries of this split  [default: test where there is one]")
+@click.option(
+    "--against",
+    required=True,
+    metavar="WHAT",
+    help="baseline (another retriever of the same evaluation), or an earlier evaluation: "
+    "previous, anchor, or a part of its id.",
+)
+@click.option(
+    "--max-drop",
+    type=click.FloatRange(0, 1),
+    default=0.01,
+    show_default=True,
+    help="So much a mean may fall.",
+)
+@click.option(
+    "--alpha",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.05,
+    show_default=True,
+    help="Level of the one-sided test that a drop is no chance.",
+)
+@click.option("--strict", is_flag=True, help="Fail unless such a drop is ruled out.")
+@click.option(
+    "--intersection",
+    is_flag=True,
+    help="Where queries or labels differ: compare on those that are the same in both.",
+)
+@click.option(
+    "--junit",
+    "junit_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the result as JUnit XML too.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("table", "json", "markdown")),
+    default="table",
+    show_default=True,
+    help="How to print.",
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    path: Path,
+    store: Path | None,
+    retrievers: tuple[str, ...],
+    metric: str | None,
+    split: str | None,
+    against: str,
+    max_drop: float,
+    alpha: float,
+    strict: bool,
+    intersection: bool,
+    junit_file: Path | None,
+    form: str,
+) -> None:
+    """Pass or fail the last evaluation of PATH.
+
+    A retriever fails when its mean dropped by more than --max-drop and chance does not explain it.
+    An evaluation that is not complete, or in which a query failed, always fails.
+
+    Exit codes: 0 it passes, 1 it fails, 2 it cannot be judged: wrong usage, or the queries or
+    labels are not the same.
+
+    Example: rag-assets gate data/handbook --metric ndcg@10 --against anchor --junit gate.xml
+    """
+    experiment = load_experiment(path)
+    settings = StoreSettings.resolve(store)
+    root = settings.store / experiment.name
+    try:
+        result = EvaluationResult.current(root)
+        if not result.has_metrics:
+            raise NotEvaluated(f"{experiment.name} had no labels when it was evaluated")
+        found = gate(
+            result,
+            EvaluationNames(root, settings.locks),
+            against,
+            Rules(max_drop, alpha, strict),
+            metric=metric,
+            split=split,
+            retrievers=retrievers,
+            intersection=intersection,
+        )
+    except NotEvaluated as error:
+        raise UsageError(str(error)) from error  # not to be mistaken for a regression
+    if junit_file is not None:
+        from rag_assets.reporting.junit import junit
+
+        write_text(junit_file, junit(found))
+    if form == "json":
+        click.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+    else:
+        from rag_assets.reporting.gate_view import gate_markdown, gate_view
+
+        if form == "table":
+            output().print(gate_view(found))
+        else:
+            click.echo(gate_markdown(found), nl=False)
+    if not found.passed:
+        ctx.exit(FAILED)

@@ -1,0 +1,124 @@
+"""Finds evaluations by name: ``latest``, ``previous``, ``anchor``, or a part of an id.
+
+The anchor is a pinned evaluation that a gate compares with: its id, in the file ``anchor`` of the
+experiment's folder in the store. What it names is never cleaned away.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rag_assets.errors import NotEvaluated, StoreError, UsageError
+from rag_assets.pipeline.evaluations import FOLDER, Evaluation, read_current, read_evaluation
+from rag_assets.pipeline.history import History
+from rag_assets.store.atomic import TEMPORARY_MARK, write_text
+
+LATEST, PREVIOUS, ANCHOR = "latest", "previous", "anchor"
+NAMES = (LATEST, PREVIOUS, ANCHOR)
+
+SHOWN = 5
+"""So many ids are listed where a part of an id fits several, or none."""
+
+
+class EvaluationNames:
+    """The evaluations of one experiment, by name."""
+
+    def __init__(self, root: Path, locks: Path) -> None:
+        """Look into the experiment's folder ``root`` in the store."""
+        self._root = root
+        self._locks = locks
+
+    def find(self, name: str) -> Evaluation:
+        """Return the evaluation that a name means.
+
+        Args:
+            name: one of :data:`NAMES`, or the beginning or the end of one id.
+
+        Raises:
+            NotEvaluated: there is no such evaluation yet.
+            UsageError: the part of an id fits none, or several; or its snapshot is gone.
+            StoreError: the snapshot cannot be read.
+        """
+        if name == LATEST:
+            return read_current(self._root)
+        if name == PREVIOUS:
+            return self._previous()
+        if name == ANCHOR:
+            return self._anchor()
+        return self._read(self._by_part(name))
+
+    def pin(self, name: str) -> Evaluation:
+        """Make a complete evaluation the anchor and return it.
+
+        Raises:
+            UsageError: it is not complete; else as for :meth:`find`.
+            StoreError: the store cannot be written.
+        """
+        evaluation = self.find(name)
+        if not evaluation.complete:
+            raise UsageError(
+                f"evaluation {evaluation.evaluation_id} is not complete, so nothing can be "
+                "compared with all of it; evaluate all retrievers and pin that"
+            )
+        write_text(self._root / ANCHOR, evaluation.evaluation_id)
+        return evaluation
+
+    def anchor_id(self) -> str | None:
+        """Return the id of the pinned evaluation, if there is one."""
+        return anchor_id(self._root)
+
+    def _previous(self) -> Evaluation:
+        latest = read_current(self._root).evaluation_id
+        there = set(snapshot_ids(self._root))
+        complete = History(self._root, self._locks).ids(complete=True)
+        earlier = [name for name in complete if name < latest and name in there]
+        if not earlier:
+            raise NotEvaluated(f"{self._root.name} has no complete evaluation before {latest}")
+        return self._read(earlier[-1])
+
+    def _anchor(self) -> Evaluation:
+        pinned = self.anchor_id()
+        if pinned is None:
+            raise NotEvaluated(
+                f"{self._root.name} has no anchor; `rag-assets anchor PATH` pins an evaluation"
+            )
+        return self._read(pinned)
+
+    def _by_part(self, part: str) -> str:
+        known = snapshot_ids(self._root)
+        fitting = [one for one in known if one.startswith(part) or one.endswith(part)]
+        if part in known or len(fitting) == 1:
+            return part if part in known else fitting[0]
+        if fitting:
+            more = f", and {len(fitting) - SHOWN} more" if len(fitting) > SHOWN else ""
+            found = ", ".join(fitting[-SHOWN:])
+            raise UsageError(f"'{part}' fits {len(fitting)} evaluations: {found}{more}")
+        if any(part in (one[: len(part)], one[-len(part) :]) for one in self._cleaned()):
+            raise UsageError(
+                f"the snapshot of evaluation '{part}' was cleaned away; its means are in "
+                "`rag-assets history`, but its queries cannot be compared any more"
+            )
+        newest = ", ".join(known[-SHOWN:]) or "none"
+        allowed = f"{', '.join(NAMES)}, or the beginning or end of an id; newest: {newest}"
+        raise UsageError(f"{self._root.name} has no evaluation '{part}'; allowed: {allowed}")
+
+    def _cleaned(self) -> list[str]:
+        return History(self._root, self._locks).ids() if self._root.is_dir() else []
+
+    def _read(self, evaluation_id: str) -> Evaluation:
+        file = self._root / FOLDER / f"{evaluation_id}.json"
+        if not file.is_file():
+            raise StoreError(f"{file}: the snapshot is gone")
+        return read_evaluation(file)
+
+
+def snapshot_ids(root: Path) -> list[str]:
+    """Return the ids of all evaluations whose snapshot is there, the oldest first."""
+    files = (root / FOLDER).glob("*.json")
+    return sorted(file.stem for file in files if TEMPORARY_MARK not in file.name)
+
+
+def anchor_id(root: Path) -> str | None:
+    """Return the id of the evaluation that is pinned in an experiment's folder, if one is."""
+    pointer = root / ANCHOR
+    return pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else None

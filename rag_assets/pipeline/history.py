@@ -1,0 +1,111 @@
+"""The history of an experiment, for reading: every evaluation, and how a metric went over time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from rag_assets.errors import StoreError
+from rag_assets.pipeline.evaluations import FOLDER, read_evaluation
+from rag_assets.pipeline.history_files import ATTEMPTS, HistoryFiles
+from rag_assets.pipeline.history_rows import history_table
+from rag_assets.pipeline.history_sql import evaluations_sql, metrics_sql
+from rag_assets.store.atomic import TEMPORARY_MARK
+
+_logger = logging.getLogger("rag_assets")
+
+Row = dict[str, Any]
+
+Statement = Callable[[str], str]
+"""Gives SQL over files, see :mod:`rag_assets.pipeline.history_sql`."""
+
+
+def fill_in(root: Path, locks: Path) -> int:
+    """Add the evaluations that have a snapshot and no row, and return how many.
+
+    A snapshot is without a row when it was written before there was a history, when a process was
+    killed between the two, and when files of the history were deleted.
+    """
+    files = HistoryFiles(root, locks)
+    snapshots = {
+        file.stem: file
+        for file in (root / FOLDER).glob("*.json")
+        if TEMPORARY_MARK not in file.name
+    }
+    missing = sorted(snapshots.keys() - files.ids()) if snapshots else []
+    found = []
+    for name in missing:
+        try:
+            found.append(read_evaluation(snapshots[name]))
+        except StoreError as error:
+            _logger.warning("left out of the history: %s", error)
+    if found:
+        files.add(history_table(root, found))
+    return len(found)
+
+
+class History:
+    """The evaluations of one experiment."""
+
+    def __init__(self, root: Path, locks: Path) -> None:
+        """Open the history of the experiment's folder ``root`` in the store."""
+        self._files = HistoryFiles(root, locks)
+        fill_in(root, locks)
+
+    def evaluations(self, last: int | None = None) -> list[Row]:
+        """Return the evaluations, the oldest first: rows of HISTORY without its lists.
+
+        Args:
+            last: so many of the newest; None: all.
+        """
+        limit = "" if last is None else f" LIMIT {last}"
+        return self._ask(evaluations_sql, f"ORDER BY evaluation_id DESC{limit}")[::-1]
+
+    def ids(self, *, complete: bool = False) -> list[str]:
+        """Return the ids of all evaluations, or of the complete ones, the oldest first."""
+        table = self._files.table(["evaluation_id", "complete"])
+        rows = table.to_pylist()
+        return [row["evaluation_id"] for row in rows if row["complete"] or not complete]
+
+    def metric(
+        self, metric: str, top_k: int, retrievers: Sequence[str] = (), since: str = ""
+    ) -> list[Row]:
+        """Return one row an evaluation, retriever and split that has the metric, the oldest first.
+
+        Args:
+            metric: its column in the query metrics.
+            top_k: the cut-off.
+            retrievers: only these; all when empty.
+            since: id of the oldest evaluation that is wanted.
+        """
+        which = "metric = ? AND top_k = ? AND evaluation_id >= ?"
+        values: list[object] = [metric, top_k, since]
+        if retrievers:
+            which += f" AND retriever IN ({', '.join('?' * len(retrievers))})"
+            values += retrievers
+        where = f"WHERE {which} ORDER BY evaluation_id, retriever, split"
+        return self._ask(metrics_sql, where, values)
+
+    def _ask(
+        self, sql: Callable[[str], str], rest: str, values: Sequence[object] = ()
+    ) -> list[Row]:
+        for _ in range(ATTEMPTS):
+            paths = self._files.paths()
+            if not paths:
+                return []
+            files = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
+            try:
+                with duckdb.connect() as connection:
+                    connection.execute("SET TimeZone = 'UTC'")
+                    found = connection.sql(f"FROM ({sql(f'[{files}]')}) {rest}", params=values)
+                    rows: list[Row] = found.to_arrow_table().to_pylist()
+                return rows
+            except duckdb.Error as error:
+                problem = " ".join(str(error).split())
+                if all(path.exists() for path in paths):
+                    break
+        raise StoreError(f"cannot read the history in {self._files.folder}: {problem}")

@@ -1,0 +1,135 @@
+"""The history of an experiment: Parquet files of evaluations that are never changed.
+
+Every evaluation writes one file, ``history/<id>.parquet``. Many small files are slow to read, so
+from time to time they are gathered into one, ``history/<first id>--<last id>.parquet``: rows
+move, none changes. A row that stands in two files, because a process was killed while it gathered,
+is one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rag_assets.errors import StoreError
+from rag_assets.schemas import HISTORY
+from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file
+from rag_assets.store.locks import locked
+
+FOLDER = "history"
+
+GATHERED = 100
+"""So many files of single evaluations become one."""
+
+ATTEMPTS = 3
+"""A file that was listed may be gathered before it is read; then the folder is listed again."""
+
+_BETWEEN = "--"
+
+
+class HistoryFiles:
+    """The files of one experiment."""
+
+    def __init__(self, root: Path, locks: Path) -> None:
+        """Use the experiment's folder ``root`` in the store, and the folder of lock files."""
+        self.folder = root / FOLDER
+        self._lock = locks / root.name / "history.lock"
+
+    def add(self, rows: pa.Table) -> None:
+        """Add evaluations: a table of :data:`rag_assets.schemas.HISTORY`.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        for number, evaluation_id in enumerate(rows.column("evaluation_id").to_pylist()):
+            self._write(f"{evaluation_id}.parquet", rows.slice(number, 1))
+        if len(self._single()) >= GATHERED:
+            self._gather()
+
+    def paths(self) -> list[Path]:
+        """Return all files, in the order of their evaluations."""
+        if not self.folder.is_dir():
+            return []
+        files = self.folder.glob("*.parquet")
+        return sorted(file for file in files if TEMPORARY_MARK not in file.name)
+
+    def ids(self) -> set[str]:
+        """Return the ids of all evaluations."""
+        return set(self.table(["evaluation_id"]).column("evaluation_id").to_pylist())
+
+    def table(self, columns: Iterable[str] | None = None) -> pa.Table:
+        """Return all evaluations, the oldest first.
+
+        Args:
+            columns: those that are wanted; ``evaluation_id`` must be among them.
+
+        Raises:
+            StoreError: a file cannot be read, or is of another version.
+        """
+        names = list(columns) if columns is not None else HISTORY.arrow().names
+        for attempt in range(ATTEMPTS):
+            try:
+                return self._read(names)
+            except FileNotFoundError as error:
+                if attempt == ATTEMPTS - 1:
+                    raise StoreError(f"{error.filename}: cannot be read; try again") from error
+        raise AssertionError
+
+    def _read(self, names: list[str]) -> pa.Table:
+        fields = [HISTORY.arrow().field(name) for name in names]
+        parts = [pa.schema(fields).empty_table()]
+        for path in self.paths():
+            try:
+                parts.append(pq.read_table(path, columns=names, partitioning=None).select(names))
+            except FileNotFoundError:
+                raise
+            except (OSError, pa.ArrowException, KeyError) as error:
+                what = " ".join(str(error).split())
+                raise StoreError(
+                    f"{path}: is not a readable history ({what}); delete it: `rag-assets history` "
+                    f"makes the rows of the evaluations that are still there again"
+                ) from error
+        return _once(pa.concat_tables(parts, promote_options="permissive"))
+
+    def _single(self) -> list[Path]:
+        return [path for path in self.paths() if _BETWEEN not in path.stem]
+
+    def _gather(self) -> None:
+        """Put the files of single evaluations into one."""
+        with locked(self._lock):
+            single = self._single()
+            if len(single) < GATHERED:
+                return  # another process was first
+            gathered = [path for path in self.paths() if _BETWEEN in path.stem]
+            known = {row for path in gathered for row in _ids_in(path)}
+            parts = [pq.read_table(path, partitioning=None) for path in single]
+            rows = _once(pa.concat_tables(parts, promote_options="permissive"))
+            is_known = pc.is_in(rows["evaluation_id"], pa.array(known, pa.string()))
+            new = rows.filter(pc.invert(is_known))
+            if new.num_rows:
+                ids = new.column("evaluation_id").to_pylist()
+                self._write(f"{ids[0]}{_BETWEEN}{ids[-1]}.parquet", new)
+            for path in single:
+                path.unlink(missing_ok=True)
+
+    def _write(self, name: str, rows: pa.Table) -> None:
+        with atomic_file(self.folder / name) as temporary:
+            pq.write_table(rows.combine_chunks(), temporary, compression="zstd")
+
+
+def _ids_in(path: Path) -> list[str]:
+    table = pq.read_table(path, columns=["evaluation_id"], partitioning=None)
+    ids: list[str] = table.column("evaluation_id").to_pylist()
+    return ids
+
+
+def _once(rows: pa.Table) -> pa.Table:
+    """Return each evaluation once, in the order of time."""
+    first: dict[str, int] = {}
+    for number, evaluation_id in enumerate(rows.column("evaluation_id").to_pylist()):
+        first.setdefault(evaluation_id, number)
+    return rows.take(pa.array([first[name] for name in sorted(first)], pa.int64()))

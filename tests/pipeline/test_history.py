@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from rag_assets.errors import NotEvaluated, StoreError, UsageError
+from rag_assets.pipeline import history_files
+from rag_assets.pipeline.evaluation_names import EvaluationNames
+from rag_assets.pipeline.history import History, fill_in
+from rag_assets.pipeline.history_files import HistoryFiles
+from rag_assets.pipeline.origin import configuration_of, origin_of
+from rag_assets.pipeline.stages.metrics import LEADERBOARD_KEY
+from rag_assets.pipeline.warehouse import rebuild
+from rag_assets.schemas import HISTORY
+from tests.tiny_experiment import Tiny
+
+
+def history_of(tiny: Tiny) -> History:
+    return History(tiny.artifacts, tiny.settings.locks)
+
+
+def files_of(tiny: Tiny) -> HistoryFiles:
+    return HistoryFiles(tiny.artifacts, tiny.settings.locks)
+
+
+def names_of(tiny: Tiny) -> EvaluationNames:
+    return EvaluationNames(tiny.artifacts, tiny.settings.locks)
+
+
+def row_of(tiny: Tiny) -> dict[str, Any]:
+    row: dict[str, Any] = files_of(tiny).table().to_pylist()[-1]
+    return row
+
+
+def board_of(tiny: Tiny) -> dict[tuple[str, int], float]:
+    board = tiny.pipeline().artifact(LEADERBOARD_KEY).table().to_pylist()
+    return {(row["retriever"], row["top_k"]): row["ndcg"] for row in board}
+
+
+def test_a_row_says_all_that_made_the_numbers(tiny: Tiny) -> None:
+    evaluation = tiny.snapshot()
+    row = row_of(tiny)
+    assert row["evaluation_id"] == evaluation.evaluation_id
+    assert row["complete"]
+    assert (row["trigger"], row["primary_metric"], row["baseline"]) == ("test", "ndcg@5", "bm25")
+    pipeline = tiny.pipeline()
+    for column, asset in {"corpus_digest": "documents", "qrels_digest": "qrels"}.items():
+        key = next(key for key in (e.key for e in evaluation.entries) if key.asset == asset)
+        assert row[column] == pipeline.artifact(key).manifest.digests["all"]
+    bm25 = next(one for one in row["retrievers"] if one["retriever"] == "bm25")
+    assert json.loads(bm25["configuration"])["k1"] == 1.2
+    versions = json.loads(bm25["versions"])
+    assert {"bm25s", "retriever.bm25", "duckdb"} <= versions.keys()
+    assert json.loads(row["code_versions"])["metrics"]
+    assert json.loads(row["packages"]).keys() >= {"python", "duckdb", "pyarrow"}
+    found = {
+        (one["retriever"], one["top_k"]): one["value"]
+        for one in row["metrics"]
+        if one["metric"] == "ndcg"
+    }
+    assert found == board_of(tiny)
+    assert {one["metric"] for one in row["metrics"]} == {"hit_rate", "mrr", "ndcg"}
+
+
+def test_an_evaluation_without_change_is_a_row(tiny: Tiny) -> None:
+    before = len(files_of(tiny).ids())
+    one, other = tiny.snapshot(), tiny.snapshot()
+    assert len(files_of(tiny).ids()) == before + 2
+    rows = history_of(tiny).evaluations(2)
+    assert [row["evaluation_id"] for row in rows] == [one.evaluation_id, other.evaluation_id]
+    assert rows[0]["content_digest"] == rows[1]["content_digest"]
+
+
+def test_a_cell_that_is_missing_makes_it_incomplete(tiny: Tiny) -> None:
+    tiny.configure("bm25", k1=0.4)
+    tiny.snapshot()
+    row = row_of(tiny)
+    assert not row["complete"]
+    assert "bm25" not in {one["retriever"] for one in row["metrics"]}
+
+
+def test_a_metric_over_time(tiny: Tiny) -> None:
+    first = board_of(tiny)
+    tiny.replace("judgments.jsonl", "A dog needs a ticket of 10 crowns.", "Children under six")
+    tiny.run()
+    tiny.snapshot()
+    rows = history_of(tiny).metric("ndcg", 5, ["bm25-whole"])
+    values = [row["value"] for row in rows]
+    assert values == [first["bm25-whole", 5], board_of(tiny)["bm25-whole", 5]]
+
+
+def test_rows_move_into_one_file_and_none_changes(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_files, "GATHERED", 4)
+    files, before = files_of(tiny), files_of(tiny).table()
+    for _ in range(8):
+        tiny.snapshot()
+    assert len(files.paths()) == 3  # two that were gathered, and the last one
+    after = files.table()
+    assert after.num_rows == 9
+    assert after.slice(0, 1).to_pylist() == before.to_pylist()
+    assert after.column("evaluation_id").to_pylist() == sorted(files.ids())
+
+
+def test_a_row_in_two_files_is_one_row(tiny: Tiny) -> None:
+    """A process was killed after it had gathered and before it removed the single files."""
+    tiny.snapshot()
+    files = files_of(tiny)
+    single, table = files.paths(), files.table()
+    ids = table.column("evaluation_id").to_pylist()
+    gathered = files.folder / f"{ids[0]}--{ids[-1]}.parquet"
+    gathered.write_bytes(single[0].read_bytes())
+    assert files.table().equals(table)
+    assert [row["evaluation_id"] for row in history_of(tiny).evaluations()] == ids
+    assert len(history_of(tiny).metric("ndcg", 5, ["bm25"])) == 2
+
+
+def test_a_lost_row_is_made_again_from_its_snapshot(tiny: Tiny) -> None:
+    tiny.snapshot()
+    before = files_of(tiny).table()
+    for path in files_of(tiny).paths():
+        path.unlink()
+    assert fill_in(tiny.artifacts, tiny.settings.locks) == 2
+    assert files_of(tiny).table().equals(before)
+    assert fill_in(tiny.artifacts, tiny.settings.locks) == 0
+
+
+def test_a_damaged_file_is_told_with_what_helps(tiny: Tiny) -> None:
+    path = files_of(tiny).paths()[0]
+    path.write_bytes(b"PAR1")
+    with pytest.raises(StoreError, match=r"not a readable history .* delete it: `rag-assets hist"):
+        history_of(tiny)
+    path.unlink()
+    assert len(history_of(tiny).ids()) == 1
+
+
+def test_the_warehouse_shows_the_history_and_what_columns_mean(tiny: Tiny) -> None:
+    rebuild(tiny.settings).unlink()
+    with duckdb.connect(str(rebuild(tiny.settings)), read_only=True) as connection:
+
+        def ask(sql: str) -> list[tuple[Any, ...]]:
+            return connection.execute(sql).fetchall()
+
+        tiny.snapshot()
+        assert ask("SELECT count(DISTINCT evaluation_id), count(*) FROM history") == [(2, 90)]
+        assert ask("SELECT count(*), count(git_commit) FROM evaluations") == [(2, 0)]
+        assert ask("SELECT DISTINCT type FROM history_retrievers ORDER BY 1") == [
+            ("bm25",),
+            ("rrf",),
+        ]
+        silent = ask(
+            "SELECT table_name, column_name FROM duckdb_columns() WHERE comment IS NULL AND "
+            "table_name IN ('evaluations', 'history', 'history_retrievers') ORDER BY 2"
+        )
+        added = {"experiment", "evaluation_id", "started", "complete", "is_current"}
+        assert {column for _, column in silent} <= added
+
+
+def test_the_schema_of_the_history_survives_parquet(tiny: Tiny) -> None:
+    assert HISTORY.check(files_of(tiny).table()).num_rows == 1
+    assert files_of(tiny).table(["evaluation_id"]).schema == pa.schema(
+        [pa.field("evaluation_id", pa.string(), False)]
+    )
+
+
+def test_names_of_evaluations(tiny: Tiny) -> None:
+    first, second = tiny.snapshot(), tiny.snapshot()
+    names = names_of(tiny)
+    assert names.find("latest") == second
+    assert names.find("previous") == first
+    assert names.find(first.evaluation_id) == first
+    assert names.find(first.evaluation_id[:20]) == first
+    assert names.find(second.evaluation_id[-12:]) == second
+    with pytest.raises(UsageError, match="'2' fits 3 evaluations: 2"):
+        names.find("2")
+    with pytest.raises(UsageError, match="no evaluation 'nope'; allowed: latest, previous, anchor"):
+        names.find("nope")
+    with pytest.raises(NotEvaluated, match="has no anchor; `rag-assets anchor PATH` pins"):
+        names.find("anchor")
+    names.pin("previous")
+    assert names.find("anchor") == first
+
+
+def test_previous_and_anchor_are_complete(tiny: Tiny) -> None:
+    complete = names_of(tiny).find("latest")
+    tiny.configure("bm25", k1=0.4)
+    tiny.snapshot()
+    with pytest.raises(UsageError, match="is not complete"):
+        names_of(tiny).pin("latest")
+    tiny.snapshot()
+    assert names_of(tiny).find("previous") == complete
+
+
+def test_a_cleaned_evaluation_is_in_the_history_only(tiny: Tiny) -> None:
+    old = names_of(tiny).find("latest")
+    tiny.snapshot()
+    (tiny.artifacts / "evaluations" / f"{old.evaluation_id}.json").unlink()
+    with pytest.raises(UsageError, match="was cleaned away; its means are in"):
+        names_of(tiny).find(old.evaluation_id[:20])
+    with pytest.raises(NotEvaluated, match="no complete evaluation before"):
+        names_of(tiny).find("previous")
+
+
+def test_the_commit_of_the_project(fresh: Tiny) -> None:
+    assert origin_of(fresh.pipeline().experiment).git_commit is None
+
+    def git(*words: str) -> str:
+        own = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-C", str(fresh.folder)]
+        done = subprocess.run(["git", *own, *words], check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "one")
+    origin = origin_of(fresh.pipeline().experiment)
+    assert (origin.git_commit, origin.git_dirty) == (git("rev-parse", "HEAD"), False)
+    fresh.write_document("fares.md", "# Fares\n")
+    assert origin_of(fresh.pipeline().experiment).git_dirty
+
+
+def test_a_configuration_keeps_no_path_and_no_password(fresh: Tiny) -> None:
+    fresh.config["llm"] = {"model": "m", "base_url": "http://me:secret@host:1/v1?key=hidden"}
+    fresh.write_config()
+    text = json.dumps(configuration_of(fresh.pipeline().experiment))
+    assert '"http://host:1/v1"' in text
+    assert "secret" not in text
+    assert "hidden" not in text
+    assert str(fresh.root) not in text
+
+
+def test_a_moved_folder_is_the_same_experiment(fresh: Tiny, tmp_path: Path) -> None:
+    moved = Tiny(tmp_path / "moved").write()
+    digests = {origin_of(one.pipeline().experiment).experiment_digest for one in (fresh, moved)}
+    assert len(digests) == 1
