@@ -156,6 +156,7 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         measurements=config.measurements,
         context_tokenizer=config.context.tokenizer,
         tuned=tuned_retrievers(retrievers),
+        schedule=config.schedule,
     )
 
 
