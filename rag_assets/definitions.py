@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import dagster as dg
 
-from rag_assets.assets.build import build_assets
+from rag_assets.assets.names import plain_name
+from rag_assets.assets.whole import definitions_of
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.experiment.load import EXPERIMENT_FILE
-from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import registered
 from rag_assets.store.settings import StoreSettings
 
@@ -28,25 +27,32 @@ _logger = logging.getLogger("rag_assets")
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """Return the assets of all experiments."""
+    """Return the assets, jobs, schedules and sensors of all experiments."""
     settings = StoreSettings.resolve()
-    assets = []
-    for experiment in _experiments(settings):
-        assets += build_assets(experiment, partial(Pipeline, experiment, settings))
-    return dg.Definitions(assets=assets)
+    found = list(_experiments(settings))
+    return dg.Definitions.merge(*(definitions_of(experiment, settings) for experiment in found))
 
 
 def _experiments(settings: StoreSettings) -> Iterator[Experiment]:
     """Yield every experiment that can be loaded, each name once; ``data/`` comes first."""
     known = sorted(file.parent for file in DATA.glob(f"*/{EXPERIMENT_FILE}"))
     known += [Path(source) for _, source in sorted(registered(settings).items())]
-    names: set[str] = set()
+    names: dict[str, Experiment] = {}
     for path in known:
         try:
             experiment = load_experiment(path)
         except RagAssetsError as error:
             _logger.warning("experiment left out: %s", error)
             continue
-        if experiment.name not in names:
-            names.add(experiment.name)
-            yield experiment
+        name = plain_name(experiment)
+        if (other := names.setdefault(name, experiment)) is not experiment:
+            if other.name != experiment.name:
+                _logger.warning(
+                    "experiment left out: %s: in Dagster its name is %s, and so is that of %s; "
+                    "give one of them another `name`",
+                    experiment.source,
+                    name,
+                    other.source,
+                )
+            continue
+        yield experiment

@@ -18,6 +18,8 @@ from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.store.artifacts import ArtifactKey
 
 if TYPE_CHECKING:
+    from dagster import DagsterInstance
+
     from rag_assets.assets.runner import StageRunner
 
 
@@ -31,10 +33,22 @@ class Work:
     seconds: float
 
 
-def evaluate(pipeline: Pipeline, selection: Selection, *, trigger: str = "command line") -> Work:
+def evaluate(
+    pipeline: Pipeline,
+    selection: Selection,
+    *,
+    trigger: str = "command line",
+    instance: DagsterInstance | None = None,
+) -> Work:
     """Compute what is missing, report what Dagster does not know, write the snapshot.
 
     When nothing is to be done no Dagster run is started (and Dagster is not even imported).
+
+    Args:
+        pipeline: the experiment and its store.
+        selection: the cells that are wanted.
+        trigger: what started it, for the record.
+        instance: where the runs are recorded; by default the instance in force.
 
     Raises:
         RagAssetsError: invalid data, a missing model, or a store that cannot be written.
@@ -42,7 +56,7 @@ def evaluate(pipeline: Pipeline, selection: Selection, *, trigger: str = "comman
     started = datetime.now(UTC)
     register(pipeline.experiment, pipeline.settings)
     wanted = selection.keys(pipeline.experiment)
-    runs = _run_stages(pipeline, wanted, trigger)
+    runs = _run_stages(pipeline, wanted, trigger, instance)
     computed = pipeline.n_computed
     previous = _previous(pipeline)
     evaluation = record(
@@ -57,7 +71,10 @@ def evaluate(pipeline: Pipeline, selection: Selection, *, trigger: str = "comman
 
 
 def _run_stages(
-    pipeline: Pipeline, wanted: dict[str, list[ArtifactKey]], trigger: str
+    pipeline: Pipeline,
+    wanted: dict[str, list[ArtifactKey]],
+    trigger: str,
+    instance: DagsterInstance | None,
 ) -> tuple[str, ...]:
     """Run each stage that has something to do, in the order of the graph; return the run ids."""
     runs: list[str] = []
@@ -67,17 +84,22 @@ def _run_stages(
             reported = Reported(pipeline)
             stale = [key for key in keys if not reported.is_current(key)]
             if stale:
-                runner = runner or stack.enter_context(_runner(pipeline, trigger))
+                runner = runner or stack.enter_context(_runner(pipeline, trigger, instance))
                 runs.append(runner.run(asset, stale))
     return tuple(runs)
 
 
 @contextmanager
-def _runner(pipeline: Pipeline, trigger: str) -> Iterator[StageRunner]:
+def _runner(
+    pipeline: Pipeline, trigger: str, given: DagsterInstance | None
+) -> Iterator[StageRunner]:
     """Open Dagster; it is imported here and not before, since most evaluations find no work."""
     from rag_assets.assets.instance import open_instance
     from rag_assets.assets.runner import StageRunner
 
+    if given is not None:
+        yield StageRunner(pipeline, given, trigger)
+        return
     with open_instance(pipeline.settings) as instance:
         yield StageRunner(pipeline, instance, trigger)
 

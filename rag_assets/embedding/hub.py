@@ -48,7 +48,7 @@ def hub_snapshot(name: str) -> Path:
     Raises:
         ModelUnavailable: why it can be had neither from the cache nor from the hub.
     """
-    cached = _cached(name)
+    cached = cached_snapshot(name)
     if cached is not None:
         return cached
     _ask_hub(name)
@@ -82,7 +82,8 @@ def hub_tokenizer(name: str) -> Path:
         raise ModelUnavailable(_reason(error)) from error
 
 
-def _cached(name: str) -> Path | None:
+def cached_snapshot(name: str) -> Path | None:
+    """Return the folder of a model in the local cache; None when it is not, or not all, there."""
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     try:

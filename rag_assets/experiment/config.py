@@ -16,6 +16,7 @@ from pydantic import (
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.experiment.names import checked_name
 from rag_assets.experiment.query_sets import LlmConfig, QuerySetConfig
+from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.options import Depth, Number, Options
 from rag_assets.retrievers.registry import RETRIEVER_TYPES
 from rag_assets.retrievers.retriever import Retriever
@@ -282,3 +283,4 @@ class ExperimentConfig(Options):
     measurements: MeasurementsConfig = MeasurementsConfig()
     context: ContextConfig = ContextConfig()
     filters: Annotated[bool, Field(strict=True)] = False
+    schedule: ScheduleConfig | None = None

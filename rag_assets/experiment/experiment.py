@@ -16,6 +16,7 @@ from rag_assets.experiment.config import (
     StatisticsConfig,
 )
 from rag_assets.experiment.query_sets import LlmConfig, QuerySetConfig
+from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.experiment.tuning import tune_of
 from rag_assets.retrievers.base import BaseRetriever
 from rag_assets.retrievers.derived import DerivedRetriever
@@ -47,6 +48,7 @@ class Experiment:
         statistics: how sure a mean is.
         tuned: retrievers whose parameters were chosen on dev, so that dev cannot rank them.
         measurements: what is timed besides; no fingerprint holds it.
+        schedule: when Dagster evaluates it again; no fingerprint holds it.
         context_tokenizer: counts the tokens of what a retriever returns.
     """
 
@@ -72,6 +74,7 @@ class Experiment:
     context_tokenizer: str
     tuned: frozenset[str] = frozenset()
     measurements: MeasurementsConfig = field(default_factory=MeasurementsConfig)
+    schedule: ScheduleConfig | None = None
 
     def family(self, retriever: str) -> str:
         """Return ``lexical``, ``embedding``, ``imported``, ``fused`` or ``reranked``."""

@@ -165,6 +165,7 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         measurements=config.measurements,
         context_tokenizer=config.context.tokenizer,
         tuned=tuned_retrievers(retrievers),
+        schedule=config.schedule,
     )
 
 

@@ -20,6 +20,7 @@ from rag_assets.experiment.config import (
     StatisticsConfig,
 )
 from rag_assets.experiment.query_sets import QUERY_SET_TYPES, LlmConfig
+from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.retrievers.registry import RETRIEVER_TYPES
 from rag_assets.retrievers.tune import Tune
 
@@ -42,6 +43,7 @@ _SECTIONS: Mapping[str, type[BaseModel]] = {
     "llm": LlmConfig,
     "context": ContextConfig,
     "measurements": MeasurementsConfig,
+    "schedule": ScheduleConfig,
 }
 
 _WORDS = {

@@ -1,0 +1,126 @@
+"""Declarative automation: Dagster requests a partition when it, and it alone, is out of date.
+
+Dagster's own conditions look at events, so they know nothing of edited files, of configuration, or
+of which part of an input matters. The pipeline knows all three. So the condition asks it the
+question that `rag-assets evaluate` asks, for those partitions whose inputs are up to date.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sequence
+from datetime import datetime
+
+import dagster as dg
+
+from rag_assets.assets.build import PipelineFactory
+from rag_assets.assets.intervals import sensor_seconds
+from rag_assets.assets.names import partition_key, plain_name
+from rag_assets.assets.reported import Reported
+from rag_assets.errors import RagAssetsError
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.store.artifacts import ArtifactKey
+
+
+class Outlook:
+    """An experiment as one tick sees it: its files are looked at once, for all assets."""
+
+    def __init__(self, open_pipeline: PipelineFactory) -> None:
+        """Look at nothing yet."""
+        self._open_pipeline = open_pipeline
+        self._seen: tuple[datetime, Pipeline, Reported] | None = None
+
+    def at(self, tick: datetime) -> tuple[Pipeline, Reported]:
+        """Return the pipeline of a tick, and what Dagster was told until then."""
+        if self._seen is None or self._seen[0] != tick:
+            pipeline = self._open_pipeline()
+            self._seen = (tick, pipeline, Reported(pipeline))
+        return self._seen[1:]
+
+
+class Outdated(dg.AutomationCondition[dg.AssetKey]):
+    """True for a partition that must be materialized, as soon as all its inputs are up to date.
+
+    A partition is asked for once for each state that it should have, so one that fails is asked
+    for again when something changes.
+    """
+
+    def __init__(self, outlook: Outlook) -> None:
+        """Share the look at the experiment with its other assets."""
+        self._outlook = outlook
+
+    @property
+    def name(self) -> str:
+        """The name in the UI."""
+        return "out of date, all inputs up to date"
+
+    def evaluate(
+        self, context: dg.AutomationContext[dg.AssetKey]
+    ) -> dg.AutomationResult[dg.AssetKey]:
+        """Return the partitions to ask for; the cursor holds what was asked for before."""
+        asked = json.loads(context.cursor or "{}")
+        wanted = self._wanted(context)
+        candidates = context.candidate_subset
+        found = candidates.expensively_compute_asset_partitions()
+        names = {asset_partition.partition_key or "" for asset_partition in found}
+        ask = {name for name in names & set(wanted) if wanted[name] != asked.get(name)}
+        if candidates.is_partitioned:
+            true = candidates.compute_intersection_with_partition_keys(ask)
+        else:
+            true = candidates if ask else context.get_empty_subset()
+        kept = {n: state for n, state in wanted.items() if n in ask or state == asked.get(n)}
+        return dg.AutomationResult(context, true, cursor=json.dumps(kept))
+
+    def _wanted(self, context: dg.AutomationContext[dg.AssetKey]) -> dict[str, str]:
+        """Return partition -> the state that it should have, where it should be made now."""
+        pipeline, reported = self._outlook.at(context.evaluation_time)
+        wanted = {}
+        try:
+            for key in STAGES[context.key.path[-1]].keys(pipeline.experiment):
+                state = _wanted_state(key, pipeline, reported)
+                if state is not None:
+                    wanted[partition_key(key) or ""] = state
+        except RagAssetsError as error:
+            context.log.warning(str(error))
+        return wanted
+
+
+def _wanted_state(key: ArtifactKey, pipeline: Pipeline, reported: Reported) -> str | None:
+    """Return the state that a partition should be brought to now; None: nothing is to be done."""
+    inputs = STAGES[key.asset].inputs(pipeline.experiment, key)
+    if reported.is_current(key) or any(pipeline.current(item.key) is None for item in inputs):
+        return None
+    recipe = pipeline.recipe(key)
+    return reported.state(key) or (recipe.fingerprint if recipe is not None else None)
+
+
+def automated(
+    assets: Sequence[dg.AssetsDefinition], open_pipeline: PipelineFactory
+) -> list[dg.AssetsDefinition]:
+    """Return the assets of one experiment, each requested when it is out of date."""
+    outdated = Outdated(Outlook(open_pipeline))
+    condition = ~dg.AutomationCondition.in_progress() & outdated
+    return list(
+        dg.map_asset_specs(
+            lambda spec: spec.replace_attributes(automation_condition=condition), assets
+        )
+    )
+
+
+def automation_sensor(
+    experiment: Experiment, assets: Sequence[dg.AssetsDefinition]
+) -> dg.SensorDefinition:
+    """Return the sensor that evaluates the conditions of these assets; off until it is started."""
+    with warnings.catch_warnings():
+        # Known: a condition of one's own, which the code server must evaluate, is beta in 1.13.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        return dg.AutomationConditionSensorDefinition(
+            name=f"{plain_name(experiment)}_automation",
+            target=[key for asset in assets for key in asset.keys],
+            minimum_interval_seconds=sensor_seconds(),
+            description=f"Brings the partitions of {experiment.name} up to date, layer by layer.",
+            use_user_code_server=True,
+        )

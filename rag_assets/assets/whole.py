@@ -1,0 +1,33 @@
+"""All that Dagster shows of one experiment: assets, job, schedule and sensors."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import dagster as dg
+
+from rag_assets.assets.automation import automated, automation_sensor
+from rag_assets.assets.build import build_assets
+from rag_assets.assets.job import evaluation_job
+from rag_assets.assets.schedules import schedules_of
+from rag_assets.assets.sensors import sources_sensor
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.store.settings import StoreSettings
+
+
+def definitions_of(experiment: Experiment, settings: StoreSettings) -> dg.Definitions:
+    """Return the definitions of one experiment.
+
+    Raises:
+        UsageError: ``RAG_ASSETS_SENSOR_SECONDS`` is no number of seconds.
+    """
+    open_pipeline = partial(Pipeline, experiment, settings)
+    assets = automated(build_assets(experiment, open_pipeline), open_pipeline)
+    job = evaluation_job(experiment, settings)
+    return dg.Definitions(
+        assets=assets,
+        jobs=[job],
+        schedules=schedules_of(experiment, job),
+        sensors=[sources_sensor(experiment, settings, job), automation_sensor(experiment, assets)],
+    )

@@ -1,0 +1,220 @@
+"""What Dagster shows besides assets: a job, its schedule, and the sensor on the sources."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from rag_assets.assets.instance import open_instance
+from rag_assets.assets.intervals import VARIABLE
+from rag_assets.assets.job import evaluation_job
+from rag_assets.assets.sensors import sources_sensor
+from rag_assets.assets.whole import definitions_of
+from rag_assets.errors import UsageError
+from rag_assets.experiment import Experiment
+from rag_assets.pipeline.evaluations import read_current
+from tests.dagster_state import QUIET, n_runs, not_fresh
+from tests.tiny_experiment import Tiny
+
+SCHEDULE = {"cron": "0 3 * * *", "timezone": "Europe/Berlin"}
+
+
+def run_job(tiny: Tiny, **tags: str) -> dg.ExecuteInProcessResult:
+    """Run the job as a code location does that was loaded some time ago."""
+    with open_instance(tiny.settings) as instance:
+        return evaluation_job(loaded(tiny), tiny.settings).execute_in_process(
+            instance=instance, tags=tags, run_config=QUIET, raise_on_error=False
+        )
+
+
+def loaded(tiny: Tiny) -> Experiment:
+    return tiny.pipeline().experiment
+
+
+def shown(result: dg.ExecuteInProcessResult) -> dict[str, object]:
+    (event,) = [e for e in result.all_events if e.event_type_value == "STEP_OUTPUT"]
+    return {name: value.value for name, value in event.step_output_data.metadata.items()}
+
+
+class TestJob:
+    def test_it_does_what_evaluate_does_in_the_instance_it_runs_in(self, tiny: Tiny) -> None:
+        runs = n_runs(tiny)
+        tiny.replace("queries.jsonl", '"wind"', '"storm"')
+        result = run_job(tiny)
+        assert result.success
+        evaluation = read_current(tiny.artifacts)
+        values = shown(result)
+        assert values["evaluation"] == evaluation.evaluation_id
+        assert (values["computed"], values["reused"], values["complete"]) == (1, 72, True)
+        assert Path(str(values["report"])).is_file()
+        assert n_runs(tiny) == runs + 1 + len(evaluation.dagster_runs)
+        assert evaluation.dagster_runs
+        assert not_fresh(tiny) == {}
+
+    @pytest.mark.parametrize(
+        ("tags", "trigger"),
+        [
+            ({"dagster/schedule_name": "tiny_schedule"}, "schedule"),
+            ({"dagster/sensor_name": "tiny_sources"}, "sensor"),
+            ({}, "ui"),
+        ],
+    )
+    def test_what_started_it_is_recorded(
+        self, tiny: Tiny, tags: dict[str, str], trigger: str
+    ) -> None:
+        result = run_job(tiny, **tags)
+        assert shown(result)["computed"] == 0
+        assert read_current(tiny.artifacts).trigger == trigger
+
+    def test_a_changed_yaml_counts_without_loading_again(self, tiny: Tiny) -> None:
+        with open_instance(tiny.settings) as instance:
+            job = evaluation_job(loaded(tiny), tiny.settings)
+            tiny.configure("hybrid", k=5)
+            result = job.execute_in_process(instance=instance, run_config=QUIET)
+        assert int(str(shown(result)["computed"])) > 0
+        assert not_fresh(tiny) == {}
+
+    def test_a_users_error_is_one_line(self, tiny: Tiny) -> None:
+        before = read_current(tiny.artifacts)
+        tiny.replace("judgments.jsonl", "A dog needs", "A cat needs")
+        result = run_job(tiny)
+        (failure,) = result.get_step_failure_events()
+        told = failure.step_failure_data.user_failure_data
+        assert told is not None
+        assert told.description is not None
+        assert re.match(r"[^\n]*judgments\.jsonl:1: `quote`[^\n]*$", told.description)
+        assert read_current(tiny.artifacts) == before
+
+
+class TestSchedule:
+    def test_there_is_none_without_the_key(self, tiny: Tiny) -> None:
+        assert list(definitions_of(loaded(tiny), tiny.settings).schedules or []) == []
+
+    def test_it_starts_the_job_at_the_time_in_the_yaml_and_is_on(self, tiny: Tiny) -> None:
+        tiny.config["schedule"] = SCHEDULE
+        tiny.config["name"] = "my.first-try"
+        tiny.write_config()
+        (schedule,) = definitions_of(loaded(tiny), tiny.settings).schedules or []
+        assert isinstance(schedule, dg.ScheduleDefinition)
+        assert schedule.name == "my_first_try_schedule"
+        assert schedule.job_name == "my_first_try_evaluate"
+        assert schedule.cron_schedule == SCHEDULE["cron"]
+        assert schedule.execution_timezone == SCHEDULE["timezone"]
+        assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+
+
+class Sensor:
+    """The sensor on the sources, evaluated tick by tick."""
+
+    def __init__(self, tiny: Tiny, instance: dg.DagsterInstance) -> None:
+        experiment = loaded(tiny)
+        job = evaluation_job(experiment, tiny.settings)
+        self.definition = sources_sensor(experiment, tiny.settings, job)
+        self.instance = instance
+        self.cursor: str | None = None
+
+    def tick(self) -> list[str] | str:
+        """Return the run keys that are requested, or why none is."""
+        context = dg.build_sensor_context(instance=self.instance, cursor=self.cursor)
+        data = self.definition.evaluate_tick(context)
+        self.cursor = data.cursor if data.run_requests else self.cursor
+        return [str(r.run_key) for r in data.run_requests or []] or str(data.skip_message)
+
+
+@pytest.fixture
+def sensor(fresh: Tiny) -> Iterator[Sensor]:
+    with open_instance(fresh.settings) as instance:
+        yield Sensor(fresh, instance)
+
+
+class TestSensor:
+    def test_the_first_look_starts_the_job_the_next_says_what_it_saw(self, sensor: Sensor) -> None:
+        assert len(sensor.tick()) == 1
+        # Eight documents, queries, judgments and the YAML.
+        assert re.fullmatch(
+            r"11 files: nothing changed since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC",
+            str(sensor.tick()),
+        )
+
+    @pytest.mark.parametrize("file", ["fares.md", "queries.jsonl", "judgments.jsonl"])
+    def test_an_edit_starts_the_job_once(self, sensor: Sensor, fresh: Tiny, file: str) -> None:
+        sensor.tick()
+        old = "40 crowns" if file == "fares.md" else "dog"
+        fresh.replace(file, old, "cat")
+        assert isinstance(sensor.tick(), list)
+        assert isinstance(sensor.tick(), str)
+
+    def test_a_new_file_and_a_changed_yaml_count(self, sensor: Sensor, fresh: Tiny) -> None:
+        sensor.tick()
+        fresh.write_document("new.md", "# New\n\nA new line opens in May.\n")
+        assert isinstance(sensor.tick(), list)
+        fresh.configure("bm25", k1=0.4)
+        assert isinstance(sensor.tick(), list)
+        assert "12 files: nothing changed" in str(sensor.tick())
+
+    def test_a_touched_file_does_nothing(self, sensor: Sensor, fresh: Tiny) -> None:
+        sensor.tick()
+        for file in fresh.folder.rglob("*.*"):
+            file.touch()
+        assert "nothing changed" in str(sensor.tick())
+
+    def test_a_change_that_is_taken_back_is_another_run(self, sensor: Sensor, fresh: Tiny) -> None:
+        """Dagster starts no second run with a key that it has seen."""
+        keys = [*sensor.tick()]
+        fresh.replace("fares.md", "40 crowns", "45 crowns")
+        keys += sensor.tick()
+        fresh.replace("fares.md", "45 crowns", "40 crowns")
+        keys += sensor.tick()
+        assert len(set(keys)) == len(keys) == 3
+
+    def test_a_tick_that_is_repeated_asks_for_the_same_run(self, sensor: Sensor) -> None:
+        first = sensor.tick()
+        sensor.cursor = None
+        assert sensor.tick() == first
+
+    def test_a_broken_yaml_is_a_reason(self, sensor: Sensor, fresh: Tiny) -> None:
+        sensor.tick()
+        (fresh.folder / "experiment.yaml").write_text("top_k: [0]\n")
+        assert re.search(r"experiment\.yaml:1: `top_k", str(sensor.tick()))
+        fresh.write_config()
+        assert "nothing changed" in str(sensor.tick())
+
+    def test_a_cursor_of_another_program_is_nothing_seen(self, sensor: Sensor) -> None:
+        for cursor in ("x", "[1]", "{}", "null", json.dumps(["a", "b", "c"])):
+            sensor.cursor = cursor
+            assert isinstance(sensor.tick(), list)
+
+    def test_weights_of_a_model_count(self, tmp_path: Path) -> None:
+        tiny = Tiny(tmp_path / "tiny").write()
+        tiny.configure("minilm", type="embedding", chunking="parts")
+        with open_instance(tiny.settings) as instance:
+            sensor = Sensor(tiny, instance)
+            sensor.tick()
+            seen = str(sensor.tick())
+        assert "11 files and sentence-transformers/all-MiniLM-L6-v2: nothing changed" in seen
+
+
+class TestInterval:
+    def test_it_is_read_from_the_environment(
+        self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv(VARIABLE, "600")
+        sensors = definitions_of(loaded(tiny), tiny.settings).sensors or []
+        assert [(s.name, s.minimum_interval_seconds) for s in sensors] == [
+            ("tiny_sources", 600),
+            ("tiny_automation", 600),
+        ]
+        assert {s.default_status for s in sensors} == {dg.DefaultSensorStatus.STOPPED}
+
+    @pytest.mark.parametrize("text", ["0", "-1", "1.5", "soon", "٣"])
+    def test_what_is_no_number_of_seconds_is_refused(
+        self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch, text: str
+    ) -> None:
+        monkeypatch.setenv(VARIABLE, text)
+        with pytest.raises(UsageError, match=f"{VARIABLE} must be .* found '{text}'"):
+            definitions_of(loaded(tiny), tiny.settings)
