@@ -9,6 +9,7 @@ from pathlib import Path
 from rag_assets.datasets.dataset import Dataset
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
 from rag_assets.experiment.config import (
+    ChecksConfig,
     ChunkingConfig,
     MeasurementsConfig,
     RetrieverConfig,
@@ -47,6 +48,8 @@ class Experiment:
         statistics: how sure a mean is.
         tuned: retrievers whose parameters were chosen on dev, so that dev cannot rank them.
         measurements: what is timed besides; no fingerprint holds it.
+        checks: how grave a failed check is.
+        owners: e-mail addresses or ``team:<name>``, shown at the assets; nothing depends on them.
         context_tokenizer: counts the tokens of what a retriever returns.
     """
 
@@ -72,6 +75,8 @@ class Experiment:
     context_tokenizer: str
     tuned: frozenset[str] = frozenset()
     measurements: MeasurementsConfig = field(default_factory=MeasurementsConfig)
+    checks: ChecksConfig = field(default_factory=ChecksConfig)
+    owners: tuple[str, ...] = ()
 
     def family(self, retriever: str) -> str:
         """Return ``lexical``, ``embedding``, ``imported``, ``fused`` or ``reranked``."""
