@@ -118,6 +118,7 @@ def _materialize(
     keys = [key for key in wanted if blocked.stopped_by(key) is None]
     pointers = latest_pointers(context.instance, pipeline, stage)
     single = len(wanted) == 1 and not by_driver
+    all_wanted = len(keys) == len(wanted)
     try:
         outcomes = pipeline.materialize(stage.name, keys)
     except RagAssetsError as error:
@@ -125,42 +126,44 @@ def _materialize(
         if by_driver:
             raise
         raise dg.Failure(str(error), allow_retries=False) from error
-    if outcomes:
-        yield from _materializations(context, stage, pipeline, outcomes, pointers, single)
+    if single and outcomes:
+        yield _single(stage, pipeline, outcomes[0])
+    else:
+        if all_wanted:
+            # The bare result fulfils the output, so that assets downstream in the same run are not
+            # skipped; the events after it are what counts. It is an event of every partition.
+            yield dg.MaterializeResult()
+        for outcome in outcomes:
+            yield _materialization(context.asset_key, stage, pipeline, outcome, pointers)
     results = results_of(pipeline, stage, outcomes)
     blocked.record(keys, results)
     # Of several partitions those that passed go on: the others are stopped by `blocked`.
     yield from evaluations(context, results, fails_run=single)
     Reported(pipeline).add([key for key in keys if not blocked.failed(key)])
-    stopped = {str(key): str(blocked.stopped_by(key)) for key in wanted if key not in keys}
-    if stopped:
+    if not all_wanted:
+        stopped = {str(key): str(blocked.stopped_by(key)) for key in wanted if key not in keys}
         raise dg.Failure(_not_computed(stopped), allow_retries=False)
 
 
-def _materializations(
-    context: dg.AssetExecutionContext,
+def _single(stage: Stage, pipeline: Pipeline, outcome: Outcome) -> dg.MaterializeResult[Any]:
+    version = dg.DataVersion(pipeline.data_version(outcome.artifact, outcome.key))
+    shown = metadata.of_materialization(stage, outcome, pipeline)
+    return dg.MaterializeResult(metadata=shown, data_version=version)
+
+
+def _materialization(
+    asset: dg.AssetKey,
     stage: Stage,
     pipeline: Pipeline,
-    outcomes: Sequence[Outcome],
+    outcome: Outcome,
     pointers: Mapping[str, int | None],
-    single: bool,
-) -> Iterator[Report]:
-    if single:
-        (outcome,) = outcomes
-        version = dg.DataVersion(pipeline.data_version(outcome.artifact, outcome.key))
-        shown = metadata.of_materialization(stage, outcome, pipeline)
-        yield dg.MaterializeResult(metadata=shown, data_version=version)
-        return
-    # The bare result fulfils the output, so that assets downstream in the same run are not
-    # skipped; the events after it are what counts.
-    yield dg.MaterializeResult()
-    for outcome in outcomes:
-        yield dg.AssetMaterialization(
-            asset_key=context.asset_key,
-            partition=partition_key(outcome.key),
-            metadata=metadata.of_materialization(stage, outcome, pipeline),
-            tags=tags_of(pipeline, outcome, pointers),
-        )
+) -> dg.AssetMaterialization:
+    return dg.AssetMaterialization(
+        asset_key=asset,
+        partition=partition_key(outcome.key),
+        metadata=metadata.of_materialization(stage, outcome, pipeline),
+        tags=tags_of(pipeline, outcome, pointers),
+    )
 
 
 def _not_computed(stopped: Mapping[str, str]) -> str:
