@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rag_assets.api import evaluate, load_experiment, score
+
+if TYPE_CHECKING:
+    from rag_assets.component import RetrievalExperiment
 
 __version__ = "0.1.0"
 
-__all__ = ["evaluate", "load_experiment", "score"]
+__all__ = ["RetrievalExperiment", "evaluate", "load_experiment", "score"]
+
+
+def __getattr__(name: str) -> object:
+    """Import what needs Dagster when it is asked for: the component."""
+    if name == "RetrievalExperiment":
+        from rag_assets.component import RetrievalExperiment
+
+        return RetrievalExperiment
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the component too: `dg` finds it so."""
+    return sorted({*globals(), *__all__})

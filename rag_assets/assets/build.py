@@ -5,12 +5,13 @@ Without `from __future__ import annotations`: Dagster reads the annotation of `c
 
 import json
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
 from rag_assets.assets import metadata
+from rag_assets.assets.checks import Evaluated, check_outputs, check_specs, evaluations
 from rag_assets.assets.names import artifact_key, asset_key, group_name, partition_key
 from rag_assets.assets.partitions import (
     MAX_TRACKED_PARENTS,
@@ -23,6 +24,8 @@ from rag_assets.assets.provenance import latest_pointers, tags_of
 from rag_assets.assets.reported import Reported
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.checks import results_of, results_of_unreadable
+from rag_assets.pipeline.checks.blocked import Blocked
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.stage import Stage
 from rag_assets.pipeline.stages import STAGES
@@ -33,31 +36,42 @@ ASKED_TAG = "rag_assets/partitions"
 DEFER_TAG = "dagster/defer_asset_events"
 """Run tag: Dagster itself writes no materialization; the body reports each partition."""
 
-Report = dg.MaterializeResult[Any] | dg.AssetMaterialization
-"""What a body yields: the result of its output, and an event a partition."""
+Report = dg.MaterializeResult[Any] | dg.AssetMaterialization | Evaluated
+"""What a body yields: the result of its output, and events a partition."""
 
 PipelineFactory = Callable[[], Pipeline]
 """Gives the pipeline of a run: a new one in a worker, the driver's own in process."""
 
 
 def build_assets(
-    experiment: Experiment, open_pipeline: PipelineFactory
+    experiment: Experiment, open_pipeline: PipelineFactory, *, declare_checks: bool = True
 ) -> list[dg.AssetsDefinition]:
-    """Return one asset for each stage that the experiment uses."""
+    """Return one asset for each stage that the experiment uses.
+
+    Args:
+        experiment: the experiment.
+        open_pipeline: gives the pipeline of a run.
+        declare_checks: whether Dagster is told beforehand which checks there will be. It then plans
+            one for every partition of a run's range, wanted or not; the driver does not tell, and
+            reports those that were made.
+    """
     with warnings.catch_warnings():
-        # Known: multi-dimensional mappings and backfill policies are beta in Dagster 1.13.
+        # Known: multi-dimensional mappings and backfill policies are beta in Dagster 1.13, and
+        # checks of partitions a preview.
         warnings.simplefilter("ignore", dg.BetaWarning)
+        warnings.simplefilter("ignore", dg.PreviewWarning)
         return [
-            _build(stage, experiment, open_pipeline)
+            _build(stage, experiment, open_pipeline, declare_checks)
             for stage in STAGES.values()
             if stage.keys(experiment)
         ]
 
 
 def _build(
-    stage: Stage, experiment: Experiment, open_pipeline: PipelineFactory
+    stage: Stage, experiment: Experiment, open_pipeline: PipelineFactory, declare_checks: bool
 ) -> dg.AssetsDefinition:
     partitions = partitions_of(stage, experiment)
+    checks = check_specs(stage, experiment, partitions) if declare_checks else []
 
     @dg.asset(
         key=asset_key(experiment.name, stage.name),
@@ -67,10 +81,13 @@ def _build(
         description=stage.row,
         metadata=metadata.of_asset(stage, experiment),
         kinds=set(stage.kinds),
+        owners=list(experiment.owners),
         code_version=stage.code_version,
         backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
+        check_specs=checks,
     )
     def body(context: dg.AssetExecutionContext) -> Iterator[Report]:
+        yield from check_outputs(checks)
         yield from _materialize(context, stage, open_pipeline())
 
     return body
@@ -94,37 +111,69 @@ def _deps(stage: Stage, experiment: Experiment) -> list[dg.AssetDep]:
 def _materialize(
     context: dg.AssetExecutionContext, stage: Stage, pipeline: Pipeline
 ) -> Iterator[Report]:
-    """Bring the wanted partitions up to date and report each with its own version."""
-    keys = [artifact_key(stage, partition) for partition in _wanted(context)]
+    """Bring the wanted partitions up to date, check them, report each with its own version."""
+    wanted = [artifact_key(stage, partition) for partition in _wanted(context)]
     by_driver = DEFER_TAG in context.run.tags
+    blocked = Blocked(pipeline)
+    keys = [key for key in wanted if blocked.stopped_by(key) is None]
     pointers = latest_pointers(context.instance, pipeline, stage)
+    single = len(wanted) == 1 and not by_driver
+    all_wanted = len(keys) == len(wanted)
     try:
         outcomes = pipeline.materialize(stage.name, keys)
     except RagAssetsError as error:
+        yield from evaluations(context, results_of_unreadable(pipeline, stage, error))
         if by_driver:
             raise
         raise dg.Failure(str(error), allow_retries=False) from error
     if not by_driver:
         pipeline.store.verified.save()  # the driver saves once, at its end
     context.log.info(_summary(outcomes))
-    if len(outcomes) == 1 and not by_driver:
-        outcome = outcomes[0]
-        version = dg.DataVersion(pipeline.data_version(outcome.artifact, outcome.key))
-        shown = metadata.of_materialization(stage, outcome, pipeline)
-        yield dg.MaterializeResult(metadata=shown, data_version=version)
-        Reported(pipeline).add(keys)
-        return
-    # The bare result fulfils the output, so that assets downstream in the same run are not
-    # skipped; the events after it are what counts.
-    yield dg.MaterializeResult()
-    for outcome in outcomes:
-        yield dg.AssetMaterialization(
-            asset_key=context.asset_key,
-            partition=partition_key(outcome.key),
-            metadata=metadata.of_materialization(stage, outcome, pipeline),
-            tags=tags_of(pipeline, outcome, pointers),
-        )
-    Reported(pipeline).add(keys)
+    if single and outcomes:
+        yield _single(stage, pipeline, outcomes[0])
+    else:
+        if all_wanted:
+            # The bare result fulfils the output, so that assets downstream in the same run are not
+            # skipped; the events after it are what counts. It is an event of every partition.
+            yield dg.MaterializeResult()
+        for outcome in outcomes:
+            yield _materialization(context.asset_key, stage, pipeline, outcome, pointers)
+    results = results_of(pipeline, stage, outcomes)
+    blocked.record(keys, results)
+    # Of several partitions those that passed go on: the others are stopped by `blocked`.
+    yield from evaluations(context, results, fails_run=single)
+    Reported(pipeline).add([key for key in keys if not blocked.failed(key)])
+    if not all_wanted:
+        stopped = {str(key): str(blocked.stopped_by(key)) for key in wanted if key not in keys}
+        raise dg.Failure(_not_computed(stopped), allow_retries=False)
+
+
+def _single(stage: Stage, pipeline: Pipeline, outcome: Outcome) -> dg.MaterializeResult[Any]:
+    version = dg.DataVersion(pipeline.data_version(outcome.artifact, outcome.key))
+    shown = metadata.of_materialization(stage, outcome, pipeline)
+    return dg.MaterializeResult(metadata=shown, data_version=version)
+
+
+def _materialization(
+    asset: dg.AssetKey,
+    stage: Stage,
+    pipeline: Pipeline,
+    outcome: Outcome,
+    pointers: Mapping[str, int | None],
+) -> dg.AssetMaterialization:
+    return dg.AssetMaterialization(
+        asset_key=asset,
+        partition=partition_key(outcome.key),
+        metadata=metadata.of_materialization(stage, outcome, pipeline),
+        tags=tags_of(pipeline, outcome, pointers),
+    )
+
+
+def _not_computed(stopped: Mapping[str, str]) -> str:
+    """Return a sentence about partitions that read one whose blocking check failed."""
+    (key, cause), *others = stopped.items()
+    more = f" (and {len(others)} more)" if others else ""
+    return f"{key} was not computed, because {cause} failed a blocking check{more}"
 
 
 def _summary(outcomes: Sequence[Outcome]) -> str:

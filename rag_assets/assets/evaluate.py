@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rag_assets.assets.reported import Reported
-from rag_assets.errors import NotEvaluated, StoreError
+from rag_assets.errors import CheckFailed, NotEvaluated, StoreError
+from rag_assets.pipeline.checks.blocked import Blocked
 from rag_assets.pipeline.evaluations import Evaluation, read_current, record
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import register
@@ -52,6 +53,8 @@ def evaluate(
 
     Raises:
         RagAssetsError: invalid data, a missing model, or a store that cannot be written.
+        CheckFailed: a blocking check failed. All that does not read the partition is up to date;
+            the last snapshot stays the current one.
     """
     started = datetime.now(UTC)
     register(pipeline.experiment, pipeline.settings)
@@ -81,12 +84,26 @@ def _run_stages(
     with ExitStack() as stack:
         runner: StageRunner | None = None
         for asset, keys in wanted.items():
-            reported = Reported(pipeline)
-            stale = [key for key in keys if not reported.is_current(key)]
+            reported, blocked = Reported(pipeline), Blocked(pipeline)
+            stale = [
+                key
+                for key in keys
+                if not reported.is_current(key) and blocked.can_be_computed(key)
+            ]
             if stale:
                 runner = runner or stack.enter_context(_runner(pipeline, trigger, instance))
                 runs.append(runner.run(asset, stale))
+    _refuse_failed(pipeline, wanted)
     return tuple(runs)
+
+
+def _refuse_failed(pipeline: Pipeline, wanted: Mapping[str, list[ArtifactKey]]) -> None:
+    blocked = Blocked(pipeline)
+    reasons = [blocked.reason(key) for keys in wanted.values() for key in keys]
+    failed = [reason for reason in reasons if reason is not None]
+    if failed:
+        more = f" (and {len(failed) - 1} more partitions)" if len(failed) > 1 else ""
+        raise CheckFailed(f"a blocking check failed: {failed[0]}{more}")
 
 
 @contextmanager

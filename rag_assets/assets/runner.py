@@ -32,7 +32,7 @@ class StageRunner:
         self._pipeline = pipeline
         self._instance = instance
         self._trigger = trigger
-        assets = build_assets(pipeline.experiment, lambda: pipeline)
+        assets = build_assets(pipeline.experiment, lambda: pipeline, declare_checks=False)
         definitions = dg.Definitions(assets=assets, executor=dg.in_process_executor)
         self._job = definitions.resolve_implicit_global_asset_job_def()
 

@@ -14,7 +14,7 @@ from pydantic import (
 )
 
 from rag_assets.embedding.models import DEFAULT_MODEL
-from rag_assets.experiment.names import checked_name
+from rag_assets.experiment.names import checked_name, checked_owner
 from rag_assets.experiment.query_sets import LlmConfig, QuerySetConfig
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.options import Depth, Number, Options
@@ -24,6 +24,7 @@ from rag_assets.retrievers.retriever import Retriever
 Name = Annotated[str, AfterValidator(checked_name)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)]
 Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[a-z]+)*$")]
+Owner = Annotated[str, AfterValidator(checked_owner)]
 
 
 Format = Literal[
@@ -252,6 +253,12 @@ class MeasurementsConfig(Options):
     latency_sample: int = Field(default=50, ge=0, le=10_000, strict=True)
 
 
+class ChecksConfig(Options):
+    """How grave a failed check is: ``regression``, that a retriever is worse than the baseline."""
+
+    regression: Literal["warning", "error"] = "warning"
+
+
 class ContextConfig(Options):
     """How the text that a retriever returns is measured.
 
@@ -282,5 +289,7 @@ class ExperimentConfig(Options):
     statistics: StatisticsConfig = StatisticsConfig()
     measurements: MeasurementsConfig = MeasurementsConfig()
     context: ContextConfig = ContextConfig()
+    checks: ChecksConfig = ChecksConfig()
+    owners: tuple[Owner, ...] = ()
     filters: Annotated[bool, Field(strict=True)] = False
     schedule: ScheduleConfig | None = None

@@ -9,6 +9,7 @@ from pathlib import Path
 from rag_assets.datasets.dataset import Dataset
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
 from rag_assets.experiment.config import (
+    ChecksConfig,
     ChunkingConfig,
     MeasurementsConfig,
     RetrieverConfig,
@@ -49,6 +50,8 @@ class Experiment:
         tuned: retrievers whose parameters were chosen on dev, so that dev cannot rank them.
         measurements: what is timed besides; no fingerprint holds it.
         schedule: when Dagster evaluates it again; no fingerprint holds it.
+        checks: how grave a failed check is.
+        owners: e-mail addresses or ``team:<name>``, shown at the assets; nothing depends on them.
         context_tokenizer: counts the tokens of what a retriever returns.
     """
 
@@ -75,6 +78,8 @@ class Experiment:
     tuned: frozenset[str] = frozenset()
     measurements: MeasurementsConfig = field(default_factory=MeasurementsConfig)
     schedule: ScheduleConfig | None = None
+    checks: ChecksConfig = field(default_factory=ChecksConfig)
+    owners: tuple[str, ...] = ()
 
     def family(self, retriever: str) -> str:
         """Return ``lexical``, ``embedding``, ``imported``, ``fused`` or ``reranked``."""

@@ -163,6 +163,8 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         weight=config.weight if "weight" in config.model_fields_set else default_weight(dataset),
         statistics=config.statistics,
         measurements=config.measurements,
+        checks=config.checks,
+        owners=config.owners,
         context_tokenizer=config.context.tokenizer,
         tuned=tuned_retrievers(retrievers),
         schedule=config.schedule,

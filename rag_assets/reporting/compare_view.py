@@ -12,8 +12,9 @@ from rich.text import Text
 
 from rag_assets.reporting.comparisons import Compared
 from rag_assets.reporting.rank_moves import Move, MovedQuery
-from rag_assets.reporting.verdict import is_shown, p_text, verdict
+from rag_assets.reporting.verdict import p_text, verdict
 from rag_assets.statistics.detectable import ALPHA, POWER
+from rag_assets.pipeline.checks.regressions import is_shown
 
 SHOWN = "*"
 """Marks a difference that chance does not explain."""

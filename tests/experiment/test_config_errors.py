@@ -18,7 +18,7 @@ Problem = Callable[[str | bytes], str]
 
 TOP_KEYS = (
     "name, dataset, chunking, query_sets, llm, retrievers, top_k, metrics, primary, baseline, "
-    "split, weight, statistics, measurements, context, filters, schedule"
+    "split, weight, statistics, measurements, context, checks, owners, filters, schedule"
 )
 TYPES = ", ".join(RETRIEVER_TYPES)
 BM25_KEYS = (

@@ -1,0 +1,82 @@
+"""``type: rag_assets.RetrievalExperiment``: an experiment as a component of a Dagster project.
+
+Without `from __future__ import annotations`: Dagster reads the annotations of the fields itself.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated
+
+import dagster as dg
+from dagster.components.component.component import ComponentTypeSpec
+
+from rag_assets.assets.build import build_assets
+from rag_assets.errors import RagAssetsError
+from rag_assets.experiment import Experiment, load_experiment
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.store.settings import StoreSettings
+
+_PATH = dg.Resolver.default(
+    description=(
+        "The experiment: a folder with an experiment.yaml, such a file, or any dataset folder or "
+        "file, which gets the default experiment. Relative to the folder of this defs.yaml."
+    ),
+    examples=["../../../../data/handbook", "experiment.yaml"],
+)
+_STORE = dg.Resolver.default(
+    description=(
+        "The folder that results are kept in, relative to the folder of this defs.yaml. Default: "
+        "the environment variable RAG_ASSETS_STORE, or data/store below the working directory."
+    ),
+    examples=["../../../../data/store", "{{ env.RAG_ASSETS_STORE }}"],
+)
+_OWNERS = dg.Resolver.default(
+    description="E-mail addresses or team:<name>, in place of `owners` of the experiment.",
+    examples=[["team:search"]],
+)
+
+
+class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
+    """Which retrieval configuration is best on your questions: one experiment as assets.
+
+    Every stage of the experiment is an asset with the partitions that it has, and with its checks;
+    all asset keys begin with the experiment's name, so experiments stand side by side.
+    """
+
+    path: Annotated[str, _PATH]
+    store: Annotated[str | None, _STORE] = None
+    owners: Annotated[Sequence[str] | None, _OWNERS] = None
+
+    @classmethod
+    def get_spec(cls) -> ComponentTypeSpec:
+        """Return what `dg` lists of the type."""
+        return ComponentTypeSpec(tags=["rag", "evaluation"], produces=["asset", "asset_check"])
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """Return the assets of the experiment with their checks.
+
+        Raises:
+            DagsterInvalidDefinitionError: the experiment is not valid; names file, line and key.
+        """
+        try:
+            experiment = load_experiment(context.resolve_source_relative_path(self.path))
+        except RagAssetsError as error:
+            raise dg.DagsterInvalidDefinitionError(str(error)) from error
+        return dg.Definitions(assets=self._assets(experiment, self._settings(context)))
+
+    def _settings(self, context: dg.ComponentLoadContext) -> StoreSettings:
+        if self.store is None:
+            return StoreSettings.resolve()
+        return StoreSettings.resolve(context.resolve_source_relative_path(self.store))
+
+    def _assets(
+        self, experiment: Experiment, settings: StoreSettings
+    ) -> list[dg.AssetsDefinition]:
+        assets = build_assets(experiment, partial(Pipeline, experiment, settings))
+        if self.owners is None:
+            return assets
+        owners = list(self.owners)
+        return [
+            asset.map_asset_specs(lambda spec: spec.replace_attributes(owners=owners))
+            for asset in assets
+        ]

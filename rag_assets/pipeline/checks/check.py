@@ -1,0 +1,79 @@
+"""What a check is: a question to one partition, and what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from rag_assets.label_health.findings import ERROR, WARNING
+from rag_assets.store.artifacts import Artifact, ArtifactKey
+
+if TYPE_CHECKING:
+    from rag_assets.pipeline.checks.reads import Reads
+
+MOST_EXAMPLES = 20
+"""Problems that a result holds in words; all are counted."""
+
+__all__ = ["ERROR", "WARNING", "Check", "CheckResult", "Found"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is wrong with a partition, in sentences; nothing: all is well.
+
+    Attributes:
+        problems: one sentence each, the gravest first.
+        severity: ``error`` or ``warning``; of a check that found nothing it says nothing.
+        numbers: what else is worth a curve over time.
+    """
+
+    problems: list[str]
+    severity: str = ERROR
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    passes: bool | None = None
+    """Whether the check passes; by default: nothing was found."""
+
+
+class Check(NamedTuple):
+    """One question to every partition of an asset.
+
+    Attributes:
+        name: unique for the asset.
+        meaning: for people: what holds when it passes.
+        find: looks at one partition.
+        blocking: whether partitions that read one that failed with an error are not computed.
+    """
+
+    name: str
+    meaning: str
+    find: Callable[[Reads, ArtifactKey, Artifact], Found]
+    blocking: bool = False
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What one check came to on one partition."""
+
+    check: Check
+    key: ArtifactKey
+    found: Found
+
+    @property
+    def passed(self) -> bool:
+        """Whether all is well."""
+        return not self.found.problems if self.found.passes is None else self.found.passes
+
+    @property
+    def blocks(self) -> bool:
+        """Whether what reads the partition must not be computed from it."""
+        return self.check.blocking and not self.passed and self.found.severity == ERROR
+
+    @property
+    def summary(self) -> str:
+        """One line for people."""
+        problems = self.found.problems
+        if not problems:
+            return self.check.meaning
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        return f"{problems[0]}{more}"

@@ -1,0 +1,56 @@
+"""What checks read besides the partition itself, each table once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.stages.chunks import chunks_key
+from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
+
+_UNITS = ["chunk_id", "document_id", "parent_chunk_id"]
+
+
+class Reads:
+    """The tables behind the checks of some partitions, which share them."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        """Read nothing yet."""
+        self.pipeline = pipeline
+        self._units: dict[tuple[str, ...], pa.Table] = {}
+
+    @cached_property
+    def queries(self) -> pa.Table:
+        """All queries.
+
+        Raises:
+            MissingArtifact: they are not in the store.
+        """
+        return self.pipeline.artifact(QUERIES_KEY).table()
+
+    @cached_property
+    def documents(self) -> pa.Table:
+        """All documents.
+
+        Raises:
+            MissingArtifact: they are not in the store.
+        """
+        return self.pipeline.artifact(DOCUMENTS_KEY).table()
+
+    def units(self, retriever: str) -> pa.Table:
+        """Return the ids of all chunks that a retriever can find, their documents and parents.
+
+        Raises:
+            MissingArtifact: a chunking is not in the store.
+        """
+        chunkings = self.pipeline.experiment.chunkings_of(retriever)
+        if chunkings not in self._units:
+            paths = [self.pipeline.artifact(chunks_key(name)).path for name in chunkings]
+            tables = [pq.read_table(path, columns=_UNITS, partitioning=None) for path in paths]
+            self._units[chunkings] = pa.concat_tables(
+                [table.replace_schema_metadata(None) for table in tables]
+            )
+        return self._units[chunkings]

@@ -1,0 +1,38 @@
+"""Retrievers that the paired test shows to be worse than the baseline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from rag_assets.statistics.detectable import ALPHA
+
+
+def is_shown(row: dict[str, Any]) -> bool:
+    """Return whether chance is ruled out: p below 0.05, after Holm where that is known."""
+    p = row["p_adjusted"] if row["p_adjusted"] is not None else row["p_randomisation"]
+    return p is not None and p < ALPHA
+
+
+def regressions(comparisons: pa.Table, baseline: str) -> list[str]:
+    """Return a sentence for each retriever that is shown to be worse than the baseline, by split.
+
+    Args:
+        comparisons: table of :data:`rag_assets.schemas.COMPARISONS`.
+        baseline: name of the retriever that the others are measured by.
+    """
+    found = []
+    for row in comparisons.to_pylist():
+        names = (row["retriever_a"], row["retriever_b"])
+        if baseline not in names or row["difference"] is None or not is_shown(row):
+            continue
+        other = names[names[0] == baseline]
+        gain = row["difference"] if other == names[1] else -row["difference"]
+        if gain < 0:
+            p = row["p_adjusted"] if row["p_adjusted"] is not None else row["p_randomisation"]
+            found.append(
+                f"{other} is worse than {baseline} on {row['metric']}@{row['top_k']} "
+                f"({row['split']}) by {-gain:.4f}, p = {p:.4f}"
+            )
+    return found
