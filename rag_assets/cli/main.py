@@ -22,6 +22,7 @@ class _Group(click.Group):
         "leaderboard": "leaderboard",
         "compare": "compare",
         "attribution": "attribution",
+        "report": "report",
         "score": "score",
         "pool": "pool",
         "generate": "generate",

@@ -86,9 +86,7 @@ def _fitting(
     return found, True
 
 
-def _excerpt(
-    text: str, unit: Unit, starts: Mapping[str, Sequence[int]], length: int
-) -> Excerpt:
+def _excerpt(text: str, unit: Unit, starts: Mapping[str, Sequence[int]], length: int) -> Excerpt:
     """Return the part of a unit that holds the start of its first evidence, else its beginning."""
     start = unit.start
     if unit.end - unit.start > length:

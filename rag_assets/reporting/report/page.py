@@ -80,17 +80,22 @@ def page(result: EvaluationResult, identity: str) -> str:
     data = {
         section.name: json_block(context["data"]) for section, context in shown if "data" in context
     }
-    scripts = _scripts() if data else [_own_script()]
-    return _environment().get_template("page.html").render(
-        view=view,
-        evaluation=result.evaluation,
-        head=headline(view),
-        sections=shown,
-        data=data,
-        style=Markup("\n".join(_file("style", name) for name in STYLES)),  # noqa: S704
-        scripts=[Markup(script) for script in scripts],  # noqa: S704
-        script_hashes=[_hash(script) for script in scripts],
-        identity=identity,
+    plotly = _plotly() if data else ""
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            view=view,
+            evaluation=result.evaluation,
+            head=headline(view),
+            sections=shown,
+            data=data,
+            style=Markup("\n".join(_file("style", name) for name in STYLES)),  # noqa: S704
+            plotly=Markup(plotly),  # noqa: S704
+            script=Markup(_script()),  # noqa: S704
+            script_hashes=[_hash(script) for script in (plotly, _script()) if script],
+            identity=identity,
+        )
     )
 
 
@@ -103,16 +108,17 @@ def _file(*path: str) -> str:
     return resources.files(PACKAGE).joinpath(*path).read_text(encoding="utf-8")
 
 
-def _own_script() -> str:
+def _script() -> str:
+    """Return the page's own script; no name of it is seen outside."""
     body = "\n".join(_file("script", name) for name in SCRIPTS)
     return f'(() => {{\n"use strict";\n{body}\n}})();'
 
 
 @cache
-def _scripts() -> list[str]:
-    """Return plotly's script, which sets a global name, and the page's own."""
-    plotly = resources.files("plotly").joinpath("package_data", "plotly.min.js")
-    return [plotly.read_text(encoding="utf-8"), _own_script()]
+def _plotly() -> str:
+    """Return plotly's script; nothing in it ends the element that it is written into."""
+    path = resources.files("plotly").joinpath("package_data", "plotly.min.js")
+    return path.read_text(encoding="utf-8").replace("</script", "<\\/script")
 
 
 def _hash(script: str) -> str:

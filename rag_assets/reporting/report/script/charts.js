@@ -74,7 +74,7 @@ function drawPareto(data) {
     const isRight = Math.log10(data.times[name]) > middle;
     return {
       type: "scatter", mode: "markers+text", name: plain(name), x: [data.times[name]], y: [bounds[0]],
-      text: [isRight ? `${plain(name)}  ` : `  ${plain(name)}`], textposition: isRight ? "middle left" : "middle right", cliponaxis: false, error_y: whiskers([bounds]),
+      text: [isRight ? `${plain(name)}  ` : `  ${plain(name)}`], textposition: isRight ? "top left" : "top right", cliponaxis: false, error_y: whiskers([bounds]),
       marker: { color: pointColour, symbol, size: 13, line: { color: colour("page"), width: 1 } },
       hovertemplate: "%{fullData.name}<br>%{x:.3g} ms, %{y:.4f}<extra></extra>", showlegend: false,
     };

@@ -68,7 +68,7 @@ function hit(data, query, side, other, rank) {
   const relevant = query.h[side].includes(rank);
   const header = element("header", {},
     element("span", { class: "rank", text: `${rank + 1}` }),
-    element("span", { class: "text", dir: "auto", text: documentName(data, data.units[unit][0]) }));
+    element("span", { class: "text document", dir: "auto", text: documentName(data, data.units[unit][0]) }));
   if (relevant) header.append(element("span", { class: "badge", text: "\u2713 relevant" }));
   if (side !== other) {
     const text = moveText(data, { unit, rank }, query.r[other], other);

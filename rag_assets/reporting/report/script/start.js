@@ -13,6 +13,11 @@ function whenNear(section, action) {
   observer.observe(section);
 }
 
+function startDrawing(drawn) {
+  loadPlotly();
+  drawn.forEach((redraw, section) => whenNear(byId(section), redraw));
+}
+
 function start() {
   document.documentElement.classList.add("js");
   document.querySelectorAll("table.sortable").forEach(makeSortable);
@@ -20,19 +25,22 @@ function start() {
   for (const [section, begin] of Object.entries(DRAWN_BY)) {
     const data = dataOf(section);
     if (!data) continue;
-    const redraw = begin(data);
-    drawn.set(section, redraw);
-    whenNear(byId(section), redraw);
+    drawn.set(section, begin(data));
   }
   const data = dataOf("explorer");
   if (data) startExplorer(data);
-  const redrawAll = () => drawn.forEach((redraw) => redraw());
+  const redrawAll = () => {
+    loadPlotly();
+    drawn.forEach((redraw) => redraw());
+  };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
   matchMedia("print").addEventListener("change", redrawAll);
   addEventListener("beforeprint", () => {
     document.querySelectorAll("details").forEach((one) => { if (one.querySelector(".pairs")) one.open = true; });
     redrawAll();
   });
+  // After the first picture of the page.
+  if (drawn.size) requestAnimationFrame(() => setTimeout(() => startDrawing(drawn)));
 }
 
 start();
