@@ -69,9 +69,7 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
             return StoreSettings.resolve()
         return StoreSettings.resolve(context.resolve_source_relative_path(self.store))
 
-    def _assets(
-        self, experiment: Experiment, settings: StoreSettings
-    ) -> list[dg.AssetsDefinition]:
+    def _assets(self, experiment: Experiment, settings: StoreSettings) -> list[dg.AssetsDefinition]:
         assets = build_assets(experiment, partial(Pipeline, experiment, settings))
         if self.owners is None:
             return assets

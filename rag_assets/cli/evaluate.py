@@ -10,7 +10,7 @@ import click
 
 from rag_assets.assets.evaluate import Work, evaluate
 from rag_assets.cli.options import selection_options
-from rag_assets.cli.terminal import messages, output, progress_bar
+from rag_assets.cli.terminal import messages, output, progress_bar, shown_path
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.retry import try_again, unanswered
@@ -125,18 +125,13 @@ def _print_places(settings: StoreSettings, report: Path, work: Work) -> None:
     lines = {
         "evaluation": f"{work.evaluation.evaluation_id}: {work.computed} partitions computed, "
         f"{work.reused} reused, {work.seconds:.1f} s",
-        "report": _shown(report),
-        "warehouse": _shown(settings.warehouse),
+        "report": shown_path(report),
+        "warehouse": shown_path(settings.warehouse),
         "UI": _ui_command(settings),
     }
     click.echo("")
     for name, text in lines.items():
         click.echo(f"{name:<11}{text}")
-
-
-def _shown(path: Path) -> str:
-    """Return a path as short as it can be typed from here."""
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def _ui_command(settings: StoreSettings) -> str:

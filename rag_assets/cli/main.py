@@ -27,6 +27,7 @@ class _Group(click.Group):
         "gate": "gate",
         "anchor": "anchor",
         "attribution": "attribution",
+        "report": "report",
         "score": "score",
         "pool": "pool",
         "generate": "generate",

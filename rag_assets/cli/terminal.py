@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import (
@@ -26,6 +27,11 @@ def output() -> Console:
 def messages() -> Console:
     """Return the console for everything that is not the result."""
     return Console(stderr=True, highlight=False)
+
+
+def shown_path(path: Path) -> str:
+    """Return a path as short as it can be typed from here."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 @contextmanager

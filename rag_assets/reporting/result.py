@@ -140,6 +140,11 @@ class EvaluationResult:
                 return str(manifest.facts.get("ranking", "")) if manifest is not None else ""
         return ""
 
+    def path(self, key: ArtifactKey) -> Path | None:
+        """Return the file of one partition, to read a part of it; None where there is none."""
+        found = [entry for entry in self.evaluation.entries_of(key.asset) if entry.key == key]
+        return self.root / found[0].path if found else None
+
     def failures(self, key: ArtifactKey) -> dict[str, str]:
         """Return query id -> why the retriever failed on it, of one run."""
         for entry in self.evaluation.entries_of(key.asset):

@@ -41,7 +41,9 @@ def test_the_sql_example_runs(tiny: Tiny) -> None:
     assert rows == sorted(rows, key=lambda row: -row[2])
 
 
-@pytest.mark.parametrize("name", sorted(set(re.findall(r"rag-assets ([a-z]+(?:-[a-z]+)*)", README))))
+@pytest.mark.parametrize(
+    "name", sorted(set(re.findall(r"rag-assets ([a-z]+(?:-[a-z]+)*)", README)))
+)
 def test_every_command_exists(name: str) -> None:
     assert name in main.list_commands(click.Context(main))
 

@@ -1,0 +1,39 @@
+"""``rag-assets report``: the last evaluation as one HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rag_assets.cli.options import path_argument, store_option
+from rag_assets.cli.terminal import shown_path
+from rag_assets.errors import UsageError
+from rag_assets.experiment import load_experiment
+from rag_assets.reporting.html import write_report
+from rag_assets.reporting.result import EvaluationResult
+from rag_assets.store.settings import StoreSettings
+
+
+@click.command("report")
+@path_argument
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write this file  [default: report.html in the store]",
+)
+@store_option
+def command(path: Path, out: Path | None, store: Path | None) -> None:
+    """Write the last evaluation of PATH as one HTML page, and print where it is.
+
+    The page needs no network and no other file, so it can be sent to somebody. Nothing is searched
+    again; a page that is up to date is left alone.
+
+    Example: rag-assets report data/handbook
+    """
+    if out is not None and out.is_dir():
+        raise UsageError(f"--out {out} is a folder; name a file, such as {out / 'report.html'}")
+    experiment = load_experiment(path)
+    root = StoreSettings.resolve(store).store / experiment.name
+    click.echo(shown_path(write_report(EvaluationResult.current(root), out)))

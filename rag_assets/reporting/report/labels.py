@@ -1,0 +1,84 @@
+"""Query accounting and label health: how many queries each number is over, and what is unsure."""
+
+from __future__ import annotations
+
+from rag_assets.label_health.unanswerable import queries_without_relevant
+from rag_assets.reporting.comparisons import Compared
+from rag_assets.reporting.pooling_advice import pooling_advice
+from rag_assets.reporting.report.view import Context, View
+from rag_assets.store.artifacts import read_manifest
+
+SHOWN = 20
+"""Failed queries of one retriever that are listed."""
+
+COUNTS = {
+    "n_attempted": "queries",
+    "n_answered": "with results",
+    "n_empty": "empty",
+    "n_failed": "failed",
+    "n_unanswerable": "unanswerable",
+    "n_queries": "averaged",
+}
+
+
+def labels(view: View) -> Context:
+    """Return the counts of each retriever, failures with their reasons, and what to look at."""
+    return {
+        "counts": list(COUNTS.values()),
+        "rows": [
+            {
+                "retriever": row["retriever"],
+                "counts": [row[name] for name in COUNTS],
+                "n_unreachable": row["n_unreachable"],
+                "n_unjudged": row["n_unjudged"],
+                "judged": row.get("judged"),
+            }
+            for row in view.at_cutoff
+        ],
+        "failures": _failures(view),
+        "notes": [*_notes(view), *_findings(view)],
+        "shown": SHOWN,
+    }
+
+
+def _failures(view: View) -> list[Context]:
+    found = []
+    for name in view.retrievers or view.result.run_retrievers:
+        keys = view.result.run_keys(name)
+        reasons = view.result.failures(keys[max(keys)]) if keys else {}
+        if reasons:
+            shown = [{"query": q, "reason": why} for q, why in sorted(reasons.items())[:SHOWN]]
+            found.append({"retriever": name, "n": len(reasons), "queries": shown})
+    return found
+
+
+def _notes(view: View) -> list[str]:
+    """Return what the readers of the sources found odd."""
+    notes = []
+    for asset in ("documents", "queries", "qrels", "query_facts"):
+        for entry in view.result.evaluation.entries_of(asset):
+            manifest = read_manifest(view.result.root / entry.path)
+            notes += manifest.facts.get("notes", []) if manifest is not None else []
+    return notes
+
+
+def _findings(view: View) -> list[str]:
+    advice = pooling_advice(view.result)
+    found = [advice] if advice is not None else []
+    if not view.result.has_metrics:
+        return found
+    qrels, queries = view.result.table_of("qrels"), view.result.table_of("queries")
+    undeclared = len(queries_without_relevant(qrels, queries))
+    if undeclared:
+        found.append(
+            f"{undeclared} queries without a relevant judgment do not say that they are "
+            "unanswerable (tag `unanswerable`)"
+        )
+    each = Compared.of(view.result).queries_per_document() if view.ranked else None
+    if each is not None:
+        found.append(
+            f"a relevant document serves {each:.1f} queries on average; where queries were made "
+            "from the same document, intervals and p are too small without "
+            "`statistics: {cluster: document}`"
+        )
+    return found

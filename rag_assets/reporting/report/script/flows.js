@@ -1,0 +1,69 @@
+// Where evidence is lost, as a flow; and the gaps between scores, as a histogram.
+
+// What is left goes along the bottom from stage to stage; what a stage loses leaves to the top.
+function flowParts(flow, name) {
+  const node = { label: [], x: [], y: [], color: [] };
+  const link = { source: [], target: [], value: [], color: [] };
+  const steps = flow.steps.length || 1;
+  const add = (label, x, y, name) => {
+    node.label.push(plain(label));
+    node.x.push(x);
+    node.y.push(y);
+    node.color.push(colour(name));
+    return node.label.length - 1;
+  };
+  const join = (source, target, value, name, alpha) => {
+    link.source.push(source);
+    link.target.push(target);
+    link.value.push(value);
+    link.color.push(withAlpha(colour(name), alpha));
+  };
+  let place = add(`${name}: ${flow.n} evidences`, 0.001, 0.6, "c0");
+  flow.steps.forEach((step, n) => {
+    join(place, add(`${step.lost}: ${step.n_lost}`, (n + 0.6) / steps, 0.1, "below"), step.n_lost, "below", 0.5);
+    if (!step.n_left) return;
+    const next = add(`${step.left}: ${step.n_left}`, Math.min((n + 1) / steps, 0.999), 0.6, "c0");
+    join(place, next, step.n_left, "c0", 0.25);
+    place = next;
+  });
+  if (!flow.steps.length) join(place, add(`found: ${flow.n}`, 0.999, 0.6, "c0"), flow.n, "c0", 0.25);
+  return { node, link };
+}
+
+function startFlow(data) {
+  const retriever = byId("flow-retriever");
+  fill(retriever, data.retrievers.map((name, n) => [n, name]), 0);
+  const drawFlow = () => {
+    const number = Number(retriever.value);
+    const { node, link } = flowParts(data.flows[number], data.retrievers[number]);
+    draw("chart-flow", [{
+      type: "sankey", arrangement: "snap", link: { ...link, hoverinfo: "none" },
+      node: { ...node, pad: 20, thickness: 14, line: { width: 0 }, hoverinfo: "none" },
+      textfont: { color: colour("ink"), size: 12, shadow: "none" },
+    }], layout({ margin: { l: 8, r: 8, t: 16, b: 16 } }));
+  };
+  retriever.addEventListener("change", drawFlow);
+  return drawFlow;
+}
+
+function startGaps(data) {
+  const retriever = byId("gap-retriever");
+  if (!retriever) return () => {};
+  fill(retriever, data.retrievers.map((name, n) => [n, name]), 0);
+  const looks = [["c0", ""], ["c1", "/"], ["c5", "x"]];
+  const drawGaps = () => {
+    const { edges, counts } = data.histograms[Number(retriever.value)];
+    const middles = counts[0].map((_, n) => (edges[n] + edges[n + 1]) / 2);
+    const traces = data.kinds.map((kind, n) => ({
+      type: "bar", name: kind, x: middles, y: counts[n], width: edges[1] - edges[0],
+      marker: { color: colour(looks[n][0]), pattern: hatching(colour(looks[n][0]), looks[n][1]), line: { color: colour("page"), width: 1 } },
+      hovertemplate: `${kind}<br>gap about %{x:.3g}: %{y} queries<extra></extra>`,
+    })).filter((trace) => trace.y.some(Boolean));
+    draw("chart-gaps", traces, layout({
+      barmode: "stack", bargap: 0, xaxis: axis({ title: { text: "first score minus second" } }),
+      yaxis: axis({ title: { text: "queries" } }), showlegend: true, legend: { ...layout().legend, traceorder: "normal" },
+    }));
+  };
+  retriever.addEventListener("change", drawGaps);
+  return drawGaps;
+}
