@@ -68,11 +68,12 @@ def forking(environment: Mapping[str, str] | None = None) -> Iterator[Forks]:
 
 def serve() -> None:
     """Answer until the input ends."""
-    import rag_assets.cli.evaluate
-    import rag_assets.assets.runner
-    import rag_assets.reporting.html  # noqa: F401
-    import faiss  # noqa: F401
     import bm25s  # noqa: F401
+    import faiss  # noqa: F401
+
+    import rag_assets.assets.runner
+    import rag_assets.cli.evaluate
+    import rag_assets.reporting.html  # noqa: F401
 
     for line in sys.stdin:
         what, *rest = json.loads(line)
@@ -100,7 +101,7 @@ def _run(log: str, *arguments: str) -> None:
         main.main(list(arguments), prog_name="rag-assets")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
-    except BaseException:  # noqa: BLE001 (what a process of its own would print)
+    except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
         sys.stdout.flush()
