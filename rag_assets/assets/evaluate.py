@@ -109,13 +109,13 @@ def _runner(
     pipeline: Pipeline, trigger: str, given: DagsterInstance | None
 ) -> Iterator[StageRunner]:
     """Open Dagster; it is imported here and not before, since most evaluations find no work."""
-    from rag_assets.assets.instance import open_instance
+    from rag_assets.assets.instance import open_instance, storage_errors
     from rag_assets.assets.runner import StageRunner
 
     if given is not None:
         yield StageRunner(pipeline, given, trigger)
         return
-    with open_instance(pipeline.settings) as instance:
+    with storage_errors(pipeline.settings), open_instance(pipeline.settings) as instance:
         yield StageRunner(pipeline, instance, trigger)
 
 

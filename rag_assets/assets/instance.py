@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import dagster as dg
 from dagster._core.instance.ref import InstanceRef
+from sqlalchemy.exc import DBAPIError
 
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.store.settings import StoreSettings
@@ -43,6 +48,21 @@ def open_instance(settings: StoreSettings) -> dg.DagsterInstance:
         },
     }
     return dg.DagsterInstance.from_ref(InstanceRef.from_dir(home, overrides=overrides))
+
+
+@contextmanager
+def storage_errors(settings: StoreSettings) -> Iterator[None]:
+    """Say in one line that the instance's storage fails: a full disk, a read-only folder.
+
+    Raises:
+        StoreError: it does.
+    """
+    try:
+        yield
+    except (DBAPIError, sqlite3.Error) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        problem = " ".join(str(cause).split())
+        raise StoreError(f"cannot write {settings.dagster_home}: {problem}") from error
 
 
 def _of_user() -> dg.DagsterInstance:

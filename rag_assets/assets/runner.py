@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
+from typing import Any, TextIO
 
 import dagster as dg
 
@@ -91,6 +93,25 @@ def _quiet() -> Iterator[None]:
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
-        yield
+        with redirect_stderr(_WithoutEventLog(sys.stderr)):
+            yield
     finally:
         logger.setLevel(level)
+
+
+class _WithoutEventLog:
+    """A stream without the lines that Dagster itself prints when its event log cannot be written.
+
+    The error is raised as well, and is one line then.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        if text.startswith("Exception while writing logger call to event log"):
+            return len(text)
+        return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (whatever a stream has)
+        return getattr(self._stream, name)

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+LARGEST_FILE = "RAG_ASSETS_TESTS_LARGEST_FILE"
 
 
 class Forks:
@@ -50,12 +52,17 @@ class Forks:
 
 
 @contextmanager
-def forking(environment: Mapping[str, str] | None = None) -> Iterator[Forks]:
-    """Start the server, and end it."""
+def forking(largest_file: int | None = None) -> Iterator[Forks]:
+    """Start the server, and end it.
+
+    Args:
+        largest_file: bytes beyond which a command cannot write a file, as on a full disk.
+    """
+    limit = {LARGEST_FILE: str(largest_file)} if largest_file is not None else {}
     server = subprocess.Popen(
         [sys.executable, "-m", "tests.cli.forked"],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **(environment or {})},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **limit},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -68,11 +75,12 @@ def forking(environment: Mapping[str, str] | None = None) -> Iterator[Forks]:
 
 def serve() -> None:
     """Answer until the input ends."""
-    import rag_assets.cli.evaluate
-    import rag_assets.assets.runner
-    import rag_assets.reporting.html  # noqa: F401
-    import faiss  # noqa: F401
     import bm25s  # noqa: F401
+    import faiss  # noqa: F401
+
+    import rag_assets.assets.runner
+    import rag_assets.cli.evaluate
+    import rag_assets.reporting.html  # noqa: F401
 
     for line in sys.stdin:
         what, *rest = json.loads(line)
@@ -97,10 +105,13 @@ def _run(log: str, *arguments: str) -> None:
         for stream in (1, 2):
             os.dup2(output, stream)
         os.close(0)
+        if LARGEST_FILE in os.environ:
+            limit = int(os.environ[LARGEST_FILE])
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         main.main(list(arguments), prog_name="rag-assets")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
-    except BaseException:  # noqa: BLE001 (what a process of its own would print)
+    except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
         sys.stdout.flush()

@@ -62,6 +62,10 @@ class Matrix(Tiny):
         texts = [row["text"] for row in (*DOCUMENTS, *QUERIES)]
         for seed, name in enumerate(("first", "second")):
             save_static_model(self.models / name, texts, seed=seed)
+        return self.write_files()
+
+    def write_files(self) -> Matrix:
+        """Write all but the models."""
         self.folder.mkdir(parents=True)
         self.write_rows("documents.jsonl", DOCUMENTS)
         self.write_rows("queries.jsonl", QUERIES)

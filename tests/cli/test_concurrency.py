@@ -1,0 +1,194 @@
+"""Several processes on one store, and stores that cannot be read or written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from rag_assets.pipeline.evaluations import FOLDER, read_current, read_evaluation
+from tests.cli.forked import ROOT, Forks, forking
+from tests.dagster_state import counts, not_fresh
+from tests.tiny_experiment import Tiny, matching
+
+READER = """
+import sys, time, duckdb
+from pathlib import Path
+file, stop = Path(sys.argv[1]), Path(sys.argv[2])
+served = refused = 0
+while not stop.exists():
+    if not file.exists():
+        continue
+    try:
+        with duckdb.connect(str(file), read_only=True) as connection:
+            (n,) = connection.execute("SELECT count(*) FROM query_metrics").fetchone()
+            assert n > 0
+            served += 1
+    except duckdb.IOException as error:
+        refused += 1
+print(served, refused)
+"""
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    with forking() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def evaluated(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    tiny = Tiny(tmp_path_factory.mktemp("concurrency") / "master")
+    kept = {name: tiny.config["retrievers"][name] for name in ("bm25", "bm25-whole", "hybrid")}
+    tiny.config |= {"retrievers": kept, "top_k": [3], "primary": "ndcg@3", "metrics": ["ndcg"]}
+    tiny.write()
+    assert evaluate(forks, tiny) == 0, log(tiny)
+    return tiny
+
+
+@pytest.fixture
+def tiny(evaluated: Tiny, tmp_path: Path) -> Tiny:
+    return evaluated.copy_to(tmp_path / "tiny")
+
+
+def start(forks: Forks, tiny: Tiny, name: str = "log") -> int:
+    store = str(tiny.root / "store")
+    return forks.start(tiny.root / name, "evaluate", str(tiny.folder), "--store", store)
+
+
+def evaluate(forks: Forks, tiny: Tiny) -> int:
+    return forks.wait(start(forks, tiny))
+
+
+def log(tiny: Tiny, name: str = "log") -> str:
+    return (tiny.root / name).read_text(encoding="utf-8")
+
+
+def empty(tiny: Tiny) -> None:
+    shutil.rmtree(tiny.root / "store")
+
+
+def test_two_evaluations_at_once_share_the_work(forks: Forks, tiny: Tiny) -> None:
+    before = read_current(tiny.artifacts).content
+    empty(tiny)
+    both = [start(forks, tiny, name) for name in ("first", "second")]
+    assert [forks.wait(one) for one in both] == [0, 0], log(tiny, "first") + log(tiny, "second")
+    found = [read_evaluation(file) for file in (tiny.artifacts / FOLDER).glob("*.json")]
+    assert [one.content for one in found] == [before, before]
+    assert all(one.complete for one in found)
+    # A lock is held while a partition is computed, so each is computed once.
+    assert sum(one.computed for one in found) == len(matching(tiny.pipeline(), "*"))
+    assert set(counts(tiny).values()) <= {1, 2}
+    assert not_fresh(tiny) == {}
+
+
+def test_a_reader_is_served_while_the_warehouse_is_written(forks: Forks, tiny: Tiny) -> None:
+    stop = tiny.root / "stop"
+    command = [sys.executable, "-c", READER, str(tiny.settings.warehouse), str(stop)]
+    reader = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    time.sleep(0.5)
+    for k1 in (0.4, 0.9):
+        tiny.configure("bm25", k1=k1)
+        assert evaluate(forks, tiny) == 0, log(tiny)
+    stop.touch()
+    output, _ = reader.communicate(timeout=60)
+    served, refused = map(int, output.split())
+    assert reader.returncode == 0
+    assert served > 0
+    assert refused == 0
+
+
+def test_a_reader_that_keeps_the_warehouse_open_sees_one_state(forks: Forks, tiny: Tiny) -> None:
+    query = "SELECT count(*), sum(value) FROM query_metrics UNPIVOT (value FOR name IN (ndcg))"
+    with closing(duckdb.connect(str(tiny.settings.warehouse), read_only=True)) as connection:
+        before = connection.execute(query).fetchall()
+        tiny.configure("hybrid", k=1, weights=[0, 1])
+        tiny.configure("bm25", analyzer="whitespace")
+        assert evaluate(forks, tiny) == 0, log(tiny)
+        assert connection.execute(query).fetchall() == before
+
+
+def one_line(tiny: Tiny) -> str:
+    lines = log(tiny).strip().splitlines()
+    assert len(lines) == 1, log(tiny)
+    return lines[0]
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(
+    forks: Forks, evaluated: Tiny, tiny: Tiny
+) -> None:
+    before = read_current(tiny.artifacts)
+    tiny.write_document("long.md", "".join(f"Word{n} " for n in range(40_000)))
+    with forking(largest_file=200_000) as limited:
+        assert evaluate(limited, tiny) == 3, log(tiny)
+    assert one_line(tiny).startswith("error: cannot write ")
+    assert one_line(tiny).endswith(("File too large", "disk I/O error", "disk is full"))
+    assert read_current(tiny.artifacts) == before
+    assert not list((tiny.root / "store").rglob("*.tmp-*"))
+    (tiny.folder / "long.md").unlink()
+    assert evaluate(forks, tiny) == 0
+    assert read_current(tiny.artifacts).content == before.content
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_store_is_one_line(forks: Forks, tiny: Tiny) -> None:
+    before = read_current(tiny.artifacts)
+    tiny.configure("bm25", k1=0.4)
+    folders = [folder for folder in (tiny.root / "store").rglob("*") if folder.is_dir()]
+    for folder in folders:
+        folder.chmod(0o500)
+    try:
+        assert evaluate(forks, tiny) == 3, log(tiny)
+    finally:
+        for folder in folders:
+            folder.chmod(0o700)
+    assert one_line(tiny).startswith("error: cannot write ")
+    assert read_current(tiny.artifacts) == before
+
+
+@pytest.mark.parametrize(
+    ("appears", "removed"),
+    [
+        ("judgments", "chunks"),
+        ("lexical_index", "documents"),
+        ("fused_runs", "rankings"),
+        ("metrics_summary", "metrics"),
+    ],
+)
+def test_what_is_removed_in_mid_run_is_a_line_or_nothing_and_comes_back(
+    forks: Forks, tiny: Tiny, appears: str, removed: str
+) -> None:
+    before = read_current(tiny.artifacts).content
+    empty(tiny)
+    process = start(forks, tiny)
+    deadline = time.monotonic() + 60
+    while not (tiny.artifacts / appears).is_dir() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    shutil.rmtree(tiny.artifacts / removed)
+    code = forks.wait(process)
+    if code:
+        assert one_line(tiny).startswith("error: ")
+        assert evaluate(forks, tiny) == 0, log(tiny)
+    assert evaluate(forks, tiny) == 0
+    assert read_current(tiny.artifacts).content == before
+
+
+def test_a_document_that_is_removed_in_mid_run_is_a_line(forks: Forks, tiny: Tiny) -> None:
+    before = read_current(tiny.artifacts)
+    empty(tiny)
+    text = (tiny.folder / "lost.md").read_text()
+    process = start(forks, tiny)
+    (tiny.folder / "lost.md").unlink()
+    code = forks.wait(process)
+    assert code in (0, 1), log(tiny)
+    tiny.write_document("lost.md", text)
+    assert evaluate(forks, tiny) == 0, log(tiny)
+    assert read_current(tiny.artifacts).content == before.content

@@ -1,0 +1,174 @@
+"""Evaluations that are killed at any moment: nothing is corrupt, and nothing is done twice.
+
+``RAG_ASSETS_CRASHES`` is how often one is killed; 200 is a test for a person who waits.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+import numpy as np
+import pytest
+
+from rag_assets.embedding.encoder import Encoder
+from rag_assets.pipeline.evaluations import FOLDER, read_current, read_evaluation
+from rag_assets.store.artifacts import Artifact, read_manifest
+from rag_assets.store.canonical import fingerprint
+from rag_assets.store.vector_cache import VectorCache
+from tests.cli.forked import Forks, forking
+from tests.dagster_state import not_fresh
+from tests.pipeline.matrix_experiment import DOCUMENTS, QUERIES, Matrix
+
+CRASHES = int(os.environ.get("RAG_ASSETS_CRASHES", "3"))
+SEED = int(os.environ.get("RAG_ASSETS_CRASH_SEED", "0"))
+MOST_IN_A_ROW = 3
+NO_RESULTS = ("measurements", FOLDER)
+
+
+class Undisturbed(NamedTuple):
+    """An evaluation that ran to its end, and how long it took."""
+
+    matrix: Matrix
+    content: str
+    seconds: float
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    with forking() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def undisturbed(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    matrix = Matrix(tmp_path_factory.mktemp("crashes") / "undisturbed")
+    matrix.config |= {"top_k": [3], "metrics": ["ndcg"]}
+    matrix.config["retrievers"]["dense"] = {"type": "embedding", "chunking": "parts"}
+    matrix.write_files()
+    fix_vectors(matrix)
+    started = time.perf_counter()
+    assert evaluate(forks, matrix) == 0, (matrix.root / "log").read_text()
+    seconds = time.perf_counter() - started
+    assert matrix.n_vectors() == len(DOCUMENTS) + len(QUERIES)
+    return Undisturbed(matrix, read_current(matrix.artifacts).content, seconds)
+
+
+def fix_vectors(matrix: Matrix) -> None:
+    """Put vectors of all texts into the cache, so that none is embedded and no model is loaded."""
+    cache = matrix.root / "store" / "cache" / "embeddings"
+    chance = np.random.default_rng(SEED)
+    for kind, rows in (("document", DOCUMENTS), ("query", QUERIES)):
+        vectors = chance.normal(size=(len(rows), 384))
+        unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        space = fingerprint(Encoder().describe(kind))
+        VectorCache(cache, space).put([row["text"] for row in rows], unit.astype(np.float32))
+
+
+def evaluate(forks: Forks, matrix: Matrix) -> int:
+    return forks.wait(start(forks, matrix))
+
+
+def start(forks: Forks, matrix: Matrix) -> int:
+    store = str(matrix.root / "store")
+    return forks.start(matrix.root / "log", "evaluate", str(matrix.folder), "--store", store)
+
+
+def start_over(matrix: Matrix) -> None:
+    """Remove all that is stored but the vectors."""
+    for place in (matrix.root / "store").iterdir():
+        if place.name != "cache":
+            shutil.rmtree(place) if place.is_dir() else place.unlink()
+
+
+def test_what_was_killed_goes_on_as_if_nothing_had_happened(
+    forks: Forks, undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    chance = random.Random(SEED)
+    left, n_killed = CRASHES, 0
+    while left > 0:
+        in_a_row = min(left, chance.randint(1, MOST_IN_A_ROW))
+        matrix = copy_of(undisturbed.matrix, tmp_path / f"killed-{left}")
+        prepare(matrix, chance)
+        for _ in range(in_a_row):
+            n_killed += kill_at(forks, matrix, chance.uniform(0, undisturbed.seconds))
+            check_nothing_is_corrupt(matrix)
+        check_the_rest_is_done(forks, matrix, undisturbed)
+        left -= in_a_row
+        if left == 0:
+            assert not_fresh(matrix) == {}
+        shutil.rmtree(matrix.root)
+    assert n_killed > 0
+
+
+def copy_of(matrix: Matrix, root: Path) -> Matrix:
+    return Matrix(root, matrix.copy_to(root).config)
+
+
+def prepare(matrix: Matrix, chance: random.Random) -> None:
+    """Begin with an empty store, or with one that lacks something."""
+    if chance.random() < 0.7:
+        start_over(matrix)
+    else:
+        shutil.rmtree(matrix.artifacts / chance.choice(["lexical_runs", "metrics", "chunks"]))
+
+
+def kill_at(forks: Forks, matrix: Matrix, seconds: float) -> bool:
+    """Kill an evaluation after some time; return whether it was still at work."""
+    process = start(forks, matrix)
+    time.sleep(seconds)
+    forks.kill(process)
+    return forks.wait(process) < 0
+
+
+def check_nothing_is_corrupt(matrix: Matrix) -> None:
+    for path in results(matrix):
+        manifest = read_manifest(path)
+        assert manifest is not None, path
+        assert Artifact(path, manifest).is_intact(), path
+    for snapshot in (matrix.artifacts / FOLDER).glob("*.json"):
+        assert read_evaluation(snapshot).entries
+    if (matrix.artifacts / "current").exists():
+        read_current(matrix.artifacts)
+    if matrix.settings.warehouse.exists():
+        with closing(duckdb.connect(str(matrix.settings.warehouse), read_only=True)) as connection:
+            assert connection.execute("SELECT count(*) FROM evaluations").fetchone()
+
+
+def check_the_rest_is_done(forks: Forks, matrix: Matrix, undisturbed: Undisturbed) -> None:
+    stored = {path: path.stat().st_mtime_ns for path in results(matrix)}
+    wanted = read_current(undisturbed.matrix.artifacts).entries
+    missing = [entry for entry in wanted if matrix.artifacts / entry.path not in stored]
+    assert evaluate(forks, matrix) == 0, (matrix.root / "log").read_text()
+    evaluation = read_current(matrix.artifacts)
+    assert evaluation.content == undisturbed.content
+    assert evaluation.computed == len(missing)
+    for path, changed in stored.items():
+        assert path.stat().st_mtime_ns == changed, path
+    assert content_of(matrix) == content_of(undisturbed.matrix)
+
+
+def results(matrix: Matrix) -> list[Path]:
+    """All finished artifacts: Parquet files, and folders with a manifest."""
+    found: list[Path] = []
+    for path in matrix.artifacts.rglob("*"):
+        parts = path.relative_to(matrix.artifacts).parts
+        if parts[0] in NO_RESULTS or any(".tmp-" in part for part in parts):
+            continue
+        is_inside = any((parent / "manifest.json").exists() for parent in path.parents)
+        if not is_inside and (path.suffix == ".parquet" or (path / "manifest.json").exists()):
+            found.append(path)
+    return found
+
+
+def content_of(matrix: Matrix) -> dict[str, bytes]:
+    """The bytes of all results, by their path."""
+    files = [f for path in results(matrix) for f in ([path] if path.is_file() else path.rglob("*"))]
+    return {f.relative_to(matrix.artifacts).as_posix(): f.read_bytes() for f in files}
