@@ -59,7 +59,7 @@ _ASKED = {
 
 def _asked(rows: Sequence[Row]) -> list[RenderableType]:
     """Return a table of what rerankers took and APIs counted; none where there is neither."""
-    told = [row for row in rows if any(row[name] is not None for name in _ASKED)]
+    told = [row for row in rows if any(row.get(name) is not None for name in _ASKED)]
     if not told:
         return []
     table = Table(box=None, pad_edge=False)
