@@ -9,6 +9,7 @@ import click
 from rag_assets.cli.options import format_option, path_argument, retriever_option, store_option
 from rag_assets.cli.terminal import output
 from rag_assets.errors import DataError, NotEvaluated, UsageError
+from rag_assets.evaluation.query_facts import DEV, TEST
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.selection import Selection
 from rag_assets.reporting.attribution_rows import attribution_rows, lost_rows
@@ -29,6 +30,11 @@ from rag_assets.store.settings import StoreSettings
     "`document.<field>`.",
 )
 @click.option(
+    "--split",
+    type=click.Choice([DEV, TEST]),
+    help="Whose queries to count  [default: test, where there is a split]",
+)
+@click.option(
     "--queries", is_flag=True, help="The evidences that were lost, with the text of their queries."
 )
 @format_option
@@ -37,6 +43,7 @@ def command(
     store: Path | None,
     retrievers: tuple[str, ...],
     slice_by: str | None,
+    split: str | None,
     queries: bool,
     form: str,
 ) -> None:
@@ -53,14 +60,14 @@ def command(
     if queries and slice_by:
         raise UsageError("--queries lists evidences one by one; --by does not apply to it")
     result = EvaluationResult.current(StoreSettings.resolve(store).store / experiment.name)
-    rows = attribution_rows(result, selection.retrievers, slice_by)
+    rows = attribution_rows(result, selection.retrievers, slice_by, split)
     if not rows and slice_by:
         raise DataError(
             f"no query of {experiment.name} with an evidence is in a slice by {slice_by}"
         )
     if not rows:
         raise NotEvaluated(f"the last evaluation of {experiment.name} has no evidence to look for")
-    lost = lost_rows(result, selection.retrievers) if queries else []
+    lost = lost_rows(result, selection.retrievers, split) if queries else []
     if form != "table":
         click.echo(formatted(lost if queries else rows, form), nl=False)
         return

@@ -9,6 +9,7 @@ import click
 
 from rag_assets.cli.options import format_option, path_argument, store_option
 from rag_assets.cli.terminal import messages, output
+from rag_assets.cli.tuned_note import print_tuned_note
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.experiment import load_experiment
@@ -78,6 +79,7 @@ def command(
         _print_pair(compared, retrievers[0], retrievers[1], show, form)
     else:
         _print_all(compared, form)
+    print_tuned_note(result, retrievers or list(compared.cells), compared.split)
     _print_note(compared)
 
 

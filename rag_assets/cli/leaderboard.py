@@ -8,6 +8,7 @@ import click
 
 from rag_assets.cli.options import selection_options
 from rag_assets.cli.terminal import output
+from rag_assets.cli.tuned_note import print_tuned_note
 from rag_assets.errors import DataError, NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.query_facts import ALL, DEV, TEST
@@ -88,7 +89,7 @@ def command(
         if slice_by or top_k:
             problem = f"--budget {budget} keeps what fits of the deepest run"
             raise UsageError(f"{problem}; {'--by' if slice_by else '--top-k'} does not apply to it")
-        _print_budget(result, selection, form, budget)
+        _print_budget(result, selection, form, budget, result.chosen_split(asked))
         return
     if slice_by:
         chosen = _metric(result, metric)
@@ -125,10 +126,13 @@ def _print_latency(
     output().print(latency_view(result.evaluation.experiment, rows))
 
 
-def _print_budget(result: EvaluationResult, selection: Selection, form: str, budget: int) -> None:
+def _print_budget(
+    result: EvaluationResult, selection: Selection, form: str, budget: int, split: str
+) -> None:
     from rag_assets.reporting.budget_rows import budget_rows
 
-    rows = budget_rows(result, selection.retrievers, budget)
+    rows = budget_rows(result, selection.retrievers, budget, split)
+    print_tuned_note(result, selection.retrievers, split)
     if form != "table":
         click.echo(formatted(rows, form), nl=False)
         return
@@ -143,6 +147,7 @@ def _print_ties(result: EvaluationResult, selection: Selection, form: str, split
     cutoffs = selection.top_k
     top_k = result.primary.cutoff if result.primary.cutoff in cutoffs else max(cutoffs)
     rows = tie_rows(result, selection.retrievers, top_k, split)
+    print_tuned_note(result, selection.retrievers, split)
     if form != "table":
         click.echo(formatted(rows, form), nl=False)
         return
@@ -178,6 +183,7 @@ def _print_slices(
     if not slices:
         what = "a tag" if by == TAG else f"a value of {by}"
         raise DataError(f"no answerable query of {name} has {what}")
+    print_tuned_note(result, selection.retrievers, split)
     if form == "table":
         output().print(slices_view(slices, str(metric), by, split))
         return

@@ -74,6 +74,7 @@ class Budget:
         self.limits = limits or Limits()
         self.calls = 0
         self.cost = 0.0
+        self.tokens = 0  # of requests and answers, as far as the server tells
 
     def affordable(self, requests: Sequence[ChatRequest]) -> int:
         """Return how many requests, from the first on, surely fit into what is left."""
@@ -99,6 +100,7 @@ class Budget:
             self.cost += self.limits.cost_at_most(request)
         else:
             self.cost += self.limits.cost(answer.prompt_tokens, answer.completion_tokens)
+            self.tokens += answer.prompt_tokens + answer.completion_tokens
 
     def reached(self, answered: int, missing: int) -> BudgetReached:
         """Return the error for requests that do not fit any more."""

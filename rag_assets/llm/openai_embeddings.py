@@ -66,6 +66,12 @@ class OpenAIEmbeddings:
         self._sleep = sleep
         self._key = endpoint.api_key()
         self._client = open_client(endpoint, self._key)
+        self._counted: list[int] = []
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens of what was sent so far, as the server counts them; None: it does not tell."""
+        return sum(self._counted) if self._counted else None
 
     def embed(self, texts: Sequence[str]) -> Iterator[tuple[list[str], Vectors]]:
         """Yield texts and their vectors, in order, a few requests at a time.
@@ -127,6 +133,9 @@ class OpenAIEmbeddings:
         vectors: Vectors = np.array([rows[number] for number in range(n_texts)], dtype=np.float32)
         if vectors.ndim != 2 or not vectors.size:
             raise ValueError("the vectors are empty")
+        counted = getattr(getattr(response, "usage", None), "total_tokens", None)
+        if isinstance(counted, int):
+            self._counted.append(counted)
         if self._dimensions is not None and vectors.shape[1] != self._dimensions:
             found = vectors.shape[1]
             raise ValueError(f"vectors of {found} dimensions, not the {self._dimensions} asked for")

@@ -115,7 +115,15 @@ class Pipeline:
         if recipe is None:
             raise MissingArtifact(f"an input of {key} is not in the store")
 
-        def measure(what: str, seconds: float | None, amount: int, *, cached: bool) -> None:
+        def measure(
+            what: str,
+            seconds: float | None,
+            amount: int,
+            *,
+            cached: bool,
+            tokens: int | None = None,
+            cost: float | None = None,
+        ) -> None:
             self.measurements.add(
                 what,
                 recipe.fingerprint,
@@ -124,6 +132,8 @@ class Pipeline:
                 asset=key.asset,
                 retriever=retriever,
                 cached=cached,
+                tokens=tokens,
+                cost=cost,
             )
 
         return measure

@@ -15,34 +15,52 @@ RANK_IN = "rank_in_"
 
 
 def attribution_rows(
-    result: EvaluationResult, retrievers: Collection[str], by: str | None = None
+    result: EvaluationResult,
+    retrievers: Collection[str],
+    by: str | None = None,
+    split: str | None = None,
 ) -> list[Row]:
     """Return one mapping a retriever, or with ``by`` one a slice of the queries and retriever.
 
-    Keys: ``retriever``, ``top_k``, ``n_queries``, ``n_evidences``; of each place its number and,
-    as ``<place>_share``, its part of all evidences; ``recall``, the mean over queries of the share
-    found; ``ceiling``, that of the candidates, None for a retriever that reads no other. A slice
-    without an evidence is left out.
+    Keys: ``retriever``, ``split``, ``top_k``, ``n_queries``, ``n_evidences``; of each place its
+    number and, as ``<place>_share``, its part of all evidences; ``recall``, the mean over queries
+    of the share found; ``ceiling``, that of the candidates, None for a retriever that reads no
+    other. A slice without an evidence is left out, and so are queries on which a retriever failed.
 
     Args:
         result: the evaluation.
         retrievers: whose rows.
         by: ``tag``, ``query.<field>`` or ``document.<field>``.
+        split: whose queries to count; the one that the leaderboard shows when absent.
 
     Raises:
         NotEvaluated: the evaluation has no attributions.
-        UsageError: ``by`` is none of these, or no query or document has the field.
+        UsageError: ``by`` is none of these, no query or document has the field, or the queries are
+            not split.
     """
+    chosen = result.chosen_split(split)
     tables = {name: table for name, table in result.attributions.items() if name in retrievers}
+    counted = {name: _counted(result, name, chosen) for name in tables}
     if by is None:
-        counted = ((name, places(table)) for name, table in tables.items())
-        return [_row({"retriever": name}, found, result) for name, found in counted if found]
+        each = ((name, places(table, counted[name])) for name, table in tables.items())
+        return [
+            _row({"retriever": name, "split": chosen}, found, result)
+            for name, found in each
+            if found
+        ]
     return [
-        _row({by: value, "retriever": name}, found, result)
+        _row({by: value, "retriever": name, "split": chosen}, found, result)
         for value, query_ids in sorted(members_by(by, result.table_of).items())
         for name, table in tables.items()
-        if (found := places(table, query_ids))
+        if (found := places(table, counted[name] & set(query_ids)))
     ]
+
+
+def _counted(result: EvaluationResult, retriever: str, split: str) -> set[str]:
+    """Return the queries of a split on which the retriever did not fail."""
+    keys = result.run_keys(retriever)
+    failed = result.failures(keys[result.attributed_top_k])
+    return result.weights(split).keys() - failed.keys()
 
 
 def _row(lead: Row, found: Places, result: EvaluationResult) -> Row:
@@ -57,22 +75,28 @@ def _row(lead: Row, found: Places, result: EvaluationResult) -> Row:
     return {**row, "recall": found.recall, "ceiling": found.ceiling}
 
 
-def lost_rows(result: EvaluationResult, retrievers: Collection[str]) -> list[Row]:
+def lost_rows(
+    result: EvaluationResult, retrievers: Collection[str], split: str | None = None
+) -> list[Row]:
     """Return one mapping an evidence that a retriever did not find, by place and query.
 
     Keys: ``retriever``, ``query_id``, ``evidence_id``, ``lost_at``, ``rank``, ``query`` (its text),
-    and ``rank_in_<input>`` for each retriever that this one reads.
+    and ``rank_in_<input>`` for each retriever that this one reads. Queries are those that
+    :func:`attribution_rows` counts.
 
     Raises:
         NotEvaluated: the evaluation has no attributions.
+        UsageError: the queries are not split.
     """
+    chosen = result.chosen_split(split)
     texts = {row["query_id"]: row["text"] for row in result.queries.to_pylist()}
-    return [
-        row
-        for name, table in result.attributions.items()
-        if name in retrievers
-        for row in sorted(_lost(name, table, texts), key=_order)
-    ]
+    rows: list[Row] = []
+    for name, table in result.attributions.items():
+        if name in retrievers:
+            counted = _counted(result, name, chosen)
+            lost = [row for row in _lost(name, table, texts) if row["query_id"] in counted]
+            rows += sorted(lost, key=_order)
+    return rows
 
 
 def _lost(retriever: str, table: pa.Table, texts: dict[str, str]) -> Iterator[Row]:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rag_assets.evaluation.attribution import FOUND, PLACES
+from rag_assets.evaluation.query_facts import ALL
 from rag_assets.reporting.attribution_rows import RANK_IN
 from rag_assets.reporting.rows import Row
 
@@ -49,7 +50,8 @@ def attribution_view(experiment: str, rows: Sequence[Row], by: str | None = None
         counts = [_count(row, place, share=shares) for place in shown]
         ends = [_number(row["recall"]), _number(row["ceiling"])]
         table.add_row(*lead, str(row["n_evidences"]), *counts, *ends)
-    title = f"{experiment}: where the evidences are, at top_k {rows[0]['top_k']}"
+    split = "" if rows[0]["split"] == ALL else f", {rows[0]['split']}"
+    title = f"{experiment}: where the evidences are, at top_k {rows[0]['top_k']}{split}"
     return Group(Text(title, style="bold"), table)
 
 

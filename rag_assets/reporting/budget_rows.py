@@ -22,31 +22,41 @@ from rag_assets.schemas import LEADERBOARD
 from rag_assets.store.artifacts import read_manifest
 
 
-def budget_rows(result: EvaluationResult, retrievers: Collection[str], budget: int) -> list[Row]:
+def budget_rows(
+    result: EvaluationResult, retrievers: Collection[str], budget: int, split: str | None = None
+) -> list[Row]:
     """Return one mapping a retriever, best first by the primary measure.
 
-    Each has ``retriever``, ``position``, ``budget``, ``depth`` (top_k of the deepest stored run),
+    One that was tuned on the split comes last, and its position is None. Each has ``retriever``,
+    ``position``, ``split``, ``budget``, ``depth`` (top_k of the deepest stored run),
     ``n_queries`` (the denominator of the means), ``n_short`` (queries all of whose ``depth`` units
     fit: a deeper run might do better), ``n_nothing_fits``, ``tokens`` (mean over the same queries),
     ``units`` (mean over all queries), and the means of the leaderboard's measures.
 
+    Args:
+        result: the evaluation.
+        retrievers: whose rows.
+        budget: tokens a query.
+        split: whose queries to count; the one that the leaderboard shows when absent.
+
     Raises:
+        UsageError: the queries are not split.
         NotEvaluated: the last evaluation has no labels, no run of these retrievers, or was made
             before tokens were counted.
     """
     known = LEADERBOARD.arrow().names
     measures = [name for name in result.leaderboard.column_names if name not in known]
-    rows = [
-        _row(result, name, budget, measures) for name in result.run_retrievers if name in retrievers
-    ]
+    chosen = result.chosen_split(split)
+    names = [name for name in result.run_retrievers if name in retrievers]
+    rows = [_row(result, name, budget, measures, chosen) for name in names]
     if not rows:
         name = result.evaluation.experiment
         raise NotEvaluated(f"the last evaluation of {name} has no run of these retrievers")
-    return _placed(rows, result.primary.column)
+    return _placed(rows, result.primary.column, result.tuned_on(chosen))
 
 
 def _row(
-    result: EvaluationResult, retriever: str, budget: int, measures: list[str]
+    result: EvaluationResult, retriever: str, budget: int, measures: list[str], split: str
 ) -> dict[str, object]:
     entry = _deepest_run(result, retriever)
     depth = int(entry.partition["top_k"])
@@ -56,7 +66,7 @@ def _row(
     contexts = result.table(contexts_entry.key)
     kept = within_budget(result.table(entry.key), contexts, budget, column=column)
     judgments = result.table(judgments_key(retriever))
-    weights = result.weights(result.chosen_split())
+    weights = result.weights(split)
     asked = pa.table({"query_id": sorted(weights)})
     kept = kept.of_queries(asked["query_id"])
     table = budget_metrics(kept, judgments, asked, measures)
@@ -70,6 +80,7 @@ def _row(
     n_queries = asked.num_rows
     return {
         "retriever": retriever,
+        "split": split,
         "budget": budget,
         "depth": depth,
         "n_queries": len(_answerable(judgments, weights)),
@@ -131,15 +142,22 @@ def _partition(result: EvaluationResult, asset: str, retriever: str) -> Snapshot
     raise NotEvaluated(f"{problem}; evaluate it again")
 
 
-def _placed(rows: list[dict[str, object]], measure: str) -> list[Row]:
+def _placed(rows: list[dict[str, object]], measure: str, unplaced: Collection[str]) -> list[Row]:
     values = {str(row["retriever"]): _number(row.get(measure)) for row in rows}
-    rows = sorted(rows, key=lambda row: (-values[str(row["retriever"])], str(row["retriever"])))
+    ranked = [value for name, value in values.items() if name not in unplaced]
     placed: list[Row] = []
-    for row in rows:
+    for row in sorted(rows, key=lambda row: _order(str(row["retriever"]), values, unplaced)):
         name = str(row["retriever"])
-        position = 1 + sum(value > values[name] + TIE for value in values.values())
+        better = sum(value > values[name] + TIE for value in ranked)
+        position = None if name in unplaced else 1 + better
         placed.append({"retriever": name, "position": position, **row})
     return placed
+
+
+def _order(
+    name: str, values: Mapping[str, float], unplaced: Collection[str]
+) -> tuple[bool, float, str]:
+    return name in unplaced, -values[name], name
 
 
 def _number(value: object) -> float:

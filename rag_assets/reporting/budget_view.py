@@ -10,6 +10,7 @@ from rich.text import Text
 
 from rag_assets.evaluation.leaderboard import TIE
 from rag_assets.evaluation.metric_names import MEASURES
+from rag_assets.evaluation.query_facts import ALL
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
 
@@ -17,9 +18,10 @@ from rag_assets.reporting.rows import Row
 def budget_view(result: EvaluationResult, rows: Sequence[Row]) -> RenderableType:
     """Return a table, a row a retriever, and a line on each whose run is too short or too long."""
     first = rows[0]
+    split = "" if first["split"] == ALL else f"{first['split']}, "
     title = (
-        f"{result.evaluation.experiment}: at most {first['budget']} tokens a query, mean over "
-        f"{first['n_queries']} queries"
+        f"{result.evaluation.experiment}: {split}at most {first['budget']} tokens a query, "
+        f"mean over {first['n_queries']} queries"
     )
     return Group(Text(title, style="bold"), _table(result, rows), *_remarks(rows))
 
@@ -38,7 +40,8 @@ def _table(result: EvaluationResult, rows: Sequence[Row]) -> Table:
     for row in rows:
         values = [_value(_number(row, name), best[name]) for name in measures]
         spent = (f"{_number(row, 'units'):.1f}", f"{_number(row, 'tokens'):.0f}")
-        table.add_row(str(row["position"]), str(row["retriever"]), *values, *spent)
+        position = "-" if row["position"] is None else str(row["position"])
+        table.add_row(position, str(row["retriever"]), *values, *spent)
     return table
 
 

@@ -8,6 +8,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.measurements import Measurement, Measurements
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
+from rag_assets.retrievers.base import BaseRetriever
 
 _INDEXES = ("lexical_index", "embedding_index")
 _EMBEDDED = ("embedding_index", "embedding_queries")
@@ -26,6 +27,11 @@ def latency_rows(
     - ``known_p50_ms``, ``known_p95_ms``, ``known_p99_ms``: the same with known vectors; None for
       a retriever without an embedding model.
     - ``index_seconds``: building the index, without embedding; ``index_bytes``: its size on disk.
+    - ``rerank_seconds``: of a reranker for the candidates of all queries, with what it looked up.
+    - ``n_asked``, ``n_asked_before``: requests to a language model, texts or documents sent to a
+      server, and those whose answer was kept from before; for this retriever and its query set.
+    - ``api_tokens``: tokens that the server counted; ``api_cost``: money for them, where the
+      experiment has prices.
     - ``n_embedded``, ``n_from_cache``: texts (chunks and queries) that the model embedded, and
       that the vector cache had; ``embed_seconds``: for all, with loading the model.
     """
@@ -38,6 +44,8 @@ def latency_rows(
             **found.latency(name),
             **found.index(name),
             **found.embedded(name),
+            "rerank_seconds": found.rerank_seconds(name),
+            **found.asked(name),
         }
         for name in names
         if name in result.run_retrievers
@@ -56,6 +64,7 @@ class _Found:
             for asset in {*_INDEXES, *_EMBEDDED}
             for entry in result.evaluation.entries_of(asset)
         }
+        self._asking = {name: _asking(result, experiment, name) for name in result.run_retrievers}
 
     def queries_per_second(self, retriever: str) -> float | None:
         seconds, n_queries = 0.0, 0
@@ -99,6 +108,33 @@ class _Found:
             "embed_seconds": sum(one["seconds"] or 0.0 for one in new if one),
         }
 
+    def rerank_seconds(self, retriever: str) -> float | None:
+        if self._experiment.family(retriever) != "reranked":
+            return None
+        ranking = self._rankings.get(retriever, "")
+        found = self._measurements.find("search", ranking, retriever)
+        return found["seconds"] if found else None
+
+    def asked(self, retriever: str) -> Row:
+        """Return what APIs were asked for, its inputs left out."""
+        new = self._asked(retriever, cached=False)
+        old = self._asked(retriever, cached=True)
+        told = [one for one in new if one["what"] == "ask" or one["tokens"] is not None]
+        tokens = [one["tokens"] for one in told if one["tokens"] is not None]
+        costs = [one["cost"] for one in told if one["cost"] is not None]
+        return {
+            "n_asked": sum(one["amount"] for one in told) if told else None,
+            "n_asked_before": sum(one["amount"] for one in old) if told and old else None,
+            "api_tokens": sum(tokens) if tokens else None,
+            "api_cost": sum(costs) if costs else None,
+        }
+
+    def _asked(self, retriever: str, *, cached: bool) -> list[Measurement]:
+        found = [self._of("embed", asset, retriever, cached=cached) for asset in _EMBEDDED]
+        for fingerprint in self._asking.get(retriever, []):
+            found.append(self._measurements.find("ask", fingerprint, retriever, cached=cached))
+        return [one for one in found if one is not None]
+
     def _of(
         self, what: str, asset: str, retriever: str, *, cached: bool | None = None
     ) -> Measurement | None:
@@ -106,3 +142,15 @@ class _Found:
         if fingerprint is None:
             return None
         return self._measurements.find(what, fingerprint, retriever, cached=cached)
+
+
+def _asking(result: EvaluationResult, experiment: Experiment, retriever: str) -> list[str]:
+    """Return the fingerprints of what may have asked an API: the runs, and the query set."""
+    config = experiment.retrievers.get(retriever)
+    query_set = config.query_set if isinstance(config, BaseRetriever) else None
+    return [
+        entry.fingerprint
+        for entry in result.evaluation.entries
+        if (entry.asset.endswith("_runs") and entry.partition["retriever"] == retriever)
+        or (entry.asset == "query_set_answers" and entry.partition["query_set"] == query_set)
+    ]

@@ -45,7 +45,37 @@ def latency_view(experiment: str, rows: Sequence[Row]) -> RenderableType:
     notes = (
         "known p50: with known vectors, in ms. embedded: new texts of all; the others were cached."
     )
-    return Group(Text(title, style="bold"), table, "", notes)
+    return Group(Text(title, style="bold"), table, "", notes, *_asked(rows))
+
+
+_ASKED = {
+    "rerank_seconds": "rerank s",
+    "n_asked": "asked",
+    "n_asked_before": "known",
+    "api_tokens": "API tokens",
+    "api_cost": "API cost",
+}
+
+
+def _asked(rows: Sequence[Row]) -> list[RenderableType]:
+    """Return a table of what rerankers took and APIs counted; none where there is neither."""
+    told = [row for row in rows if any(row.get(name) is not None for name in _ASKED)]
+    if not told:
+        return []
+    table = Table(box=None, pad_edge=False)
+    table.add_column("retriever", overflow="fold")
+    for header in _ASKED.values():
+        table.add_column(header, justify="right", no_wrap=True)
+    for row in told:
+        seconds, cost = _value("s", row["rerank_seconds"]), row["api_cost"]
+        counts = [_count(row[name]) for name in ("n_asked", "n_asked_before", "api_tokens")]
+        money = f"{cost:.4f}" if isinstance(cost, float) else "-"
+        table.add_row(str(row["retriever"]), seconds, *counts, money)
+    return ["", table]
+
+
+def _count(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else "-"
 
 
 def _value(name: str, value: object) -> str:

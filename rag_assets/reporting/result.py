@@ -80,6 +80,12 @@ class EvaluationResult:
         name = self.evaluation.experiment
         raise UsageError(f"the queries of {name} are not split; add `split` to its experiment.yaml")
 
+    def tuned_on(self, split: str) -> list[str]:
+        """Return the retrievers that a split cannot rank: their parameters were chosen on it."""
+        rows = self.leaderboard.select(["retriever", "split", "position"]).to_pylist()
+        unplaced = [r["retriever"] for r in rows if r["split"] == split and r["position"] is None]
+        return list(dict.fromkeys(unplaced))
+
     @cached_property
     def overlaps(self) -> dict[int, pa.Table]:
         """top_k -> table of :data:`rag_assets.schemas.OVERLAPS`; empty with labels."""

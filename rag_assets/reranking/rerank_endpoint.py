@@ -69,6 +69,18 @@ class RerankEndpoint:
         self._sleep = sleep
         self._key = _key(endpoint)
         self._opener = urllib.request.build_opener(_NoRedirect)
+        self._counted: list[int] = []
+        self._answered: list[int] = []
+
+    @property
+    def n_asked(self) -> int:
+        """Documents that were scored so far."""
+        return sum(self._answered)
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens of what was sent so far, as the server counts them; None: it does not tell."""
+        return sum(self._counted) if self._counted else None
 
     def score(self, query: str, documents: Sequence[str]) -> Scores | Failed:
         """Return one score a document, or why there are none.
@@ -103,7 +115,12 @@ class RerankEndpoint:
                 return self._late()
             what = self._plain(str(getattr(error, "reason", None) or error) or type(error).__name__)
             return _Attempt(Failed(f"the connection failed ({what})", transient=True))
-        return _Attempt(_scores(content, len(documents)))
+        found = _scores(content, len(documents))
+        if not isinstance(found, Failed):
+            self._answered.append(len(documents))
+            counted = _tokens(content)
+            self._counted += [] if counted is None else [counted]
+        return _Attempt(found)
 
     def _late(self) -> _Attempt:
         return _Attempt(Failed(f"no answer within {self._endpoint.timeout:g} s", transient=True))
@@ -176,6 +193,14 @@ def _scores(content: bytes, n: int) -> Scores | Failed:
     if len(rows) != n or len(found) != n:
         return Failed(f"the answer has {len(found)} scores for {n} documents")
     return np.array([found[place] for place in range(n)], dtype=np.float64)
+
+
+def _tokens(content: bytes) -> int | None:
+    """Return ``usage.total_tokens`` of an answer, which Jina and vLLM tell; None without it."""
+    answer = json.loads(content)
+    usage = answer.get("usage") if isinstance(answer, Mapping) else None
+    counted = usage.get("total_tokens") if isinstance(usage, Mapping) else None
+    return counted if isinstance(counted, int) and not isinstance(counted, bool) else None
 
 
 def _index(row: Mapping[str, Any], n: int) -> int:

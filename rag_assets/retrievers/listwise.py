@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -112,8 +113,18 @@ class Listwise(RerankedRetriever):
             _cache(workspace) as cache,
             workspace.progress("rerank", len(candidates)) as advance,
         ):
-            completions = Completions(model, cache, Budget(self._limits()))
-            return Reranked(*rerank_listwise(candidates, asking, completions, advance))
+            budget, started = Budget(self._limits()), time.perf_counter()
+            completions = Completions(model, cache, budget)
+            found = Reranked(*rerank_listwise(candidates, asking, completions, advance))
+        workspace.measure(
+            "ask",
+            time.perf_counter() - started,
+            budget.calls,
+            cached=False,
+            tokens=budget.tokens or None,
+            cost=budget.cost if budget.limits.priced else None,
+        )
+        return found
 
     def _template(self) -> Template:
         if self.template is None:

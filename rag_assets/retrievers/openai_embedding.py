@@ -14,6 +14,7 @@ from rag_assets.embedding import flat_index
 from rag_assets.embedding.query_vectors import dense_table
 from rag_assets.embedding.unit_vectors import Vectors
 from rag_assets.errors import UsageError
+from rag_assets.llm.budget import MILLION
 from rag_assets.llm.cached_embeddings import embed_cached
 from rag_assets.llm.endpoint import DEFAULT_BASE_URL, Endpoint
 from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
@@ -32,7 +33,8 @@ class OpenAIEmbedding(EmbeddingRetriever):
 
     The key is read from the environment variable ``api_key_env``, null for a server that needs
     none. ``dimensions`` asks for shorter vectors. The prompts are put before every query or
-    document. How often and how fast is asked changes no result.
+    document. How often and how fast is asked changes no result, nor does ``price``, that of a
+    million tokens, for the cost that ``leaderboard --latency`` shows.
     """
 
     code_version: ClassVar[str] = "1"
@@ -60,6 +62,7 @@ class OpenAIEmbedding(EmbeddingRetriever):
     timeout: Annotated[Number, Field(gt=0)] = 60.0
     retries: Annotated[int, Field(ge=0, strict=True)] = 4
     backoff: Annotated[Number, Field(ge=0)] = 1.0
+    price: Annotated[Number, Field(ge=0)] | None = None
 
     @model_validator(mode="after")
     def _address(self) -> OpenAIEmbedding:
@@ -109,6 +112,7 @@ class OpenAIEmbedding(EmbeddingRetriever):
 
     def _vectors(self, texts: Sequence[str], kind: Kind, workspace: Workspace) -> Vectors:
         n_new = 0
+        opened: list[OpenAIEmbeddings] = []
         label = "embed queries" if kind == "query" else "embed chunks"
         prompt = self._prompt(kind)
         with workspace.progress(label, len(texts)) as advance:
@@ -118,16 +122,23 @@ class OpenAIEmbedding(EmbeddingRetriever):
                 n_new = total
                 advance(done, total)
 
+            def server() -> OpenAIEmbeddings:
+                opened.append(self._server())
+                return opened[0]
+
             started = time.perf_counter()
             vectors = embed_cached(
                 [prompt + text for text in texts],
-                self._server,
+                server,
                 {name: v for name, v in self.describe(kind).items() if name != "prompt"},
                 cache=workspace.cache_of("embeddings"),
                 progress=count,
             )
             seconds = time.perf_counter() - started
-        workspace.measure("embed", seconds, n_new, cached=False)
+        tokens = opened[0].tokens if opened else None
+        priced = tokens is not None and self.price is not None
+        cost = (tokens or 0) * (self.price or 0.0) / MILLION if priced else None
+        workspace.measure("embed", seconds, n_new, cached=False, tokens=tokens, cost=cost)
         workspace.measure("embed", None, len(set(texts)) - n_new, cached=True)
         return vectors
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
@@ -78,8 +79,14 @@ class RerankApi(RerankedRetriever):
             cache=workspace.cache_of("pair_scores"),
         )
         endpoint = RerankEndpoint(self._endpoint(), self.dialect)
+        started = time.perf_counter()
         with workspace.progress("rerank", len(candidates)) as advance:
-            return Reranked(*rerank_by_api(candidates, endpoint, asking, advance))
+            found = Reranked(*rerank_by_api(candidates, endpoint, asking, advance))
+        seconds = time.perf_counter() - started
+        n_pairs = len({(one.query, text) for one in candidates for text in one.texts})
+        workspace.measure("ask", seconds, endpoint.n_asked, cached=False, tokens=endpoint.tokens)
+        workspace.measure("ask", None, max(0, n_pairs - endpoint.n_asked), cached=True)
+        return found
 
     def _endpoint(self) -> Endpoint:
         return Endpoint(

@@ -10,13 +10,39 @@ from rag_assets.progress import Progress, no_progress
 
 
 class Measure(Protocol):
-    """Keeps how long ``amount`` units (texts, pairs) of an artifact took."""
+    """Keeps how long ``amount`` units (texts, requests) of an artifact took, and what they cost."""
 
-    def __call__(self, what: str, seconds: float | None, amount: int, *, cached: bool) -> None:
-        """Keep it; ``cached`` units were known beforehand and took no time of their own."""
+    def __call__(
+        self,
+        what: str,
+        seconds: float | None,
+        amount: int,
+        *,
+        cached: bool,
+        tokens: int | None = None,
+        cost: float | None = None,
+    ) -> None:
+        """Keep it.
+
+        Args:
+            what: ``embed`` or ``ask``, see :mod:`rag_assets.pipeline.measurements`.
+            seconds: of wall time.
+            amount: how many.
+            cached: they were known beforehand and took no time of their own.
+            tokens: as an API counted them; None where none told.
+            cost: money for them, in the unit of the prices; None without prices.
+        """
 
 
-def unmeasured(what: str, seconds: float | None, amount: int, *, cached: bool) -> None:
+def unmeasured(
+    what: str,
+    seconds: float | None,
+    amount: int,
+    *,
+    cached: bool,
+    tokens: int | None = None,
+    cost: float | None = None,
+) -> None:
     """Keep nothing."""
 
 

@@ -106,7 +106,7 @@ def test_forms_for_programs(invoke: Invoke, stored: tuple[Path, Path, list[Path]
     table = list(csv.DictReader(io.StringIO(invoke(*base, "csv").stdout)))
     assert [row["retriever"] for row in table] == list(wanted)
     assert [float(row["recall"]) for row in table] == [row["recall"] for row in wanted.values()]
-    assert invoke(*base, "markdown").stdout.startswith("| retriever | position | budget |")
+    assert invoke(*base, "markdown").stdout.startswith("| retriever | position | split | budget |")
 
 
 @pytest.mark.parametrize(("option", "value"), [("--by", "tag"), ("--top-k", "1")])

@@ -76,3 +76,61 @@ def test_a_query_log_is_weighted_by_its_counts(tmp_path: Path, invoke: Invoke) -
     assert "weighted mean over 6 queries" in result.stdout
     (row,) = json.loads(invoke("evaluate", tiny.folder, *store, "--format", "json").stdout)
     assert (row["n_queries"], row["weight"]) == (6, 21.0)
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """Three queries a split, and a fusion whose weights were chosen on dev."""
+    tiny = Tiny(tmp_path_factory.mktemp("tuned") / "tiny").write()
+    folds = [{**q, "fold": "dev" if q["query_id"] < "q4" else "test"} for q in QUERIES]
+    tiny.write_rows("queries.jsonl", folds)
+    base = {name: tiny.config["retrievers"][name] for name in ("bm25", "bm25-whole")}
+    fusion = {"type": "rrf", "inputs": [*base], "weights": "tuned"}
+    tiny.config |= {"split": {"field": "fold"}, "retrievers": {**base, "hybrid": fusion}}
+    tiny.config["top_k"] = [5]
+    tiny.write_config()
+    tiny.run()
+    tiny.snapshot()
+    return tiny
+
+
+TUNED_NOTE = "note: parameters of hybrid were chosen on dev, which flatters them there"
+
+
+def test_a_budget_is_of_the_split_and_does_not_rank_what_was_tuned_on_it(
+    tuned: Tiny, invoke: Invoke
+) -> None:
+    words = ("--budget", 60, "--format", "json")
+    dev = {
+        row["retriever"]: row
+        for row in json.loads(board(invoke, tuned, *words, "--split", "dev").stdout)
+    }
+    assert list(dev)[-1] == "hybrid"
+    assert [row["position"] is None for row in dev.values()] == [False, False, True]
+    assert {(row["split"], row["n_queries"]) for row in dev.values()} == {("dev", 3)}
+    test = json.loads(board(invoke, tuned, *words).stdout)
+    assert {row["split"] for row in test} == {"test"}
+    assert None not in [row["position"] for row in test]
+    shown = board(invoke, tuned, "--budget", 60, "--split", "dev").stdout.splitlines()
+    assert shown[0] == "tiny: dev, at most 60 tokens a query, mean over 3 queries"
+
+
+@pytest.mark.parametrize(
+    "words", [("--by", "tag"), ("--budget", 60), ("--ties",)], ids=lambda words: words[0]
+)
+def test_what_is_shown_of_dev_says_who_was_tuned_on_it(
+    words: tuple[object, ...], tuned: Tiny, invoke: Invoke
+) -> None:
+    for split, told in (("dev", True), ("test", False)):
+        result = board(invoke, tuned, *words, "--split", split)
+        assert result.exit_code == 0, result.output
+        assert (TUNED_NOTE in " ".join(result.stderr.split())) == told
+    others = board(invoke, tuned, *words, "--split", "dev", "--retriever", "bm25")
+    assert "chosen on dev" not in others.stderr
+
+
+def test_a_comparison_on_dev_says_it_too(tuned: Tiny, invoke: Invoke) -> None:
+    compare = ("compare", tuned.folder, "--store", tuned.root / "store", "--split")
+    told = invoke(*compare, "dev", "--format", "csv")
+    assert TUNED_NOTE in " ".join(told.stderr.split())
+    assert "chosen on dev" not in invoke(*compare, "test", "--format", "csv").stderr

@@ -2,12 +2,17 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console, RenderableType
 
 from rag_assets.evaluation.attribution import PLACES
+from rag_assets.reporting.attribution_rows import attribution_rows, lost_rows
 from rag_assets.reporting.attribution_view import attribution_view, lost_view
 from rag_assets.reporting.latency_view import latency_view
+from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
+from tests.shown_board import evaluated
+from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny
 
 
 def drawn(view: RenderableType) -> list[str]:
@@ -18,7 +23,7 @@ def drawn(view: RenderableType) -> list[str]:
 
 def row(**values: object) -> Row:
     counts = {place: 0 for place in PLACES} | {f"{place}_share": 0.0 for place in PLACES}
-    lead = {"retriever": "bm25", "top_k": 10, "n_evidences": 4000}
+    lead = {"retriever": "bm25", "split": "all", "top_k": 10, "n_evidences": 4000}
     return {**lead, **counts, "recall": 0.5, "ceiling": None, **values}
 
 
@@ -66,3 +71,37 @@ def test_what_was_not_measured_is_a_dash() -> None:
     assert max(map(len, lines)) <= 80
     assert lines[3].split() == ["a", *["-"] * 9]
     assert any("10000/100000" in line for line in lines)
+
+
+@pytest.fixture(scope="module")
+def split(tmp_path_factory: pytest.TempPathFactory) -> EvaluationResult:
+    """Two queries of each split; a retriever of elsewhere that failed on one of test."""
+    tiny = Tiny(tmp_path_factory.mktemp("split") / "tiny").write()
+    folds = {"q1": "dev", "q2": "dev", "q3": "test", "q4": "test"}
+    queries = [{**q, "fold": folds[q["query_id"]]} for q in QUERIES if q["query_id"] in folds]
+    tiny.write_rows("queries.jsonl", queries)
+    tiny.write_rows("judgments.jsonl", [row for row in JUDGMENTS if row["query_id"] in folds])
+    told = [{"qid": query, "retrieved_ids": ["lost.md"]} for query in ("q1", "q2", "q3")]
+    tiny.write_rows("told.jsonl", [*told, {"qid": "q4", "error": "timed out"}])
+    bm25 = tiny.config["retrievers"]["bm25-whole"]
+    told_by = {"type": "run_file", "path": "told.jsonl", "chunking": "whole"}
+    tiny.config |= {"split": {"field": "fold"}, "top_k": [1], "primary": "recall@1"}
+    tiny.config |= {"metrics": ["recall"], "retrievers": {"bm25": bm25, "told": told_by}}
+    tiny.write_config()
+    return evaluated(tiny.pipeline())
+
+
+def test_the_split_that_the_leaderboard_shows(split: EvaluationResult) -> None:
+    names = ["bm25", "told"]
+    rows = {row["retriever"]: row for row in attribution_rows(split, names)}
+    assert [(row["split"], row["n_queries"]) for row in rows.values()] == [("test", 2), ("test", 1)]
+    board = {r["retriever"]: r for r in split.leaderboard.to_pylist() if r["split"] == "test"}
+    for name, row in rows.items():
+        assert row["recall"] == board[name]["recall"]
+        assert row["n_queries"] == board[name]["n_queries"], "a failed query is lost nowhere"
+    dev = attribution_rows(split, names, split="dev")
+    assert [(row["split"], row["n_queries"]) for row in dev] == [("dev", 2), ("dev", 2)]
+    assert drawn(attribution_view("x", dev))[0] == "x: where the evidences are, at top_k 1, dev"
+    assert {row["query_id"] for row in lost_rows(split, ["told"])} == {"q3"}
+    by_tag = attribution_rows(split, ["bm25"], "tag")
+    assert {row["tag"] for row in by_tag} == {"safety"}, "q3 and q4"

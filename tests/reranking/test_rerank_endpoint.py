@@ -203,3 +203,19 @@ def test_what_the_protocol_does_not_say_fails_this_query_only(server: Server, re
     assert not found.transient
     assert found.reason.startswith("the answer ")
     assert len(server.received) == 1
+
+
+def test_what_was_scored_and_what_the_server_counted(server: Server) -> None:
+    asked = endpoint(server)
+    asked.score(QUERY, DOCUMENTS)
+    assert (asked.n_asked, asked.tokens) == (3, None)
+    rows = [{"index": 0, "relevance_score": 0.5}]
+    server.on(
+        QUERY,
+        json_reply({"results": rows, "usage": {"total_tokens": 7}}),
+        json_reply({"results": rows, "usage": {"total_tokens": "many"}}),
+        json_reply({"results": [], "usage": {"total_tokens": 7}}),
+    )
+    for _ in range(3):
+        asked.score(QUERY, DOCUMENTS[:1])
+    assert (asked.n_asked, asked.tokens) == (5, 7), "an answer that is refused counts for nothing"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -52,7 +53,7 @@ class QuerySetAnswers(Stage):
         self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
-            found = _asked(pipeline, key["query_set"])
+            found = _asked(pipeline, key["query_set"], measured=True)
             yield key, TableProduct(found.answers, {"failed_queries": len(found.failures)})
 
 
@@ -115,11 +116,25 @@ def _from_file(found: FileVariants) -> TableProduct:
     return TableProduct(found.variants, {"notes": notes})
 
 
-def _asked(pipeline: Pipeline, query_set: str) -> PromptedVariants:
+def _asked(pipeline: Pipeline, query_set: str, *, measured: bool = False) -> PromptedVariants:
     queries = pipeline.artifact(QUERIES_KEY).table()
     strategy = _prompted(pipeline.experiment, query_set).prompted()
     with pipeline.completions(f"ask for {query_set}", queries.num_rows) as completions:
-        return prompted_variants(queries, strategy, completions)
+        budget, started = completions.budget, time.perf_counter()
+        calls, tokens, cost = budget.calls, budget.tokens, budget.cost
+        found = prompted_variants(queries, strategy, completions)
+        recipe = pipeline.recipe(answers_key(query_set)) if measured else None
+        if recipe is not None:
+            pipeline.measurements.add(
+                "ask",
+                recipe.fingerprint,
+                time.perf_counter() - started,
+                budget.calls - calls,
+                asset=QuerySetAnswers.name,
+                tokens=budget.tokens - tokens or None,
+                cost=budget.cost - cost if budget.limits.priced else None,
+            )
+        return found
 
 
 def _prompted_config(pipeline: Pipeline, query_set: str) -> Mapping[str, Any]:
