@@ -24,6 +24,7 @@ class MMR(RerankedRetriever):
     of the vectors of ``model``, an embedding model; what another retriever embedded is looked up.
     """
 
+    model_kind: ClassVar[str | None] = "sentence-transformers"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.reranking.mmr",
         "rag_assets.ordering",

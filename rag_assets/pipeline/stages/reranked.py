@@ -12,7 +12,7 @@ from rag_assets.pipeline.rankings import Ranked
 from rag_assets.pipeline.stage import Input, Recipe, Stage, TableProduct
 from rag_assets.pipeline.stages.chunks import chunks_key, indexed_fields, texts_to_index
 from rag_assets.pipeline.stages.derived_runs import DerivedRuns, derived
-from rag_assets.pipeline.stages.runs import run_key
+from rag_assets.pipeline.stages.runs import model_kinds, run_key
 from rag_assets.pipeline.stages.sources import QUERIES_KEY
 from rag_assets.reranking.candidates import candidate_lists, reordered
 from rag_assets.retrievers.derived import RerankedRetriever
@@ -74,7 +74,6 @@ class RerankedRuns(DerivedRuns):
     name = "reranked_runs"
     family = FAMILY
     code_version = "1"
-    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "sentence-transformers"})
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.pipeline.stages.derived_runs",
         "rag_assets.pipeline.stages.runs",
@@ -82,6 +81,9 @@ class RerankedRuns(DerivedRuns):
         "rag_assets.evaluation.units",
         "rag_assets.chunking.spans",
     )
+
+    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
+        return self.kinds | model_kinds(experiment, FAMILY)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         """Return the input's cell, and the texts."""
