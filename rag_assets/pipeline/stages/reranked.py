@@ -111,7 +111,7 @@ class RerankedRuns(DerivedRuns):
         experiment = pipeline.experiment
         (ranking,) = self.input_rankings(pipeline, retriever, top_k)
         queries = pipeline.artifact(QUERIES_KEY).table()
-        lists = candidate_lists(ranking.table, queries, _texts(pipeline, retriever))
+        lists = candidate_lists(ranking.table, queries, texts_by_chunk(pipeline, retriever))
         key = run_key(experiment, retriever, top_k)
         found = _config(experiment, retriever).rerank(lists, pipeline.workspace(retriever, key))
         failures = {**ranking.failures, **found.failures}
@@ -123,13 +123,13 @@ class RerankedRuns(DerivedRuns):
         """Return the reranking of one query's candidates, whose texts may be known to a cache."""
         read = self.rankings_by_query(pipeline, retriever, top_k, query_ids)
         queries = pipeline.artifact(QUERIES_KEY).table()
-        texts = _texts(pipeline, retriever)
+        texts = texts_by_chunk(pipeline, retriever)
         lists = {one: candidate_lists(tables[0], queries, texts) for one, tables in read.items()}
         config, workspace = _config(pipeline.experiment, retriever), pipeline.workspace(retriever)
         return lambda one: config.rerank(lists[one], workspace)
 
 
-def _texts(pipeline: Pipeline, retriever: str) -> dict[str, str]:
+def texts_by_chunk(pipeline: Pipeline, retriever: str) -> dict[str, str]:
     """Return chunk id -> what is indexed of it, for all chunks that the candidates can be."""
     texts: dict[str, str] = {}
     for name in pipeline.experiment.chunkings_of(retriever):
