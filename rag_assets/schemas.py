@@ -347,7 +347,7 @@ ANSWERABILITY = TableSchema(
 
 LIST_SIMILARITIES = TableSchema(
     "list_similarities",
-    "one query: how alike the results of a reranker for diversity are",
+    "one query: how alike the results of a reranker are, by the vectors of one for diversity",
     ("query_id",),
     (
         Column("query_id", TEXT, "the query"),

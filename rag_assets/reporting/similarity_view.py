@@ -1,4 +1,4 @@
-"""How alike the results of rerankers for diversity are, for a terminal."""
+"""How alike the results of rerankers are, where one is for diversity, for a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rag_assets.reporting.rows import Row
 
 
 def similarity_parts(result: EvaluationResult, shown: Sequence[Row]) -> list[RenderableType]:
-    """Return a heading and a table, a row a retriever for diversity; nothing where there is none.
+    """Return a heading and a table, a row a reranked retriever; nothing without `mmr`.
 
     A value is the mean, over all queries with two results or more, of the mean cosine of all pairs
     of results: lower is more diverse.

@@ -5,12 +5,10 @@ from __future__ import annotations
 from itertools import combinations
 from pathlib import Path
 
-import dagster as dg
 import numpy as np
 import pytest
 from rich.console import Console
 
-from rag_assets.assets.build import build_assets
 from rag_assets.embedding.encoder import Encoder
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages.chunks import chunks_key, texts_to_index
@@ -57,9 +55,11 @@ def test_how_alike_the_results_are(bm25_only: Tiny, static_model: Path) -> None:
     assert bm25_only.run() == set()
 
 
-def test_its_edges_can_be_loaded_by_dagster(bm25_only: Tiny) -> None:
+def test_it_is_there_for_all_rerankers_or_none(bm25_only: Tiny) -> None:
+    bm25_only.configure("late", type="maxsim", input="bm25")
+    assert "list_similarities" not in {stage.name for stage in bm25_only.pipeline().stages()}
     bm25_only.configure("diverse", type="mmr", input="bm25")
     pipeline = bm25_only.pipeline()
-    definitions = dg.Definitions(assets=build_assets(pipeline.experiment, bm25_only.pipeline))
-    dg.Definitions.validate_loadable(definitions)
-    assert matching(pipeline, "list_similarities/*") != set()
+    assert matching(pipeline, "list_similarities/*") == {
+        f"list_similarities/{name}/{k}" for name in ("late", "diverse") for k in (3, 50)
+    }

@@ -1,4 +1,4 @@
-"""``list_similarities``: how alike the results are that a reranker for diversity returns."""
+"""``list_similarities``: how alike the results of rerankers are, where one is for diversity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rag_assets.evaluation.list_similarity import intra_list_similarity
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.latency_sample import values_by_query
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
-from rag_assets.pipeline.stages.reranked import texts_by_chunk, texts_key
+from rag_assets.pipeline.stages.reranked import FAMILY, texts_by_chunk, texts_key
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.retrievers.mmr import MMR
 from rag_assets.schemas import LIST_SIMILARITIES
@@ -22,25 +22,27 @@ if TYPE_CHECKING:
 
 
 class ListSimilarities(Stage):
-    """One partition an ``mmr`` retriever and top_k: its results, and those of its input, compared.
+    """One partition a reranked retriever and top_k: its results, and those of its input.
 
-    The vectors are those by which the retriever chooses; it exists where one does.
+    It exists where there is an ``mmr`` retriever. The vectors are those by which that one chooses;
+    of other rerankers those of the first, so that they compare.
     """
 
     name = "list_similarities"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever", "top_k")
     schema = LIST_SIMILARITIES
-    row = "One query: how alike the results of a reranker for diversity, and of its input, are."
+    row = "One query: how alike the results of a reranker, and of its input, are."
     group = "runs"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "sentence-transformers"})
     code_version = "1"
     implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.list_similarity",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        diverse = [n for n, config in experiment.retrievers.items() if isinstance(config, MMR)]
+        if not any(isinstance(one, MMR) for one in experiment.retrievers.values()):
+            return []
         return [
             similarities_key(name, top_k)
-            for name in diverse
+            for name in experiment.of_family(FAMILY)
             for top_k in experiment.top_k
             if top_k > 1
         ]
@@ -94,10 +96,9 @@ def _similarities(pipeline: Pipeline, retriever: str, run: pa.Table) -> dict[str
 
 
 def _config(experiment: Experiment, retriever: str) -> MMR:
-    config = experiment.retrievers[retriever]
-    if not isinstance(config, MMR):
-        raise TypeError(f"{retriever} is no reranker for diversity")
-    return config
+    """Return the retriever itself, or the first one for diversity."""
+    configs = (experiment.retrievers[retriever], *experiment.retrievers.values())
+    return next(config for config in configs if isinstance(config, MMR))
 
 
 def similarities_key(retriever: str, top_k: int | str) -> ArtifactKey:
