@@ -351,6 +351,17 @@ ANSWERABILITY = TableSchema(
     ),
 )
 
+LIST_SIMILARITIES = TableSchema(
+    "list_similarities",
+    "one query: how alike the results of a reranker are, by the vectors of one for diversity",
+    ("query_id",),
+    (
+        Column("query_id", TEXT, "the query"),
+        Column("similarity", FLOAT, "mean cosine of all pairs of results; null: below two", True),
+        Column("input_similarity", FLOAT, "the same of what is reranked, cut at top_k", True),
+    ),
+)
+
 OVERLAPS = TableSchema(
     "overlaps",
     "two retrievers at one top_k: how alike their runs are",

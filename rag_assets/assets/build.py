@@ -33,6 +33,9 @@ from rag_assets.pipeline.stages import STAGES
 ASKED_TAG = "rag_assets/partitions"
 """Run tag: JSON list of the partitions that are wanted of a range, which is a cross product."""
 
+MOST_KINDS = 3
+"""Icons that Dagster allows for an asset."""
+
 DEFER_TAG = "dagster/defer_asset_events"
 """Run tag: Dagster itself writes no materialization; the body reports each partition."""
 
@@ -80,7 +83,7 @@ def _build(
         group_name=group_name(experiment, stage),
         description=stage.row,
         metadata=metadata.of_asset(stage, experiment),
-        kinds=set(stage.kinds),
+        kinds=set(sorted(stage.kinds_of(experiment))[:MOST_KINDS]),
         owners=list(experiment.owners),
         code_version=stage.code_version,
         backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,

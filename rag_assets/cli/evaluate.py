@@ -15,6 +15,7 @@ from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.retry import try_again, unanswered
 from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.shallow_graphs import shallow_graphs
 from rag_assets.pipeline.unread_languages import unread_languages
 from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.html import write_report
@@ -56,7 +57,7 @@ def command(
     pipeline = Pipeline(experiment, settings, progress_bar)
     if retry_failed:
         messages().print(f"asked again: {try_again(pipeline)} queries that failed", markup=False)
-    for line in unread_languages(pipeline, selection):
+    for line in (*shallow_graphs(experiment), *unread_languages(pipeline, selection)):
         messages().print(f"warning: {line}", markup=False, soft_wrap=True)
     work = evaluate(pipeline, selection)
     result = EvaluationResult(pipeline.store.root, work.evaluation)

@@ -8,7 +8,9 @@ import click
 
 from rag_assets.api import plan
 from rag_assets.cli.options import selection_options
-from rag_assets.cli.terminal import output
+from rag_assets.cli.terminal import messages, output
+from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.shallow_graphs import shallow_graphs
 from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.plan_rows import flat_plan_rows, plan_rows
 
@@ -32,6 +34,8 @@ def command(
 
     Example: rag-assets plan data/handbook --all
     """
+    for line in shallow_graphs(load_experiment(path)):
+        messages().print(f"warning: {line}", markup=False, soft_wrap=True)
     found = plan(path, store, retrievers, top_k)
     if form == "json":
         click.echo(formatted(plan_rows(found), form), nl=False)

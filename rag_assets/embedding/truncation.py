@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rag_assets.embedding.model_config import declared_max_seq_length
 from rag_assets.embedding.model_files import ModelFiles, tokenizer_file
@@ -37,3 +38,12 @@ def count_truncated(texts: Sequence[str], files: ModelFiles, prompt: str = "") -
         group = [prompt + text for text in texts[start : start + TEXTS_AT_ONCE]]
         count += sum(len(found.ids) > limit for found in tokenizer.encode_batch(group))
     return count
+
+
+def truncation_facts(n_truncated: int | None, n_texts: int) -> dict[str, Any]:
+    """Return ``n_truncated`` where it is known, with a note for people where it is not 0."""
+    if n_truncated is None:
+        return {}
+    note = f"{n_truncated} of {n_texts} chunks are longer than the model reads; what is beyond has "
+    notes = {"notes": [f"{note}no effect"]} if n_truncated else {}
+    return {"n_truncated": n_truncated, **notes}

@@ -59,7 +59,9 @@ def query_filters(queries: pa.Table, documents: pa.Table, fail: Fail) -> pa.Tabl
     if not asked:
         return QUERY_FILTERS.empty()
     filters = {text: json.loads(text) for text in sorted(asked)}
-    matching = _Documents(documents, {name for wanted in filters.values() for name in wanted})
+    matching = FilteredDocuments(
+        documents, {name for wanted in filters.values() for name in wanted}
+    )
     rows: list[dict[str, object]] = []
     for text, wanted in filters.items():
         for name in wanted:
@@ -101,7 +103,7 @@ def without_documents(filters: pa.Table) -> list[str]:
     return [query for row in rows if not row["document_ids"] for query in row["query_ids"]]
 
 
-class _Documents:
+class FilteredDocuments:
     """The documents by their metadata.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Unit vectors of texts by a server; a text that was embedded before is looked up."""
+"""Vectors of texts by a server; a text that was embedded before is looked up."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rag_assets.embedding.cache_writer import CacheWriter
+from rag_assets.embedding.similarity_search import checked_lengths
 from rag_assets.embedding.unit_vectors import Vectors, to_unit_rows
 from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
 from rag_assets.store.canonical import fingerprint
@@ -20,15 +21,17 @@ def embed_cached(
     server: Callable[[], OpenAIEmbeddings],
     described: Mapping[str, Any],
     *,
+    normalise: bool = True,
     cache: Path | None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Vectors:
-    """Return one vector of length 1 for each text; what was answered is kept if a later one fails.
+    """Return one vector for each text; what was answered is kept if a later one fails.
 
     Args:
         texts: with their prompt; may repeat.
         server: opens the client; called only when a text is new.
-        described: all that determines the vector of a text.
+        described: all that determines the vector of a text, ``normalise`` included.
+        normalise: whether vectors are brought to length 1.
         cache: folder of the vector cache; None remembers nothing.
         progress: called with (texts embedded, texts to embed); not at all when none is new.
 
@@ -38,7 +41,7 @@ def embed_cached(
     Raises:
         UsageError: the package ``openai`` is not installed, or the key's variable is not set.
         ModelUnavailable: the server does not answer as it should.
-        DataError: it gives NaN, or length 0, for a text.
+        DataError: it gives NaN, or what no similarity is defined for, for a text.
     """
     if not texts:
         return np.empty((0, 0), dtype=np.float32)
@@ -52,7 +55,7 @@ def embed_cached(
         vectors, known = store.get(unique)
     missing = [text for text, is_known in zip(unique, known, strict=True) if not is_known]
     if missing:
-        new = _embed(missing, server(), store, progress)
+        new = _embed(missing, server(), store, progress, normalise)
         if not known.any():
             vectors = np.empty((len(unique), new.shape[1]), dtype=np.float32)
         vectors[~known] = new
@@ -64,14 +67,25 @@ def _embed(
     server: OpenAIEmbeddings,
     store: VectorCache | None,
     progress: Callable[[int, int], None] | None,
+    normalise: bool,
 ) -> Vectors:
     parts: list[Vectors] = []
     done = 0
     with CacheWriter(store) as writer:
         for group, raw in server.embed(texts):
-            parts.append(to_unit_rows(raw, lambda row, group=group: repr(group[row][:80])))  # type: ignore[misc]
+            parts.append(_checked(raw, group, normalise))
             writer.add(group, parts[-1])
             done += len(group)
             if progress is not None:
                 progress(done, len(texts))
     return np.concatenate(parts)
+
+
+def _checked(raw: Vectors, texts: Sequence[str], normalise: bool) -> Vectors:
+    def name_of(row: int) -> str:
+        return repr(texts[row][:80])
+
+    if normalise:
+        return to_unit_rows(raw, name_of)
+    checked_lengths(raw, name_of)
+    return raw

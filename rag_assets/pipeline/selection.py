@@ -52,11 +52,16 @@ class Selection:
         asked for alone must not cost another.
         """
         cells = [(retriever, k) for retriever in self.retrievers for k in self.top_k]
+        alike = [
+            key
+            for key in STAGES["list_similarities"].keys(experiment)
+            if (key["retriever"], int(key["top_k"])) in cells
+        ]
         if not experiment.has_qrels:
             runs = [run_key(experiment, retriever, k) for retriever, k in cells]
             pairs = STAGES["overlaps"].keys(experiment)
-            return runs + [key for key in pairs if int(key["top_k"]) in self.top_k]
-        ends = [ArtifactKey.of("leaderboard"), ArtifactKey.of("answerability")]
+            return runs + alike + [key for key in pairs if int(key["top_k"]) in self.top_k]
+        ends = [ArtifactKey.of("leaderboard"), ArtifactKey.of("answerability"), *alike]
         ends += STAGES["comparisons"].keys(experiment)
         for asset in ("metrics_summary", "intervals"):
             ends += [ArtifactKey.of(asset, retriever=r) for r in self.retrievers]

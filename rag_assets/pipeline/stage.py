@@ -126,6 +126,10 @@ class Stage(ABC):
     ) -> Iterator[tuple[ArtifactKey, Product]]:
         """Compute the given partitions; every required input is in the store."""
 
+    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
+        """Return what computes or holds it in an experiment; ``kinds`` where that is all."""
+        return self.kinds
+
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
         """Return what of the configuration determines the partition, without names."""
         return {}

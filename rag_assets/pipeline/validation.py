@@ -23,6 +23,7 @@ from rag_assets.label_health.coverage import unreachable_evidence
 from rag_assets.label_health.duplicate_documents import duplicate_documents
 from rag_assets.label_health.duplicate_queries import duplicate_queries
 from rag_assets.label_health.false_negatives import near_duplicate_documents, unjudged_twins
+from rag_assets.label_health.filters import unmatched_filters
 from rag_assets.label_health.findings import ERROR, FINDINGS, Finding, findings_table, rows
 from rag_assets.label_health.ids import dangling_ids
 from rag_assets.label_health.judged import DEFAULT_THRESHOLD, judged_at_k
@@ -33,6 +34,7 @@ from rag_assets.pipeline.evaluations import Evaluation, read_current
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages.chunks import chunks_key
 from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
+from rag_assets.pipeline.stages.query_filters import uses_filters
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES, TableSchema
 from rag_assets.store.artifacts import ArtifactKey
@@ -85,6 +87,9 @@ def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD)
     sources = _read(pipeline)
     evaluation = _last_evaluation(pipeline)
     tables = [sources.problems, *_duplicate_checks(sources)]
+    experiment = pipeline.experiment
+    used = any(uses_filters(experiment, name) for name in experiment.retrievers)
+    tables.append(unmatched_filters(sources.queries, sources.documents, used=used))
     skipped = []
     if pipeline.experiment.has_qrels:
         tables += _label_checks(sources)

@@ -43,6 +43,7 @@ _TABLES = {
     "answerability": "answerability",
     "run_overlaps": "overlaps",
     "attributions": "attributions",
+    "list_similarities": "list_similarities",
     "tuning": "tuning",
 }
 """Table -> the asset whose partitions it unites; OVERLAPS is a reserved word in SQL."""

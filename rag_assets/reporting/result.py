@@ -217,6 +217,14 @@ class EvaluationResult:
             )
         return {entry.partition["retriever"]: self._table(entry) for entry in entries}
 
+    def list_similarities(self, top_k: int) -> dict[str, pa.Table]:
+        """Return retriever -> table of :data:`rag_assets.schemas.LIST_SIMILARITIES`."""
+        return {
+            entry.partition["retriever"]: self._table(entry)
+            for entry in self.evaluation.entries_of("list_similarities")
+            if entry.partition["top_k"] == str(top_k)
+        }
+
     @property
     def attributed_top_k(self) -> int:
         """The cut-off that the attributions are about."""

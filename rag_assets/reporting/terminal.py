@@ -16,6 +16,7 @@ from rag_assets.reporting.answerability_view import answerability_parts
 from rag_assets.reporting.noise import SIGN, interval_parts, near_best
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
+from rag_assets.reporting.similarity_view import similarity_parts
 from rag_assets.reporting.slices import TAG, Slice
 from rag_assets.reporting.tie_rows import MATTERS
 
@@ -35,6 +36,7 @@ def leaderboard_view(result: EvaluationResult, rows: Sequence[Row]) -> Renderabl
     if len(cutoffs) > 1:
         parts += ["", _heading(f"{measure} by top_k"), _curve(rows, measure, cutoffs)]
     parts += [*interval_parts(result, rows), *answerability_parts(result, at_cutoff)]
+    parts += similarity_parts(result, at_cutoff)
     return Group(*parts, *(_warnings(at_cutoff)))
 
 

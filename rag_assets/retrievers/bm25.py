@@ -34,6 +34,7 @@ class BM25(AnalysedRetriever):
     """
 
     code_version: ClassVar[str] = "3"
+    search_kind: ClassVar[str | None] = "bm25"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.lexical",
         "rag_assets.ordering",

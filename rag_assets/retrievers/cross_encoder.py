@@ -24,6 +24,7 @@ class CrossEncoder(RerankedRetriever):
     default as many as the model declares.
     """
 
+    model_kind: ClassVar[str | None] = "sentence-transformers"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.reranking.cross_encoder",
         "rag_assets.reranking.local_models",

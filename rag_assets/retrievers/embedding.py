@@ -15,7 +15,7 @@ from rag_assets.embedding.encoder import Encoder
 from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.embedding.query_vectors import dense_table
-from rag_assets.embedding.truncation import count_truncated
+from rag_assets.embedding.truncation import count_truncated, truncation_facts
 from rag_assets.embedding.unit_vectors import Vectors
 from rag_assets.options import Options
 from rag_assets.package_versions import version
@@ -46,6 +46,8 @@ class BiEncoder(EmbeddingRetriever):
     """
 
     code_version: ClassVar[str] = "3"
+    model_kind: ClassVar[str | None] = "sentence-transformers"
+    search_kind: ClassVar[str | None] = "faiss"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.embedding.encoder",
         "rag_assets.embedding.loading",
@@ -126,7 +128,7 @@ class BiEncoder(EmbeddingRetriever):
         facts = self._write(chunks.column("chunk_id").to_pylist(), vectors, folder)
         encoder = self._encoder()
         n_truncated = count_truncated(texts, encoder.files, encoder.prompt("document"))
-        return facts if n_truncated is None else {**facts, "n_truncated": n_truncated}
+        return {**facts, **truncation_facts(n_truncated, len(texts))}
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
         """Embed the queries."""

@@ -42,6 +42,7 @@ class Listwise(RerankedRetriever):
     an answer that is no order has no results, and says why.
     """
 
+    model_kind: ClassVar[str | None] = "openai"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.llm.templates",
         "rag_assets.reranking.listwise",

@@ -23,6 +23,7 @@ class MaxSim(RerankedRetriever):
     It needs no model of its own: any bi-encoder's token vectors serve, and they are cached.
     """
 
+    model_kind: ClassVar[str | None] = "sentence-transformers"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.reranking.maxsim",
         "rag_assets.embedding.token_encoder",

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from rag_assets.embedding.encoder import Encoder
 from rag_assets.embedding.models import DEFAULT_MODEL
+from rag_assets.embedding.unit_vectors import Vectors
 from rag_assets.options import Number
 from rag_assets.package_versions import version
 from rag_assets.reranking.candidates import Candidates
@@ -24,6 +25,7 @@ class MMR(RerankedRetriever):
     of the vectors of ``model``, an embedding model; what another retriever embedded is looked up.
     """
 
+    model_kind: ClassVar[str | None] = "sentence-transformers"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.reranking.mmr",
         "rag_assets.ordering",
@@ -57,6 +59,10 @@ class MMR(RerankedRetriever):
         encoder = self._encoder(workspace)
         with workspace.progress("rerank", len(candidates)) as advance:
             return Reranked(rerank_by_mmr(candidates, encoder, self.lambda_, advance))
+
+    def document_vectors(self, texts: Sequence[str], workspace: Workspace) -> Vectors:
+        """Return the unit vectors of documents, float32, shape (len(texts), dimension)."""
+        return self._encoder(workspace).encode(texts, kind="document")
 
     def _encoder(self, workspace: Workspace | None) -> Encoder:
         return Encoder(

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import Field, model_validator
 
-from rag_assets.embedding import flat_index
+from rag_assets.embedding import flat_index, similarity_search
 from rag_assets.embedding.query_vectors import dense_table
 from rag_assets.embedding.unit_vectors import Vectors
 from rag_assets.errors import UsageError
@@ -21,7 +21,8 @@ from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
 from rag_assets.options import Number
 from rag_assets.package_versions import version
 from rag_assets.retrievers.base import EmbeddingRetriever
-from rag_assets.retrievers.dense_searchers import FlatSearcher
+from rag_assets.retrievers.dense_searchers import FlatSearcher, SimilaritySearcher
+from rag_assets.retrievers.retriever import Searcher
 from rag_assets.retrievers.workspace import Workspace
 
 Kind = Literal["query", "document"]
@@ -29,7 +30,10 @@ Count = Annotated[int, Field(ge=1, strict=True)]
 
 
 class OpenAIEmbedding(EmbeddingRetriever):
-    """Embedding retrieval by a server: exact inner product of normalised vectors.
+    """Embedding retrieval by a server, searched exactly.
+
+    ``similarity: cosine`` brings vectors to length 1; ``dot`` is the inner product as they come,
+    ``euclidean`` the negative of their distance.
 
     The key is read from the environment variable ``api_key_env``, null for a server that needs
     none. ``dimensions`` asks for shorter vectors. The prompts are put before every query or
@@ -38,6 +42,8 @@ class OpenAIEmbedding(EmbeddingRetriever):
     """
 
     code_version: ClassVar[str] = "1"
+    model_kind: ClassVar[str | None] = "openai"
+    search_kind: ClassVar[str | None] = "faiss"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.llm.cached_embeddings",
         "rag_assets.llm.endpoint",
@@ -46,6 +52,7 @@ class OpenAIEmbedding(EmbeddingRetriever):
         "rag_assets.embedding.flat_index",
         "rag_assets.embedding.query_vectors",
         "rag_assets.embedding.search",
+        "rag_assets.embedding.similarity_search",
         "rag_assets.ordering",
         "rag_assets.retrievers.dense_searchers",
     )
@@ -57,6 +64,7 @@ class OpenAIEmbedding(EmbeddingRetriever):
     dimensions: Count | None = None
     query_prompt: str = ""
     document_prompt: str = ""
+    similarity: Literal["cosine", "dot", "euclidean"] = "cosine"
     batch_size: Annotated[int, Field(ge=1, le=2048, strict=True)] = 64
     concurrency: Count = 4
     timeout: Annotated[Number, Field(gt=0)] = 60.0
@@ -82,13 +90,18 @@ class OpenAIEmbedding(EmbeddingRetriever):
             "server": self._endpoint().place,
             "dimensions": self.dimensions,
             "prompt": self._prompt(kind),
-            "normalisation": "l2",
+            "normalisation": "l2" if self.similarity == "cosine" else "none",
             "backend": "openai",
         }
 
     def index_options(self) -> Mapping[str, Any]:
         """Return nothing of its own: all that counts is in :meth:`describe`."""
         return {}
+
+    def search_config(self) -> Mapping[str, Any]:
+        """Return the options that determine the ranking besides the index, but the default."""
+        own = {"similarity": self.similarity} if self.similarity != "cosine" else {}
+        return {**super().search_config(), **own}
 
     def search_versions(self) -> Mapping[str, str]:
         """Return the version of what searches."""
@@ -99,16 +112,22 @@ class OpenAIEmbedding(EmbeddingRetriever):
     ) -> Mapping[str, Any]:
         """Embed the texts and write their vectors."""
         vectors = self._vectors(texts, "document", workspace)
-        return flat_index.build(chunks.column("chunk_id").to_pylist(), vectors, folder)
+        ids = chunks.column("chunk_id").to_pylist()
+        if self.similarity == "cosine":
+            return flat_index.build(ids, vectors, folder)
+        return flat_index.save(ids, vectors, folder)
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
         """Embed the queries."""
         texts = variants.column("text").to_pylist()
         return dense_table(variants, self._vectors(texts, "query", workspace))
 
-    def open(self, folder: Path) -> FlatSearcher:
+    def open(self, folder: Path) -> Searcher[pa.Table]:
         """Open the vectors."""
-        return FlatSearcher(flat_index.FlatIndex.load(folder))
+        index = flat_index.FlatIndex.load(folder)
+        if self.similarity == "cosine":
+            return FlatSearcher(index)
+        return SimilaritySearcher(similarity_search.searchable(index, self.similarity))
 
     def _vectors(self, texts: Sequence[str], kind: Kind, workspace: Workspace) -> Vectors:
         n_new = 0
@@ -131,6 +150,7 @@ class OpenAIEmbedding(EmbeddingRetriever):
                 [prompt + text for text in texts],
                 server,
                 {name: v for name, v in self.describe(kind).items() if name != "prompt"},
+                normalise=self.similarity == "cosine",
                 cache=workspace.cache_of("embeddings"),
                 progress=count,
             )

@@ -22,6 +22,7 @@ class QueryLikelihood(RerankedRetriever):
     default as many as the model declares.
     """
 
+    model_kind: ClassVar[str | None] = "transformers"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.reranking.query_likelihood",
         "rag_assets.reranking.local_models",

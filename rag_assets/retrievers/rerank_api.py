@@ -42,6 +42,7 @@ class RerankApi(RerankedRetriever):
     query that the server does not score has no results, and says why.
     """
 
+    model_kind: ClassVar[str | None] = "http"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.reranking.rerank_api",
         "rag_assets.reranking.rerank_endpoint",

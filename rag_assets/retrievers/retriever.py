@@ -53,6 +53,8 @@ class Retriever(Options):
         implementation: modules that compute it; a test fails when they change and
             ``code_version`` does not.
         search_options: options that an index does not depend on.
+        model_kind: what runs its model, as the Dagster UI knows it by an icon; None: it has none.
+        search_kind: what searches, likewise.
         file_options: options that name a file; its content counts, not its name.
         expand: what is returned, and judged, around each unit; ranks stay as they are.
     """
@@ -62,6 +64,8 @@ class Retriever(Options):
     code_version: ClassVar[str] = "1"
     implementation: ClassVar[tuple[str, ...]] = ()
     search_options: ClassVar[frozenset[str]] = frozenset()
+    model_kind: ClassVar[str | None] = None
+    search_kind: ClassVar[str | None] = None
     file_options: ClassVar[tuple[str, ...]] = ()
 
     type: str

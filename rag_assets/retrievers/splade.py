@@ -15,7 +15,7 @@ from rag_assets.embedding import sparse_index
 from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.query_vectors import sparse_table, sparse_vectors
 from rag_assets.embedding.sparse_encoder import SparseTextEncoder
-from rag_assets.embedding.truncation import count_truncated
+from rag_assets.embedding.truncation import count_truncated, truncation_facts
 from rag_assets.ordering import Hits
 from rag_assets.package_versions import version
 from rag_assets.retrievers.base import EmbeddingRetriever
@@ -34,6 +34,8 @@ class Splade(EmbeddingRetriever):
     """
 
     code_version: ClassVar[str] = "1"
+    model_kind: ClassVar[str | None] = "sentence-transformers"
+    search_kind: ClassVar[str | None] = "scipy"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.embedding.loading",
         "rag_assets.embedding.model_config",
@@ -84,7 +86,7 @@ class Splade(EmbeddingRetriever):
         facts = sparse_index.build(chunks.column("chunk_id").to_pylist(), vectors, folder)
         encoder = self._encoder()
         n_truncated = count_truncated(texts, encoder.files, encoder.prompt("document"))
-        return facts if n_truncated is None else {**facts, "n_truncated": n_truncated}
+        return {**facts, **truncation_facts(n_truncated, len(texts))}
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
         """Embed the queries."""

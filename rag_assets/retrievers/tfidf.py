@@ -27,6 +27,7 @@ class TfIdf(AnalysedRetriever):
     default; ``sklearn`` is the cosine of scikit-learn's ``TfidfVectorizer``.
     """
 
+    search_kind: ClassVar[str | None] = "tfidf"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.lexical",
         "rag_assets.ordering",

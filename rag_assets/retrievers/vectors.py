@@ -31,6 +31,7 @@ class FileVectorsRetriever(EmbeddingRetriever):
     """
 
     code_version: ClassVar[str] = "1"
+    search_kind: ClassVar[str | None] = "faiss"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.embedding.flat_index",
         "rag_assets.embedding.query_vectors",

@@ -179,6 +179,7 @@ def test_a_stage_that_is_not_used_does_not_exist(fresh: Tiny) -> None:
         "embedding_runs",
         "imported_rankings",
         "imported_runs",
+        "list_similarities",
         "overlaps",
         "query_filters",
         "query_set_answers",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
@@ -10,7 +11,6 @@ from hypothesis import strategies as st
 from rag_assets.errors import UsageError
 from rag_assets.lexical.analyzers import (
     ANALYZERS,
-    Analyzer,
     analyze,
     analyze_all,
     analyzer_versions,
@@ -106,7 +106,8 @@ def test_jieba_cuts_chinese_into_words() -> None:
 def test_an_analyzer_without_its_package_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(ANALYZERS, "absent", Analyzer("absent", "1", list, ("no_such",), "chinese"))
+    absent = replace(ANALYZERS["jieba"], name="absent", distributions=("no_such",))
+    monkeypatch.setitem(ANALYZERS, "absent", absent)
     with pytest.raises(UsageError, match=r"needs the package no_such: .*rag-assets\[chinese\]"):
         check_analyzer("absent")
 

@@ -39,6 +39,7 @@ LABELLED = {
     "query_facts",
 }
 UNUSED = {
+    "list_similarities",
     "dev_judgments",
     "tuning",
     "embedding_index",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from rag_assets.errors import ConfigError, ModelUnavailable, UsageError
@@ -68,6 +69,27 @@ def test_vectors_are_those_of_the_server_in_order(server: Server) -> None:
         assert request.path == "/v1/embeddings"
         assert request.headers["authorization"] == f"Bearer {KEY}"
         assert (request.body["model"], request.body["dimensions"]) == ("small", 4)
+
+
+def test_other_similarities_take_the_vectors_as_they_come(server: Server, tmp_path: Path) -> None:
+    texts = ["a", "b", "c"]
+    cosine = OpenAIEmbedding(**options(server))
+    encode(cosine, texts, tmp_path / "cache")
+    config = OpenAIEmbedding(**options(server, similarity="euclidean"))
+    found = encode(config, texts, tmp_path / "cache")  # never those of length 1
+    assert np.allclose(found, [vector(text) for text in texts])
+    assert config.describe("query") != cosine.describe("query")
+    (tmp_path / "index").mkdir()
+    chunks = pa.table({"chunk_id": texts})
+    config.build(chunks, texts, tmp_path / "index", Workspace())
+    rows: list[dict[str, object]] = [{"query_id": "q", "variant": 0, "text": "a"}]
+    asked = config.encode(QUERY_VARIANTS.from_rows(rows), Workspace())
+    searcher = config.open(tmp_path / "index")
+    (hits,) = searcher.search(asked, 3, None)
+    distances = [-float(np.linalg.norm(np.subtract(vector("a"), vector(t)))) for t in texts]
+    order = sorted(range(3), key=lambda i: -distances[i])
+    assert [searcher.chunk_ids[i] for i in hits.positions] == [texts[i] for i in order]
+    assert hits.scores == pytest.approx([distances[i] for i in order], abs=1e-6)
 
 
 def test_a_text_is_asked_for_once(server: Server, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from rag_assets.pipeline.stages.imported import ImportedRankings, ImportedRuns
 from rag_assets.pipeline.stages.intervals import Intervals
 from rag_assets.pipeline.stages.judgments import Judgments
 from rag_assets.pipeline.stages.lexical import LexicalIndexes, LexicalQueries, LexicalRuns
+from rag_assets.pipeline.stages.list_similarities import ListSimilarities
 from rag_assets.pipeline.stages.metrics import Leaderboard, Metrics, MetricsSummary
 from rag_assets.pipeline.stages.overlaps import Overlaps
 from rag_assets.pipeline.stages.query_facts import QueryFacts
@@ -60,6 +61,7 @@ STAGES: Mapping[str, Stage] = {
         _FUSED_RUNS,
         RerankingTexts(),
         _RERANKED_RUNS,
+        ListSimilarities(),
         Metrics(),
         MetricsSummary(),
         Leaderboard(),

@@ -62,6 +62,10 @@ class BaseRuns(RunsStage):
             found.append(Input(FILTERS, QUERY_FILTERS_KEY))
         return found
 
+    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
+        """Return Parquet and what searches."""
+        return self.kinds | search_kinds(experiment, self.family)
+
     def recipe(self, pipeline: Pipeline, key: ArtifactKey) -> Recipe | None:
         """Return what determines the ranking; filters only where this retriever uses them."""
         found = super().recipe(pipeline, key)
@@ -173,6 +177,12 @@ def _of_variants(table: pa.Table, queries: pa.Table) -> pa.Table:
 def _fused(config: BaseRetriever, rankings: pa.Table, depth: int) -> pa.Table:
     weights = config.variant_weights if config.variants == "weighted" else None
     return fuse_variants(rankings, config.variants, depth=depth, weights=weights)
+
+
+def search_kinds(experiment: Experiment, family: str) -> frozenset[str]:
+    """Return what searches for the retrievers of a family, as icons in the Dagster UI."""
+    found = (experiment.retrievers[name].search_kind for name in experiment.of_family(family))
+    return frozenset(kind for kind in found if kind is not None)
 
 
 def index_key(family: str, retriever: str) -> ArtifactKey:

@@ -13,11 +13,18 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.ordering import Hits
 from rag_assets.pipeline.latency_sample import Times
 from rag_assets.pipeline.stage import FolderProduct, Input, Stage, TableProduct
-from rag_assets.pipeline.stages.base_runs import BaseRuns, Report, index_key, queries_key
+from rag_assets.pipeline.stages.base_runs import (
+    BaseRuns,
+    Report,
+    index_key,
+    queries_key,
+    search_kinds,
+)
 from rag_assets.pipeline.stages.chunks import chunks_key, indexed_fields, texts_to_index
 from rag_assets.pipeline.stages.embedding_times import encoding_times, measure_encoding
 from rag_assets.pipeline.stages.index_units import save_units
 from rag_assets.pipeline.stages.query_sets import query_set_key
+from rag_assets.pipeline.stages.runs import model_kinds
 from rag_assets.retrievers.base import EmbeddingRetriever
 from rag_assets.retrievers.retriever import Searcher
 from rag_assets.retrievers.workspace import Workspace
@@ -37,12 +44,14 @@ class EmbeddingIndexes(Stage):
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     row = "The vectors of all chunks under one embedding model, as they are searched."
     group = "indexes"
-    kinds: ClassVar[frozenset[str]] = frozenset({"sentence-transformers", "faiss"})
     code_version = "3"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.chunking.spans",
         "rag_assets.pipeline.stages.index_units",
     )
+
+    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
+        return model_kinds(experiment, FAMILY) | search_kinds(experiment, FAMILY)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [index_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
@@ -73,7 +82,8 @@ class EmbeddingIndexes(Stage):
             texts = texts_to_index(pipeline.experiment, chunking, chunks)
             config = _config(pipeline.experiment, retriever)
             unread = _unread(config, retriever, texts)
-            yield key, _index(config, chunks, texts, pipeline.workspace(retriever, key), unread)
+            workspace = pipeline.workspace(retriever, key)
+            yield key, _index(config, chunks, texts, workspace, retriever, unread)
 
 
 def _index(
@@ -81,22 +91,24 @@ def _index(
     chunks: pa.Table,
     texts: list[str],
     workspace: Workspace,
-    more_facts: Mapping[str, Any],
+    retriever: str,
+    more_notes: Sequence[str],
 ) -> FolderProduct:
     def write(folder: Path) -> tuple[int, Mapping[str, Any]]:
         facts = config.build(chunks, texts, folder, workspace)
         save_units(folder, chunks)
-        return chunks.num_rows, {**facts, **more_facts}
+        notes = [*(f"{retriever}: {note}" for note in facts.get("notes", ())), *more_notes]
+        return chunks.num_rows, {**facts, "notes": notes} if notes else facts
 
     return FolderProduct(write)
 
 
-def _unread(config: EmbeddingRetriever, retriever: str, texts: list[str]) -> Mapping[str, Any]:
+def _unread(config: EmbeddingRetriever, retriever: str, texts: list[str]) -> list[str]:
     """Return what is to be said of chunks that the retriever's model cannot read."""
     files = config.read_by()
     share = unknown_share(texts, files) if files is not None else None
     line = warning(retriever, "chunks", share, files) if files is not None else None
-    return {"notes": [line]} if line is not None else {}
+    return [line] if line is not None else []
 
 
 class EmbeddingQueries(Stage):
@@ -107,8 +119,10 @@ class EmbeddingQueries(Stage):
     schema = QUERY_VECTORS
     row = "The vector of one variant of one query, as this retriever searches for it."
     group = "queries"
-    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "sentence-transformers"})
     code_version = "2"
+
+    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
+        return self.kinds | model_kinds(experiment, FAMILY)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [queries_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
@@ -142,7 +156,6 @@ class EmbeddingRuns(BaseRuns):
     name = "embedding_runs"
     family = FAMILY
     code_version = "4"
-    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "faiss"})
 
     def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
         config = _config(pipeline.experiment, key["retriever"])

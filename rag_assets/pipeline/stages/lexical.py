@@ -11,7 +11,13 @@ import pyarrow as pa
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.ordering import Hits
 from rag_assets.pipeline.stage import FolderProduct, Input, Stage, TableProduct
-from rag_assets.pipeline.stages.base_runs import BaseRuns, Report, index_key, queries_key
+from rag_assets.pipeline.stages.base_runs import (
+    BaseRuns,
+    Report,
+    index_key,
+    queries_key,
+    search_kinds,
+)
 from rag_assets.pipeline.stages.chunks import chunks_key, indexed_fields, texts_to_index
 from rag_assets.pipeline.stages.index_units import save_units
 from rag_assets.pipeline.stages.query_sets import query_set_key
@@ -33,12 +39,14 @@ class LexicalIndexes(Stage):
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     row = "The inverted index of one lexical retriever over its chunks, as plain files."
     group = "indexes"
-    kinds: ClassVar[frozenset[str]] = frozenset({"bm25"})
     code_version = "3"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.chunking.spans",
         "rag_assets.pipeline.stages.index_units",
     )
+
+    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
+        return search_kinds(experiment, FAMILY)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [index_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
@@ -107,7 +115,6 @@ class LexicalRuns(BaseRuns):
     name = "lexical_runs"
     family = FAMILY
     code_version = "4"
-    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "bm25"})
 
     def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
         return pipeline.versions_of(key["retriever"])

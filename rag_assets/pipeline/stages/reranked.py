@@ -12,7 +12,7 @@ from rag_assets.pipeline.rankings import Ranked
 from rag_assets.pipeline.stage import Input, Recipe, Stage, TableProduct
 from rag_assets.pipeline.stages.chunks import chunks_key, indexed_fields, texts_to_index
 from rag_assets.pipeline.stages.derived_runs import DerivedRuns, derived
-from rag_assets.pipeline.stages.runs import run_key
+from rag_assets.pipeline.stages.runs import model_kinds, run_key
 from rag_assets.pipeline.stages.sources import QUERIES_KEY
 from rag_assets.reranking.candidates import candidate_lists, reordered
 from rag_assets.retrievers.derived import RerankedRetriever
@@ -74,7 +74,6 @@ class RerankedRuns(DerivedRuns):
     name = "reranked_runs"
     family = FAMILY
     code_version = "2"
-    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "sentence-transformers"})
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.pipeline.stages.derived_runs",
         "rag_assets.pipeline.stages.runs",
@@ -83,6 +82,9 @@ class RerankedRuns(DerivedRuns):
         "rag_assets.evaluation.units",
         "rag_assets.chunking.spans",
     )
+
+    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
+        return self.kinds | model_kinds(experiment, FAMILY)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         """Return the input's cell, and the texts."""
@@ -110,7 +112,7 @@ class RerankedRuns(DerivedRuns):
         experiment = pipeline.experiment
         (ranking,) = self.input_rankings(pipeline, retriever, top_k)
         queries = pipeline.artifact(QUERIES_KEY).table()
-        lists = candidate_lists(ranking.table, queries, _texts(pipeline, retriever))
+        lists = candidate_lists(ranking.table, queries, texts_by_chunk(pipeline, retriever))
         key = run_key(experiment, retriever, top_k)
         found = _config(experiment, retriever).rerank(lists, pipeline.workspace(retriever, key))
         failures = {**ranking.failures, **found.failures}
@@ -122,13 +124,13 @@ class RerankedRuns(DerivedRuns):
         """Return the reranking of one query's candidates, whose texts may be known to a cache."""
         read = self.rankings_by_query(pipeline, retriever, top_k, query_ids)
         queries = pipeline.artifact(QUERIES_KEY).table()
-        texts = _texts(pipeline, retriever)
+        texts = texts_by_chunk(pipeline, retriever)
         lists = {one: candidate_lists(tables[0], queries, texts) for one, tables in read.items()}
         config, workspace = _config(pipeline.experiment, retriever), pipeline.workspace(retriever)
         return lambda one: config.rerank(lists[one], workspace)
 
 
-def _texts(pipeline: Pipeline, retriever: str) -> dict[str, str]:
+def texts_by_chunk(pipeline: Pipeline, retriever: str) -> dict[str, str]:
     """Return chunk id -> what is indexed of it, for all chunks that the candidates can be."""
     texts: dict[str, str] = {}
     for name in pipeline.experiment.chunkings_of(retriever):

@@ -125,6 +125,12 @@ class RunsStage(Stage):
         return fingerprint([digest, *below]) if below else digest
 
 
+def model_kinds(experiment: Experiment, family: str) -> frozenset[str]:
+    """Return what runs the models of the retrievers of a family, as icons in the Dagster UI."""
+    found = (experiment.retrievers[name].model_kind for name in experiment.of_family(family))
+    return frozenset(kind for kind in found if kind is not None)
+
+
 def run_key(experiment: Experiment, retriever: str, top_k: int | str) -> ArtifactKey:
     """Return the cell of a retriever at a cut-off."""
     asset = f"{experiment.family(retriever)}_runs"
