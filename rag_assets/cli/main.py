@@ -26,6 +26,7 @@ class _Group(click.Group):
         "gate": "gate",
         "anchor": "anchor",
         "attribution": "attribution",
+        "cache": "cache",
         "score": "score",
         "pool": "pool",
         "generate": "generate",
