@@ -27,6 +27,7 @@ class _Group(click.Group):
         "anchor": "anchor",
         "attribution": "attribution",
         "cache": "cache",
+        "clean": "clean",
         "score": "score",
         "pool": "pool",
         "generate": "generate",

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.pipeline.cache_keys import experiment_roots, used_keys
+from rag_assets.store.atomic import remove
 from rag_assets.store.cache_files import (
     VECTORS,
     CacheSegment,
     cache_segments,
     keys_of,
     readable,
-    remove_file,
     without,
 )
 
@@ -82,6 +82,6 @@ def prune(dropped: Sequence[Dropped]) -> None:
     """
     for one in dropped:
         if one.rows is None:
-            remove_file(one.segment.path)
+            remove(one.segment.path)
         else:
             without(one.segment, one.rows)

@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rag_assets.errors import StoreError
-from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file
+from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file, remove
 
 CACHE = "cache"
 """The folder of all content caches in the store."""
@@ -83,19 +82,7 @@ def without(segment: CacheSegment, dropped: pa.BooleanArray) -> None:
                 use_dictionary=not plain,
                 compression="none" if plain and segment.kind != "sparse_embeddings" else "zstd",
             )
-    remove_file(segment.path)
-
-
-def remove_file(path: Path) -> None:
-    """Remove a file; one that is gone is no failure.
-
-    Raises:
-        StoreError: it cannot be removed.
-    """
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise StoreError(f"cannot remove {path}: {error.strerror or error}") from error
+    remove(segment.path)
 
 
 def keys_of(segment: CacheSegment) -> pa.Array:
