@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from rag_assets.pipeline.cleaning import Removable, removable
 from rag_assets.pipeline.history import fill_in
 from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.housekeeping_view import rows_view
+from rag_assets.reporting.removed_rows import removed_rows
 from rag_assets.reporting.rows import Row
 from rag_assets.reporting.sizes import size_text
 from rag_assets.store.atomic import remove
@@ -75,17 +75,6 @@ def chosen_roots(store: Path, experiment: str | None) -> list[Path]:
     if experiment is not None and experiment not in roots:
         raise UsageError(f"unknown experiment {allowed_names(experiment, roots)}")
     return [root for name, root in roots.items() if experiment in (None, name)]
-
-
-def removed_rows(found: Iterable[tuple[str, Removable]]) -> list[Row]:
-    """Return a row for each experiment and kind."""
-    groups: dict[tuple[str, str], list[Removable]] = {}
-    for name, one in found:
-        groups.setdefault((name, one.kind), []).append(one)
-    return [
-        {"experiment": name, "what": kind, "count": len(own), "bytes": sum(o.size for o in own)}
-        for (name, kind), own in groups.items()
-    ]
 
 
 def print_removed(rows: list[Row], form: str, *, done: bool) -> None:

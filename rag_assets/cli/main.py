@@ -28,6 +28,7 @@ class _Group(click.Group):
         "attribution": "attribution",
         "cache": "cache",
         "clean": "clean",
+        "purge": "purge",
         "score": "score",
         "pool": "pool",
         "generate": "generate",

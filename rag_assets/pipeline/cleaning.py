@@ -78,13 +78,13 @@ def removable(
     kept = [one for one in snapshots if one not in gone]
     named, freed = _named(root, kept), _named(root, gone)
     found = [
-        Removable(_snapshot(root, one), SNAPSHOTS, _size(_snapshot(root, one))) for one in gone
+        Removable(_snapshot(root, one), SNAPSHOTS, size_of(_snapshot(root, one))) for one in gone
     ]
-    for asset, path in _artifacts(root):
+    for asset, path in artifacts_of(root):
         if named.holds(path):
             continue
         if freed.holds(path) or (orphans and _is_older(path, now - SPARED)):
-            found.append(Removable(path, asset, _size(path)))
+            found.append(Removable(path, asset, size_of(path)))
     if orphans:
         found += _left_over(root, named, now - SPARED)
     return found
@@ -116,7 +116,7 @@ def _named(root: Path, snapshots: list[Evaluation]) -> _Named:
     return _Named(frozenset(root / path for path in entries), frozenset(rankings))
 
 
-def _artifacts(root: Path) -> Iterator[tuple[str, Path]]:
+def artifacts_of(root: Path) -> Iterator[tuple[str, Path]]:
     """Yield every artifact of every asset, readable or not."""
     for asset in (*STAGES, RANKINGS):
         folders = [root / asset]
@@ -133,11 +133,11 @@ def _left_over(root: Path, named: _Named, limit: datetime) -> Iterator[Removable
     known = {path.name.partition(".")[0] for path in named.paths} | named.rankings
     for path in sorted((root / MEASUREMENTS).glob("*/*.json")):
         if path.name[:16] not in known and _is_older(path, limit):
-            yield Removable(path, MEASUREMENTS, _size(path))
+            yield Removable(path, MEASUREMENTS, size_of(path))
     for path in sorted(root.rglob(f"*{TEMPORARY_MARK}*")):
         inside = any(TEMPORARY_MARK in parent.name for parent in path.relative_to(root).parents)
         if not inside and _is_older(path, limit):
-            yield Removable(path, TEMPORARY, _size(path))
+            yield Removable(path, TEMPORARY, size_of(path))
 
 
 def _is_older(path: Path, limit: datetime) -> bool:
@@ -147,6 +147,7 @@ def _is_older(path: Path, limit: datetime) -> bool:
         return False
 
 
-def _size(path: Path) -> int:
+def size_of(path: Path) -> int:
+    """Return the bytes of a file, or of all files of a folder."""
     files = path.rglob("*") if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files if file.is_file())

@@ -23,6 +23,7 @@ TWICE = (EVALUATE, "anchor data/handbook", EVALUATE)
 
 BEFORE = {
     **dict.fromkeys(("leaderboard", "pool", "compare", "attribution", "export-run"), (EVALUATE,)),
+    "purge": (EVALUATE,),
     **dict.fromkeys(("history", "diff", "gate", "anchor"), TWICE),
 }
 """Command -> what must have been run before its example."""

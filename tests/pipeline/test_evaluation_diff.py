@@ -78,9 +78,7 @@ def test_another_grade_is_another_label(tiny: Tiny) -> None:
     found = comparability(*again(tiny))
     assert [reason.text for reason in found.reasons] == ["1 labelled query with other labels"]
     assert "q2" not in found.shared
-    with pytest.raises(
-        UsageError, match=r"with other labels\. --intersection comp"
-    ):
+    with pytest.raises(UsageError, match=r"with other labels\. --intersection comp"):
         found.chosen(intersection=False)
     assert len(found.chosen(intersection=True)) == 5
 
