@@ -63,6 +63,11 @@ def test_plan(folder: Path) -> None:
     assert commands == ["evaluate", "plan", "plan"]
 
 
+def test_history(folder: Path) -> None:
+    used = {command.line.split()[1] for command in walk("history.md", folder)}
+    assert used == {"evaluate", "anchor", "history", "diff", "gate"}
+
+
 def test_every_format_is_on_the_page() -> None:
     page = (DOCS / "data.md").read_text(encoding="utf-8")
     for name in FORMATS:

@@ -33,6 +33,9 @@ class _Group(click.Group):
         "generate": "generate",
         "convert": "convert",
         "export-run": "export_run",
+        "cache": "cache",
+        "clean": "clean",
+        "purge": "purge",
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:

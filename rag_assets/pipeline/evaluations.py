@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -172,6 +173,7 @@ def read_evaluation(file: Path) -> Evaluation:
     """
     try:
         data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        _check_version(file, data)
         entries = tuple(SnapshotEntry(**entry) for entry in data.pop("entries"))
         runs = tuple(data.pop("dagster_runs"))
         origin = Origin(**data.pop("origin", {}))
@@ -179,12 +181,18 @@ def read_evaluation(file: Path) -> Evaluation:
         evaluation = Evaluation(**data, entries=entries, dagster_runs=runs, origin=origin)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(f"{file}: is not a readable evaluation ({error})") from error
-    if evaluation.schema_version != SCHEMA_VERSION:
-        raise StoreError(
-            f"{file}: schema version {evaluation.schema_version}, this program writes "
-            f"{SCHEMA_VERSION}; evaluate the experiment again"
-        )
     return evaluation
+
+
+def _check_version(file: Path, data: dict[str, Any]) -> None:
+    """Refuse a snapshot of another version before its fields are looked at."""
+    found = data["schema_version"]
+    if found != SCHEMA_VERSION:
+        source = shlex.quote(str(data["source"]))
+        raise StoreError(
+            f"{file}: schema version {found}, this program writes {SCHEMA_VERSION}; evaluate the "
+            f"experiment again: rag-assets evaluate {source}"
+        )
 
 
 def all_experiments(store: Path) -> list[Path]:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rag_assets.errors import StoreError
-from rag_assets.schemas import HISTORY
+from rag_assets.schemas import HISTORY, SCHEMA_VERSION
 from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file
 from rag_assets.store.locks import locked
 
@@ -58,8 +58,20 @@ class HistoryFiles:
         return sorted(file for file in files if TEMPORARY_MARK not in file.name)
 
     def ids(self) -> set[str]:
-        """Return the ids of all evaluations."""
-        return set(self.table(["evaluation_id"]).column("evaluation_id").to_pylist())
+        """Return the ids of all evaluations.
+
+        Raises:
+            StoreError: a file cannot be read, or is of another version.
+        """
+        table = self.table(["evaluation_id", "schema_version"])
+        others = set(table.column("schema_version").to_pylist()) - {SCHEMA_VERSION}
+        if others:
+            raise StoreError(
+                f"{self.folder}: schema version {others.pop()}, this program writes "
+                f"{SCHEMA_VERSION}; move the folder away: `rag-assets history PATH` makes the rows "
+                f"of all evaluations whose snapshots are there again"
+            )
+        return set(table.column("evaluation_id").to_pylist())
 
     def table(self, columns: Iterable[str] | None = None) -> pa.Table:
         """Return all evaluations, the oldest first.
@@ -68,7 +80,7 @@ class HistoryFiles:
             columns: those that are wanted; ``evaluation_id`` must be among them.
 
         Raises:
-            StoreError: a file cannot be read, or is of another version.
+            StoreError: a file cannot be read.
         """
         names = list(columns) if columns is not None else HISTORY.arrow().names
         for attempt in range(ATTEMPTS):

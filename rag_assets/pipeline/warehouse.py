@@ -145,6 +145,9 @@ def _selects(current: Iterable[tuple[Path, Evaluation]], assets: tuple[str, ...]
     for root, evaluation in current:
         for entry in evaluation.entries:
             if entry.asset in assets:
+                if not (root / entry.path).exists():
+                    _logger.warning("left out of the warehouse: %s is gone", root / entry.path)
+                    continue
                 labels = {"experiment": evaluation.experiment, **entry.partition}
                 columns = [_label(name, value) for name, value in labels.items()]
                 own = f"read_parquet({_quoted(str(root / entry.path))}, hive_partitioning = false)"

@@ -65,7 +65,8 @@ def comparability(a: EvaluationResult, b: EvaluationResult) -> Comparability:
     same = {asset: _same(a, b, asset) for asset in ("queries", "qrels")}
     if all(same.values()):
         return Comparability(frozenset(b.table_of("qrels")["query_id"].to_pylist()), ())
-    old, new = _labels(a), _labels(b)
+    quoted = all(_has_documents(one) for one in (a, b))
+    old, new = _labels(a, quoted=quoted), _labels(b, quoted=quoted)
     old_texts, new_texts = _texts(a), _texts(b)
     both = old.keys() & new.keys()
     shared = {q for q in both if old[q] == new[q] and old_texts[q] == new_texts[q]}
@@ -103,21 +104,33 @@ def _texts(result: EvaluationResult) -> Mapping[str, str]:
     return dict(zip(*columns, strict=True))
 
 
-def _labels(result: EvaluationResult) -> Labels:
+def _has_documents(result: EvaluationResult) -> bool:
+    """Whether its documents are still there; else labels are compared by their positions."""
+    entries = result.evaluation.entries_of("documents")
+    return bool(entries) and (result.root / entries[0].path).exists()
+
+
+def _labels(result: EvaluationResult, *, quoted: bool) -> Labels:
     evidences: dict[tuple[str, str], set[Any]] = defaultdict(set)
-    for row, text in _quoted(result):
+    for row, text in _quoted(result, quoted=quoted):
         key = row["query_id"], row["evidence_id"]
-        evidences[key].add((row["document_id"], text, row["grade"]))
+        place = text if quoted else (row["start"], row["end"])
+        evidences[key].add((row["document_id"], place, row["grade"]))
     labels: Labels = {}
     for (query_id, _), alternatives in evidences.items():
         labels.setdefault(query_id, Counter())[frozenset(alternatives)] += 1
     return labels
 
 
-def _quoted(result: EvaluationResult) -> Iterator[tuple[dict[str, Any], str | None]]:
-    """Yield every judgment with the text that it points at; None: at a whole document."""
+def _quoted(
+    result: EvaluationResult, *, quoted: bool
+) -> Iterator[tuple[dict[str, Any], str | None]]:
+    """Yield every judgment with the text that it points at, where that is wanted.
+
+    None: it points at a whole document, or the text is not wanted.
+    """
     rows = result.table_of("qrels").to_pylist()
-    wanted = {row["document_id"] for row in rows if row["start"] is not None}
+    wanted = {row["document_id"] for row in rows if quoted and row["start"] is not None}
     texts: dict[str, str] = {}
     if wanted:
         documents = result.table_of("documents").select(["document_id", "text"])
@@ -125,5 +138,5 @@ def _quoted(result: EvaluationResult) -> Iterator[tuple[dict[str, Any], str | No
             columns = (column.to_pylist() for column in batch.columns)
             texts |= {name: text for name, text in zip(*columns, strict=True) if name in wanted}
     for row in rows:
-        whole = row["start"] is None
-        yield row, None if whole else texts[row["document_id"]][row["start"] : row["end"]]
+        text = texts.get(row["document_id"]) if row["start"] is not None else None
+        yield row, None if text is None else text[row["start"] : row["end"]]

@@ -254,5 +254,11 @@ class EvaluationResult:
         return self.evaluation.entries_of(asset)[0]
 
     def _table(self, entry: SnapshotEntry) -> pa.Table:
-        table = pq.read_table(self.root / entry.path, partitioning=None)
+        path = self.root / entry.path
+        try:
+            table = pq.read_table(path, partitioning=None)
+        except FileNotFoundError as error:
+            name = self.evaluation.experiment
+            problem = f"{path}: the artifact was removed since {name} was evaluated"
+            raise StoreError(f"{problem}; evaluate it again") from error
         return table.replace_schema_metadata(None)

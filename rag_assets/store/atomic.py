@@ -87,3 +87,20 @@ def _fsync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder; one that is gone is no failure.
+
+    Raises:
+        StoreError: it cannot be removed.
+    """
+    try:
+        if path.is_dir() and not path.is_symlink():
+            # Renamed first: a folder of which half is gone must not be taken for an artifact.
+            doomed = path if TEMPORARY_MARK in path.name else path.rename(_temporary(path))
+            shutil.rmtree(doomed)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot remove {path}: {error.strerror or error}") from error

@@ -18,6 +18,16 @@ from tests.llm.server import serving
 
 Invoke = Callable[..., Result]
 
+EVALUATE = "evaluate data/handbook"
+TWICE = (EVALUATE, "anchor data/handbook", EVALUATE)
+
+BEFORE = {
+    **dict.fromkeys(("leaderboard", "pool", "compare", "attribution", "export-run"), (EVALUATE,)),
+    "purge": (EVALUATE,),
+    **dict.fromkeys(("history", "diff", "gate", "anchor"), TWICE),
+}
+"""Command -> what must have been run before its example."""
+
 COMMANDS = sorted(main.list_commands(click.Context(main)))
 
 
@@ -64,8 +74,8 @@ def test_the_example_of_a_command_runs(
     if name == "generate":
         monkeypatch.setenv("OPENAI_BASE_URL", model_server)
         monkeypatch.setenv("RAG_ASSETS_LLM_MODEL", "tiny")
-    if name in {"leaderboard", "pool", "compare", "attribution", "export-run"}:
-        assert invoke("evaluate", "data/handbook").exit_code == 0
+    for words_before in BEFORE.get(name, ()):
+        assert invoke(*words_before.split()).exit_code == 0
     done = invoke(*words)
     assert done.exit_code == 0, done.output
     assert done.stdout or name == "pool"  # it writes the sheet, and says so on stderr

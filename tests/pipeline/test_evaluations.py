@@ -115,6 +115,9 @@ def test_a_damaged_snapshot_is_a_store_error(tiny: Tiny, content: str) -> None:
 
 def test_another_schema_version_is_refused(tiny: Tiny) -> None:
     file = tiny.artifacts / "evaluations" / f"{tiny.snapshot().evaluation_id}.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "schema_version": 99}))
-    with pytest.raises(StoreError, match="schema version 99, this program writes 1; evaluate"):
+    file.write_text(json.dumps({**json.loads(file.read_text()), "schema_version": 99, "new": 1}))
+    with pytest.raises(
+        StoreError,
+        match=r"schema version 99, this program writes 1; .*: rag-assets evaluate .*data",
+    ):
         read_current(tiny.artifacts)

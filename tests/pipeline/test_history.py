@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rag_assets.errors import NotEvaluated, StoreError, UsageError
@@ -138,6 +139,17 @@ def test_a_damaged_file_is_told_with_what_helps(tiny: Tiny) -> None:
     with pytest.raises(StoreError, match=r"not a readable history .* delete it: `rag-assets hist"):
         history_of(tiny)
     path.unlink()
+    assert len(history_of(tiny).ids()) == 1
+
+
+def test_another_schema_version_is_refused_with_what_helps(tiny: Tiny) -> None:
+    path = files_of(tiny).paths()[0]
+    table = pq.read_table(path, partitioning=None)
+    number = table.column_names.index("schema_version")
+    pq.write_table(table.set_column(number, "schema_version", pa.array([99], pa.int32())), path)
+    with pytest.raises(StoreError, match="schema version 99, this program writes 1; move the fold"):
+        history_of(tiny)
+    path.rename(tiny.root / "away.parquet")
     assert len(history_of(tiny).ids()) == 1
 
 

@@ -1,0 +1,95 @@
+"""``rag-assets cache``: what was computed once and is kept by content."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from rag_assets.cli.options import format_option, store_option
+from rag_assets.cli.terminal import messages, output
+from rag_assets.errors import UsageError
+from rag_assets.pipeline.cache_pruning import prune, to_prune
+from rag_assets.reporting.cache_rows import cache_rows, dropped_rows
+from rag_assets.reporting.formats import formatted
+from rag_assets.reporting.housekeeping_view import rows_view
+from rag_assets.reporting.rows import Row
+from rag_assets.reporting.sizes import size_text
+from rag_assets.store.cache_files import cache_segments
+from rag_assets.store.settings import StoreSettings
+
+
+@click.group("cache")
+def command() -> None:
+    """Show or prune the vectors, scores and answers that are kept by content.
+
+    Losing an entry loses no result: it is computed, or asked and paid for, again.
+
+    Example: rag-assets cache info
+    """
+
+
+@command.command("info")
+@store_option
+@format_option
+def info(store: Path | None, form: str) -> None:
+    """Print how many entries each cache has, and how large it is.
+
+    A space is everything that determines an entry but the text: a model, its prompt and the like.
+
+    Example: rag-assets cache info --format json
+    """
+    rows = cache_rows(cache_segments(StoreSettings.resolve(store).store))
+    if form != "table":
+        click.echo(formatted(rows, form), nl=False)
+    elif rows:
+        output().print(rows_view(rows, ("kind", "space", "entries", "segments", "bytes")))
+        click.echo(f"{size_text(_sum(rows))} in all")
+    else:
+        click.echo("the caches are empty")
+
+
+@command.command("prune")
+@store_option
+@click.option(
+    "--older-than",
+    type=click.FloatRange(min=0),
+    metavar="DAYS",
+    help="Entries that were written longer ago.",
+)
+@click.option(
+    "--unused",
+    is_flag=True,
+    help="Vectors of texts that are in no snapshot's chunks or queries. With --older-than, both "
+    "must hold.",
+)
+@click.option("--yes", is_flag=True, help="Do it; without this, only say what would go.")
+@format_option
+def prune_command(
+    store: Path | None, older_than: float | None, unused: bool, yes: bool, form: str
+) -> None:
+    """Take entries out of the caches.
+
+    Example: rag-assets cache prune --older-than 90
+    """
+    if older_than is None and not unused:
+        raise UsageError("cache prune needs --older-than DAYS, --unused, or both")
+    age = timedelta(days=older_than) if older_than is not None else None
+    dropped = to_prune(StoreSettings.resolve(store).store, age, unused=unused)
+    rows = dropped_rows(dropped)
+    if yes:
+        prune(dropped)
+    if form != "table":
+        click.echo(formatted(rows, form), nl=False)
+    elif rows:
+        output().print(rows_view(rows, ("kind", "entries", "bytes")))
+        click.echo(f"{size_text(_sum(rows))} {'removed' if yes else 'would be removed'}")
+    else:
+        click.echo("nothing to remove")
+    if rows and not yes:
+        messages().print("nothing was removed; --yes does it", markup=False)
+
+
+def _sum(rows: list[Row]) -> int:
+    return sum(int(str(row["bytes"])) for row in rows)

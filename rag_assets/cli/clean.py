@@ -1,0 +1,91 @@
+"""``rag-assets clean``: remove what is not needed any more from the store."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from rag_assets.cli.options import format_option, store_option
+from rag_assets.cli.terminal import messages, output
+from rag_assets.errors import UsageError, allowed_names
+from rag_assets.pipeline.cache_keys import experiment_roots
+from rag_assets.pipeline.cleaning import Removable, removable
+from rag_assets.pipeline.history import fill_in
+from rag_assets.reporting.formats import formatted
+from rag_assets.reporting.housekeeping_view import rows_view
+from rag_assets.reporting.removed_rows import removed_rows
+from rag_assets.reporting.rows import Row
+from rag_assets.reporting.sizes import size_text
+from rag_assets.store.atomic import remove
+from rag_assets.store.settings import StoreSettings
+
+
+@click.command("clean")
+@store_option
+@click.option("--experiment", metavar="NAME", help="Only this experiment  [default: all]")
+@click.option(
+    "--older-than",
+    type=click.FloatRange(min=0),
+    metavar="DAYS",
+    help="Snapshots of evaluations that began longer ago, and what they alone name.",
+)
+@click.option("--orphans", is_flag=True, help="Artifacts that no snapshot names.")
+@click.option("--yes", is_flag=True, help="Do it; without this, only say what would go.")
+@format_option
+def command(
+    store: Path | None,
+    experiment: str | None,
+    older_than: float | None,
+    orphans: bool,
+    yes: bool,
+    form: str,
+) -> None:
+    """Remove old evaluations and artifacts that none names from the store.
+
+    The latest evaluation, the anchor and what they name always stay, and so do the rows of the
+    history: means over time are kept. An orphan that is younger than an hour stays too, as it may
+    belong to an evaluation that runs now.
+
+    Example: rag-assets clean --older-than 90 --orphans
+    """
+    if older_than is None and not orphans:
+        raise UsageError("clean needs --older-than DAYS, --orphans, or both")
+    settings = StoreSettings.resolve(store)
+    age = timedelta(days=older_than) if older_than is not None else None
+    found: list[tuple[str, Removable]] = []
+    for root in chosen_roots(settings.store, experiment):
+        found += [(root.name, one) for one in removable(root, age, orphans=orphans)]
+        if yes:
+            fill_in(root, settings.locks)
+    if yes:
+        for _, one in found:
+            remove(one.path)
+    print_removed(removed_rows(found), form, done=yes)
+
+
+def chosen_roots(store: Path, experiment: str | None) -> list[Path]:
+    """Return the folders of all experiments that have a snapshot, or of one.
+
+    Raises:
+        UsageError: the store has no such experiment.
+    """
+    roots = {root.name: root for root in experiment_roots(store)}
+    if experiment is not None and experiment not in roots:
+        raise UsageError(f"unknown experiment {allowed_names(experiment, roots)}")
+    return [root for name, root in roots.items() if experiment in (None, name)]
+
+
+def print_removed(rows: list[Row], form: str, *, done: bool) -> None:
+    """Print what goes, or went."""
+    size = size_text(sum(int(str(row["bytes"])) for row in rows))
+    if form != "table":
+        click.echo(formatted(rows, form), nl=False)
+    elif rows:
+        output().print(rows_view(rows, ("experiment", "what", "count", "bytes")))
+        click.echo(f"{size} {'removed' if done else 'would be removed'}")
+    else:
+        click.echo("nothing to remove")
+    if rows and not done:
+        messages().print("nothing was removed; --yes does it", markup=False)

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rag_assets.cli import main
+from rag_assets.errors import StoreError
+from rag_assets.pipeline.cleaning import Removable, removable
+from rag_assets.pipeline.evaluation_names import EvaluationNames
+from rag_assets.pipeline.history import History
+from rag_assets.reporting.evaluation_pairs import EvaluationPair
+from rag_assets.reporting.result import EvaluationResult
+from rag_assets.store.atomic import remove
+from tests.tiny_experiment import Tiny
+
+LATER = timedelta(hours=2)
+
+
+def clean(
+    tiny: Tiny, days: float | None, *, orphans: bool = False, later: timedelta = LATER
+) -> list[Removable]:
+    age = timedelta(days=days) if days is not None else None
+    now = datetime.now(UTC) + later
+    found = removable(tiny.artifacts, age, orphans=orphans, now=now)
+    for one in found:
+        remove(one.path)
+    return found
+
+
+def everything(tiny: Tiny) -> set[Path]:
+    return {path for path in tiny.artifacts.rglob("*") if path.is_file()}
+
+
+def changed(tiny: Tiny, k1: float) -> None:
+    tiny.configure("bm25", k1=k1)
+    tiny.run()
+    tiny.snapshot()
+
+
+def names(tiny: Tiny) -> EvaluationNames:
+    return EvaluationNames(tiny.artifacts, tiny.settings.locks)
+
+
+def test_nothing_that_a_snapshot_names_is_an_orphan(tiny: Tiny) -> None:
+    changed(tiny, 0.4)
+    before = everything(tiny)
+    assert clean(tiny, None, orphans=True) == []
+    assert everything(tiny) == before
+
+
+def test_an_artifact_that_no_snapshot_names_is_one(tiny: Tiny) -> None:
+    before = everything(tiny)
+    tiny.configure("bm25", k1=0.4)
+    tiny.run()
+    made = everything(tiny) - before
+    assert clean(tiny, None, orphans=True, later=timedelta()) == []  # it may still be running
+    assert clean(tiny, None) == []
+    found = {one.kind for one in clean(tiny, None, orphans=True)}
+    assert {"lexical_index", "lexical_runs", "rankings", "metrics", "measurements"} <= found
+    assert everything(tiny) == before
+    assert made
+
+
+def test_old_snapshots_go_with_what_they_alone_name(tiny: Tiny) -> None:
+    fresh = everything(tiny)
+    changed(tiny, 0.4)
+    middle = names(tiny).find("latest")
+    changed(tiny, 1.2)
+    last = names(tiny).find("latest")
+    assert clean(tiny, 1.0) == []
+    found = clean(tiny, 0.0)
+    assert [one.kind for one in found[:2]] == ["snapshots", "snapshots"]
+    left = sorted(file.stem for file in (tiny.artifacts / "evaluations").glob("*.json"))
+    assert left == [last.evaluation_id]
+    assert "metrics" in {one.kind for one in found}
+    kept = {path for path in everything(tiny) if path.suffix == ".parquet"}
+    assert kept <= fresh | set((tiny.artifacts / "history").iterdir())
+    assert middle.evaluation_id in History(tiny.artifacts, tiny.settings.locks).ids()
+    assert tiny.run() == set()
+
+
+def test_the_anchor_stays_and_can_be_compared(tiny: Tiny) -> None:
+    pinned = names(tiny).pin("latest")
+    changed(tiny, 0.4)
+    changed(tiny, 0.6)
+    clean(tiny, 0.0, orphans=True)
+    assert names(tiny).find("anchor") == pinned
+    old = EvaluationResult(tiny.artifacts, pinned)
+    new = EvaluationResult.current(tiny.artifacts)
+    assert len(EvaluationPair.of(old, new, {"q1", "q2"}).rows()) == 5
+
+
+def test_an_evaluation_after_cleaning_computes_nothing(tiny: Tiny) -> None:
+    changed(tiny, 0.4)
+    clean(tiny, 0.0, orphans=True)
+    assert tiny.run() == set()
+
+
+def test_unfinished_files_go(tiny: Tiny) -> None:
+    unfinished = tiny.artifacts / "chunks" / "chunking=parts" / "0.parquet.tmp-0123456789ab"
+    unfinished.write_bytes(b"half")
+    folder = tiny.artifacts / "lexical_index" / "retriever=bm25" / "0.tmp-0123456789ab"
+    folder.mkdir()
+    (folder / "postings").write_bytes(b"half")
+    assert {one.path for one in clean(tiny, None, orphans=True)} == {unfinished, folder}
+
+
+def test_a_snapshot_that_cannot_be_read_stops_it(tiny: Tiny) -> None:
+    changed(tiny, 0.4)
+    sorted((tiny.artifacts / "evaluations").glob("*.json"))[0].write_text("{")
+    with pytest.raises(StoreError, match="is not a readable evaluation"):
+        clean(tiny, 0.0, orphans=True)
+
+
+def command(tiny: Tiny, *words: str) -> Result:
+    runner = CliRunner(env={"COLUMNS": "80"})
+    return runner.invoke(main, ["clean", "--store", str(tiny.settings.store), *words])
+
+
+def test_the_command(tiny: Tiny) -> None:
+    changed(tiny, 0.4)
+    before = everything(tiny)
+    dry = command(tiny, "--older-than", "0")
+    assert dry.exit_code == 0
+    assert "would be removed" in dry.stdout
+    assert "--yes does it" in dry.stderr
+    assert everything(tiny) == before
+    rows = json.loads(command(tiny, "--older-than", "0", "--format", "json").stdout)
+    assert {"experiment": "tiny", "what": "snapshots", "count": 1} in [
+        {name: row[name] for name in ("experiment", "what", "count")} for row in rows
+    ]
+    done = command(tiny, "--older-than", "0", "--experiment", "tiny", "--yes")
+    assert "removed" in done.stdout
+    assert len(everything(tiny)) == len(before) - sum(
+        row["count"] for row in rows if row["what"] != "lexical_index"
+    ) - len([path for path in before - everything(tiny) if "lexical_index" in str(path)])
+    assert command(tiny, "--older-than", "0", "--yes").stdout == "nothing to remove\n"
+    assert command(tiny).exit_code == 2
+    assert (
+        "unknown experiment 'tony' (did you mean 'tiny'?)"
+        in command(tiny, "--orphans", "--experiment", "tony").stderr
+    )
+
+
+def test_an_old_orphan_goes_by_the_command(tiny: Tiny) -> None:
+    orphan = tiny.artifacts / "chunks" / "chunking=gone" / "0123456789abcdef.parquet"
+    orphan.parent.mkdir()
+    orphan.write_bytes(b"old")
+    assert command(tiny, "--orphans", "--yes").stdout == "nothing to remove\n"
+    old = time.time() - 7200
+    os.utime(orphan, (old, old))
+    assert command(tiny, "--orphans", "--yes").exit_code == 0
+    assert not orphan.exists()

@@ -1,0 +1,163 @@
+"""After a purge no byte of the store holds the text; what is no text stays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from rag_assets.cli import main
+from rag_assets.llm.cache import CompletionCache
+from rag_assets.llm.client import ChatRequest, Completion, Message
+from rag_assets.pipeline.evaluation_names import EvaluationNames
+from rag_assets.pipeline.history import History
+from rag_assets.reporting.comparable import comparability
+from rag_assets.reporting.result import EvaluationResult
+from rag_assets.store.text_search import Fragments
+from rag_assets.store.vector_cache import VectorCache
+from tests.tiny_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Tiny
+
+SECRET = [
+    "A single ticket costs 40 crowns on every route.",
+    "Children under six travel free of charge.",
+    "A dog needs a ticket of 10 crowns.",
+]
+MODEL = {"model": "m", "server": "s"}
+
+
+def command(tiny: Tiny, *words: str) -> Result:
+    runner = CliRunner(env={"COLUMNS": "80", "DAGSTER_HOME": None})
+    return runner.invoke(main, [*words, "--store", str(tiny.settings.store)])
+
+
+def contents(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    """Every file as it is, and every Parquet file as its values in plain text."""
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        yield path, path.read_bytes()
+        if path.suffix == ".parquet":
+            table = pq.read_table(path, partitioning=None)
+            yield path, repr([table.schema.metadata, table.to_pydict()]).encode()
+
+
+def holding(folder: Path, texts: list[str]) -> set[Path]:
+    return {path for path, content in contents(folder) for t in texts if t.encode() in content}
+
+
+def asked(text: str) -> ChatRequest:
+    return ChatRequest((Message("user", f'Which is best?\n\n"{text}"'),), template="p/1")
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """Evaluated through Dagster, with entries in the caches."""
+    tiny = Tiny(tmp_path_factory.mktemp("purging") / "master")
+    kept = ("bm25", "bm25-whole")
+    tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in kept}
+    tiny.config["top_k"] = [5]
+    tiny.write()
+    assert command(tiny, "evaluate", str(tiny.folder)).exit_code == 0
+    store = tiny.settings.store
+    vectors = np.eye(2, dtype=np.float32)
+    whole = f"Fares\n{DOCUMENTS['fares.md']}"
+    VectorCache(store / "cache" / "embeddings", "a" * 64).put([whole, "another text"], vectors)
+    answers = [
+        (asked(text), Completion(text, 1, 1, "stop")) for text in (SECRET[1], "Another passage.")
+    ]
+    CompletionCache(store / "cache" / "completions").put(MODEL, answers)
+    (tiny.artifacts / "report.html").write_text(f"<p>{SECRET[2]}</p>")
+    return tiny
+
+
+@pytest.fixture
+def purged(master: Tiny, tmp_path: Path) -> Tiny:
+    return master.copy_to(tmp_path / "purged")
+
+
+def test_no_byte_of_the_text_is_left(purged: Tiny) -> None:
+    store = purged.settings.store
+    before = holding(store, SECRET)
+    assert any("documents" in path.parts for path in before)
+    assert any("dagster" in path.parts for path in before)
+    dry = command(purged, "purge", "--document", "fares.md")
+    assert dry.exit_code == 0
+    assert "would be removed" in dry.stdout
+    assert holding(store, SECRET) == before
+    done = command(purged, "purge", "--document", "fares.md", "--yes")
+    assert done.exit_code == 0, done.output
+    assert "Dagster instance" in done.stdout
+    assert "the dataset itself" in done.stderr
+    assert holding(store, SECRET) == set()
+    again = command(purged, "purge", "--document", "fares.md", "--yes")
+    assert again.exit_code == 2
+    assert "holds a document 'fares.md'" in again.stderr
+
+
+def test_what_is_no_text_of_it_stays(purged: Tiny) -> None:
+    store = purged.settings.store
+    latest = EvaluationNames(purged.artifacts, purged.settings.locks).pin("latest")
+    board = list((purged.artifacts / "leaderboard").iterdir())
+    assert command(purged, "purge", "--document", "fares.md", "--yes").exit_code == 0
+    assert all(path.exists() for path in board)
+    assert History(purged.artifacts, purged.settings.locks).ids() == [latest.evaluation_id]
+    assert command(purged, "leaderboard", str(purged.folder)).exit_code == 0
+    _, known = VectorCache(store / "cache" / "embeddings", "a" * 64).get(["another text"])
+    assert known.all()
+    answers = CompletionCache(store / "cache" / "completions").get(
+        MODEL, [asked(SECRET[1]), asked("Another passage.")]
+    )
+    assert [answer is not None for answer in answers] == [False, True]
+
+
+def test_an_evaluation_goes_on_without_the_document(purged: Tiny) -> None:
+    names = EvaluationNames(purged.artifacts, purged.settings.locks)
+    names.pin("latest")
+    (purged.folder / "fares.md").unlink()
+    purged.write_rows("queries.jsonl", QUERIES[1:])
+    purged.write_rows("judgments.jsonl", JUDGMENTS[1:])
+    assert command(purged, "purge", "--document", "fares.md", "--yes").exit_code == 0
+    purged.run()
+    purged.snapshot()
+    assert holding(purged.settings.store, SECRET) == set()
+    old = EvaluationResult(purged.artifacts, names.find("anchor"))
+    found = comparability(old, EvaluationResult.current(purged.artifacts))
+    assert [reason.text for reason in found.reasons] == ["1 labelled query removed"]
+    assert len(found.shared) == 5
+    assert command(purged, "diff", str(purged.folder), "anchor", "latest").exit_code == 1
+
+
+def test_an_experiment_without_the_document_is_not_touched(tiny: Tiny) -> None:
+    result = command(tiny, "purge", "--document", "nobody.md", "--yes")
+    assert result.exit_code == 2
+    assert "no artifact of any experiment" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Short "x"',
+        "Ein längerer Satz über Fähren, der überall steht.",
+        "渡轮在早上六点离开北港。船票是四十克朗。狗也需要一张票。",
+        "a (b) [c] {d} $5.00 *bold* ^x| 1+1=2 and so on and on",
+    ],
+)
+def test_fragments_are_found_in_json_in_parquet_and_in_bytes(tmp_path: Path, text: str) -> None:
+    fragments = Fragments.of([text])
+    forms = {
+        "plain": text,
+        "once": json.dumps({"text": f"before {text} after"}),
+        "twice": json.dumps({"event": json.dumps({"text": text})}),
+        "unicode": json.dumps({"text": text}, ensure_ascii=False),
+    }
+    for name, content in forms.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        assert fragments.in_file(tmp_path / name), name
+    pq.write_table(pa.table({"a": [1], "tags": [["x", f"in {text}"]]}), tmp_path / "t.parquet")
+    assert fragments.in_file(tmp_path / "t.parquet")
+    pq.write_table(pa.table({"a": ["another text"]}), tmp_path / "u.parquet")
+    assert not fragments.in_file(tmp_path / "u.parquet")
