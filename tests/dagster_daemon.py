@@ -1,4 +1,4 @@
-"""A real Dagster daemon beside the tiny experiment, with its code server, in processes of its own."""
+"""A real Dagster daemon beside the tiny experiment, and its code server, as processes."""
 
 from __future__ import annotations
 

@@ -5,9 +5,12 @@ this job one in all. Without `from __future__ import annotations`: Dagster reads
 `context` itself.
 """
 
+from collections.abc import Mapping
+
 import dagster as dg
 
 from rag_assets.assets.evaluate import Work, evaluate
+from rag_assets.assets.instance import kept
 from rag_assets.assets.names import plain_name
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment import Experiment, load_experiment
@@ -57,12 +60,10 @@ def _evaluated(
 ) -> dict[str, dg.MetadataValue]:
     """Evaluate the experiment as its files are now, not as they were when it was loaded."""
     pipeline = Pipeline(load_experiment(experiment.source), settings)
-    work = evaluate(
-        pipeline,
-        Selection.of(pipeline.experiment),
-        trigger=_trigger(context.run.tags),
-        instance=context.instance,
-    )
+    selection = Selection.of(pipeline.experiment)
+    with kept(context.instance) as instance:
+        trigger = _trigger(context.run.tags)
+        work = evaluate(pipeline, selection, trigger=trigger, instance=instance)
     report = write_report(EvaluationResult(pipeline.store.root, work.evaluation))
     context.log.info(
         f"{work.evaluation.evaluation_id}: {work.computed} partitions computed, "
@@ -81,6 +82,6 @@ def _shown(work: Work) -> dict[str, dg.MetadataValue]:
     }
 
 
-def _trigger(tags: dict[str, str]) -> str:
+def _trigger(tags: Mapping[str, str]) -> str:
     """Return ``schedule``, ``sensor`` or ``ui``."""
     return next((trigger for tag, trigger in TRIGGERS.items() if tag in tags), "ui")
