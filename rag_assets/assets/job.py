@@ -10,14 +10,11 @@ from collections.abc import Mapping
 import dagster as dg
 
 from rag_assets.assets.evaluate import Work, evaluate
-from rag_assets.assets.instance import kept
 from rag_assets.assets.names import plain_name
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
-from rag_assets.reporting.html import write_report
-from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.settings import StoreSettings
 
 TRIGGERS = {"dagster/schedule_name": "schedule", "dagster/sensor_name": "sensor"}
@@ -59,6 +56,11 @@ def _evaluated(
     context: dg.OpExecutionContext, experiment: Experiment, settings: StoreSettings
 ) -> dict[str, dg.MetadataValue]:
     """Evaluate the experiment as its files are now, not as they were when it was loaded."""
+    # Not needed to load a code location: Dagster's storage, and what writes the report.
+    from rag_assets.assets.instance import kept
+    from rag_assets.reporting.html import write_report
+    from rag_assets.reporting.result import EvaluationResult
+
     pipeline = Pipeline(load_experiment(experiment.source), settings)
     selection = Selection.of(pipeline.experiment)
     with kept(context.instance) as instance:
