@@ -67,6 +67,7 @@ def skipped_since(tiny: Tiny, moment: float) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_an_edit_computes_what_depends_on_it_and_a_touch_nothing(small: Tiny) -> None:
     with daemon(small) as running:
         dagster(small, "sensor", "start", "tiny_sources")
