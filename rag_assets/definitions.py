@@ -44,15 +44,15 @@ def _experiments(settings: StoreSettings) -> Iterator[Experiment]:
         except RagAssetsError as error:
             _logger.warning("experiment left out: %s", error)
             continue
-        name = plain_name(experiment)
-        if (other := names.setdefault(name, experiment)) is not experiment:
-            if other.name != experiment.name:
-                _logger.warning(
-                    "experiment left out: %s: in Dagster its name is %s, and so is that of %s; "
-                    "give one of them another `name`",
-                    experiment.source,
-                    name,
-                    other.source,
-                )
-            continue
-        yield experiment
+        other = names.setdefault(plain_name(experiment), experiment)
+        if other is experiment:
+            yield experiment
+        elif other.name != experiment.name:
+            _logger.warning(
+                "experiment left out: %s: '%s' and '%s' of %s are one name in Dagster; "
+                "give one of them another `name`",
+                experiment.source,
+                experiment.name,
+                other.name,
+                other.source,
+            )

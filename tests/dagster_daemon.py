@@ -1,4 +1,4 @@
-"""A real Dagster daemon beside the tiny experiment, with its code server, in processes of its own."""
+"""A real Dagster daemon beside the tiny experiment, and its code server, as processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.tiny_experiment import Tiny
 
 ROOT = Path(__file__).parents[1]
 MODULE = ("-m", "rag_assets.definitions")
-PATIENCE = 120.0
+PATIENCE = 180.0
 """Seconds after which what did not happen will not happen."""
 
 

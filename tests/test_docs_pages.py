@@ -68,6 +68,18 @@ def test_history(folder: Path) -> None:
     assert used == {"evaluate", "anchor", "history", "diff", "gate"}
 
 
+def test_automation(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = folder / "store" / "dagster"
+    home.mkdir(parents=True)
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    commands = [tuple(command.line.split()[:3]) for command in walk("automation.md", folder)]
+    assert commands == [
+        ("rag-assets", "evaluate", "data/ferry"),
+        ("dagster", "schedule", "list"),
+        ("dagster", "job", "execute"),
+    ]
+
+
 def test_every_format_is_on_the_page() -> None:
     page = (DOCS / "data.md").read_text(encoding="utf-8")
     for name in FORMATS:

@@ -23,6 +23,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.canonical import fingerprint
 
 
 class Outlook:
@@ -42,7 +43,7 @@ class Outlook:
 
 
 class Outdated(dg.AutomationCondition[dg.AssetKey]):
-    """True for a partition that must be materialized, as soon as all its inputs are up to date.
+    """True for a partition that must be materialized, once Dagster knows all its inputs.
 
     A partition is asked for once for each state that it should have, so one that fails is asked
     for again when something changes.
@@ -89,12 +90,18 @@ class Outdated(dg.AutomationCondition[dg.AssetKey]):
 
 
 def _wanted_state(key: ArtifactKey, pipeline: Pipeline, reported: Reported) -> str | None:
-    """Return the state that a partition should be brought to now; None: nothing is to be done."""
-    inputs = STAGES[key.asset].inputs(pipeline.experiment, key)
-    if reported.is_current(key) or any(pipeline.current(item.key) is None for item in inputs):
+    """Return the state that a partition should be brought to now; None: nothing is to be done.
+
+    It is the same before the partition is computed and while that is not yet reported.
+    """
+    inputs = [item.key for item in STAGES[key.asset].inputs(pipeline.experiment, key)]
+    if reported.is_current(key) or not all(reported.is_current(parent) for parent in inputs):
         return None
     recipe = pipeline.recipe(key)
-    return reported.state(key) or (recipe.fingerprint if recipe is not None else None)
+    if recipe is None:
+        return None
+    parents = [pipeline.data_version(pipeline.artifact(parent), parent) for parent in inputs]
+    return fingerprint([recipe.fingerprint, parents])
 
 
 def automated(

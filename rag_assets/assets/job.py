@@ -5,6 +5,8 @@ this job one in all. Without `from __future__ import annotations`: Dagster reads
 `context` itself.
 """
 
+from collections.abc import Mapping
+
 import dagster as dg
 
 from rag_assets.assets.evaluate import Work, evaluate
@@ -13,8 +15,6 @@ from rag_assets.errors import RagAssetsError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
-from rag_assets.reporting.html import write_report
-from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.settings import StoreSettings
 
 TRIGGERS = {"dagster/schedule_name": "schedule", "dagster/sensor_name": "sensor"}
@@ -56,13 +56,16 @@ def _evaluated(
     context: dg.OpExecutionContext, experiment: Experiment, settings: StoreSettings
 ) -> dict[str, dg.MetadataValue]:
     """Evaluate the experiment as its files are now, not as they were when it was loaded."""
+    # Not needed to load a code location: Dagster's storage, and what writes the report.
+    from rag_assets.assets.instance import kept
+    from rag_assets.reporting.html import write_report
+    from rag_assets.reporting.result import EvaluationResult
+
     pipeline = Pipeline(load_experiment(experiment.source), settings)
-    work = evaluate(
-        pipeline,
-        Selection.of(pipeline.experiment),
-        trigger=_trigger(context.run.tags),
-        instance=context.instance,
-    )
+    selection = Selection.of(pipeline.experiment)
+    with kept(context.instance) as instance:
+        trigger = _trigger(context.run.tags)
+        work = evaluate(pipeline, selection, trigger=trigger, instance=instance)
     report = write_report(EvaluationResult(pipeline.store.root, work.evaluation))
     context.log.info(
         f"{work.evaluation.evaluation_id}: {work.computed} partitions computed, "
@@ -81,6 +84,6 @@ def _shown(work: Work) -> dict[str, dg.MetadataValue]:
     }
 
 
-def _trigger(tags: dict[str, str]) -> str:
+def _trigger(tags: Mapping[str, str]) -> str:
     """Return ``schedule``, ``sensor`` or ``ui``."""
     return next((trigger for tag, trigger in TRIGGERS.items() if tag in tags), "ui")

@@ -31,22 +31,19 @@ class Reported:
 
     def is_current(self, key: ArtifactKey) -> bool:
         """Whether Dagster's last report of a partition is about its present state."""
-        state = self.state(key)
+        state = self._state(key)
         return state is not None and self._states.get(str(key)) == state
 
     def add(self, keys: list[ArtifactKey]) -> None:
         """Remember that the present state of these partitions was reported."""
-        states = {str(key): self.state(key) for key in keys}
+        states = {str(key): self._state(key) for key in keys}
         locks = self._pipeline.settings.locks
         with locked(locks / f"reported-{self._pipeline.experiment.name}.lock"):
             self._states = {**_read(self._file), **states}
             write_text(self._file, json.dumps(self._states))
 
-    def state(self, key: ArtifactKey) -> str | None:
-        """Return a hash of what Dagster's staleness looks at; None: it must be computed.
-
-        That is the version of a partition and of its inputs.
-        """
+    def _state(self, key: ArtifactKey) -> str | None:
+        """Hash the version of a partition and of its inputs: what Dagster's staleness looks at."""
         artifact = self._pipeline.current(key)
         if artifact is None:
             return None

@@ -37,14 +37,14 @@ def source_state(pipeline: Pipeline) -> SourceState:
     """
     experiment = pipeline.experiment
     named = list(_named_files(experiment))
-    models = {name: files for name in _models(experiment) if (files := local_model(name))}
+    models = {name: model for name in _models(experiment) if (model := local_model(name))}
     digest = fingerprint(
         {
             "sources": dict(pipeline.source_digests),
             "files": [pipeline.file_digest(file) for file in named],
             "models": {
-                name: [files.revision, files.weights_sha256, files.tokenizer_sha256]
-                for name, files in models.items()
+                name: [model.revision, model.weights_sha256, model.tokenizer_sha256]
+                for name, model in models.items()
             },
         }
     )

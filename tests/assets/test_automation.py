@@ -160,6 +160,14 @@ def test_what_was_deleted_is_asked_for_again(daemon: Daemon) -> None:
     assert daemon.tick() == {"queries"}
 
 
+def test_what_was_computed_and_not_yet_reported_is_not_asked_for_again(daemon: Daemon) -> None:
+    tag(daemon.tiny)
+    assert daemon.tick() == {"queries"}
+    daemon.tiny.pipeline().materialize("queries", [ArtifactKey.of("queries")])
+    # Nor is what reads it: Dagster would take it for older than its input.
+    assert daemon.tick() == set()
+
+
 def test_what_is_in_progress_waits(daemon: Daemon) -> None:
     edit(daemon.tiny)
     job = dg.Definitions(assets=daemon.assets).resolve_implicit_global_asset_job_def()

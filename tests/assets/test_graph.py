@@ -312,6 +312,27 @@ class TestDefs:
         file.write_text(file.read_text().replace("name: two", "name: one"))
         assert self.names() == {"one"}
 
+    def test_of_two_that_differ_in_a_dash_only_the_first_is_shown(
+        self, place: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        for folder, name in (("one", "a.b"), ("two", "a-b")):
+            file = place / "data" / folder / "experiment.yaml"
+            file.write_text(file.read_text().replace(f"name: {folder}", f"name: {name}"))
+        assert self.names() == {"a.b"}
+        assert "'a-b' and 'a.b' of" in caplog.text
+
+    def test_each_has_a_job_and_two_sensors_and_one_has_a_schedule(self, place: Path) -> None:
+        with (place / "data" / "two" / "experiment.yaml").open("a") as file:
+            file.write("schedule: {cron: 0 3 * * *}\n")
+        found = defs()
+        assert isinstance(found, dg.Definitions)
+        repository = found.get_repository_def()
+        assert {job.name for job in repository.get_all_jobs()} >= {"one_evaluate", "two_evaluate"}
+        assert {schedule.name for schedule in repository.schedule_defs} == {"two_schedule"}
+        assert {sensor.name for sensor in repository.sensor_defs} == {
+            f"{name}_{kind}" for name in ("one", "two") for kind in ("sources", "automation")
+        }
+
     def test_nothing_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         assert self.names() == set()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.instance.ref import InstanceRef
 
 from rag_assets.assets.instance import open_instance
 from rag_assets.assets.intervals import VARIABLE
@@ -18,8 +19,8 @@ from rag_assets.assets.whole import definitions_of
 from rag_assets.errors import UsageError
 from rag_assets.experiment import Experiment
 from rag_assets.pipeline.evaluations import read_current
-from tests.dagster_state import QUIET, n_runs, not_fresh
-from tests.tiny_experiment import Tiny
+from tests.dagster_state import QUIET, counts, n_runs, not_fresh
+from tests.tiny_experiment import Tiny, matching
 
 SCHEDULE = {"cron": "0 3 * * *", "timezone": "Europe/Berlin"}
 
@@ -55,6 +56,29 @@ class TestJob:
         assert n_runs(tiny) == runs + 1 + len(evaluation.dagster_runs)
         assert evaluation.dagster_runs
         assert not_fresh(tiny) == {}
+
+    def test_the_storage_of_dagster_itself_is_written_to(self, tiny: Tiny) -> None:
+        """As a code location has it: plain SQLite, and compute logs that are captured."""
+        before = counts(tiny)
+        tiny.replace("queries.jsonl", '"wind"', '"storm"')
+        job = evaluation_job(loaded(tiny), tiny.settings)
+        ref = InstanceRef.from_dir(str(tiny.settings.dagster_home))
+        with dg.DagsterInstance.from_ref(ref) as instance:
+            assert job.execute_in_process(instance=instance, run_config=QUIET).success
+        told = {name for name, n in counts(tiny).items() if n > before[name]}
+        queries = ("queries", "qrels", "query_facts", "query_sets/*", "metrics/*")
+        assert told == matching(tiny.pipeline(), *queries)
+        assert not_fresh(tiny) == {}
+
+    def test_an_instance_in_memory_is_taken_as_it_is(self, tiny: Tiny) -> None:
+        runs = n_runs(tiny)
+        tiny.replace("queries.jsonl", '"wind"', '"storm"')
+        with dg.DagsterInstance.ephemeral() as instance:
+            job = evaluation_job(loaded(tiny), tiny.settings)
+            assert job.execute_in_process(instance=instance, run_config=QUIET).success
+            found = instance.get_runs_count()
+        assert found == 1 + len(read_current(tiny.artifacts).dagster_runs)
+        assert n_runs(tiny) == runs
 
     @pytest.mark.parametrize(
         ("tags", "trigger"),
