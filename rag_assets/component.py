@@ -9,6 +9,7 @@ from typing import Annotated
 
 import dagster as dg
 from dagster.components.component.component import ComponentTypeSpec
+from pydantic import BaseModel, Field
 
 from rag_assets.assets.build import build_assets
 from rag_assets.errors import RagAssetsError
@@ -36,6 +37,25 @@ _OWNERS = dg.Resolver.default(
 )
 
 
+class ScaffoldParams(BaseModel):
+    """What `dg scaffold defs` asks for."""
+
+    path: str = Field(description="The experiment, relative to the new defs.yaml.")
+    store: str | None = Field(None, description="The folder that results are kept in.")
+
+
+class _Scaffolder(dg.Scaffolder[ScaffoldParams]):
+    """Writes a defs.yaml with the parameters that were given."""
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[ScaffoldParams]:
+        return ScaffoldParams
+
+    def scaffold(self, request: dg.ScaffoldRequest[ScaffoldParams]) -> None:
+        dg.scaffold_component(request, request.params.model_dump(exclude_none=True))
+
+
+@dg.scaffold_with(_Scaffolder)
 class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
     """Which retrieval configuration is best on your questions: one experiment as assets.
 
@@ -59,19 +79,17 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
             DagsterInvalidDefinitionError: the experiment is not valid; names file, line and key.
         """
         try:
-            experiment = load_experiment(context.resolve_source_relative_path(self.path))
+            experiment = load_experiment(context.path / self.path)
         except RagAssetsError as error:
-            raise dg.DagsterInvalidDefinitionError(str(error)) from error
+            raise dg.DagsterInvalidDefinitionError(str(error)) from None
         return dg.Definitions(assets=self._assets(experiment, self._settings(context)))
 
     def _settings(self, context: dg.ComponentLoadContext) -> StoreSettings:
         if self.store is None:
             return StoreSettings.resolve()
-        return StoreSettings.resolve(context.resolve_source_relative_path(self.store))
+        return StoreSettings.resolve((context.path / self.store).resolve())
 
-    def _assets(
-        self, experiment: Experiment, settings: StoreSettings
-    ) -> list[dg.AssetsDefinition]:
+    def _assets(self, experiment: Experiment, settings: StoreSettings) -> list[dg.AssetsDefinition]:
         assets = build_assets(experiment, partial(Pipeline, experiment, settings))
         if self.owners is None:
             return assets

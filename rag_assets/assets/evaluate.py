@@ -69,9 +69,7 @@ def _run_stages(
         for asset, keys in wanted.items():
             reported, blocked = Reported(pipeline), Blocked(pipeline)
             stale = [
-                key
-                for key in keys
-                if not reported.is_current(key) and blocked.can_be_computed(key)
+                key for key in keys if not reported.is_current(key) and blocked.can_be_computed(key)
             ]
             if stale:
                 runner = runner or stack.enter_context(_runner(pipeline, trigger))

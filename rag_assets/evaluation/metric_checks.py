@@ -24,9 +24,7 @@ def out_of_bounds(metrics: pa.Table, measures: Sequence[str]) -> list[str]:
     found = []
     for name in measures:
         values = metrics.column(name)
-        inside = pc.and_(
-            pc.greater_equal(values, -ROUNDING), pc.less_equal(values, 1.0 + ROUNDING)
-        )
+        inside = pc.and_(pc.greater_equal(values, -ROUNDING), pc.less_equal(values, 1.0 + ROUNDING))
         for row in metrics.filter(pc.invert(inside)).to_pylist():
             found.append(f"query '{row['query_id']}': {name} is {row[name]:g}")
     return found

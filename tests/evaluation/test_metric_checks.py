@@ -40,7 +40,9 @@ def test_queries_that_are_missing_twice_there_or_failed() -> None:
         "query 'q1': 2 rows of metrics",
         "query 'q2': 0 rows of metrics",
     ]
-    assert incomplete(metrics(failed=[False, True]), QUERIES) == ["query 'q2': the retriever failed"]
+    assert incomplete(metrics(failed=[False, True]), QUERIES) == [
+        "query 'q2': the retriever failed"
+    ]
 
 
 def test_ties_at_the_cut() -> None:

@@ -54,9 +54,7 @@ def test_an_empty_run_answers_nobody() -> None:
         ([1, 2], [1.0, float("nan")], "query 'q1': the score nan at rank 2 is not below"),
     ],
 )
-def test_ranks_and_scores_out_of_order(
-    ranks: list[int], scores: list[float], problem: str
-) -> None:
+def test_ranks_and_scores_out_of_order(ranks: list[int], scores: list[float], problem: str) -> None:
     rows = zip(ranks, scores, ("a", "b"), strict=True)
     table = run(*[("q1", rank, score, item, item, item) for rank, score, item in rows])
     (found,) = disordered(table)
