@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
 
 from rag_assets.api import evaluate, load_experiment, score
 
-if TYPE_CHECKING:
-    from rag_assets.component import RetrievalExperiment
-
 __version__ = "0.1.0"
 
-__all__ = ["RetrievalExperiment", "evaluate", "load_experiment", "score"]
+__all__ = ["RetrievalExperiment", "evaluate", "load_experiment", "score"]  # noqa: F822 (below)
 
 
 def __getattr__(name: str) -> object:
     """Import what needs Dagster when it is asked for: the component."""
     if name == "RetrievalExperiment":
-        from rag_assets.component import RetrievalExperiment
-
-        return RetrievalExperiment
+        return import_module("rag_assets.component").RetrievalExperiment
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -4,6 +4,7 @@ Without `from __future__ import annotations`: Dagster reads the annotations of t
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from rag_assets.assets.build import build_assets
 from rag_assets.errors import RagAssetsError
-from rag_assets.experiment import Experiment, load_experiment
+from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.store.settings import StoreSettings
 
@@ -82,19 +83,12 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
             experiment = load_experiment(context.path / self.path)
         except RagAssetsError as error:
             raise dg.DagsterInvalidDefinitionError(str(error)) from None
-        return dg.Definitions(assets=self._assets(experiment, self._settings(context)))
+        if self.owners is not None:
+            experiment = replace(experiment, owners=tuple(self.owners))
+        open_pipeline = partial(Pipeline, experiment, self._settings(context))
+        return dg.Definitions(assets=build_assets(experiment, open_pipeline))
 
     def _settings(self, context: dg.ComponentLoadContext) -> StoreSettings:
         if self.store is None:
             return StoreSettings.resolve()
         return StoreSettings.resolve((context.path / self.store).resolve())
-
-    def _assets(self, experiment: Experiment, settings: StoreSettings) -> list[dg.AssetsDefinition]:
-        assets = build_assets(experiment, partial(Pipeline, experiment, settings))
-        if self.owners is None:
-            return assets
-        owners = list(self.owners)
-        return [
-            asset.map_asset_specs(lambda spec: spec.replace_attributes(owners=owners))
-            for asset in assets
-        ]
