@@ -4,15 +4,17 @@ Without `from __future__ import annotations`: Dagster reads the annotations of t
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
 import dagster as dg
 from dagster.components.component.component import ComponentTypeSpec
+from pydantic import BaseModel, Field
 
 from rag_assets.assets.build import build_assets
 from rag_assets.errors import RagAssetsError
-from rag_assets.experiment import Experiment, load_experiment
+from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.store.settings import StoreSettings
 
@@ -36,6 +38,25 @@ _OWNERS = dg.Resolver.default(
 )
 
 
+class ScaffoldParams(BaseModel):
+    """What `dg scaffold defs` asks for."""
+
+    path: str = Field(description="The experiment, relative to the new defs.yaml.")
+    store: str | None = Field(None, description="The folder that results are kept in.")
+
+
+class _Scaffolder(dg.Scaffolder[ScaffoldParams]):
+    """Writes a defs.yaml with the parameters that were given."""
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[ScaffoldParams]:
+        return ScaffoldParams
+
+    def scaffold(self, request: dg.ScaffoldRequest[ScaffoldParams]) -> None:
+        dg.scaffold_component(request, request.params.model_dump(exclude_none=True))
+
+
+@dg.scaffold_with(_Scaffolder)
 class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
     """Which retrieval configuration is best on your questions: one experiment as assets.
 
@@ -59,22 +80,15 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
             DagsterInvalidDefinitionError: the experiment is not valid; names file, line and key.
         """
         try:
-            experiment = load_experiment(context.resolve_source_relative_path(self.path))
+            experiment = load_experiment(context.path / self.path)
         except RagAssetsError as error:
-            raise dg.DagsterInvalidDefinitionError(str(error)) from error
-        return dg.Definitions(assets=self._assets(experiment, self._settings(context)))
+            raise dg.DagsterInvalidDefinitionError(str(error)) from None
+        if self.owners is not None:
+            experiment = replace(experiment, owners=tuple(self.owners))
+        open_pipeline = partial(Pipeline, experiment, self._settings(context))
+        return dg.Definitions(assets=build_assets(experiment, open_pipeline))
 
     def _settings(self, context: dg.ComponentLoadContext) -> StoreSettings:
         if self.store is None:
             return StoreSettings.resolve()
-        return StoreSettings.resolve(context.resolve_source_relative_path(self.store))
-
-    def _assets(self, experiment: Experiment, settings: StoreSettings) -> list[dg.AssetsDefinition]:
-        assets = build_assets(experiment, partial(Pipeline, experiment, settings))
-        if self.owners is None:
-            return assets
-        owners = list(self.owners)
-        return [
-            asset.map_asset_specs(lambda spec: spec.replace_attributes(owners=owners))
-            for asset in assets
-        ]
+        return StoreSettings.resolve((context.path / self.store).resolve())

@@ -26,6 +26,7 @@ from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.checks import results_of, results_of_unreadable
 from rag_assets.pipeline.checks.blocked import Blocked
+from rag_assets.pipeline.column_origins import ColumnOrigins
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.stage import Stage
 from rag_assets.pipeline.stages import STAGES
@@ -63,16 +64,18 @@ def build_assets(
         # checks of partitions a preview.
         warnings.simplefilter("ignore", dg.BetaWarning)
         warnings.simplefilter("ignore", dg.PreviewWarning)
+        origins = ColumnOrigins(experiment)
         return [
-            _build(stage, experiment, open_pipeline, declare_checks)
+            _build(stage, origins, open_pipeline, declare_checks)
             for stage in STAGES.values()
             if stage.keys(experiment)
         ]
 
 
 def _build(
-    stage: Stage, experiment: Experiment, open_pipeline: PipelineFactory, declare_checks: bool
+    stage: Stage, origins: ColumnOrigins, open_pipeline: PipelineFactory, declare_checks: bool
 ) -> dg.AssetsDefinition:
+    experiment = origins.experiment
     partitions = partitions_of(stage, experiment)
     checks = check_specs(stage, experiment, partitions) if declare_checks else []
 
@@ -82,7 +85,8 @@ def _build(
         partitions_def=partitions,
         group_name=group_name(experiment, stage),
         description=stage.row,
-        metadata=metadata.of_asset(stage, experiment),
+        metadata=metadata.of_asset(stage, origins),
+        tags=metadata.tags_of_asset(stage, experiment),
         kinds=set(sorted(stage.kinds_of(experiment))[:MOST_KINDS]),
         owners=list(experiment.owners),
         code_version=stage.code_version,

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import dagster as dg
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rag_assets.assets.names import asset_key
 from rag_assets.assets.numbers import numbers_of
 from rag_assets.evaluation.leaderboard import splits_of
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.column_origins import ColumnOrigins
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.stage import Stage
+from rag_assets.reporting.html import REPORT_FILE
 from rag_assets.schemas import TableSchema
 from rag_assets.store.artifacts import Artifact
 
@@ -22,16 +27,50 @@ BOARD_ROWS = 100
 
 PREVIEW_CHARACTERS = 120
 
-Metadata = Mapping[str, dg.TableSchema | str]
+Metadata = dict[str, dg.MetadataValue]
 
 
-def of_asset(stage: Stage, experiment: Experiment) -> Metadata:
-    """Return the metadata of an asset's definition: its columns with type and meaning."""
+def of_asset(stage: Stage, origins: ColumnOrigins) -> Metadata:
+    """Return the metadata of a definition: its columns, what they are made of, and its code."""
+    shown: Metadata = {
+        "dagster/storage_kind": dg.MetadataValue.text("parquet" if stage.schema else "folder"),
+        "dagster/code_references": _code_of(stage),
+    }
     if stage.schema is None:
-        return {"dagster/storage_kind": "folder"}
+        return shown
+    experiment = origins.experiment
     measures = experiment.metrics if stage.schema.open_columns else ()
     columns = [*_columns(stage.schema), *(_metric_column(name) for name in measures)]
-    return {"dagster/column_schema": dg.TableSchema(columns), "dagster/storage_kind": "parquet"}
+    shown["dagster/column_schema"] = dg.MetadataValue.table_schema(dg.TableSchema(columns))
+    lineage = {
+        column: [dg.TableColumnDep(asset_key(experiment.name, asset), name) for asset, name in made]
+        for column, made in origins.of(stage).items()
+    }
+    if lineage:
+        made_of = dg.TableColumnLineage(lineage)
+        shown["dagster/column_lineage"] = dg.MetadataValue.column_lineage(made_of)
+    return shown
+
+
+def tags_of_asset(stage: Stage, experiment: Experiment) -> dict[str, str]:
+    """Return tags by which assets are searched for in the UI."""
+    tags = {"rag_assets/experiment": experiment.name, "rag_assets/stage": stage.name}
+    if stage.dimensions:
+        tags["rag_assets/partitioned_by"] = "-".join(stage.dimensions)
+    return tags
+
+
+def _code_of(stage: Stage) -> dg.MetadataValue:
+    """Return where the class of a stage stands."""
+    file, line, name = _place(type(stage))
+    reference = dg.LocalFileCodeReference(file_path=file, line_number=line, label=name)
+    return dg.CodeReferencesMetadataValue(code_references=[reference])
+
+
+@cache
+def _place(kind: type) -> tuple[str, int, str]:
+    file = inspect.getsourcefile(kind) or ""
+    return file, inspect.getsourcelines(kind)[1], kind.__name__
 
 
 def _columns(schema: TableSchema) -> list[dg.TableColumn]:
@@ -61,6 +100,8 @@ def of_materialization(
     shown[rows] = dg.MetadataValue.int(manifest.rows)
     if stage.schema is not None:
         shown["preview"] = _board(artifact) if stage.name == "leaderboard" else _preview(artifact)
+    if stage.name == "leaderboard":
+        shown["report"] = dg.MetadataValue.url((pipeline.store.root / REPORT_FILE).as_uri())
     shown |= {name: _fact(value) for name, value in manifest.facts.items()}
     shown |= {
         "reused": dg.MetadataValue.bool(outcome.reused),

@@ -9,13 +9,13 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from rag_assets.pipeline.checks.regressions import is_shown
 from rag_assets.pipeline.stages.comparisons import COMPARISONS_KEY
 from rag_assets.pipeline.stages.intervals import intervals_key
 from rag_assets.reporting.compare_view import interval_name, interval_text
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
 from rag_assets.statistics.detectable import ALPHA
-from rag_assets.pipeline.checks.regressions import is_shown
 
 SIGN = "~"
 """Marks a retriever that is not shown to be worse than the best."""

@@ -1,0 +1,163 @@
+"""The component in a fresh project, made and checked by Dagster's own tools."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+import rag_assets
+from rag_assets.component import RetrievalExperiment
+from rag_assets.pipeline.checks import checks_of
+from rag_assets.pipeline.stages import STAGES
+from tests.tiny_experiment import Tiny
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+GROUP = "dagster_dg_cli.registry_modules"
+PAGE = REPOSITORY / "docs" / "dagster.md"
+TYPE = "rag_assets.RetrievalExperiment"
+
+
+class Project:
+    """A project that `create-dagster` made, in an environment in which we are installed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._installed = _installed(root / "site")
+        self.call("create-dagster", "project", "shop", "--no-uv-sync", folder=root)
+        self.folder = root / "shop"
+        self.defs = self.folder / "src" / "shop" / "defs"
+
+    def call(self, *command: str, folder: Path | None = None, fails: bool = False) -> str:
+        """Run a tool; return what it printed."""
+        tool = Path(sys.executable).with_name(command[0])
+        paths = [REPOSITORY, self._installed, self.root / "shop" / "src"]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(map(str, paths)),
+            "VIRTUAL_ENV": str(Path(sys.executable).parents[1]),
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "NO_COLOR": "1",
+            "COLUMNS": "300",
+        }
+        result = subprocess.run(
+            [str(tool), *command[1:]],
+            cwd=folder or self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (result.returncode != 0) == fails, result.stdout + result.stderr
+        return result.stdout if not fails else result.stdout + result.stderr
+
+    def write(self, name: str, text: str) -> Path:
+        """Write an instance of the component."""
+        file = self.defs / name / "defs.yaml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        return file
+
+
+def _installed(folder: Path) -> Path:
+    """Make the entry points of pyproject.toml known, as an installation would."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    info = folder / "rag_assets_here-0.0.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rag-assets-here\nVersion: 0\n")
+    lines = [f"{name} = {module}\n" for name, module in project["entry-points"][GROUP].items()]
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\n{''.join(lines)}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    root = tmp_path_factory.mktemp("component")
+    for name in ("handbook", "other"):
+        tiny = Tiny(root / f"of-{name}").write()
+        tiny.config["name"] = name
+        tiny.write_config()
+        tiny.folder.rename(root / name)
+    return Project(root)
+
+
+def page_block(language: str, having: str) -> str:
+    """Return the one example of docs/dagster.md in a language that holds a text."""
+    blocks = re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (block,) = [block for block in blocks if having in block]
+    return str(block)
+
+
+def test_two_experiments_side_by_side(project: Project) -> None:
+    """The first as docs/dagster.md says, the second with the attributes of its example."""
+    commands = page_block("console", "create-dagster")
+    scaffold = re.search(r"\$ (dg scaffold .*)", commands)
+    assert scaffold is not None
+    project.call(*scaffold.group(1).split())
+    written = (project.defs / "handbook" / "defs.yaml").read_text(encoding="utf-8")
+    assert written == f"type: {TYPE}\n\nattributes:\n  path: ../../../../../handbook\n"
+    project.write("other", page_block("yaml", TYPE).replace("/handbook", "/other"))
+    assert project.call("dg", "check", "defs") in commands
+    listed = json.loads(project.call("dg", "list", "defs", "--json"))
+    by_experiment: dict[str, list[dict[str, object]]] = {"handbook": [], "other": []}
+    for asset in listed["assets"]:
+        by_experiment[asset["asset_key_parts"][0]].append(asset)
+    assert len(by_experiment["handbook"]) == len(by_experiment["other"]) == 20
+    assert by_experiment["handbook"][0]["owners"] == []
+    assert by_experiment["other"][0]["owners"] == [{"team": "search"}]
+    checks = {check["name"] for check in listed["asset_checks"]}
+    assert checks >= {"label_health", "ids_exist", "no_regression"}
+
+
+def test_mistakes_are_refused_with_file_and_line(project: Project) -> None:
+    broken = project.root / "broken" / "experiment.yaml"
+    broken.parent.mkdir()
+    broken.write_text("name: broken\ntop_kk: [1]\n", encoding="utf-8")
+    with pytest.raises(dg.DagsterInvalidDefinitionError) as error:
+        dg.build_defs_for_component(RetrievalExperiment(path=str(broken)))
+    assert str(error.value).startswith(f"{broken}:2: `top_kk`: unknown key")
+    text = f"type: {TYPE}\n\nattributes:\n  path: ../../../../../other\n  stores: x\n"
+    file = project.write("broken", text)
+    # Named, because without a path `dg` 1.13 looks at one file of each type only.
+    said = project.call("dg", "check", "yaml", str(file.parent), fails=True)
+    assert f"{file}:5 - {TYPE} attributes.stores Additional properties are not allowed" in said
+    file.unlink()
+
+
+def test_what_dg_tells_of_the_type() -> None:
+    assert rag_assets.RetrievalExperiment is RetrievalExperiment
+    schema = RetrievalExperiment.model().model_json_schema()
+    assert list(schema["properties"]) == ["path", "store", "owners"]
+    assert schema["required"] == ["path"]
+    assert all(value["description"] for value in schema["properties"].values())
+    page = PAGE.read_text(encoding="utf-8")
+    assert all(f"\n| `{name}` |" in page for name in schema["properties"])
+
+
+def test_checks_on_the_page_are_those_that_there_are() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    checks = {check for stage in STAGES.values() for check in checks_of(stage)}
+    for check in checks:
+        (line,) = [line for line in page.splitlines() if line.startswith(f"| `{check.name}` |")]
+        assert ("blocking" in line) == check.blocking
+
+
+def test_without_dg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Tiny(tmp_path).write().folder.rename(tmp_path / "handbook")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, dg.Definitions] = {}
+    exec(page_block("python", "build_assets"), names)  # our own page
+    assert len(names["defs"].resolve_asset_graph().get_all_asset_keys()) == 20
+
+
+def test_a_name_that_the_package_lacks() -> None:
+    assert "RetrievalExperiment" in dir(rag_assets)
+    with pytest.raises(AttributeError, match="has no attribute 'RetrievalExperiments'"):
+        _ = rag_assets.RetrievalExperiments
