@@ -8,7 +8,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from rag_assets import __version__
 from rag_assets.package_versions import version
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.canonical import fingerprint
@@ -32,7 +31,7 @@ def identity(result: EvaluationResult) -> str:
         evaluation.complete,
         {name: repr(value) for name, value in result.milliseconds_per_query().items()},
     ]
-    return fingerprint([*said, __version__, version("plotly"), _code()])
+    return fingerprint([*said, version("rag-assets"), version("plotly"), _code()])
 
 
 def is_at(path: Path, wanted: str) -> bool:

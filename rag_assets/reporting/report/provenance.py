@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rag_assets import __version__
+from rag_assets.package_versions import version
 from rag_assets.pipeline.evaluations import SnapshotEntry
 from rag_assets.reporting.report.view import Context, View
 from rag_assets.store.artifacts import Manifest, read_manifest
@@ -18,7 +18,7 @@ _HASHES = "sha256"
 def provenance(view: View) -> Context:
     """Return all of it; a configuration of a cell is shown once a retriever."""
     evaluation = view.result.evaluation
-    versions: dict[str, set[str]] = {"rag-assets": {__version__}}
+    versions: dict[str, set[str]] = {"rag-assets": {version("rag-assets")}}
     models: dict[str, set[str]] = {}
     configs: dict[str, str] = {}
     for entry, manifest in _manifests(view):
