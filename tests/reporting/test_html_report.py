@@ -20,7 +20,7 @@ YAML = (
 
 
 class Page(HTMLParser):
-    """Collects tags, attributes, scripts and tables of a page; small figures in cells are left out."""
+    """Collects tags, attributes, scripts and tables; small figures in cells are left out."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rag_assets.reporting.report.charts import charts, pareto_front
 from rag_assets.reporting.report.headline import against, headline
 from rag_assets.reporting.report.labels import labels
+from rag_assets.reporting.report.latency import Latency
 from rag_assets.reporting.report.leaderboard import leaderboard
 from rag_assets.reporting.report.page import SECTIONS
 from rag_assets.reporting.report.provenance import provenance
@@ -19,6 +20,7 @@ from rag_assets.reporting.report.slices import slices
 from rag_assets.reporting.report.stages import stages
 from rag_assets.reporting.report.view import Context, View
 from rag_assets.reporting.result import EvaluationResult
+from tests.walked_page import DOCS
 
 
 @pytest.fixture(scope="module")
@@ -47,16 +49,27 @@ def test_six_queries_show_nothing(view: View) -> None:
     """p of 6 differences is at least 2 / 64 before Holm over 10 pairs."""
     head = headline(view)
     assert not any(row["shown"] for row in head["evidence"])
-    assert set(head["tied"]) == set(view.retrievers[1:])
+    assert {*head["near"], *head["equal"]} == set(view.retrievers[1:])
 
 
-def test_a_cheaper_one_is_named_only_where_it_is_not_worse_and_faster(view: View) -> None:
-    times = view.latency.milliseconds
-    assert set(times) == set(view.retrievers)
-    cheaper = headline(view)["cheaper"]
-    fastest = min(times, key=lambda name: times[name])
-    assert cheaper is None or cheaper["retriever"] == fastest
-    assert (cheaper is None) == (fastest == view.retrievers[0])
+def with_times(view: View, **milliseconds: float) -> View:
+    """The same evaluation, had its queries taken so long."""
+    slow = dict.fromkeys(view.retrievers, 10.0)
+    timed = View(view.result)
+    timed.__dict__["latency"] = Latency("what", {**slow, **milliseconds})
+    return timed
+
+
+def test_a_much_faster_one_that_is_not_worse_is_named_too(view: View) -> None:
+    last = view.retrievers[-1]
+    assert headline(with_times(view))["cheaper"] is None
+    assert headline(with_times(view, **{last: 6.0}))["cheaper"] is None, "that may be jitter"
+    found = headline(with_times(view, **{last: 2.0}))["cheaper"]
+    assert found == {"retriever": last, "ms": 2.0, "winner_ms": 10.0}
+
+
+def test_a_query_was_timed_for_every_retriever(view: View) -> None:
+    assert set(view.latency.milliseconds) == set(view.retrievers)
 
 
 def test_a_comparison_reads_the_same_from_both_sides(view: View) -> None:
@@ -181,3 +194,9 @@ def test_without_a_value_nothing_is_recommended(tiny_result: EvaluationResult) -
     assert headline(view)["winner"] is None
     shown = [section.name for section in SECTIONS if section.build(view) is not None]
     assert shown == ["overlaps", "labels", "provenance"]
+
+
+def test_every_section_is_on_the_page_of_the_docs() -> None:
+    page = (DOCS / "report.md").read_text(encoding="utf-8")
+    for section in SECTIONS:
+        assert f"\n| {section.title.lower()} |" in page
