@@ -47,8 +47,8 @@ def evaluate(
 ) -> EvaluationResult:
     """Bring the experiment at ``path`` up to date, as ``rag-assets evaluate`` does.
 
-    What is not current is computed through Dagster in this process; the HTML report and the
-    warehouse are written again.
+    What is not current is computed through Dagster in this process; where that changes anything,
+    the HTML report and the warehouse are written again.
 
     Args:
         path: as for :func:`load_experiment`.

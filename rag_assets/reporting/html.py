@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from rag_assets.reporting.report.identity import identity, is_at
-from rag_assets.reporting.report.page import page
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.atomic import write_text
 
@@ -25,10 +24,17 @@ def write_report(result: EvaluationResult, path: Path | None = None) -> Path:
     file = path or result.root / REPORT_FILE
     wanted = identity(result)
     if not is_at(file, wanted):
-        write_text(file, page(result, wanted))
+        write_text(file, _page(result, wanted))
     return file
 
 
 def render(result: EvaluationResult) -> str:
     """Return the page; all text from data is escaped."""
-    return page(result, identity(result))
+    return _page(result, identity(result))
+
+
+def _page(result: EvaluationResult, wanted: str) -> str:
+    # Most evaluations change nothing and need none of what builds a page.
+    from rag_assets.reporting.report.page import page
+
+    return page(result, wanted)

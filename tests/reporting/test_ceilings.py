@@ -58,8 +58,8 @@ def test_terminal_shows_it_beside_the_interval(result: EvaluationResult) -> None
 
 def test_report_shows_it(result: EvaluationResult) -> None:
     page = render(result)
-    assert "<h2>Candidate ceiling</h2>" in page
-    assert "<td>narrow</td><td>0.8125</td>" in page
+    assert "<summary>Candidate ceiling</summary>" in page
+    assert '<th scope="row">narrow</th><td>0.8125</td>' in page
 
 
 def test_no_base_retriever_has_one(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -76,7 +76,8 @@ def _fitting(
     length: int,
 ) -> tuple[dict[Unit, Excerpt], bool]:
     """Return the excerpts of that length until the page is full, and whether these are all."""
-    left, found = TEXT_BYTES, {}
+    left = TEXT_BYTES
+    found: dict[Unit, Excerpt] = {}
     for unit in units:
         excerpt = _excerpt(documents[unit.document_id][1], unit, starts, length)
         left -= len(escaped_json(excerpt.text).encode())

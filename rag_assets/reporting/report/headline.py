@@ -5,13 +5,17 @@ from __future__ import annotations
 from rag_assets.reporting.report.view import Context, View
 from rag_assets.reporting.verdict import is_shown, p_text
 
+CHEAPER = 0.5
+"""A retriever is called cheaper when it takes at most this share of the time: less is jitter."""
+
 
 def headline(view: View) -> Context:
     """Return the parts of the sentence and its evidence.
 
-    Keys: ``winner`` (a leaderboard row, or None), ``advice`` (what to use), ``evidence`` (one
-    sentence a comparison that matters: with the next best and with the baseline), ``facts`` (label
-    and value of the winner's numbers), ``weighted``.
+    Keys: ``winner`` (a leaderboard row, or None), ``equal`` (those with the same value), ``near``
+    (those not shown to be worse), ``cheaper`` (one of both that takes much less time, or None),
+    ``evidence`` (a comparison with the next best and with the baseline), ``facts`` (label and value
+    of the winner's numbers), ``compared``, ``weighted``.
     """
     weighted = any(row["weight"] != row["n_queries"] for row in view.rows)
     if not view.ranked:
@@ -19,7 +23,8 @@ def headline(view: View) -> Context:
     winner = view.ranked[0]
     return {
         "winner": winner,
-        "tied": [row["retriever"] for row in view.ranked if row["retriever"] in view.near],
+        "equal": [row["retriever"] for row in view.ranked[1:] if row["position"] == 1],
+        "near": [row["retriever"] for row in view.ranked if row["retriever"] in view.near],
         "cheaper": _cheaper(view, winner["retriever"]),
         "evidence": _evidence(view, winner["retriever"]),
         "facts": _facts(view, winner),
@@ -29,11 +34,12 @@ def headline(view: View) -> Context:
 
 
 def _cheaper(view: View, winner: str) -> Context | None:
-    """Return the fastest retriever that is not shown to be worse, where it is faster."""
+    """Return the fastest retriever that is not shown to be worse, where it is much faster."""
     times = view.latency.milliseconds
-    names = [name for name in view.near if name in times]
+    equal = {row["retriever"] for row in view.ranked if row["position"] == 1}
+    names = [name for name in view.retrievers if name in times and name in view.near | equal]
     fastest = min(names, key=lambda name: times[name], default=None)
-    if fastest is None or winner not in times or times[fastest] >= times[winner]:
+    if fastest is None or winner not in times or times[fastest] > CHEAPER * times[winner]:
         return None
     return {"retriever": fastest, "ms": times[fastest], "winner_ms": times[winner]}
 

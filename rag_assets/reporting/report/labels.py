@@ -54,7 +54,7 @@ def _failures(view: View) -> list[Context]:
 
 def _notes(view: View) -> list[str]:
     """Return what the readers of the sources found odd."""
-    notes = []
+    notes: list[str] = []
     for asset in ("documents", "queries", "qrels", "query_facts"):
         for entry in view.result.evaluation.entries_of(asset):
             manifest = read_manifest(view.result.root / entry.path)

@@ -90,9 +90,9 @@ def page(result: EvaluationResult, identity: str) -> str:
             head=headline(view),
             sections=shown,
             data=data,
-            style=Markup("\n".join(_file("style", name) for name in STYLES)),  # noqa: S704
-            plotly=Markup(plotly),  # noqa: S704
-            script=Markup(_script()),  # noqa: S704
+            style=Markup("\n".join(_file("style", name) for name in STYLES)),
+            plotly=Markup(plotly),
+            script=Markup(_script()),
             script_hashes=[_hash(script) for script in (plotly, _script()) if script],
             identity=identity,
         )

@@ -62,11 +62,15 @@ function primaryBounds(data, name) {
   return data.values[data.primary.measure][data.retrievers.indexOf(name)][k];
 }
 
+// Where more retrievers lie close together, only those of the front are named in the chart.
+const MOST_LABELS = 5;
+
 function drawPareto(data) {
   if (!byId("chart-pareto")) return;
   const exponents = Object.values(data.times).map(Math.log10);
   const [least, most] = [Math.min(...exponents), Math.max(...exponents)];
   const middle = (least + most) / 2;
+  const isCrowded = exponents.length > MOST_LABELS;
   const points = Object.keys(data.times).map((name) => {
     const number = data.retrievers.indexOf(name);
     const { colour: pointColour, symbol } = look(number);
@@ -74,9 +78,9 @@ function drawPareto(data) {
     const isRight = Math.log10(data.times[name]) > middle;
     return {
       type: "scatter", mode: "markers+text", name: plain(name), x: [data.times[name]], y: [bounds[0]],
-      text: [isRight ? `${plain(name)}  ` : `  ${plain(name)}`], textposition: isRight ? "top left" : "top right", cliponaxis: false, error_y: whiskers([bounds]),
+      text: [isCrowded && !data.front.includes(name) ? "" : isRight ? `${plain(name)}  ` : `  ${plain(name)}`], textposition: isRight ? "top left" : "top right", cliponaxis: false, error_y: whiskers([bounds]),
       marker: { color: pointColour, symbol, size: 13, line: { color: colour("page"), width: 1 } },
-      hovertemplate: "%{fullData.name}<br>%{x:.3g} ms, %{y:.4f}<extra></extra>", showlegend: false,
+      hovertemplate: "%{fullData.name}<br>%{x:.3g} ms, %{y:.4f}<extra></extra>", showlegend: isCrowded,
     };
   });
   const front = {

@@ -40,7 +40,7 @@ function startFlow(data) {
       type: "sankey", arrangement: "snap", link: { ...link, hoverinfo: "none" },
       node: { ...node, pad: 20, thickness: 14, line: { width: 0 }, hoverinfo: "none" },
       textfont: { color: colour("ink"), size: 12, shadow: "none" },
-    }], layout({ margin: { l: 8, r: 8, t: 16, b: 16 } }));
+    }], layout({ margin: { l: 8, r: 72, t: 16, b: 16 } }));
   };
   retriever.addEventListener("change", drawFlow);
   return drawFlow;

@@ -13,7 +13,7 @@ function colour(name) {
 function look(number) {
   return {
     colour: colour(`c${number % N_COLOURS}`),
-    symbol: SYMBOLS[number % SYMBOLS.length],
+    symbol: SYMBOLS[(number + 3 * Math.floor(number / N_COLOURS)) % SYMBOLS.length],
     dash: DASHES[number % DASHES.length],
     pattern: PATTERNS[Math.floor(number / N_COLOURS) % PATTERNS.length],
   };

@@ -1,0 +1,113 @@
+"""One browser and one evaluated experiment for all tests in a browser."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from rag_assets.reporting.html import write_report
+from rag_assets.reporting.result import EvaluationResult
+from tests.tiny_experiment import Tiny
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+OPTIONS = (
+    "--no-sandbox",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+
+ATTACK = "<script>window.attacked = 1</script>"
+HOSTILE = (
+    f"{ATTACK}</script><script>window.attacked = 2</script>",
+    '"><img src=x onerror="window.attacked = 3">',
+    "javascript:window.attacked=4 <svg onload='window.attacked = 5'>",
+    "\u202egnp.exe\u202c \u2066isolated\u2069 \u200fright to left\u2028new\u2029lines",
+    "{{ 7 * 7 }} ${7 * 7} <!-- --> ]]> &lt;b&gt; <b>bold</b>",
+    f"<a onclick='window.attacked = 6'>{'x' * 1_000_000}</a>",
+)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A headless browser; skipped where there is none."""
+    program = next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
+        pytest.skip(f"no browser is installed (looked for {', '.join(NAMES)})")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=program, args=list(OPTIONS))
+        yield launched
+        launched.close()
+
+
+class Opened:
+    """A page, and all that went wrong in it or was asked of the network."""
+
+    def __init__(self, browser: Browser, file: Path, **options: Any) -> None:
+        context = browser.new_context(**options)
+        self.wrong: list[str] = []
+        self.page: Page = context.new_page()
+        self.page.set_default_timeout(20_000)
+        self.page.on("console", lambda message: self.wrong.append(message.text))
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.wrong.append(dialog.message))
+        self.page.on("request", self._asked)
+        self.page.goto(file.as_uri())
+
+    def _asked(self, request: Any) -> None:
+        if not request.url.startswith(("file:", "data:", "blob:")):
+            self.wrong.append(request.url)
+
+    def see_all(self) -> None:
+        """Scroll to each section, so that every chart is drawn."""
+        for name in ("charts", "stages", "score_gaps", "explorer"):
+            self.page.locator(f"#{name}").scroll_into_view_if_needed()
+        self.until("[...document.querySelectorAll('.chart')].every((o) => o.querySelector('svg'))")
+
+    def until(self, expression: str) -> None:
+        """Wait; playwright's own way evaluates strings in the page, which its policy forbids."""
+        for _ in range(1_000):
+            if self.page.evaluate(expression):
+                return
+            self.page.wait_for_timeout(20)
+        pytest.fail(f"never true: {expression}")
+
+
+@pytest.fixture(scope="session")
+def tiny_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[EvaluationResult, Path]:
+    """The tiny experiment and its page."""
+    tiny = Tiny(tmp_path_factory.mktemp("browser")).write()
+    tiny.run()
+    result = EvaluationResult(tiny.artifacts, tiny.snapshot())
+    return result, write_report(result)
+
+
+@pytest.fixture(scope="session")
+def hostile_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of an experiment whose texts, ids, titles and tags are all hostile."""
+    tiny = Tiny(tmp_path_factory.mktemp("hostile"))
+    tiny.config |= {"dataset": {"format": "beir"}, "baseline": "one"}
+    tiny.config["retrievers"] = {
+        "one": {"type": "bm25", "chunking": "whole", "analyzer": "standard"},
+        "two": {"type": "bm25", "chunking": "whole", "analyzer": "standard", "k1": 9, "b": 0},
+    }
+    numbered = [(f"{text[:300]} {n}", text) for n, text in enumerate(HOSTILE)]
+    tiny.folder.mkdir(parents=True)
+    documents = [{"_id": i, "title": i, "text": f"ferry {text} ferry"} for i, text in numbered]
+    tiny.write_rows("corpus.jsonl", documents)
+    queries = [
+        {"_id": i, "text": f"{text[:2000]} ferry", "metadata": {"tags": [i]}}
+        for i, text in numbered
+    ]
+    tiny.write_rows("queries.jsonl", queries)
+    lines = ["query-id\tcorpus-id\tscore", *(f"{i}\t{i}\t1" for i, _ in numbered)]
+    tiny.write_document("qrels/test.tsv", "\n".join(lines))
+    tiny.write_config()
+    tiny.run()
+    return write_report(EvaluationResult(tiny.artifacts, tiny.snapshot()))

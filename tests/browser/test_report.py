@@ -1,0 +1,201 @@
+"""The HTML report as a browser shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from rag_assets.reporting.result import EvaluationResult
+from tests.browser.conftest import HOSTILE, Opened
+
+pytestmark = pytest.mark.browser
+
+Report = tuple[EvaluationResult, Path]
+
+DESKTOP = {"width": 1280, "height": 900}
+PHONE = {"width": 380, "height": 800}
+
+COLUMN = """([table, column]) => [...document.querySelector(table).tBodies[0].rows]
+    .map((row) => row.cells[column].innerText.split('\\n')[0].replace(/[^\\w.-]/g, ''))"""
+
+CONTRAST = """() => {
+  const style = getComputedStyle(document.documentElement);
+  const light = (name) => {
+    const hex = style.getPropertyValue(`--${name}`).trim();
+    const full = hex.length === 4 ? [...hex.slice(1)].map((c) => c + c).join('') : hex.slice(1);
+    const [r, g, b] = [0, 2, 4].map((n) => parseInt(full.slice(n, n + 2), 16) / 255)
+      .map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ratio = (a, b) => {
+    const [low, high] = [light(a), light(b)].sort((x, y) => x - y);
+    return (high + 0.05) / (low + 0.05);
+  };
+  const texts = ['ink', 'soft', 'link', 'good', 'bad'];
+  const drawn = ['c0', 'c1', 'c2', 'c3', 'c4', 'c5', 'c6', 'c7', 'above', 'below'];
+  return {
+    texts: Math.min(...texts.flatMap((name) => [ratio(name, 'page'), ratio(name, 'panel')]),
+                    ratio('mark-ink', 'mark')),
+    drawn: Math.min(...drawn.map((name) => ratio(name, 'page'))),
+  };
+}"""
+
+
+@pytest.fixture(scope="module")
+def desktop(browser: Browser, tiny_report: Report) -> Opened:
+    opened = Opened(browser, tiny_report[1], viewport=DESKTOP, reduced_motion="reduce")
+    opened.see_all()
+    return opened
+
+
+def test_nothing_goes_wrong_and_nothing_is_asked_for(desktop: Opened) -> None:
+    assert desktop.page.locator(".chart svg.main-svg").count() >= 5
+    assert desktop.wrong == []
+
+
+def test_numbers_are_those_of_the_leaderboard(desktop: Opened, tiny_report: Report) -> None:
+    result, _ = tiny_report
+    board = {row["retriever"]: row for row in result.leaderboard.to_pylist() if row["top_k"] == 5}
+    table = "table.board[data-top-k='5']"
+    names = desktop.page.evaluate(COLUMN, [table, 1])
+    shown = desktop.page.evaluate(COLUMN, [table, 2])
+    assert shown == [f"{board[name]['ndcg']:.4f}" for name in names]
+    assert set(names) == set(board)
+
+
+def test_charts_draw_the_leaderboard(desktop: Opened, tiny_report: Report) -> None:
+    rows = [row for row in tiny_report[0].leaderboard.to_pylist() if row["top_k"] == 5]
+    read = "document.getElementById('chart-bars').data.map((t) => [t.name, t.y[t.x.indexOf('@5')]])"
+    drawn = dict(desktop.page.evaluate(read))
+    assert drawn == {row["retriever"]: pytest.approx(row["ndcg"], abs=1e-6) for row in rows}
+    desktop.page.select_option("#chart-metric", "mrr")
+    drawn = dict(desktop.page.evaluate(read))
+    assert drawn == {row["retriever"]: pytest.approx(row["mrr"], abs=1e-6) for row in rows}
+
+
+def test_a_heading_sorts_with_the_keyboard(desktop: Opened) -> None:
+    table = "table.board[data-top-k='5']"
+    heading = desktop.page.locator(f"{table} thead th").nth(2)
+    heading.locator("button").focus()
+    desktop.page.keyboard.press("Enter")
+    assert heading.get_attribute("aria-sort") == "descending"
+    shown = [float(text) for text in desktop.page.evaluate(COLUMN, [table, 2])]
+    assert shown == sorted(shown, reverse=True)
+    desktop.page.keyboard.press("Enter")
+    assert heading.get_attribute("aria-sort") == "ascending"
+    shown = [float(text) for text in desktop.page.evaluate(COLUMN, [table, 2])]
+    assert shown == sorted(shown)
+    desktop.page.locator(f"{table} thead th").nth(1).locator("button").click()
+    names = desktop.page.evaluate(COLUMN, [table, 1])
+    assert names == sorted(names)
+
+
+def test_filters_leave_the_queries_that_they_name(desktop: Opened, tiny_report: Report) -> None:
+    page = desktop.page
+    values = {
+        name: dict(
+            zip(table["query_id"].to_pylist(), table["ndcg"].to_pylist(), strict=True),
+        )
+        for name, table in tiny_report[0].query_metrics(5).items()
+    }
+    left, right = "bm25-whole", "bm25"
+    page.select_option("#left", label=left)
+    page.select_option("#right", label=right)
+    for outcome, sign in (("right", 1), ("left", -1), ("tie", 0)):
+        page.select_option("#outcome", outcome)
+        gained = {q: values[right][q] - values[left][q] for q in values[left]}
+        wanted = {q for q, d in gained.items() if (d > 1e-9) - (d < -1e-9) == sign}
+        assert set(page.locator("#query-list .id").all_inner_texts()) == wanted
+    page.select_option("#outcome", "all")
+    page.select_option("#tag", label="safety")
+    assert set(page.locator("#query-list .id").all_inner_texts()) == {"q3", "q4"}
+    page.fill("#search", "FIRE")
+    assert page.locator("#query-list .id").all_inner_texts() == ["q4"]
+    page.fill("#search", "nothing like it")
+    assert "No query fits" in page.locator("#query").inner_text()
+    page.fill("#search", "")
+    page.select_option("#tag", label="all")
+    assert page.locator("#query-list .id").count() == 6
+
+
+def test_evidence_is_marked_and_arrows_go_through_the_list(desktop: Opened) -> None:
+    page = desktop.page
+    page.locator("#query-list button", has_text="fire on the car deck").click()
+    marks = set(page.locator("#query mark").all_inner_texts())
+    assert marks == {"A fire on the car deck is fought with foam."}
+    assert page.locator("#query .hit.relevant .badge").count() == 2, "one a side"
+    first = page.locator("#query-list button").first
+    first.click()
+    page.keyboard.press("ArrowDown")
+    assert page.locator("#query-list button").nth(1).get_attribute("aria-current") == "true"
+    assert first.get_attribute("aria-current") is None
+
+
+def test_a_phone_needs_no_scrolling_sideways(browser: Browser, tiny_report: Report) -> None:
+    opened = Opened(browser, tiny_report[1], viewport=PHONE)
+    opened.see_all()
+    assert opened.page.evaluate("document.documentElement.scrollWidth") == 380
+    assert opened.wrong == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_can_be_read(browser: Browser, tiny_report: Report, scheme: str) -> None:
+    """WCAG 2.2: 4.5 to 1 for texts, 3 to 1 for what is drawn."""
+    opened = Opened(browser, tiny_report[1], viewport=DESKTOP, color_scheme=scheme)
+    found = opened.page.evaluate(CONTRAST)
+    assert found["texts"] >= 4.5
+    assert found["drawn"] >= 3
+    background = opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (background == "rgb(255, 255, 255)") == (scheme == "light")
+
+
+def test_charts_follow_the_colour_scheme(browser: Browser, tiny_report: Report) -> None:
+    opened = Opened(browser, tiny_report[1], viewport=DESKTOP, color_scheme="light")
+    opened.see_all()
+    read = "document.getElementById('chart-bars').data[0].marker.color"
+    light = opened.page.evaluate(read)
+    opened.page.emulate_media(color_scheme="dark")
+    opened.until(f"{read} !== '{light}'")
+    assert opened.wrong == []
+
+
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_hostile_texts_are_shown_and_do_nothing(
+    browser: Browser, hostile_report: Path, viewport: dict[str, int]
+) -> None:
+    opened = Opened(browser, hostile_report, viewport=viewport)
+    opened.see_all()
+    page = opened.page
+    buttons = page.locator("#query-list button")
+    assert buttons.count() == len(HOSTILE)
+    for number in range(len(HOSTILE)):
+        buttons.nth(number).click()
+    shown = page.locator("#query").inner_text() + page.locator("#query-list").inner_text()
+    assert HOSTILE[0] in shown
+    assert page.evaluate("window.attacked") is None
+    assert page.locator("img").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") == viewport["width"]
+    assert opened.wrong == []
+    assert hostile_report.stat().st_size < 6_000_000
+
+
+def test_a_script_in_the_page_would_be_refused(desktop: Opened) -> None:
+    """Were a text not escaped, the page's policy would still let nothing of it run."""
+    page = desktop.page
+    page.evaluate(
+        """() => {
+          const script = document.createElement('script');
+          script.textContent = 'window.attacked = 7';
+          document.body.append(script);
+          const button = document.createElement('button');
+          button.setAttribute('onclick', 'window.attacked = 8');
+          document.body.append(button);
+          button.click();
+        }"""
+    )
+    assert page.evaluate("window.attacked") is None
+    refused, desktop.wrong[:] = list(desktop.wrong), []
+    assert len(refused) == 2
+    assert all("Content Security Policy" in text for text in refused)
