@@ -8,7 +8,7 @@ from rag_assets.api import evaluate, load_experiment, score
 
 __version__ = "0.1.0"
 
-__all__ = ["RetrievalExperiment", "evaluate", "load_experiment", "score"]  # noqa: F822 (below)
+__all__ = ["RetrievalExperiment", "evaluate", "load_experiment", "score"]
 
 
 def __getattr__(name: str) -> object:

@@ -5,17 +5,15 @@ Without `from __future__ import annotations`: Dagster reads the annotations of t
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Annotated
 
 import dagster as dg
 from dagster.components.component.component import ComponentTypeSpec
 from pydantic import BaseModel, Field
 
-from rag_assets.assets.build import build_assets
+from rag_assets.assets.whole import definitions_of
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.store.settings import StoreSettings
 
 _PATH = dg.Resolver.default(
@@ -61,7 +59,8 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
     """Which retrieval configuration is best on your questions: one experiment as assets.
 
     Every stage of the experiment is an asset with the partitions that it has, and with its checks;
-    all asset keys begin with the experiment's name, so experiments stand side by side.
+    a job evaluates all of it, by a schedule where there is one. All names begin with the
+    experiment's, so experiments stand side by side.
     """
 
     path: Annotated[str, _PATH]
@@ -71,10 +70,13 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
     @classmethod
     def get_spec(cls) -> ComponentTypeSpec:
         """Return what `dg` lists of the type."""
-        return ComponentTypeSpec(tags=["rag", "evaluation"], produces=["asset", "asset_check"])
+        return ComponentTypeSpec(
+            tags=["rag", "evaluation"],
+            produces=["asset", "asset_check", "job", "schedule", "sensor"],
+        )
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the assets of the experiment with their checks.
+        """Return the assets of the experiment, its checks, job, schedule and sensors.
 
         Raises:
             DagsterInvalidDefinitionError: the experiment is not valid; names file, line and key.
@@ -85,8 +87,7 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
             raise dg.DagsterInvalidDefinitionError(str(error)) from None
         if self.owners is not None:
             experiment = replace(experiment, owners=tuple(self.owners))
-        open_pipeline = partial(Pipeline, experiment, self._settings(context))
-        return dg.Definitions(assets=build_assets(experiment, open_pipeline))
+        return definitions_of(experiment, self._settings(context))
 
     def _settings(self, context: dg.ComponentLoadContext) -> StoreSettings:
         if self.store is None:

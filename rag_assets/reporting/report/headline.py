@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from rag_assets.pipeline.checks.regressions import is_shown
 from rag_assets.reporting.report.view import Context, View
-from rag_assets.reporting.verdict import is_shown, p_text
+from rag_assets.reporting.verdict import p_text
 
 CHEAPER = 0.5
 """A retriever is called cheaper when it takes at most this share of the time: less is jitter."""
