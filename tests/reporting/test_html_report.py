@@ -88,7 +88,7 @@ def test_numbers_are_those_of_the_leaderboard(result: EvaluationResult, page: Pa
     board = {(row["retriever"], row["top_k"]): row for row in result.leaderboard.to_pylist()}
     tables = [t for t in page.tables if t[0][-1] == "ms/query"]
     assert len(tables) == 3, "top_k 10 first, then 1 and 5"
-    measures = tables[0][0][1:-6]
+    measures = tables[0][0][1:-7]
     assert measures == ["mrr", "ndcg", "recall", "precision"]
     for table, top_k in zip(tables, (10, 1, 5), strict=True):
         assert {cells[0] for cells in table[1:]} == {"a-b.c", "steep", "both"}
@@ -99,7 +99,8 @@ def test_numbers_are_those_of_the_leaderboard(result: EvaluationResult, page: Pa
             assert table[0][5] == f"tokens@{top_k}"
             assert cells[5] == f"{row['tokens']:.0f}"
             assert cells[6:10] == ["0", str(row["n_empty"]), "0", f"{100 * row['judged']:.0f} %"]
-            assert float(cells[10]) >= 0
+            assert cells[10] == str(row["n_tied"])
+            assert float(cells[11]) >= 0
 
 
 def test_primary_metric_over_all_cut_offs(result: EvaluationResult, page: Page) -> None:
