@@ -6,7 +6,8 @@ measured:
 - the name of an asset: its computation, and its bytes on disk;
 - ``search``: a retriever's ranking of all queries at once, its inputs' rankings not included;
 - ``embed``: the texts of one artifact; ``cached`` tells those taken from the vector cache;
-- ``ask``: requests to a language model or a reranking server, for one artifact;
+- ``ask``: requests to a language model, documents that a reranking server or model scored, for
+  one artifact; ``cached`` tells those that were known;
 - ``encode``: single queries through the embedding model, one at a time, without the vector cache;
 - ``latency``: single queries from text to hits, one at a time; ``cached``: with known vectors.
 """

@@ -40,7 +40,7 @@ def attribution_rows(
     """
     chosen = result.chosen_split(split)
     tables = {name: table for name, table in result.attributions.items() if name in retrievers}
-    counted = {name: _counted(result, name, chosen) for name in tables}
+    counted = {name: result.attributed_weights(name, chosen) for name in tables}
     if by is None:
         each = ((name, places(table, counted[name])) for name, table in tables.items())
         return [
@@ -52,15 +52,8 @@ def attribution_rows(
         _row({by: value, "retriever": name, "split": chosen}, found, result)
         for value, query_ids in sorted(members_by(by, result.table_of).items())
         for name, table in tables.items()
-        if (found := places(table, counted[name] & set(query_ids)))
+        if (found := places(table, counted[name].keys() & set(query_ids)))
     ]
-
-
-def _counted(result: EvaluationResult, retriever: str, split: str) -> set[str]:
-    """Return the queries of a split on which the retriever did not fail."""
-    keys = result.run_keys(retriever)
-    failed = result.failures(keys[result.attributed_top_k])
-    return result.weights(split).keys() - failed.keys()
 
 
 def _row(lead: Row, found: Places, result: EvaluationResult) -> Row:
@@ -93,7 +86,7 @@ def lost_rows(
     rows: list[Row] = []
     for name, table in result.attributions.items():
         if name in retrievers:
-            counted = _counted(result, name, chosen)
+            counted = result.attributed_weights(name, chosen)
             lost = [row for row in _lost(name, table, texts) if row["query_id"] in counted]
             rows += sorted(lost, key=_order)
     return rows

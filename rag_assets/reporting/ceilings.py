@@ -14,8 +14,9 @@ from rag_assets.reporting.result import EvaluationResult
 def ceilings(result: EvaluationResult, split: str) -> dict[str, float]:
     """Return the recall of the candidates of every retriever that reads others.
 
-    That is the weighted mean, over the queries of a split, of the share of the evidences that any
-    input has as deep as it is read: no order of these candidates has a higher recall.
+    That is the weighted mean, over the queries of a split on which it did not fail, of the share
+    of the evidences that any input has as deep as it is read: no order of these candidates has a
+    higher recall.
 
     Args:
         result: the evaluation; without attributions there is no ceiling.
@@ -26,8 +27,10 @@ def ceilings(result: EvaluationResult, split: str) -> dict[str, float]:
     """
     if not result.evaluation.entries_of("attributions"):
         return {}
-    weights = result.weights(split)
-    found = {name: _ceiling(table, weights) for name, table in result.attributions.items()}
+    found = {
+        name: _ceiling(table, result.attributed_weights(name, split))
+        for name, table in result.attributions.items()
+    }
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -14,7 +14,12 @@ Rows = Sequence[Mapping[str, object]]
 
 
 def formatted(rows: Rows, form: str) -> str:
-    """Return rows as ``json``, ``csv`` or ``markdown``, ending with a newline."""
+    """Return rows as ``json``, ``csv`` or ``markdown``, ending with a newline.
+
+    Without rows no column is known: then ``csv`` and ``markdown`` are empty.
+    """
+    if not rows and form != "json":
+        return ""
     match form:
         case "json":
             return json.dumps(list(rows), indent=2, ensure_ascii=False) + "\n"

@@ -28,8 +28,9 @@ def latency_rows(
       a retriever without an embedding model.
     - ``index_seconds``: building the index, without embedding; ``index_bytes``: its size on disk.
     - ``rerank_seconds``: of a reranker for the candidates of all queries, with what it looked up.
-    - ``n_asked``, ``n_asked_before``: requests to a language model, texts or documents sent to a
-      server, and those whose answer was kept from before; for this retriever and its query set.
+    - ``n_asked``, ``n_asked_before``: requests to a language model, texts sent to a server,
+      documents that a reranker scored, and those whose answer was kept from before; for this
+      retriever and its query set.
     - ``api_tokens``: tokens that the server counted; ``api_cost``: money for them, where the
       experiment has prices.
     - ``n_embedded``, ``n_from_cache``: texts (chunks and queries) that the model embedded, and

@@ -16,7 +16,7 @@ from rag_assets.evaluation.query_facts import ALL
 from rag_assets.pipeline.evaluations import Evaluation, SnapshotEntry, read_current
 from rag_assets.pipeline.measurements import Measurements
 from rag_assets.reporting.slices import TAG, Slice, members_by, slices
-from rag_assets.store.artifacts import ArtifactKey, read_manifest
+from rag_assets.store.artifacts import ArtifactKey, Manifest, read_manifest
 
 
 class EvaluationResult:
@@ -138,13 +138,12 @@ class EvaluationResult:
                 return self._table(entry)
         raise NotEvaluated(f"the last evaluation of {self.evaluation.experiment} has no {key}")
 
-    def ranking_of(self, key: ArtifactKey) -> str:
-        """Return the fingerprint of the ranking that a run was cut from; empty: not known."""
+    def manifest(self, key: ArtifactKey) -> Manifest | None:
+        """Return the manifest of one partition; None where the evaluation does not name it."""
         for entry in self.evaluation.entries_of(key.asset):
             if entry.key == key:
-                manifest = read_manifest(self.root / entry.path)
-                return str(manifest.facts.get("ranking", "")) if manifest is not None else ""
-        return ""
+                return read_manifest(self.root / entry.path)
+        return None
 
     def path(self, key: ArtifactKey) -> Path | None:
         """Return the file of one partition, to read a part of it; None where there is none."""
@@ -153,11 +152,8 @@ class EvaluationResult:
 
     def failures(self, key: ArtifactKey) -> dict[str, str]:
         """Return query id -> why the retriever failed on it, of one run."""
-        for entry in self.evaluation.entries_of(key.asset):
-            if entry.key == key:
-                manifest = read_manifest(self.root / entry.path)
-                return dict(manifest.failures) if manifest is not None else {}
-        return {}
+        manifest = self.manifest(key)
+        return dict(manifest.failures) if manifest is not None else {}
 
     def slices(
         self,
@@ -188,6 +184,12 @@ class EvaluationResult:
             return []
         members = members_by(by, self.table_of)
         return slices(cells, members, metric.column, self.weights(self.chosen_split(split)))
+
+    def attributed_weights(self, retriever: str, split: str) -> dict[str, float]:
+        """Return the weights of the split's queries on which the retriever did not fail."""
+        failed = self.failures(self.run_keys(retriever)[self.attributed_top_k])
+        weights = self.weights(split)
+        return {name: weight for name, weight in weights.items() if name not in failed}
 
     def weights(self, split: str) -> dict[str, float]:
         """Return query id -> weight, for the queries of a split."""

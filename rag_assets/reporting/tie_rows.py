@@ -18,7 +18,7 @@ from rag_assets.pipeline.rankings import ASSET
 from rag_assets.pipeline.stages.judgments import judgments_key
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
-from rag_assets.store.artifacts import read_manifest
+from rag_assets.store.artifacts import ArtifactKey, read_manifest
 
 MATTERS = 0.05
 """The leaderboard speaks of ties from this share of the averaged queries on."""
@@ -92,15 +92,20 @@ def _ranking(result: EvaluationResult, retriever: str, top_k: int) -> pa.Table:
     Where it is gone, the deepest run that was cut from it.
     """
     keys = result.run_keys(retriever)
-    fingerprint = result.ranking_of(keys[top_k])
+    fingerprint = _fingerprint(result, keys[top_k])
     folder = result.root / ASSET / f"retriever={retriever}"
     for file in sorted(folder.glob(f"depth=*/{fingerprint[:16]}.parquet"), key=_depth):
         manifest = read_manifest(file)
         if manifest is not None and _depth(file) >= top_k + BELOW:
             table = pq.read_table(file, partitioning=None).replace_schema_metadata(None)
             return cut(table, top_k + BELOW)
-    same = [k for k, key in keys.items() if result.ranking_of(key) == fingerprint]
+    same = [k for k, key in keys.items() if _fingerprint(result, key) == fingerprint]
     return cut(result.table(keys[max(same)]), top_k + BELOW)
+
+
+def _fingerprint(result: EvaluationResult, run: ArtifactKey) -> str:
+    manifest = result.manifest(run)
+    return str(manifest.facts.get("ranking", "")) if manifest is not None else ""
 
 
 def _depth(file: Path) -> int:

@@ -12,8 +12,8 @@ from rag_assets.package_versions import version
 from rag_assets.reranking.candidates import Candidates
 from rag_assets.reranking.cross_encoder import CrossEncoderScorer
 from rag_assets.reranking.local_models import resolve_reranking_model
-from rag_assets.reranking.pair_scores import rerank_by_pairs
 from rag_assets.retrievers.derived import Reranked, RerankedRetriever
+from rag_assets.retrievers.pair_scoring import scored_by_pairs
 from rag_assets.retrievers.workspace import Workspace
 
 
@@ -29,6 +29,7 @@ class CrossEncoder(RerankedRetriever):
         "rag_assets.reranking.cross_encoder",
         "rag_assets.reranking.local_models",
         "rag_assets.reranking.pair_scores",
+        "rag_assets.retrievers.pair_scoring",
         "rag_assets.store.pair_score_cache",
     )
 
@@ -56,10 +57,7 @@ class CrossEncoder(RerankedRetriever):
 
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         """Score every new pair by the model."""
-        scorer, cache = self._scorer(), workspace.cache_of("pair_scores")
-        with workspace.progress("rerank", len(candidates)) as advance:
-            scores = rerank_by_pairs(candidates, scorer.score, scorer.describe(), cache, advance)
-        return Reranked(scores)
+        return Reranked(scored_by_pairs(candidates, self._scorer(), workspace))
 
     def _scorer(self) -> CrossEncoderScorer:
         return CrossEncoderScorer(

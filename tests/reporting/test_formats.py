@@ -87,3 +87,7 @@ def test_markdown_has_one_line_a_row_and_one_cell_a_column(rows: list[dict[str, 
     assert len(lines) == len(rows) + 2
     for line in lines:
         assert line.replace("\\|", "").count("|") == 3
+
+
+def test_no_rows() -> None:
+    assert [formatted([], form) for form in ("json", "csv", "markdown")] == ["[]\n", "", ""]

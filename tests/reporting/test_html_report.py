@@ -140,6 +140,7 @@ def test_query_accounting_is_that_of_the_leaderboard(result: EvaluationResult, p
         row = board[cells[0], 10]
         assert cells[1:9] == [str(row[f"n_{name}"]) for name in names]
         assert cells[9] == f"{100 * row['judged']:.0f} %"
+        assert cells[10] == str(row["n_tied"])
 
 
 def test_every_artifact_is_named(result: EvaluationResult, page: Page) -> None:

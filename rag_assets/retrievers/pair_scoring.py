@@ -1,0 +1,42 @@
+"""Reranking pair by pair by a local model, with what was scored and what was known measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from rag_assets.reranking.candidates import Candidates, Scores
+from rag_assets.reranking.pair_scores import rerank_by_pairs
+from rag_assets.retrievers.workspace import Workspace
+from rag_assets.store.pair_score_cache import Pair
+
+
+class PairScorer(Protocol):
+    """A model that reads a query with one document."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return all that determines a score besides the two texts."""
+
+    def score(self, pairs: Sequence[Pair]) -> Scores:
+        """Return one score a pair, float64."""
+
+
+def scored_by_pairs(
+    candidates: Sequence[Candidates], scorer: PairScorer, workspace: Workspace
+) -> list[Scores]:
+    """Return the score of every candidate of every query, from the cache or by the model."""
+    n_new, started = 0, time.perf_counter()
+    with workspace.progress("rerank", len(candidates)) as advance:
+
+        def count(done: int, total: int) -> None:
+            nonlocal n_new
+            n_new = total
+            advance(done, total)
+
+        cache = workspace.cache_of("pair_scores")
+        scores = rerank_by_pairs(candidates, scorer.score, scorer.describe(), cache, count)
+    n_pairs = len({(one.query, text) for one in candidates for text in one.texts})
+    workspace.measure("ask", time.perf_counter() - started, n_new, cached=False)
+    workspace.measure("ask", None, n_pairs - n_new, cached=True)
+    return scores
