@@ -16,6 +16,7 @@ from rag_assets.experiment import load_experiment
 from rag_assets.experiment.query_sets import QUERY_SET_TYPES
 from rag_assets.lexical.analyzers import ANALYZERS
 from rag_assets.lexical.bm25_variants import VARIANTS
+from rag_assets.reranking.mmr import mmr_order
 from rag_assets.retrievers.registry import OWN_TYPES
 from tests.option_tables import BLOCKS, PAGES, SHARED, meanings_in, options_of, table, tables_of
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
@@ -91,3 +92,19 @@ def test_a_line_of_a_run_file_is_read_as_the_page_shows_it(tmp_path: Path) -> No
     file = tmp_path / "run.jsonl"
     file.write_text(json.dumps(json.loads(shown[1])) + "\n", encoding="utf-8")
     assert [row.item_id for row in read_run_rows(file).rows["q1"]] == ["d3", "d1"]
+
+
+def test_the_worked_example_of_mmr() -> None:
+    query = np.array([1, 0], dtype=np.float32)
+    documents = np.array([[0.9, 0.436], [0.95, 0.312], [0.6, -0.8]], dtype=np.float32)
+    order = mmr_order(query, documents, ["a", "b", "c"], 0.5)
+    assert ["abc"[i] for i in order] == ["b", "c", "a"]
+    a, b, c = documents.astype(float)
+    assert (
+        round(0.5 * c[0] - 0.5 * float(b @ c), 2),
+        round(0.5 * a[0] - 0.5 * float(a @ b), 2),
+    ) == (
+        0.14,
+        -0.05,
+    )
+    assert "= .14), then a (.5 x .9 - .5 x .991 =\n-.05)" in text_of("retrievers.md")

@@ -76,7 +76,7 @@ def command(
     else:
         _print_overlaps(result, rows)
     _print_advice(result, path)
-    _print_unanswered(pipeline, path)
+    _print_unanswered(pipeline)
     if form == "table":
         _print_places(settings, report, work)
 
@@ -104,11 +104,10 @@ def _print_advice(result: EvaluationResult, path: Path) -> None:
         messages().print(f"note: {advice}: {command}", markup=False, soft_wrap=True)
 
 
-def _print_unanswered(pipeline: Pipeline, path: Path) -> None:
+def _print_unanswered(pipeline: Pipeline) -> None:
     """Say on stderr which assets lack answers of a server, and how to ask for them again."""
     for key, number in unanswered(pipeline).items():
-        command = f"rag-assets evaluate {shlex.quote(str(path))} --retry-failed"
-        line = f"note: {key}: no answer for {number} queries; to ask again: {command}"
+        line = f"note: {key}: no answer for {number} queries; --retry-failed asks for them again"
         messages().print(line, markup=False, soft_wrap=True)
 
 

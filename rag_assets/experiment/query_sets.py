@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,7 +11,7 @@ from pydantic import Field
 
 from rag_assets.llm.budget import Limits
 from rag_assets.llm.client import ChatModel
-from rag_assets.llm.endpoint import DEFAULT_BASE_URL, Endpoint
+from rag_assets.llm.endpoint import BASE_URL_VARIABLE, DEFAULT_BASE_URL, MODEL_VARIABLE, Endpoint
 from rag_assets.options import Number, Options
 from rag_assets.query_sets.decompose import decomposing
 from rag_assets.query_sets.hyde import hypothetical_documents
@@ -26,15 +27,16 @@ NotNegative = Annotated[Number, Field(ge=0)]
 class LlmConfig(Options):
     """The language model that writes query variants and questions.
 
-    ``type: openai`` is any server that speaks that protocol; the key is read from the environment
-    variable ``api_key_env``, null for a server that needs none. ``type: local`` is the small model
-    of the extra ``local-llm``. ``max_calls`` and ``max_cost`` bound one evaluation; prices are
-    money a million tokens.
+    ``type: openai`` is any server that speaks that protocol; without ``model`` or ``base_url``
+    those of the environment variables ``RAG_ASSETS_LLM_MODEL`` and ``OPENAI_BASE_URL``. The key is
+    read from the environment variable ``api_key_env``, null for a server that needs none.
+    ``type: local`` is the small model of the extra ``local-llm``. ``max_calls`` and ``max_cost``
+    bound one evaluation; prices are money a million tokens.
     """
 
     type: Literal["openai", "local"] = "openai"
     model: str = ""
-    base_url: str = DEFAULT_BASE_URL
+    base_url: str | None = None
     api_key_env: str | None = "OPENAI_API_KEY"
     timeout: Annotated[Number, Field(gt=0)] = 60.0
     concurrency: Count = 4
@@ -85,8 +87,8 @@ class LlmConfig(Options):
             UsageError: the address is none, or no model is named.
         """
         return Endpoint(
-            self.model,
-            self.base_url,
+            self.model or os.environ.get(MODEL_VARIABLE, ""),
+            self.base_url or os.environ.get(BASE_URL_VARIABLE) or DEFAULT_BASE_URL,
             self.api_key_env,
             timeout=self.timeout,
             concurrency=self.concurrency,

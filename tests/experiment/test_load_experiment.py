@@ -15,6 +15,7 @@ from rag_assets.experiment.config import (
     RecursiveChunking,
 )
 from rag_assets.experiment.names import checked_name, name_from
+from rag_assets.experiment.query_sets import LlmConfig
 from rag_assets.retrievers.bm25 import BM25
 from rag_assets.retrievers.embedding import BiEncoder
 from rag_assets.retrievers.maxsim import MaxSim
@@ -257,3 +258,17 @@ def test_name_from_a_folder(text: str, expected: str) -> None:
 def test_a_folder_with_a_hostile_name(tmp_path: Path) -> None:
     folder = write_beir(tmp_path / "<b>Fähre & Co")
     assert load_experiment(folder).name == "b-f-hre-co"
+
+
+def test_a_language_model_may_be_named_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_ASSETS_LLM_MODEL", "from-outside")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    found = LlmConfig().identity()
+    assert found == {"model": "from-outside", "server": "http://127.0.0.1:1/v1"}
+    named = LlmConfig(model="m", base_url="http://127.0.0.1:2/v1").identity()
+    assert named == {"model": "m", "server": "http://127.0.0.1:2/v1"}
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    assert LlmConfig().identity()["server"] == "https://api.openai.com/v1"
+    monkeypatch.delenv("RAG_ASSETS_LLM_MODEL")
+    with pytest.raises(UsageError, match="no LLM is named; give `model`, or set RAG_ASSETS_LLM_"):
+        LlmConfig().identity()
