@@ -80,6 +80,13 @@ def test_automation(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
+def test_store(folder: Path) -> None:
+    used = {
+        command.line.split()[1] for command in walk("store.md", folder) if "rag-" in command.line
+    }
+    assert used == {"evaluate", "clean", "cache", "purge"}
+
+
 def test_every_format_is_on_the_page() -> None:
     page = (DOCS / "data.md").read_text(encoding="utf-8")
     for name in FORMATS:

@@ -66,7 +66,7 @@ def command(
 
 
 def chosen_roots(store: Path, experiment: str | None) -> list[Path]:
-    """Return the folders of all experiments that have a snapshot, or of one.
+    """Return the folders of all experiments in the store, or of one.
 
     Raises:
         UsageError: the store has no such experiment.

@@ -30,8 +30,9 @@ def snapshots_of(root: Path) -> list[Evaluation]:
 
 
 def experiment_roots(store: Path) -> list[Path]:
-    """Return the folders of all experiments that have a snapshot."""
-    return sorted({file.parent.parent for file in store.glob(f"*/{FOLDER}/*.json")})
+    """Return the folders of all experiments of which anything is stored, evaluated or not."""
+    snapshots = {file.parent.parent for file in store.glob(f"*/{FOLDER}/*.json")}
+    return sorted(snapshots | {folder.parent for folder in store.glob("*/documents")})
 
 
 def used_keys(roots: Iterable[Path]) -> pa.Array:

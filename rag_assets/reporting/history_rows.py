@@ -21,8 +21,9 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
         split: the split to show; None: ``test`` where an evaluation has one, else ``all``.
 
     Returns:
-        Rows with ``change``, the difference to the same retriever in the evaluation before, and
-        ``changes``, a list of what differs from it: mappings of ``what``, ``old`` and ``new``.
+        Rows with ``change``, the difference to the same retriever in the evaluation before; None
+        also where queries or labels are others, so that means are not comparable. ``changes`` is a
+        list of what differs from that evaluation: mappings of ``what``, ``old`` and ``new``.
         An evaluation without the metric has one row, with ``retriever`` and ``value`` None.
     """
     by_id: dict[str, list[Row]] = {}
@@ -32,6 +33,8 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
     before: Row | None = None
     known: dict[str, float] = {}
     for evaluation in evaluations:
+        if before is not None and not _comparable(before, evaluation):
+            known = {}
         reasons = [asdict(one) for one in evaluation_changes(before, evaluation)] if before else []
         lead = _lead(evaluation)
         found = _of_split(by_id.get(evaluation["evaluation_id"], []), split)
@@ -43,6 +46,11 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
         known = {value["retriever"]: value["value"] for value in found}
         before = evaluation
     return rows
+
+
+def _comparable(old: Row, new: Row) -> bool:
+    """Whether two evaluations have the same queries and labels."""
+    return all(old[column] == new[column] for column in ("queries_digest", "qrels_digest"))
 
 
 def flat_history_rows(rows: Iterable[Row]) -> list[Row]:

@@ -19,8 +19,6 @@ from rag_assets.reporting.gate import Gate, Rules, gate
 from rag_assets.reporting.gate_view import gate_markdown
 from rag_assets.reporting.junit import junit
 from rag_assets.reporting.result import EvaluationResult
-from tests.pipeline.test_failures import failing
-from tests.shown_board import evaluated
 from tests.tiny_experiment import Tiny
 
 N = 12
@@ -196,14 +194,22 @@ def test_an_incomplete_evaluation_fails_and_is_compared_with_nothing(known: Know
         known.gate(incomplete.evaluation_id)
 
 
-def test_failed_queries_fail(one: Tiny) -> None:
-    evaluated(one.pipeline())
-    result = evaluated(failing(one, "q1", "q2"))
-    assert not result.evaluation.complete
-    names = EvaluationNames(one.artifacts, one.settings.locks)
-    found = gate(result, names, "previous", Rules(max_drop=1.0))
+def test_failed_queries_fail(known: Known) -> None:
+    rows = [{"query_id": f"q{n}", "retrieved_ids": [f"d{n}.md"]} for n in range(N - 4)]
+    failed = [{"query_id": f"q{n}", "error": f"timed out\x1b {n}"} for n in range(N - 4, N)]
+    known.write_rows("two.jsonl", [*rows, *failed])
+    known.configure("two", path="two.jsonl")
+    known.evaluate()
+    found = known.gate(max_drop=1.0)
+    assert all(check.failure is None for check in found.checks)
     assert not found.passed
-    assert found.incomplete
+    (reason,) = found.incomplete
+    assert reason.startswith("two failed on queries: q10: timed out\x1b 10; q11: timed")
+    assert reason.endswith("; and 1 more")
+    root = ElementTree.fromstring(junit(found))
+    bad = [case for case in root.iter("testcase") if case.find("failure") is not None]
+    assert [case.get("name") for case in bad] == ["complete"]
+    assert "incomplete: two failed on queries" in gate_markdown(found)
 
 
 def test_other_labels_are_refused(known: Known) -> None:

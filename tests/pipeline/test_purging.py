@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,6 +113,13 @@ def test_what_is_no_text_of_it_stays(purged: Tiny) -> None:
         MODEL, [asked(SECRET[1]), asked("Another passage.")]
     )
     assert [answer is not None for answer in answers] == [False, True]
+
+
+def test_what_was_stored_without_an_evaluation_is_found(purged: Tiny) -> None:
+    shutil.rmtree(purged.artifacts / "evaluations")
+    (purged.artifacts / "current").unlink()
+    assert command(purged, "purge", "--document", "fares.md", "--yes").exit_code == 0
+    assert holding(purged.settings.store, SECRET) == set()
 
 
 def test_an_evaluation_goes_on_without_the_document(purged: Tiny) -> None:

@@ -78,6 +78,14 @@ def test_a_change_is_to_the_evaluation_before() -> None:
     assert "bm25.k1 1.2 -> 0.9" in flat_history_rows(rows)[1]["changes"]
 
 
+def test_means_by_other_labels_are_not_compared() -> None:
+    other = {**SECOND, "qrels_digest": "b"}
+    values = [value(FIRST, "bm25", 0.5), value(other, "bm25", 0.75), value(THIRD, "bm25", 1.0)]
+    rows = history_rows([FIRST, other, {**THIRD, "qrels_digest": "b"}], values, None)
+    assert [row["change"] for row in rows] == [None, None, 0.25]
+    assert {"what": "labels changed", "old": None, "new": None} in rows[1]["changes"]
+
+
 def test_the_test_split_is_shown_where_there_is_one() -> None:
     values = [value(FIRST, "bm25", 0.5, "dev"), value(FIRST, "bm25", 0.75, "test")]
     assert [row["value"] for row in history_rows([FIRST], values, None)] == [0.75]
