@@ -65,11 +65,14 @@ def fix_vectors(matrix: Matrix) -> None:
     """Put vectors of all texts into the cache, so that none is embedded and no model is loaded."""
     cache = matrix.root / "store" / "cache" / "embeddings"
     chance = np.random.default_rng(SEED)
-    for kind, rows in (("document", DOCUMENTS), ("query", QUERIES)):
+    encoder = Encoder()
+    spaces = (encoder.describe("document"), encoder.describe("query"))
+    for space, rows in zip(spaces, (DOCUMENTS, QUERIES), strict=True):
         vectors = chance.normal(size=(len(rows), 384))
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        space = fingerprint(Encoder().describe(kind))
-        VectorCache(cache, space).put([row["text"] for row in rows], unit.astype(np.float32))
+        VectorCache(cache, fingerprint(space)).put(
+            [row["text"] for row in rows], unit.astype(np.float32)
+        )
 
 
 def evaluate(forks: Forks, matrix: Matrix) -> int:
