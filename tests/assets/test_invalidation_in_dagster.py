@@ -26,7 +26,7 @@ from tests.dagster_state import (
     run_as_ui,
     short_name,
 )
-from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny, matching
+from tests.tiny_experiment import DOCUMENTS, Tiny, matching
 
 Change = Callable[[Tiny], object]
 Upgrade = Callable[[Tiny, pytest.MonkeyPatch], object]
@@ -46,11 +46,6 @@ def flip_a_byte(tiny: Tiny) -> None:
 def rename_folder(tiny: Tiny) -> None:
     (tiny.root / "data").rename(tiny.root / "elsewhere")
     (tiny.root / "data").symlink_to(tiny.root / "elsewhere")
-
-
-def drop_top_k(tiny: Tiny) -> None:
-    tiny.config["top_k"] = [3]
-    tiny.write_config()
 
 
 class Told(NamedTuple):
@@ -73,9 +68,6 @@ CHANGES: dict[str, Told] = {
         ("documents",),
         ("qrels", "chunks/*", "contexts/*", "attributions/*"),
     ),
-    "the order of the queries": Told(
-        lambda tiny: tiny.write_rows("queries.jsonl", QUERIES[::-1]), ("queries",)
-    ),
     "the folder's name": Told(rename_folder),
     "the warehouse": Told(lambda tiny: tiny.settings.warehouse.unlink()),
     "a damaged artifact": Told(flip_a_byte, ("judgments/hybrid",)),
@@ -83,10 +75,6 @@ CHANGES: dict[str, Told] = {
     "one retriever more": Told(
         lambda tiny: tiny.configure("tfidf", type="tfidf", chunking="parts"),
         ("*/tfidf", "*/tfidf/*", "leaderboard", "comparisons", "answerability"),
-    ),
-    "one top_k less": Told(
-        drop_top_k,
-        ("metrics_summary/*", "intervals/*", "leaderboard"),
     ),
 }
 

@@ -1,8 +1,9 @@
 """Commands in processes of their own that start at once: forked from one that imported all.
 
 ``python -m tests.cli.forked`` reads lines of JSON: ``["start", LOG, ARGUMENT...]`` forks a process
-that does what ``rag-assets ARGUMENT...`` does and answers with its id; ``["wait", ID]`` answers
-with its exit status, negative where a signal ended it. Nothing but imports happens before a fork.
+that does what ``rag-assets ARGUMENT...`` does (``dagster ...``, where that is the first argument)
+and answers with its id; ``["wait", ID]`` answers with its exit status, negative where a signal
+ended it. Nothing but imports happens before a fork.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -52,17 +53,26 @@ class Forks:
 
 
 @contextmanager
-def forking(largest_file: int | None = None) -> Iterator[Forks]:
+def forking(
+    largest_file: int | None = None, environment: Mapping[str, str] | None = None
+) -> Iterator[Forks]:
     """Start the server, and end it.
 
     Args:
         largest_file: bytes beyond which a command cannot write a file, as on a full disk.
+        environment: more variables.
     """
     limit = {LARGEST_FILE: str(largest_file)} if largest_file is not None else {}
     server = subprocess.Popen(
         [sys.executable, "-m", "tests.cli.forked"],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **limit},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "OMP_NUM_THREADS": "1",
+            **limit,
+            **(environment or {}),
+        },
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -97,8 +107,6 @@ def serve() -> None:
 
 def _run(log: str, *arguments: str) -> None:
     """Be the command, in a process that was just forked; never returns."""
-    from rag_assets.cli.main import main
-
     code = 70
     try:
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -108,7 +116,14 @@ def _run(log: str, *arguments: str) -> None:
         if LARGEST_FILE in os.environ:
             limit = int(os.environ[LARGEST_FILE])
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-        main.main(list(arguments), prog_name="rag-assets")
+        if arguments[0] == "dagster":
+            from dagster._cli import cli
+
+            cli.main(list(arguments[1:]), prog_name="dagster")
+        else:
+            from rag_assets.cli.main import main
+
+            main.main(list(arguments), prog_name="rag-assets")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
     except BaseException:

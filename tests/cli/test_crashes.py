@@ -12,13 +12,13 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import duckdb
 import numpy as np
 import pytest
 
-from rag_assets.embedding.encoder import Encoder, Kind
+from rag_assets.embedding.encoder import Encoder
 from rag_assets.pipeline.evaluations import FOLDER, read_current, read_evaluation
 from rag_assets.store.artifacts import Artifact, read_manifest
 from rag_assets.store.canonical import fingerprint
@@ -65,12 +65,14 @@ def fix_vectors(matrix: Matrix) -> None:
     """Put vectors of all texts into the cache, so that none is embedded and no model is loaded."""
     cache = matrix.root / "store" / "cache" / "embeddings"
     chance = np.random.default_rng(SEED)
-    kinds: list[tuple[Kind, list[dict[str, Any]]]] = [("document", DOCUMENTS), ("query", QUERIES)]
-    for kind, rows in kinds:
+    encoder = Encoder()
+    spaces = (encoder.describe("document"), encoder.describe("query"))
+    for space, rows in zip(spaces, (DOCUMENTS, QUERIES), strict=True):
         vectors = chance.normal(size=(len(rows), 384))
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        space = fingerprint(Encoder().describe(kind))
-        VectorCache(cache, space).put([row["text"] for row in rows], unit.astype(np.float32))
+        VectorCache(cache, fingerprint(space)).put(
+            [row["text"] for row in rows], unit.astype(np.float32)
+        )
 
 
 def evaluate(forks: Forks, matrix: Matrix) -> int:
