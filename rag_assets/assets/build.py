@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 
 from rag_assets.assets import metadata
+from rag_assets.assets.backfills import backfill_policy
 from rag_assets.assets.names import artifact_key, asset_key, group_name, partition_key
 from rag_assets.assets.partitions import (
     MAX_TRACKED_PARENTS,
@@ -68,7 +69,7 @@ def _build(
         metadata=metadata.of_asset(stage, experiment),
         kinds=set(stage.kinds),
         code_version=stage.code_version,
-        backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
+        backfill_policy=backfill_policy() if partitions else None,
     )
     def body(context: dg.AssetExecutionContext) -> Iterator[Report]:
         yield from _materialize(context, stage, open_pipeline())
