@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 
 from rag_assets.assets import metadata
+from rag_assets.assets.backfills import backfill_policy
 from rag_assets.assets.checks import Evaluated, check_outputs, check_specs, evaluations
 from rag_assets.assets.names import artifact_key, asset_key, group_name, partition_key
 from rag_assets.assets.partitions import (
@@ -90,7 +91,7 @@ def _build(
         kinds=set(sorted(stage.kinds_of(experiment))[:MOST_KINDS]),
         owners=list(experiment.owners),
         code_version=stage.code_version,
-        backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
+        backfill_policy=backfill_policy() if partitions else None,
         check_specs=checks,
     )
     def body(context: dg.AssetExecutionContext) -> Iterator[Report]:
