@@ -64,7 +64,7 @@ def test_the_example_of_a_command_runs(
     if name == "generate":
         monkeypatch.setenv("OPENAI_BASE_URL", model_server)
         monkeypatch.setenv("RAG_ASSETS_LLM_MODEL", "tiny")
-    if name in {"leaderboard", "pool", "compare", "attribution", "export-run"}:
+    if name in {"leaderboard", "pool", "compare", "attribution", "export-run", "report"}:
         assert invoke("evaluate", "data/handbook").exit_code == 0
     done = invoke(*words)
     assert done.exit_code == 0, done.output
