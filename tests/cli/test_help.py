@@ -22,7 +22,9 @@ EVALUATE = "evaluate data/handbook"
 TWICE = (EVALUATE, "anchor data/handbook", EVALUATE)
 
 BEFORE = {
-    **dict.fromkeys(("leaderboard", "pool", "compare", "attribution", "export-run"), (EVALUATE,)),
+    **dict.fromkeys(
+        ("leaderboard", "pool", "compare", "attribution", "export-run", "report"), (EVALUATE,)
+    ),
     "purge": (EVALUATE,),
     **dict.fromkeys(("history", "diff", "gate", "anchor"), TWICE),
 }

@@ -13,7 +13,10 @@ import pyarrow.dataset as ds
 from rag_assets.reporting.report.embedded_json import escaped_json
 
 TEXT_BYTES = 1_600_000
-"""Of all texts together, as they are written into the page."""
+"""Of all texts together, as they are written into the page, at most."""
+
+ID_CHARACTERS = 160
+"""Longer ids, titles and tags are cut."""
 
 LENGTHS = (1500, 1000, 700, 500, 350, 250, 160)
 """Characters of one text: the first with which all fit, else the last."""
@@ -48,22 +51,26 @@ def read_documents(path: Path, ids: Iterable[str]) -> dict[str, tuple[str, str]]
 
 
 def excerpts(
-    documents: Documents, units: Sequence[Unit], evidence: Mapping[str, Sequence[int]]
+    documents: Documents,
+    units: Sequence[Unit],
+    evidence: Mapping[str, Sequence[int]],
+    room: int = TEXT_BYTES,
 ) -> tuple[dict[Unit, Excerpt], int]:
     """Return an excerpt of each unit that has a text, and how many characters one has at most.
 
-    The excerpts get shorter until all fit into :data:`TEXT_BYTES`; if the shortest ones do not,
+    The excerpts get shorter until all fit into ``room``; if the shortest ones do not,
     the last units have none.
 
     Args:
         documents: title and text of the units' documents.
         units: the most important first.
         evidence: document -> the characters at which evidence starts, in any order.
+        room: bytes in the page; more than :data:`TEXT_BYTES` is not used.
     """
     starts = {document_id: sorted(found) for document_id, found in evidence.items()}
     known = [unit for unit in units if unit.document_id in documents and unit.end > unit.start]
     for length in LENGTHS:
-        found, whole = _fitting(documents, known, starts, length)
+        found, whole = _fitting(documents, known, starts, length, min(room, TEXT_BYTES))
         if whole:
             break
     return found, length
@@ -74,9 +81,9 @@ def _fitting(
     units: Sequence[Unit],
     starts: Mapping[str, Sequence[int]],
     length: int,
+    left: int,
 ) -> tuple[dict[Unit, Excerpt], bool]:
     """Return the excerpts of that length until the page is full, and whether these are all."""
-    left = TEXT_BYTES
     found: dict[Unit, Excerpt] = {}
     for unit in units:
         excerpt = _excerpt(documents[unit.document_id][1], unit, starts, length)
@@ -97,3 +104,8 @@ def _excerpt(text: str, unit: Unit, starts: Mapping[str, Sequence[int]], length:
             before = of_document[place] - length // 4
             start = max(unit.start, min(before, unit.end - length))
     return Excerpt(start, text[start : min(unit.end, start + length)])
+
+
+def shortened(text: str, characters: int = ID_CHARACTERS) -> str:
+    """Return the text, cut behind so many characters, with dots for the rest."""
+    return text if len(text) <= characters else f"{text[:characters]}..."

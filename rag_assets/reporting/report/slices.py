@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rag_assets.evaluation.leaderboard import TIE
+from rag_assets.reporting.report.excerpts import shortened
 from rag_assets.reporting.report.view import Context, View
 
 MOST = 200
@@ -21,7 +22,7 @@ def slices(view: View) -> Context | None:
         "names": names,
         "n_tags": len(found),
         "rows": [
-            {"tag": one.value, "n_queries": one.n_queries}
+            {"tag": shortened(one.value), "n_queries": one.n_queries}
             | {"cells": [_cell(one.means.get(name), one.best) for name in names]}
             for one in found
             if one.value in kept

@@ -13,7 +13,7 @@ function queryButton(data, query, choice, select) {
   const gained = difference(query, choice.left, choice.right);
   const side = gained === null || Math.abs(gained) <= 1e-9 ? "same" : gained > 0 ? "right" : "left";
   const text = gained === null ? "no value" : signed(gained);
-  const button = element("button", { type: "button" },
+  const button = element("button", { type: "button", "aria-controls": "query" },
     element("span", { class: "text clip", dir: "auto", text: query.t }),
     element("span", { class: `delta ${side}`, text }),
     element("span", { class: "id text", text: query.i }));

@@ -32,7 +32,7 @@ function hatching(background, shape) {
 function axis(more = {}) {
   return {
     gridcolor: colour("line"), zerolinecolor: colour("line"), linecolor: colour("soft"),
-    automargin: true, fixedrange: true, ...more,
+    automargin: true, fixedrange: true, exponentformat: "none", ...more,
   };
 }
 
