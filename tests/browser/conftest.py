@@ -34,9 +34,12 @@ HOSTILE = (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A headless browser; skipped where there is none."""
+    """A headless browser; skipped where there is none.
+
+    It ends with its module: playwright's event loop would be in the way of those that Dagster runs.
+    """
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         pytest.skip(f"no browser is installed (looked for {', '.join(NAMES)})")
