@@ -15,12 +15,10 @@ from tests.beir_folder import write_beir
 
 YAML = "retrievers: {a: {type: bm25}, b: {type: bm25, k1: 2}}\ntop_k: [1, 3]\n"
 IMPORT = """
-import sys, time
-started = time.perf_counter()
+import sys
 import rag_assets
-seconds = time.perf_counter() - started
 heavy = {'dagster', 'torch', 'pyarrow', 'duckdb', 'pydantic', 'yaml', 'numpy', 'rich'}
-print(seconds, sorted(heavy & set(sys.modules)))
+print(sorted(heavy & set(sys.modules)))
 """
 
 
@@ -34,9 +32,7 @@ def test_import_is_light() -> None:
     done = subprocess.run(
         [sys.executable, "-c", IMPORT], env=environment, capture_output=True, text=True, check=True
     )
-    seconds, heavy = done.stdout.split(maxsplit=1)
-    assert heavy == "[]\n"
-    assert float(seconds) < 0.2
+    assert done.stdout == "[]\n"
 
 
 def test_load_experiment(folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
 import dagster as dg
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 from rag_assets.assets.names import asset_key
 from rag_assets.assets.numbers import numbers_of
 from rag_assets.evaluation.leaderboard import splits_of
+from rag_assets.evaluation.tied_at_cut import TIES
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.column_origins import ColumnOrigins
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
@@ -102,7 +104,7 @@ def of_materialization(
         shown["preview"] = _board(artifact) if stage.name == "leaderboard" else _preview(artifact)
     if stage.name == "leaderboard":
         shown["report"] = dg.MetadataValue.url((pipeline.store.root / REPORT_FILE).as_uri())
-    shown |= {name: _fact(value) for name, value in manifest.facts.items()}
+    shown |= {name: _fact(value) for name, value in _brief(manifest.facts).items()}
     shown |= {
         "reused": dg.MetadataValue.bool(outcome.reused),
         "seconds": dg.MetadataValue.float(round(outcome.seconds, 4)),
@@ -117,6 +119,15 @@ def of_materialization(
         ),
     }
     return shown
+
+
+def _brief(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts, with a number in place of the queries that are tied at the cut."""
+    ties = facts.get(TIES)
+    if ties is None:
+        return dict(facts)
+    counted = {"queries_tied_at_cut": sum(bool(n) for n in ties.values())}
+    return {**{name: value for name, value in facts.items() if name != TIES}, **counted}
 
 
 def _fact(value: object) -> dg.MetadataValue:

@@ -275,6 +275,9 @@ def test_metadata_says_what_a_partition_is(tiny: Tiny) -> None:
     for name in ("hit_rate", "mrr", "ndcg"):
         assert isinstance(shown[name], float)
         assert shown[name] == pytest.approx(board["bm25", 3][name], abs=1e-12)
+    run = next(e for e in materializations(tiny, "lexical_runs") if e.partition == "bm25|3")
+    assert run.metadata["queries_tied_at_cut"].value == board["bm25", 3]["n_tied"]
+    assert "ties_at_cut" not in run.metadata, "one entry a query"
 
 
 def test_metadata_of_a_split_experiment_is_that_of_test(tiny: Tiny) -> None:
