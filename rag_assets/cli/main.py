@@ -29,6 +29,7 @@ class _Group(click.Group):
         "cache": "cache",
         "clean": "clean",
         "purge": "purge",
+        "warehouse": "warehouse",
         "score": "score",
         "pool": "pool",
         "generate": "generate",
