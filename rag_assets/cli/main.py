@@ -36,6 +36,7 @@ class _Group(click.Group):
         "cache": "cache",
         "clean": "clean",
         "purge": "purge",
+        "warehouse": "warehouse",
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -134,9 +134,14 @@ def _left_over(root: Path, named: _Named, limit: datetime) -> Iterator[Removable
     for path in sorted((root / MEASUREMENTS).glob("*/*.json")):
         if path.name[:16] not in known and _is_older(path, limit):
             yield Removable(path, MEASUREMENTS, size_of(path))
-    for path in sorted(root.rglob(f"*{TEMPORARY_MARK}*")):
-        inside = any(TEMPORARY_MARK in parent.name for parent in path.relative_to(root).parents)
-        if not inside and _is_older(path, limit):
+    yield from (one for one in unfinished(root) if _is_older(one.path, limit))
+
+
+def unfinished(folder: Path) -> Iterator[Removable]:
+    """Yield all files and folders below a folder that were never finished."""
+    for path in sorted(folder.rglob(f"*{TEMPORARY_MARK}*")):
+        inside = any(TEMPORARY_MARK in parent.name for parent in path.relative_to(folder).parents)
+        if not inside:
             yield Removable(path, TEMPORARY, size_of(path))
 
 

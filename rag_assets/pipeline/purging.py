@@ -18,12 +18,13 @@ import pyarrow.parquet as pq
 
 from rag_assets.pipeline.cache_keys import chunk_texts, prompts_in, vector_keys
 from rag_assets.pipeline.cache_pruning import Dropped, to_prune
-from rag_assets.pipeline.cleaning import Removable, artifacts_of, size_of
+from rag_assets.pipeline.cleaning import Removable, artifacts_of, size_of, unfinished
 from rag_assets.pipeline.evaluations import FOLDER
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.schemas import CHUNKS, DOCUMENTS
 from rag_assets.store.artifacts import Manifest, read_manifest
 from rag_assets.store.cache_files import (
+    CACHE,
     COMPLETIONS,
     VECTORS,
     cache_segments,
@@ -91,11 +92,14 @@ def to_purge(root: Path, settings: StoreSettings, document_id: str) -> Purge | N
     if not texts.paths:
         return None
     gone = {path: asset for asset, path in artifacts if _holds(asset, path, texts)}
+    # What was never finished may hold anything, and may be half of it.
+    gone |= {one.path: one.kind for one in unfinished(root)}
     for path in _other_files(root, set(gone)):
         if texts.fragments.in_file(path):
             owner = next((p for _, p in artifacts if p in (path, *path.parents)), path)
             gone[owner] = owner.relative_to(root).parts[0]
     files = [Removable(path, kind, size_of(path)) for path, kind in sorted(gone.items())]
+    files += unfinished(settings.store / CACHE)
     files.sort(key=lambda one: _LAST.index(one.kind) if one.kind in _LAST else -1)
     home = settings.dagster_home
     if not settings.has_dagster_home and (home / "rag_assets" / f"{root.name}.json").is_file():

@@ -9,7 +9,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
+from rag_assets.cli import main
 from rag_assets.errors import NotEvaluated, StoreError, UsageError
 from rag_assets.pipeline import history_files
 from rag_assets.pipeline.evaluation_names import EvaluationNames
@@ -173,6 +175,14 @@ def test_the_warehouse_shows_the_history_and_what_columns_mean(tiny: Tiny) -> No
         )
         added = {"experiment", "evaluation_id", "started", "complete", "is_current"}
         assert {column for _, column in silent} <= added
+
+
+def test_a_deleted_warehouse_is_written_again(tiny: Tiny) -> None:
+    words = ["warehouse", "rebuild", "--store", str(tiny.settings.store)]
+    result = CliRunner().invoke(main, words)
+    assert (result.exit_code, result.stdout) == (0, f"wrote {tiny.settings.warehouse}\n")
+    with duckdb.connect(str(tiny.settings.warehouse), read_only=True) as connection:
+        assert connection.execute("SELECT count(*) FROM history").fetchall() == [(45,)]
 
 
 def test_the_schema_of_the_history_survives_parquet(tiny: Tiny) -> None:

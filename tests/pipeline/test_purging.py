@@ -72,6 +72,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     ]
     CompletionCache(store / "cache" / "completions").put(MODEL, answers)
     (tiny.artifacts / "report.html").write_text(f"<p>{SECRET[2]}</p>")
+    (tiny.artifacts / "chunks" / "0.parquet.tmp-0123").write_bytes(SECRET[0].encode())
     return tiny
 
 

@@ -1,0 +1,29 @@
+"""``rag-assets warehouse``: the DuckDB file that shows what is current, and the history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rag_assets.cli.options import store_option
+from rag_assets.pipeline.warehouse import rebuild
+from rag_assets.store.settings import StoreSettings
+
+
+@click.group("warehouse")
+def command() -> None:
+    """Write `warehouse.duckdb` anew.
+
+    Example: rag-assets warehouse rebuild
+    """
+
+
+@command.command("rebuild")
+@store_option
+def rebuild_command(store: Path | None) -> None:
+    """Write the warehouse from the snapshots and the history: when it was deleted or damaged.
+
+    Example: rag-assets warehouse rebuild
+    """
+    click.echo(f"wrote {rebuild(StoreSettings.resolve(store))}")
