@@ -111,21 +111,22 @@ class HistoryFiles:
         return [path for path in self.paths() if _BETWEEN not in path.stem]
 
     def _gather(self) -> None:
-        """Put the files of single evaluations into one."""
+        """Put the files of single evaluations into one; one that is damaged stays where it is."""
         with locked(self._lock):
             single = self._single()
             if len(single) < GATHERED:
                 return  # another process was first
             gathered = [path for path in self.paths() if _BETWEEN in path.stem]
-            known = {row for path in gathered for row in _ids_in(path)}
-            parts = [pq.read_table(path, partitioning=None) for path in single]
-            rows = _once(pa.concat_tables(parts, promote_options="permissive"))
-            is_known = pc.is_in(rows["evaluation_id"], pa.array(known, pa.string()))
-            new = rows.filter(pc.invert(is_known))
+            known = pa.array({row for path in gathered for row in _ids_in(path)}, pa.string())
+            parts = {path: table for path in single if (table := _table_of(path)) is not None}
+            if not parts:
+                return
+            rows = _once(pa.concat_tables(parts.values(), promote_options="permissive"))
+            new = rows.filter(pc.invert(pc.is_in(rows["evaluation_id"], known)))
             if new.num_rows:
                 ids = new.column("evaluation_id").to_pylist()
                 self._write(f"{ids[0]}{_BETWEEN}{ids[-1]}.parquet", new)
-            for path in single:
+            for path in parts:
                 path.unlink(missing_ok=True)
 
     def _write(self, name: str, rows: pa.Table) -> None:
@@ -133,10 +134,16 @@ class HistoryFiles:
             pq.write_table(rows.combine_chunks(), temporary, compression="zstd")
 
 
+def _table_of(path: Path) -> pa.Table | None:
+    try:
+        return pq.read_table(path, partitioning=None)
+    except (OSError, pa.ArrowException):
+        return None  # who reads the history is told
+
+
 def _ids_in(path: Path) -> list[str]:
-    table = pq.read_table(path, columns=["evaluation_id"], partitioning=None)
-    ids: list[str] = table.column("evaluation_id").to_pylist()
-    return ids
+    table = _table_of(path)
+    return [] if table is None else table.column("evaluation_id").to_pylist()
 
 
 def _once(rows: pa.Table) -> pa.Table:

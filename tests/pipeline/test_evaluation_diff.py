@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 from rag_assets.cli import main
 from rag_assets.errors import UsageError
 from rag_assets.pipeline.evaluations import read_evaluation
+from rag_assets.pipeline.stages.comparisons import COMPARISONS_KEY
 from rag_assets.reporting.comparable import comparability
 from rag_assets.reporting.evaluation_diff import changes_between, partition_changes
 from rag_assets.reporting.evaluation_pairs import EvaluationPair
@@ -105,6 +106,18 @@ def test_the_intersection_is_what_both_ask_alike(tiny: Tiny) -> None:
     assert rows[0]["n"] == 4
     assert rows[0]["old"] == sum(old[q] for q in found.shared) / 4
     assert rows[0]["new"] == sum(new[q] for q in found.shared) / 4
+
+
+def test_two_retrievers_of_one_evaluation_are_compared_as_the_evaluation_did(tiny: Tiny) -> None:
+    result = EvaluationResult.current(tiny.artifacts)
+    queries = comparability(result, result).chosen(intersection=False)
+    pair = EvaluationPair.of(result, result, queries)
+    for expected in result.table(COMPARISONS_KEY).to_pylist():
+        found = pair.row(expected["retriever_a"], expected["retriever_b"])
+        assert found is not None
+        assert (found.pop("old"), found.pop("new")) == (expected["mean_a"], expected["mean_b"])
+        own = {"retriever": expected["retriever_b"], "metric": "ndcg@5"}
+        assert found == {**{name: expected[name] for name in found if name in expected}, **own}
 
 
 def test_a_query_without_labels_changes_no_mean(tiny: Tiny) -> None:

@@ -112,6 +112,17 @@ def test_rows_move_into_one_file_and_none_changes(
     assert after.column("evaluation_id").to_pylist() == sorted(files.ids())
 
 
+def test_a_damaged_file_stops_no_evaluation(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_files, "GATHERED", 3)
+    damaged = files_of(tiny).paths()[0]
+    damaged.write_bytes(b"PAR1")
+    for _ in range(3):
+        tiny.snapshot()
+    assert damaged.exists()
+    damaged.unlink()
+    assert len(files_of(tiny).ids()) == 3
+
+
 def test_a_row_in_two_files_is_one_row(tiny: Tiny) -> None:
     """A process was killed after it had gathered and before it removed the single files."""
     tiny.snapshot()
