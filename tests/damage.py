@@ -1,11 +1,10 @@
-"""Damages what is stored: the file of an artifact is written again, its manifest as it was."""
+"""Stores what a faulty computation would have: wrong values, in a file that is whole."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rag_assets.store.artifacts import ArtifactKey
 from tests.tiny_experiment import Tiny
@@ -13,10 +12,11 @@ from tests.tiny_experiment import Tiny
 
 def damage(tiny: Tiny, key: ArtifactKey, change: Callable[[pa.Table], pa.Table]) -> None:
     """Replace the table of an up-to-date partition by a changed one."""
-    path = tiny.pipeline().artifact(key).path
-    table = pq.read_table(path, partitioning=None)
-    changed = change(table.replace_schema_metadata(None))
-    pq.write_table(changed.replace_schema_metadata(table.schema.metadata), path)
+    pipeline = tiny.pipeline()
+    artifact = pipeline.artifact(key)
+    changed = change(artifact.table())
+    pipeline.store.write_table(key, changed, artifact.manifest)
+    pipeline.store.verified.save()
 
 
 def set_cell(column: str, row: int, value: object) -> Callable[[pa.Table], pa.Table]:

@@ -59,7 +59,7 @@ def tied_at_cut(metrics: pa.Table) -> list[str]:
     """
     tied = metrics.filter(pc.greater(metrics.column("ties_at_cut"), 0))
     return [
-        f"query '{row['query_id']}': {row['ties_at_cut']} units below the cut score as the last "
-        "one above"
+        f"query '{row['query_id']}': units below the cut that score as the last one above it: "
+        f"{row['ties_at_cut']}"
         for row in tied.select(["query_id", "ties_at_cut"]).to_pylist()
     ]

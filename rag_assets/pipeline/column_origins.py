@@ -75,6 +75,8 @@ ORIGINS: Mapping[str, Mapping[str, str]] = {
     | _each("chunk_id", "runs.chunk_id|chunks.chunk_id")
     | _each("document_id", "runs.document_id|chunks.document_id"),
     "reranking_texts": _each("digest", "queries.text chunks.text"),
+    "list_similarities": _each("query_id", "runs.query_id")
+    | _each("similarity input_similarity", "runs.chunk_id reranking_texts.digest"),
     "tuning": _each("weights metric value chosen", "runs.score judgments.grade"),
     "query_metrics": _each("query_id", "queries.query_id")
     | _each("n_relevant n_unreachable", "judgments.grade judgments.item_id")

@@ -47,4 +47,4 @@ def test_queries_that_are_missing_twice_there_or_failed() -> None:
 
 def test_ties_at_the_cut() -> None:
     (found,) = tied_at_cut(metrics(ties_at_cut=[0, 2]))
-    assert found == "query 'q2': 2 units below the cut score as the last one above"
+    assert found == "query 'q2': units below the cut that score as the last one above it: 2"

@@ -49,7 +49,9 @@ def test_all_is_well(evaluated: Tiny) -> None:
         outcomes = pipeline.materialize(stage.name, stage.keys(pipeline.experiment))
         found = results_of(pipeline, stage, outcomes)
         assert len(found) == len(outcomes) * len(checks_of(stage))
-        assert [result.summary for result in found if not result.passed] == []
+        failed = {result.check.name for result in found if not result.passed}
+        # Short texts tie: that is told, and true.
+        assert failed <= {"ties_at_the_cut"}
         checked[stage.name] = sorted({result.check.name for result in found})
     runs = ["ids_exist", "queries_answered", "ranks_and_scores"]
     assert {name: checks for name, checks in checked.items() if checks} == {
@@ -73,7 +75,13 @@ def test_all_is_well(evaluated: Tiny) -> None:
         (RUN, set_cell("query_id", 0, "q9"), "ids_exist", "query_id 'q9' does not exist", True),
         (METRICS, set_cell("ndcg", 1, 1.5), "metrics_in_bounds", "query 'q2': ndcg is 1.5", True),
         (METRICS, drop_query("q3"), "run_complete", "query 'q3': 0 rows of metrics", False),
-        (METRICS, set_cell("ties_at_cut", 0, 4), "ties_at_the_cut", "query 'q1': 4 units", False),
+        (
+            METRICS,
+            set_cell("ties_at_cut", 0, 4),
+            "ties_at_the_cut",
+            "query 'q1': units below the cut that score as the last one above it: 4",
+            False,
+        ),
         (QRELS_KEY, set_cell("document_id", 0, "no.md"), "label_health", "unknown_id: ", True),
     ],
 )
