@@ -30,7 +30,7 @@ from tests.pipeline.matrix_experiment import DOCUMENTS, QUERIES, Matrix
 CRASHES = int(os.environ.get("RAG_ASSETS_CRASHES", "3"))
 SEED = int(os.environ.get("RAG_ASSETS_CRASH_SEED", "0"))
 MOST_IN_A_ROW = 3
-NO_RESULTS = ("measurements", FOLDER)
+NO_RESULTS = ("measurements", "history", FOLDER)
 
 
 class Undisturbed(NamedTuple):

@@ -37,6 +37,7 @@ COLUMNS = [
     "n_unreachable",
     "n_unjudged",
     "judged",
+    "n_tied",
     "tokens",
     *METRICS,
 ]

@@ -59,6 +59,7 @@ def test_unanswerable_queries_are_not_averaged_and_missing_ones_count_0() -> Non
         "n_unreachable": 1,
         "n_unjudged": 2,
         "tokens": None,
+        "n_tied": None,
         "judged": 2 / 4,  # 'a' for 'hit', 'a' for 'none'; 'x' and 'b' have no judgment
         "mrr": (1 / 2 + 0) / 2,
         "recall": (1 / 2 + 0) / 2,

@@ -14,6 +14,8 @@ from typing import NamedTuple
 import pytest
 
 from rag_assets.pipeline.plan import REUSE, Plan
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.retrievers.embedding import BiEncoder
 from tests.pipeline import matrix_changes as to
 from tests.pipeline.matrix_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Matrix
 from tests.planned import is_done, planned
@@ -221,7 +223,7 @@ OF_RETRIEVERS: dict[str, Cost] = {
         {"fused_runs/hybrid/3": "weights null -> [3.0, 1.0]"},
     ),
     "more candidates than were searched for": Cost(
-        to.retriever("hybrid", candidates=5),
+        to.retriever("hybrid", candidates=50),
         (
             "lexical_runs/bm25/1",
             "embedding_runs/dense/1",
@@ -232,8 +234,8 @@ OF_RETRIEVERS: dict[str, Cost] = {
         ),
         0,
         {
-            "fused_runs/hybrid/3": "candidates 3 -> 5; upstream ...",
-            "embedding_runs/dense/1": "its ranking is read 5 deep, and is not stored so deep",
+            "fused_runs/hybrid/3": "candidates 3 -> 50; upstream ...",
+            "embedding_runs/dense/1": "its ranking is read 50 deep, and is not stored so deep",
         },
     ),
     "fewer candidates": Cost(
@@ -295,6 +297,9 @@ OF_RETRIEVERS: dict[str, Cost] = {
     ),
 }
 
+FUSED = int(STAGES["fused_runs"].code_version)
+EMBEDDING = int(BiEncoder.code_version)
+
 OF_STORE: dict[str, Cost] = {
     "the folder of the experiment": Cost(to.renamed_folder),
     "the times of all files": Cost(to.touched),
@@ -302,13 +307,13 @@ OF_STORE: dict[str, Cost] = {
         to.upgraded("fused_runs"),
         ("fused_runs/*",),
         0,
-        {"fused_runs/hybrid/1": "rag_assets.fused_runs 2 -> 3"},
+        {"fused_runs/hybrid/1": f"rag_assets.fused_runs {FUSED} -> {FUSED + 1}"},
     ),
     "new code of a retriever type; the vectors are known": Cost(
         to.upgraded("embedding"),
         (*DENSE, "embedding_queries/dense"),
         0,
-        {"embedding_index/dense": "rag_assets.retriever.embedding 3 -> 4"},
+        {"embedding_index/dense": f"rag_assets.retriever.embedding {EMBEDDING} -> {EMBEDDING + 1}"},
     ),
     "a table is deleted": Cost(
         to.deleted("metrics/retriever=bm25/top_k=1"),

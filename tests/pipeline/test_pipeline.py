@@ -16,6 +16,7 @@ from rag_assets.store.artifacts import ArtifactKey
 from tests.tiny_experiment import Tiny, matching, materialize
 
 ROOT = Path(__file__).parents[2]
+NO_RESULTS = ("measurements/", "evaluations/", "history/")
 
 RUN = """
 import sys
@@ -26,12 +27,12 @@ Tiny(Path(sys.argv[1])).run()
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All artifacts below a folder: everything but measurements."""
+    """All artifacts below a folder."""
     return {
         name: file.read_bytes()
         for file in sorted(folder.rglob("*"))
         if file.is_file()
-        and not (name := file.relative_to(folder).as_posix()).startswith(("measure", "evaluations"))
+        and not (name := file.relative_to(folder).as_posix()).startswith(NO_RESULTS)
     }
 
 

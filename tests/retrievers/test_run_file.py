@@ -75,12 +75,14 @@ def test_a_run_that_was_exported_has_the_metrics_of_its_retriever(
         assert expected.num_rows == 6
         for name in NAMES:
             found = pipeline.artifact(metrics_key(name, top_k)).table()
+            # What lies below the last rank of a file, and may be tied with it, is not known.
+            found, known = (one.drop_columns("ties_at_cut") for one in (found, expected))
             if judge == "document" and name != "run.parquet":
                 # Documents stand in the file, not their best chunks, whose tokens are counted.
                 numbers = ["query_id", "hit_rate", "mrr", "ndcg", "n_retrieved"]
-                assert found.select(numbers).equals(expected.select(numbers)), name
+                assert found.select(numbers).equals(known.select(numbers)), name
             else:
-                assert found.equals(expected), name
+                assert found.equals(known), name
 
 
 def test_it_is_fused_like_any_other(bm25_only: Tiny) -> None:
