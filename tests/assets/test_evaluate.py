@@ -112,15 +112,9 @@ def add_top_k(tiny: Tiny) -> None:
 
 
 CHANGES: dict[str, Change] = {
+    # Every other kind is in tests/pipeline/test_invalidation_matrix.py, without Dagster.
     "document": lambda tiny: tiny.replace("fares.md", "travel free of charge", "pay nothing"),
-    "query": lambda tiny: tiny.write_rows(
-        "queries.jsonl", [*QUERIES, {"query_id": "q7", "text": "passports"}]
-    ),
     "tag": lambda tiny: tiny.replace("queries.jsonl", '"wind"', '"storm"'),
-    "grade": lambda tiny: tiny.replace("judgments.jsonl", '"relevance": 1', '"relevance": 2'),
-    "order of judgments": lambda tiny: tiny.write_rows("judgments.jsonl", JUDGMENTS[::-1]),
-    "k1": lambda tiny: tiny.configure("bm25", k1=0.4),
-    "k": lambda tiny: tiny.configure("hybrid", k=5),
     "deleted runs": delete_runs,
     "a deep fusion": add_fusion,
     "top_k": add_top_k,

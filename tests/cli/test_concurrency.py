@@ -187,6 +187,7 @@ def test_what_is_removed_in_mid_run_is_a_line_or_nothing_and_comes_back(
     assert read_current(tiny.artifacts).content == before
 
 
+@by_hand
 def test_a_document_that_is_removed_in_mid_run_is_a_line(forks: Forks, tiny: Tiny) -> None:
     before = read_current(tiny.artifacts)
     empty(tiny)

@@ -18,17 +18,8 @@ from tests.llm.server import serving
 
 Invoke = Callable[..., Result]
 
-EVALUATE = "evaluate data/handbook"
-TWICE = (EVALUATE, "anchor data/handbook", EVALUATE)
-
-BEFORE = {
-    **dict.fromkeys(
-        ("leaderboard", "pool", "compare", "attribution", "export-run", "report"), (EVALUATE,)
-    ),
-    "purge": (EVALUATE,),
-    **dict.fromkeys(("history", "diff", "gate", "anchor"), TWICE),
-}
-"""Command -> what must have been run before its example."""
+BEFORE = ("evaluate data/handbook", "anchor data/handbook", "evaluate data/handbook")
+"""What was run before the examples: two evaluations, the first one pinned."""
 
 COMMANDS = sorted(main.list_commands(click.Context(main)))
 
@@ -47,6 +38,21 @@ def model_server() -> Iterator[str]:
         yield server.base_url
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke) -> Path:
+    """Where the examples run, one after the other."""
+    folder = tmp_path_factory.mktemp("examples")
+    yaml = "retrievers: {bm25: {type: bm25}, other: {type: bm25, k1: 2}}\n"
+    write_beir(folder / "data" / "handbook", {"experiment.yaml": yaml})
+    (folder / "run.trec").write_text("q1 Q0 d1 1 1.0 t\n", encoding="utf-8")
+    (folder / "qrels.txt").write_text("q1 0 d1 1\n", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for words in BEFORE:
+            assert invoke(*words.split()).exit_code == 0
+    return folder
+
+
 def test_the_group_names_every_command(invoke: Invoke) -> None:
     result = invoke("--help")
     assert result.exit_code == 0
@@ -59,7 +65,7 @@ def test_the_group_names_every_command(invoke: Invoke) -> None:
 def test_the_example_of_a_command_runs(
     invoke: Invoke,
     name: str,
-    tmp_path: Path,
+    folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     model_server: str,
 ) -> None:
@@ -68,21 +74,15 @@ def test_the_example_of_a_command_runs(
     assert max(map(len, result.stdout.splitlines())) <= 80
     words = example(result.stdout)
     assert words[0] == name
-    monkeypatch.chdir(tmp_path)
-    yaml = "retrievers: {bm25: {type: bm25}, other: {type: bm25, k1: 2}}\n"
-    write_beir(tmp_path / "data" / "handbook", {"experiment.yaml": yaml})
-    (tmp_path / "run.trec").write_text("q1 Q0 d1 1 1.0 t\n", encoding="utf-8")
-    (tmp_path / "qrels.txt").write_text("q1 0 d1 1\n", encoding="utf-8")
+    monkeypatch.chdir(folder)
     if name == "generate":
         monkeypatch.setenv("OPENAI_BASE_URL", model_server)
         monkeypatch.setenv("RAG_ASSETS_LLM_MODEL", "tiny")
-    for words_before in BEFORE.get(name, ()):
-        assert invoke(*words_before.split()).exit_code == 0
     done = invoke(*words)
     assert done.exit_code == 0, done.output
     assert done.stdout or name == "pool"  # it writes the sheet, and says so on stderr
     if name == "evaluate":
-        assert (tmp_path / "data" / "store" / "handbook" / "current").is_file()
+        assert (folder / "data" / "store" / "handbook" / "current").is_file()
 
 
 def test_version(invoke: Invoke) -> None:

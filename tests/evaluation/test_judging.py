@@ -194,7 +194,7 @@ def test_equals_the_definition(qrels: list[Qrel], chunks: list[Span]) -> None:
     assert len(found) == len(expected)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(QREL_LISTS, st.lists(CHUNKINGS, min_size=2, max_size=4))
 def test_r_is_the_same_under_every_chunking(qrels: list[Qrel], chunkings: list[list[Span]]) -> None:
     positive = {evidence for evidence, _, _, grade in qrels if grade > 0}
