@@ -297,8 +297,8 @@ OF_RETRIEVERS: dict[str, Cost] = {
     ),
 }
 
-FUSED = int(STAGES["fused_runs"].code_version)
-EMBEDDING = int(BiEncoder.code_version)
+FUSED_CODE = int(STAGES["fused_runs"].code_version)
+DENSE_CODE = int(BiEncoder.code_version)
 
 OF_STORE: dict[str, Cost] = {
     "the folder of the experiment": Cost(to.renamed_folder),
@@ -307,13 +307,15 @@ OF_STORE: dict[str, Cost] = {
         to.upgraded("fused_runs"),
         ("fused_runs/*",),
         0,
-        {"fused_runs/hybrid/1": f"rag_assets.fused_runs {FUSED} -> {FUSED + 1}"},
+        {"fused_runs/hybrid/1": f"rag_assets.fused_runs {FUSED_CODE} -> {FUSED_CODE + 1}"},
     ),
     "new code of a retriever type; the vectors are known": Cost(
         to.upgraded("embedding"),
         (*DENSE, "embedding_queries/dense"),
         0,
-        {"embedding_index/dense": f"rag_assets.retriever.embedding {EMBEDDING} -> {EMBEDDING + 1}"},
+        {
+            "embedding_index/dense": f"rag_assets.retriever.embedding {DENSE_CODE} -> {DENSE_CODE + 1}"
+        },
     ),
     "a table is deleted": Cost(
         to.deleted("metrics/retriever=bm25/top_k=1"),
