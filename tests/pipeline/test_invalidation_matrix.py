@@ -298,7 +298,7 @@ OF_RETRIEVERS: dict[str, Cost] = {
 }
 
 FUSED_CODE = int(STAGES["fused_runs"].code_version)
-DENSE_CODE = int(BiEncoder.code_version)
+TYPE_CODE = int(BiEncoder.code_version)
 
 OF_STORE: dict[str, Cost] = {
     "the folder of the experiment": Cost(to.renamed_folder),
@@ -313,9 +313,7 @@ OF_STORE: dict[str, Cost] = {
         to.upgraded("embedding"),
         (*DENSE, "embedding_queries/dense"),
         0,
-        {
-            "embedding_index/dense": f"rag_assets.retriever.embedding {DENSE_CODE} -> {DENSE_CODE + 1}"
-        },
+        {"embedding_index/dense": f"rag_assets.retriever.embedding {TYPE_CODE} -> {TYPE_CODE + 1}"},
     ),
     "a table is deleted": Cost(
         to.deleted("metrics/retriever=bm25/top_k=1"),
