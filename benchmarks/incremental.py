@@ -42,7 +42,7 @@ HANDBOOK = Path(__file__).resolve().parents[1] / "data" / "handbook"
 PARTS = ("handbook", "cells", "grid", "corpus")
 N_WORDS, N_QUERIES, SEED = 40, 200, 0
 VOCABULARY, EXPONENT = 20_000, 1.1
-NO_ARTIFACTS = ("evaluations", "measurements")
+NO_ARTIFACTS = ("history", "evaluations", "measurements")
 
 
 class Run(NamedTuple):
