@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -11,7 +10,7 @@ import pyarrow as pa
 from pydantic import Field, ValidationInfo, field_validator
 
 from rag_assets.embedding import flat_index, hnsw_index, similarity_search
-from rag_assets.embedding.encoder import Encoder
+from rag_assets.embedding.encoder import Encoder, Progress
 from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.embedding.query_vectors import dense_table
@@ -21,6 +20,7 @@ from rag_assets.options import Options
 from rag_assets.package_versions import version
 from rag_assets.retrievers.base import EmbeddingRetriever
 from rag_assets.retrievers.dense_searchers import FlatSearcher, HnswSearcher, SimilaritySearcher
+from rag_assets.retrievers.measured_embedding import measured
 from rag_assets.retrievers.retriever import Searcher
 from rag_assets.retrievers.workspace import Workspace
 
@@ -167,22 +167,10 @@ class BiEncoder(EmbeddingRetriever):
     def _vectors(
         self, texts: Sequence[str], kind: Literal["query", "document"], workspace: Workspace
     ) -> Vectors:
-        """Embed texts, and keep how many were new and what they took; loading counts."""
-        n_new = 0
-        label = "embed queries" if kind == "query" else "embed chunks"
-        with workspace.progress(label, len(texts)) as advance:
+        def encode(progress: Progress) -> Vectors:
+            return self._encoder(workspace).encode(texts, kind=kind, progress=progress)
 
-            def count(done: int, total: int) -> None:
-                nonlocal n_new
-                n_new = total
-                advance(done, total)
-
-            started = time.perf_counter()
-            vectors = self._encoder(workspace).encode(texts, kind=kind, progress=count)
-            seconds = time.perf_counter() - started
-        workspace.measure("embed", seconds, n_new, cached=False)
-        workspace.measure("embed", None, len(set(texts)) - n_new, cached=True)
-        return vectors
+        return measured(encode, texts, kind, workspace)
 
     def _encoder(self, workspace: Workspace | None = None) -> Encoder:
         return Encoder(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from rag_assets.embedding import sparse_index
+from rag_assets.embedding.encoder import Progress
 from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.query_vectors import sparse_table, sparse_vectors
 from rag_assets.embedding.sparse_encoder import SparseTextEncoder
@@ -19,6 +19,7 @@ from rag_assets.embedding.truncation import count_truncated, truncation_facts
 from rag_assets.ordering import Hits
 from rag_assets.package_versions import version
 from rag_assets.retrievers.base import EmbeddingRetriever
+from rag_assets.retrievers.measured_embedding import measured
 from rag_assets.retrievers.workspace import Workspace
 from rag_assets.store.sparse_vector_cache import SparseVector
 
@@ -108,22 +109,10 @@ class Splade(EmbeddingRetriever):
     def _vectors(
         self, texts: Sequence[str], kind: Kind, workspace: Workspace
     ) -> list[SparseVector]:
-        """Embed texts, and keep how many were new and what they took; loading counts."""
-        n_new = 0
-        label = "embed queries" if kind == "query" else "embed chunks"
-        with workspace.progress(label, len(texts)) as advance:
+        def encode(progress: Progress) -> list[SparseVector]:
+            return self._encoder(workspace).encode(texts, kind=kind, progress=progress)
 
-            def count(done: int, total: int) -> None:
-                nonlocal n_new
-                n_new = total
-                advance(done, total)
-
-            started = time.perf_counter()
-            vectors = self._encoder(workspace).encode(texts, kind=kind, progress=count)
-            seconds = time.perf_counter() - started
-        workspace.measure("embed", seconds, n_new, cached=False)
-        workspace.measure("embed", None, len(set(texts)) - n_new, cached=True)
-        return vectors
+        return measured(encode, texts, kind, workspace)
 
     def _encoder(self, workspace: Workspace | None = None) -> SparseTextEncoder:
         return SparseTextEncoder(

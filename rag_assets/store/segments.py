@@ -7,6 +7,7 @@ is left out with a warning: a cache that lost a row only computes it again.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
 import uuid
@@ -29,6 +30,11 @@ KEY = pa.binary(32)
 Positions = npt.NDArray[np.int64]
 
 _log = logging.getLogger(__name__)
+
+
+def text_keys(texts: Sequence[str]) -> pa.Array:
+    """Return the keys of texts, in their order."""
+    return pa.array([hashlib.sha256(text.encode()).digest() for text in texts], KEY)
 
 
 class Found(NamedTuple):

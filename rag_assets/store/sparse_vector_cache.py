@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rag_assets.store.segments import KEY, Segments
+from rag_assets.store.segments import KEY, Segments, text_keys
 
 _SCHEMA = pa.schema(
     [
@@ -47,7 +46,7 @@ class SparseVectorCache:
     def get(self, texts: Sequence[str]) -> dict[str, SparseVector]:
         """Return the vectors of those texts that are known."""
         found: dict[str, SparseVector] = {}
-        for part in self._segments.find(_keys(texts)):
+        for part in self._segments.find(text_keys(texts)):
             chosen = part.values.take(pa.array(part.rows))
             columns = (chosen.column(name).to_pylist() for name in ("components", "weights"))
             for asked, components, weights in zip(part.asked.tolist(), *columns, strict=True):
@@ -63,7 +62,7 @@ class SparseVectorCache:
             StoreError: the folder cannot be written.
         """
         texts = list(vectors)
-        keys = _keys(texts)
+        keys = text_keys(texts)
         new = self._segments.unknown(keys)
         if not new.size:
             return
@@ -76,10 +75,6 @@ class SparseVectorCache:
             pa.array(weights, pa.large_binary()),
         ]
         self._segments.add(pa.Table.from_arrays(columns, schema=_SCHEMA))
-
-
-def _keys(texts: Sequence[str]) -> pa.Array:
-    return pa.array([hashlib.sha256(text.encode()).digest() for text in texts], KEY)
 
 
 def _check(schema: pa.Schema) -> None:

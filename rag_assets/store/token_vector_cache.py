@@ -5,7 +5,6 @@ Like :mod:`rag_assets.store.vector_cache`, but a text has as many vectors as it 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rag_assets.store.segments import KEY, Segments
+from rag_assets.store.segments import KEY, Segments, text_keys
 
 TokenVectors = npt.NDArray[np.float16]
 """Shape (tokens, dimension)."""
@@ -40,7 +39,7 @@ class TokenVectorCache:
     def get(self, texts: Sequence[str]) -> dict[str, TokenVectors]:
         """Return the vectors of those texts that are known."""
         found: dict[str, TokenVectors] = {}
-        for part in self._segments.find(_keys(texts)):
+        for part in self._segments.find(text_keys(texts)):
             chosen = part.values.take(pa.array(part.rows))
             columns = (chosen.column(name).to_pylist() for name in ("dimension", "vectors"))
             for asked, dimension, content in zip(part.asked.tolist(), *columns, strict=True):
@@ -55,7 +54,7 @@ class TokenVectorCache:
             StoreError: the folder cannot be written.
         """
         texts = list(vectors)
-        keys = _keys(texts)
+        keys = text_keys(texts)
         new = self._segments.unknown(keys)
         if not new.size:
             return
@@ -66,10 +65,6 @@ class TokenVectorCache:
             pa.array([own.astype("<f2").tobytes() for own in chosen], pa.large_binary()),
         ]
         self._segments.add(pa.Table.from_arrays(columns, schema=_SCHEMA))
-
-
-def _keys(texts: Sequence[str]) -> pa.Array:
-    return pa.array([hashlib.sha256(text.encode()).digest() for text in texts], KEY)
 
 
 def _check(schema: pa.Schema) -> None:

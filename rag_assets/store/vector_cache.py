@@ -6,7 +6,6 @@ segments (:mod:`rag_assets.store.segments`), which several processes may write a
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.store.segments import KEY, Segments
+from rag_assets.store.segments import KEY, Segments, text_keys
 
 Vectors = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]
@@ -47,7 +46,7 @@ class VectorCache:
         """
         vectors = np.zeros((len(texts), 0), dtype=np.float32)
         found = np.zeros(len(texts), dtype=np.bool_)
-        for part in self._segments.find(_keys_of(texts)):
+        for part in self._segments.find(text_keys(texts)):
             content = _matrix(part.values.column("vector"))
             if not vectors.shape[1]:
                 vectors = np.zeros((len(texts), content.shape[1]), dtype=np.float32)
@@ -72,7 +71,7 @@ class VectorCache:
             )
         if not np.isfinite(vectors).all():
             raise DataError("a vector holds NaN or infinity and is not cached")
-        keys = _keys_of(texts)
+        keys = text_keys(texts)
         new = self._segments.unknown(keys)
         if new.size:
             self._segments.add(_table(keys.take(pa.array(new)), vectors[new]))
@@ -97,7 +96,3 @@ def _check(schema: pa.Schema) -> None:
     found = schema.field("vector").type
     if not (pa.types.is_fixed_size_list(found) and found.value_type == pa.float32()):
         raise ValueError(f"column vector is {found}")
-
-
-def _keys_of(texts: Sequence[str]) -> pa.Array:
-    return pa.array([hashlib.sha256(text.encode()).digest() for text in texts], KEY)

@@ -21,7 +21,7 @@ from rag_assets.pipeline.measurements import Measurement, Measurements
 from rag_assets.pipeline.stages.runs import run_key
 from tests.tiny_experiment import QUERIES, Tiny
 
-CLOCKS = ("pipeline.pipeline", "pipeline.latency_sample", "retrievers.embedding")
+CLOCKS = ("pipeline.pipeline", "pipeline.latency_sample", "retrievers.measured_embedding")
 
 
 def slow_clock(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
