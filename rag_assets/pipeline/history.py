@@ -57,6 +57,7 @@ class History:
         Rows that are missing are made again, unless there is no folder of lock files: then it is
         only read.
         """
+        self.root = root
         self._files = HistoryFiles(root, locks)
         if locks is not None:
             fill_in(root, locks)

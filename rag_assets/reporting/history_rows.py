@@ -23,8 +23,9 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
 
     Returns:
         Rows with ``change``, the difference to the same retriever in the evaluation before; None
-        also where the means are not :func:`comparable`. ``changes`` is a list of what differs from
-        that evaluation: mappings of ``what``, ``old`` and ``new``.
+        also where the means are not :func:`comparable`, which ``comparable`` says (None: there is
+        none before). ``changes`` is a list of what differs from that evaluation: mappings of
+        ``what``, ``old`` and ``new``.
         An evaluation without the metric has one row, with ``retriever`` and ``value`` None.
     """
     by_id: dict[str, list[Row]] = {}
@@ -34,7 +35,8 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
     before: Row | None = None
     known: dict[tuple[str, str], float] = {}
     for evaluation in evaluations:
-        if before is not None and not comparable(before, evaluation):
+        alike = None if before is None else comparable(before, evaluation)
+        if not alike:
             known = {}
         reasons = [asdict(one) for one in evaluation_changes(before, evaluation)] if before else []
         lead = _lead(evaluation)
@@ -44,7 +46,7 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
             own = {field: value[field] for field in ("retriever", "split", "value", "n_queries")}
             place = name, value["split"]
             change = mean - known[place] if place in known else None
-            rows.append({**lead, **own, "change": change, "changes": reasons})
+            rows.append({**lead, **own, "change": change, "comparable": alike, "changes": reasons})
         known = {(value["retriever"], value["split"]): value["value"] for value in found}
         before = evaluation
     return rows
