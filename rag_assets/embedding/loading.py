@@ -11,7 +11,7 @@ from rag_assets.embedding.quiet import quiet_models
 from rag_assets.errors import ModelUnavailable
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer, SparseEncoder
+    from sentence_transformers import MultiVectorEncoder, SentenceTransformer, SparseEncoder
 
 KEPT = 2
 """Models that stay in memory: an experiment that compares two uses each several times."""
@@ -43,6 +43,12 @@ def load_model(files: ModelFiles, device: str | None = None) -> SentenceTransfor
 def load_sparse_model(files: ModelFiles, device: str | None = None) -> SparseEncoder:
     """Return a model of sparse vectors; arguments and errors as for ``load_model``."""
     model: SparseEncoder = _loaded_as("SparseEncoder", files, device)
+    return model
+
+
+def load_multi_vector_model(files: ModelFiles, device: str | None = None) -> MultiVectorEncoder:
+    """Return a model of a vector a token; arguments and errors as for ``load_model``."""
+    model: MultiVectorEncoder = _loaded_as("MultiVectorEncoder", files, device)
     return model
 
 
