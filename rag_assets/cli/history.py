@@ -14,6 +14,7 @@ from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.history import History
 from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.history_rows import flat_history_rows, history_rows
+from rag_assets.store.remote.working_copy import shown_store
 from rag_assets.store.settings import StoreSettings
 
 
@@ -53,7 +54,9 @@ def command(
     history = History(settings.store / experiment.name, settings.locks)
     evaluations = history.evaluations(last + 1)
     if not evaluations:
-        raise NotEvaluated(f"{experiment.name} has no evaluation in {settings.store} yet")
+        raise NotEvaluated(
+            f"{experiment.name} has no evaluation in {shown_store(settings.store)} yet"
+        )
     asked = _metric(metric, str(evaluations[-1]["primary_metric"]))
     since = str(evaluations[0]["evaluation_id"])
     values = history.metric(asked.column, asked.cutoff or 0, since=since)

@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 
 from rag_assets.errors import StoreError
+from rag_assets.pipeline.bringing import bring_history, bring_records
 from rag_assets.pipeline.evaluations import FOLDER, read_evaluation
 from rag_assets.pipeline.history_files import ATTEMPTS, HistoryFiles
 from rag_assets.pipeline.history_rows import history_table
@@ -30,6 +31,7 @@ def fill_in(root: Path, locks: Path) -> int:
     A snapshot is without a row when it was written before there was a history, when a process was
     killed between the two, and when files of the history were deleted.
     """
+    bring_history(root, locks)
     files = HistoryFiles(root, locks)
     snapshots = {
         file.stem: file
@@ -54,6 +56,7 @@ class History:
     def __init__(self, root: Path, locks: Path) -> None:
         """Open the history of the experiment's folder ``root`` in the store."""
         self._files = HistoryFiles(root, locks)
+        bring_records(root)
         fill_in(root, locks)
 
     def evaluations(self, last: int | None = None) -> list[Row]:
