@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 VARIABLES = {
@@ -35,14 +35,13 @@ def make_bucket(url: str, name: str) -> None:
     urllib.request.urlopen(urllib.request.Request(f"{url}/{name}", method="PUT")).close()
 
 
-def settings(url: str, state: object, bucket: str) -> Mapping[str, str]:
-    """Return the environment variables of a machine: its state folder, and the common store."""
-    return {
-        **VARIABLES,
-        "AWS_ENDPOINT_URL": url,
-        "RAG_ASSETS_STORE": f"s3://{bucket}/night/ly",
-        "RAG_ASSETS_STATE_DIR": str(state),
-    }
+def deny_access(url: str, *, deny: bool) -> None:
+    """Have the server refuse every key, or none."""
+    body = b"0" if deny else b"inf"
+    request = urllib.request.Request(
+        f"{url}/moto-api/reset-auth", body, {"Content-Type": "text/plain"}, method="POST"
+    )
+    urllib.request.urlopen(request).close()
 
 
 def _url(process: subprocess.Popen[str]) -> str:
