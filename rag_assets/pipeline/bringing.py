@@ -17,7 +17,7 @@ from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.store.artifacts import read_manifest
 from rag_assets.store.atomic import remove, write_text
 from rag_assets.store.cache_files import CACHE
-from rag_assets.store.remote.objects import Listed, Objects
+from rag_assets.store.remote.objects import Objects
 from rag_assets.store.remote.removed import FOLDER as REMOVED
 from rag_assets.store.remote.removed import apply_removed
 from rag_assets.store.remote.working_copy import WorkingCopy, working_copy_of
@@ -45,8 +45,9 @@ def bring_records(root: Path) -> None:
     apply_removed(copy)
     # Read before the snapshots are listed, and written after they came: it names one of them.
     contents = Objects.each(lambda name: copy.objects.read(copy.name(root / name)), POINTERS)
-    _bring_new(copy, root / SNAPSHOTS)
-    _bring_changed(copy, root / ATTEMPTS)
+    copy.bring(_there(copy, root / SNAPSHOTS))
+    # Few, and their content changes: S3 knows the second of a change, which is not enough.
+    copy.bring(_there(copy, root / ATTEMPTS), anew=True)
     _bring_failed_checks(copy, root / FAILED_CHECKS)
     for name, content in zip(POINTERS, contents, strict=True):
         text = (content or b"").decode()
@@ -82,11 +83,10 @@ def bring_history(root: Path, locks: Path) -> None:
         StoreError: the remote store cannot be used, or a file of the history cannot be read.
     """
     copy = working_copy_of(root)
-    there = copy.objects.listed(copy.name(root / HISTORY)) if copy is not None else {}
+    there = _there(copy, root / HISTORY) if copy is not None else []
     if copy is not None and there:
         known = HistoryFiles(root, locks).ids()
-        files = [copy.root / name for name in there]
-        copy.bring(file for file in files if file.stem not in known)
+        copy.bring(path for path in there if path.stem not in known)
 
 
 def bring_named(root: Path, evaluation_id: str) -> None:
@@ -103,7 +103,8 @@ def bring_named(root: Path, evaluation_id: str) -> None:
     copy.bring(path for path in paths if path.suffix == ".parquet")
     brought = _json(copy.root / _BROUGHT)
     if brought.get(root.name) != evaluation_id:
-        _bring_measurements(copy, root, {entry["fingerprint"][:16] for entry in entries})
+        own = {entry["fingerprint"][:16] for entry in entries}
+        _bring_measurements(copy, root, own | _rankings(root, entries))
         text = json.dumps({**brought, root.name: evaluation_id})
         write_text(copy.root / _BROUGHT, text, durable=False)
 
@@ -128,40 +129,33 @@ def named(snapshot: Path) -> list[dict[str, Any]]:
 
 def rankings_of(root: Path, entries: Iterable[dict[str, Any]]) -> list[Path]:
     """Return the rankings that are here from which the runs of a snapshot were cut."""
-    runs = [entry for entry in entries if entry["asset"].endswith("_runs")]
-    manifests = [read_manifest(root / entry["path"]) for entry in runs]
-    wanted = {str(one.facts.get("ranking"))[:16] for one in manifests if one is not None}
+    wanted = _rankings(root, entries)
     return [path for path in root.glob("rankings/*/*/*.parquet") if path.stem in wanted]
 
 
-def _bring_new(copy: WorkingCopy, folder: Path) -> None:
-    copy.bring(copy.root / name for name in copy.objects.listed(copy.name(folder)))
+def _rankings(root: Path, entries: Iterable[dict[str, Any]]) -> set[str]:
+    """Return the fingerprints (16 digits) of rankings, by the runs that are here."""
+    runs = [entry for entry in entries if entry["asset"].endswith("_runs")]
+    manifests = [read_manifest(root / entry["path"]) for entry in runs]
+    return {str(one.facts.get("ranking"))[:16] for one in manifests if one is not None}
 
 
-def _bring_changed(copy: WorkingCopy, folder: Path) -> None:
-    """Bring the small files whose content changes; the time of writing tells that it did."""
-
-    def is_new(name: str, listed: Listed) -> bool:
-        path = copy.root / name
-        return not path.is_file() or path.stat().st_mtime_ns != listed.modified
-
-    there = copy.objects.listed(copy.name(folder))
-    new = [(name, listed) for name, listed in there.items() if is_new(name, listed)]
-    Objects.each(lambda one: copy.objects.fetch(one[0], copy.root / one[0], one[1].modified), new)
+def _there(copy: WorkingCopy, folder: Path) -> list[Path]:
+    """Return what lies in a folder of the remote store now, as the paths that it has here."""
+    return [copy.root / name for name in copy.objects.listed(copy.name(folder))]
 
 
 def _bring_failed_checks(copy: WorkingCopy, folder: Path) -> None:
     """Have the same failures here as there: one that passes now is deleted by who saw it."""
-    there = {copy.root / name for name in copy.objects.listed(copy.name(folder))}
-    for path in set(folder.glob("*.json")) - there:
+    there = _there(copy, folder)
+    for path in set(folder.glob("*.json")) - set(there):
         remove(path)
     copy.bring(there)
 
 
 def _bring_measurements(copy: WorkingCopy, root: Path, fingerprints: set[str]) -> None:
-    there = copy.objects.listed(copy.name(root / MEASUREMENTS))
-    paths = [copy.root / name for name in there]
-    copy.bring(path for path in paths if path.name[:16] in fingerprints)
+    there = _there(copy, root / MEASUREMENTS)
+    copy.bring(path for path in there if path.name[:16] in fingerprints)
 
 
 def _json(file: Path) -> dict[str, Any]:

@@ -68,9 +68,10 @@ class RemoteArtifacts(ArtifactStore):
         Raises:
             StoreError: the remote store cannot be used.
         """
-        if _is_here(path):
-            return super().read(path)
-        if not self._copy.has(path, self._asset(path)):
+        artifact = super().read(path) if _is_here(path) else None
+        if artifact is not None:
+            return artifact
+        if self._copy.knows_damaged(path) or not self._copy.has(path, self._asset(path)):
             return None
         if self._before_first is not None:
             before, self._before_first = self._before_first, None
@@ -78,18 +79,20 @@ class RemoteArtifacts(ArtifactStore):
         return self._table(path) if path.suffix == ".parquet" else self._folder(path)
 
     def _table(self, path: Path) -> Artifact | None:
-        self._copy.bring([path])
+        # Anew, even if it is here: it cannot be read here.
+        self._copy.bring([path], anew=True)
         artifact = super().read(path)
         if artifact is None:
-            self._copy.is_damaged(path)
+            self._copy.note_damaged(path)
         return artifact
 
     def _folder(self, path: Path) -> Artifact | None:
         try:
             manifest = Manifest.from_json(self._copy.manifest(path) or b"")
         except (TypeError, ValueError):
-            self._copy.is_damaged(path)
+            self._copy.note_damaged(path)
             return None
+        remove(path)  # the rest of one, or one that is damaged
         return RemoteFolder(path, manifest, partial(self._bring, path))
 
     def _bring(self, path: Path) -> None:

@@ -63,13 +63,17 @@ class WorkingCopy:
         name = _object_of(self.name(path))
         return name in self._sent or name in self.listing(asset)
 
-    def bring(self, paths: Iterable[Path]) -> int:
+    def bring(self, paths: Iterable[Path], *, anew: bool = False) -> int:
         """Fetch files that are not here; return how many came. One that is nowhere is left out.
+
+        Args:
+            paths: the files.
+            anew: fetch also those that are here.
 
         Raises:
             StoreError: the remote store cannot be used, or the folder cannot be written.
         """
-        missing = [path for path in dict.fromkeys(paths) if not path.exists()]
+        missing = [path for path in dict.fromkeys(paths) if anew or not path.exists()]
         return sum(Objects.each(lambda path: self.objects.fetch(self.name(path), path), missing))
 
     def bring_folder(self, path: Path) -> bool:
@@ -100,10 +104,15 @@ class WorkingCopy:
         with self._lock:
             self._noted[path] = immutable
 
-    def is_damaged(self, path: Path) -> None:
-        """Say that what was brought is not what was written: the next one is sent in its place."""
+    def note_damaged(self, path: Path) -> None:
+        """Remember that what is there is not what was written: the next one takes its place."""
         with self._lock:
             self._damaged.add(path)
+
+    def knows_damaged(self, path: Path) -> bool:
+        """Return whether an artifact was found to be damaged there."""
+        with self._lock:
+            return path in self._damaged
 
     def flush(self) -> None:
         """Send what was noted, in whatever order: nothing refers to it yet.
