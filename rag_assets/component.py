@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from rag_assets.assets.whole import definitions_of
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment import load_experiment
+from rag_assets.store.remote.address import Address
 from rag_assets.store.settings import StoreSettings
 
 _PATH = dg.Resolver.default(
@@ -25,8 +26,9 @@ _PATH = dg.Resolver.default(
 )
 _STORE = dg.Resolver.default(
     description=(
-        "The folder that results are kept in, relative to the folder of this defs.yaml. Default: "
-        "the environment variable RAG_ASSETS_STORE, or data/store below the working directory."
+        "The folder that results are kept in, relative to the folder of this defs.yaml, or "
+        "s3://BUCKET/PREFIX. Default: the environment variable RAG_ASSETS_STORE, or data/store "
+        "below the working directory."
     ),
     examples=["../../../../data/store", "{{ env.RAG_ASSETS_STORE }}"],
 )
@@ -92,4 +94,6 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
     def _settings(self, context: dg.ComponentLoadContext) -> StoreSettings:
         if self.store is None:
             return StoreSettings.resolve()
+        if Address.of(self.store) is not None:
+            return StoreSettings.resolve(self.store)
         return StoreSettings.resolve((context.path / self.store).resolve())
