@@ -6,6 +6,7 @@ from functools import partial
 
 import dagster as dg
 
+from rag_assets.assets.alerts import alert_sensors
 from rag_assets.assets.automation import automated, automation_sensor
 from rag_assets.assets.build import build_assets
 from rag_assets.assets.executors import executor_of
@@ -41,6 +42,10 @@ def definitions_of(
         assets=assets,
         jobs=[job],
         schedules=schedules_of(experiment, job),
-        sensors=[sources_sensor(experiment, settings, job), automation_sensor(experiment, assets)],
+        sensors=[
+            sources_sensor(experiment, settings, job),
+            automation_sensor(experiment, assets),
+            *alert_sensors(experiment),
+        ],
         executor=executor or executor_of(None),
     )
