@@ -5,7 +5,7 @@ So a run that makes a partition checks it too, whoever started the run, and a ra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -62,7 +62,7 @@ def evaluations(
             passed=result.passed,
             severity=dg.AssetCheckSeverity.WARN if warns else dg.AssetCheckSeverity.ERROR,
             description=result.summary,
-            metadata={**_numbers(result), **_problems(found.problems)},
+            metadata={**_numbers(result), **_problems(found.problems), **_shown(found.shown)},
             blocking=result.check.blocking and fails_run,
             partition=partition_key(result.key),
         )
@@ -76,6 +76,10 @@ def _numbers(result: CheckResult) -> dict[str, dg.MetadataValue]:
         else dg.MetadataValue.float(float(value))
         for name, value in numbers.items()
     }
+
+
+def _shown(shown: Mapping[str, str]) -> dict[str, dg.MetadataValue]:
+    return {title: dg.MetadataValue.md(text) for title, text in shown.items()}
 
 
 def _problems(problems: Sequence[str]) -> dict[str, dg.MetadataValue]:

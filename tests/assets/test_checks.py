@@ -44,7 +44,7 @@ def test_the_driver_tells_a_result_for_each_partition(tiny: Tiny) -> None:
 def test_partitions_of_a_check_are_those_of_its_asset(tiny: Tiny) -> None:
     graph = definitions(tiny).resolve_asset_graph()
     checks = {key.name: graph.get(key) for key in graph.asset_check_keys}
-    assert len(checks) == 8
+    assert len(checks) == 9
     for key in graph.asset_check_keys:
         assert graph.get(key).partitions_def == graph.get(key.asset_key).partitions_def
     assert {name for name, check in checks.items() if check.blocking} == {
