@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,14 +20,16 @@ from rag_assets.pipeline.attempts import Attempts
 from rag_assets.pipeline.checks import blocked
 from rag_assets.pipeline.checks.blocked import Blocked
 from rag_assets.pipeline.checks.check import Check, CheckResult, Found
-from rag_assets.pipeline.evaluation_names import ANCHOR, EvaluationNames
+from rag_assets.pipeline.evaluation_names import ANCHOR, EvaluationNames, snapshot_ids
 from rag_assets.pipeline.evaluations import CURRENT, FOLDER, Evaluation, read_current, record
 from rag_assets.pipeline.history import History
+from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.atomic import remove
 from rag_assets.store.remote import working_copy
 from rag_assets.store.remote.objects import AT_ONCE, Objects
 from rag_assets.store.remote.working_copy import mirror, working_copy_of
@@ -55,6 +58,10 @@ class Machine:
     def root(self) -> Path:
         return self.settings.store / "tiny"
 
+    @property
+    def address(self) -> str:
+        return self.there().address.url
+
     def pipeline(self) -> Pipeline:
         return Pipeline(load_experiment(self.tiny.folder), self.settings)
 
@@ -67,7 +74,8 @@ class Machine:
         return computed, record(pipeline, started=now, trigger="test", computed=len(computed))
 
     def leaderboard(self) -> list[dict[str, object]]:
-        return EvaluationResult.current(self.root).leaderboard.to_pylist()
+        rows: list[dict[str, object]] = EvaluationResult.current(self.root).leaderboard.to_pylist()
+        return rows
 
     def history(self) -> list[dict[str, object]]:
         return History(self.root, self.settings.locks).evaluations()
@@ -158,11 +166,6 @@ def names_sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def edit(machines: Machines, name: str) -> None:
-    """Change a document in a way in which no other test does."""
-    machines.tiny.replace("fares.md", "40 crowns", f"40 crowns ({name})")
-
-
 def test_the_names_of_what_is_brought() -> None:
     assert (bringing.SNAPSHOTS, bringing.POINTERS) == (FOLDER, (CURRENT, ANCHOR))
     assert bringing.FAILED_CHECKS == blocked.FOLDER
@@ -216,20 +219,6 @@ def test_the_pointer_is_sent_last_and_nothing_twice(
     ]
 
 
-def test_an_edit_on_one_machine_is_seen_on_the_other(machines: Machines) -> None:
-    a, b = machines["a"], machines["b"]
-    before = a.leaderboard()
-    edit(machines, "seen")
-    computed, edited = b.evaluate()
-    assert "lexical_index/bm25" in computed
-    assert read_current(a.root) == edited
-    assert a.evaluate()[0] == set()
-    machines.tiny.replace("fares.md", " (seen)", "")
-    # Going back is free on every machine: what it needs is brought.
-    assert a.evaluate()[0] == set()
-    assert a.leaderboard() == before
-
-
 def test_an_index_of_another_machine_is_searched(machines: Machines) -> None:
     machines.tiny.config["top_k"] = [3, 150]
     machines.tiny.write_config()
@@ -242,12 +231,13 @@ def test_an_index_of_another_machine_is_searched(machines: Machines) -> None:
 
 KILLED = """
 import os, signal, sys
+from datetime import UTC, datetime
 from pathlib import Path
 from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.evaluations import record
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.store.remote.objects import Objects
 from rag_assets.store.settings import StoreSettings
-from tests.tiny_experiment import materialize
 
 send, number = Objects.send, 0
 
@@ -259,66 +249,83 @@ def killed(self, path, name):
     send(self, path, name)
 
 Objects.send = killed
-materialize(Pipeline(load_experiment(Path(sys.argv[1])), StoreSettings.resolve(sys.argv[2])))
+pipeline = Pipeline(load_experiment(Path(sys.argv[1])), StoreSettings.resolve(sys.argv[2]))
+record(pipeline, started=datetime.now(UTC), trigger="killed", computed=0)
 """
 
 
+@pytest.fixture
+def unsent(new_machines: Machines, evaluated: tuple[Machines, Evaluation, list[str]]) -> Machines:
+    """Machines of which `a` has computed everything, and sent nothing."""
+    first = evaluated[0]["first"].root
+    shutil.copytree(first, new_machines["a"].root)
+    for name in (CURRENT, FOLDER, HISTORY):
+        remove(new_machines["a"].root / name)
+    return new_machines
+
+
 def test_a_process_that_is_killed_while_it_sends(
-    new_machines: Machines, monkeypatch: pytest.MonkeyPatch
+    unsent: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a, b = new_machines["a"], new_machines["b"]
+    a, b = unsent["a"], unsent["b"]
     monkeypatch.setenv("RAG_ASSETS_STATE_DIR", str(a.settings.state_dir))
-    folder, address = str(new_machines.tiny.folder), new_machines.address
-    done = subprocess.run([sys.executable, "-c", KILLED, folder, address], check=False)
+    arguments = [str(unsent.tiny.folder), unsent.address]
+    done = subprocess.run([sys.executable, "-c", KILLED, *arguments], check=False)
     assert done.returncode == -signal.SIGKILL
     assert 0 < len(a.there().listed("tiny")) < 20 + AT_ONCE
-    with pytest.raises(NotEvaluated, match=f"has no evaluation in {address} yet"):
-        read_current(b.root)
-    computed, evaluation = a.evaluate()
-    assert 0 < len(computed) < len(evaluation.entries)
-    assert b.evaluate()[0] == set()
-    assert b.leaderboard() == a.leaderboard()
+    _check_next_evaluation_is_whole(a, b)
 
 
 @pytest.mark.parametrize("part", ["rankings", "history", "evaluations", "current"])
 def test_an_evaluation_that_was_not_sent_whole(
-    machines: Machines, part: str, monkeypatch: pytest.MonkeyPatch
+    unsent: Machines, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a, b = machines["a"], machines["b"]
-    before = read_current(b.root)
-    edit(machines, part)
+    a, b = unsent["a"], unsent["b"]
     with monkeypatch.context() as patch:
         stop_before(patch, f"tiny/{part}")
         with pytest.raises(Stopped):
             a.evaluate()
     new_process(monkeypatch)
-    assert read_current(b.root) == before
-    here = {file.stem for file in (a.root / FOLDER).glob("*.json")}
+    _check_next_evaluation_is_whole(a, b)
+
+
+def _check_next_evaluation_is_whole(a: Machine, b: Machine) -> None:
+    """Check that nothing is in use before it, and then both evaluations can be read."""
+    with pytest.raises(NotEvaluated, match=f"has no evaluation in {a.address} yet"):
+        read_current(b.root)
+    (stopped,) = snapshot_ids(a.root)
     computed, last = a.evaluate()
-    assert computed == set() if part != "rankings" else len(computed) < len(last.entries)
+    assert computed == set()
     assert b.evaluate()[0] == set()
-    assert here < {str(row["evaluation_id"]) for row in b.history()}
-    for name in here:
-        found = EvaluationNames(b.root, b.settings.locks).find(name)
-        assert EvaluationResult(b.root, found).leaderboard.num_rows
+    assert [row["evaluation_id"] for row in b.history()][:2] == [stopped, last.evaluation_id]
+    found = EvaluationNames(b.root, b.settings.locks).find(stopped)
+    assert found.content == last.content
+    assert b.leaderboard() == a.leaderboard()
 
 
 def test_two_machines_at_once_lose_nothing(machines: Machines) -> None:
-    a, b = machines["a"], machines["b"]
+    a, b, c = (machines[name] for name in "abc")
     on_a = a.pipeline()
-    computed_on_a = materialize(on_a)
-    edit(machines, "at once")
+    materialize(on_a)
+    machines.tiny.replace("fares.md", "40 crowns", "45 crowns")
     on_b = b.pipeline()
-    computed_on_b = materialize(on_b)
-    _, of_b = b.finish(on_b, computed_on_b)
-    _, of_a = a.finish(on_a, computed_on_a)
+    computed = materialize(on_b)
+    assert "lexical_index/bm25" in computed
+    _, of_b = b.finish(on_b, computed)
+    assert read_current(a.root) == of_b
+    _, of_a = a.finish(on_a, set())
     assert of_a.content != of_b.content
-    for machine in (a, b, machines["c"]):
+    for machine in (a, b, c):
         assert read_current(machine.root) == of_a
         ids = {row["evaluation_id"] for row in machine.history()}
         assert {of_a.evaluation_id, of_b.evaluation_id} <= ids
         names = EvaluationNames(machine.root, machine.settings.locks)
         assert names.find(of_b.evaluation_id) == of_b
+    # What the other one edited is known here, and going back is free there.
+    assert a.evaluate()[0] == set()
+    machines.tiny.replace("fares.md", "45 crowns", "40 crowns")
+    assert b.evaluate()[0] == set()
+    assert b.leaderboard() == EvaluationResult(a.root, of_a).leaderboard.to_pylist()
 
 
 def test_what_is_damaged_there_is_replaced(machines: Machines) -> None:

@@ -163,9 +163,10 @@ def test_what_was_made_again_after_a_removal_stays(here: WorkingCopy, other: Wor
 
 
 def test_a_missing_bucket_is_one_line(s3_store: str, s3_url: str) -> None:
-    for do in (lambda store: store.listed(""), lambda store: store.write("a", b"")):
+    store = objects("s3://not-there/a")
+    for do in (lambda: store.listed(""), lambda: store.write("a", b"")):
         with pytest.raises(StoreError) as error:
-            do(objects("s3://not-there/a"))
+            do()
         assert str(error.value) == (
             "the store s3://not-there/a cannot be used: there is no bucket 'not-there' at "
             f"{s3_url} (AWS_ENDPOINT_URL); create it first"
