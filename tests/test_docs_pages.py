@@ -87,6 +87,13 @@ def test_store(folder: Path) -> None:
     assert used == {"evaluate", "clean", "cache", "purge"}
 
 
+def test_remote_store(folder: Path, s3_store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_ASSETS_STORE", s3_store)
+    monkeypatch.setenv("RAG_ASSETS_STATE_DIR", str(folder / "machine"))
+    lines = [command.line for command in walk("remote-store.md", folder)]
+    assert sum("evaluate" in line for line in lines) == 3
+
+
 def test_every_format_is_on_the_page() -> None:
     page = (DOCS / "data.md").read_text(encoding="utf-8")
     for name in FORMATS:
