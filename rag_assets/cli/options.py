@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
+from rag_assets.cli.completion import ExperimentPath, complete_retrievers
 from rag_assets.reporting.formats import FORMATS
 
 Decorated = Callable[..., Any]
 
-path_argument = click.argument("path", type=click.Path(path_type=Path))
+path_argument = click.argument("path", type=ExperimentPath(), is_eager=True)
 
 store_option = click.option(
     "--store",
@@ -21,7 +22,12 @@ store_option = click.option(
     "RAG_ASSETS_STORE]",
 )
 retriever_option = click.option(
-    "--retriever", "retrievers", multiple=True, metavar="NAME", help="Only this one; repeatable."
+    "--retriever",
+    "retrievers",
+    multiple=True,
+    metavar="NAME",
+    help="Only this one; repeatable.",
+    shell_complete=complete_retrievers,
 )
 top_k_option = click.option(
     "--top-k",

@@ -7,6 +7,7 @@ is current when the store holds an artifact with the fingerprint of its recipe.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -36,6 +37,8 @@ from rag_assets.store.canonical import folder_digest
 from rag_assets.store.remote.artifacts import artifact_store
 from rag_assets.store.settings import StoreSettings
 from rag_assets.store.source_files import SourceFiles
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ class Pipeline:
         self.n_computed = 0
         self._llm_budget: Budget | None = None
         self._current: dict[ArtifactKey, Artifact] = {}
+        self._computed: set[ArtifactKey] = set()
 
     @cached_property
     def source_digests(self) -> Mapping[str, str]:
@@ -223,6 +227,8 @@ class Pipeline:
             if artifact is None or not STAGES[key.asset].is_complete(self, key):
                 return None
             self._current[key] = artifact
+            if key not in self._computed:
+                _log.debug("reuse    %s", key)
         return self._current[key]
 
     def assume(self, key: ArtifactKey, artifact: Artifact) -> None:
@@ -282,6 +288,7 @@ class Pipeline:
         seconds: dict[ArtifactKey, float] = {}
         if not keys:
             return seconds
+        _log.debug("compute  %s", ", ".join(map(str, keys)))
         started = time.perf_counter()
         for key, product in stage.compute(self, keys):
             recipe = self.recipe(key)
@@ -289,7 +296,10 @@ class Pipeline:
                 raise MissingArtifact(f"an input of {key} vanished while it was computed")
             artifact = self._write(stage, key, product, recipe)
             self.n_computed += 1
+            self._computed.add(key)
             seconds[key] = time.perf_counter() - started
+            rows = artifact.manifest.rows
+            _log.info("computed %s: %d rows in %.2f s", key, rows, seconds[key])
             self.measurements.add(
                 stage.name,
                 artifact.manifest.fingerprint,
