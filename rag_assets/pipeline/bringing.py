@@ -28,6 +28,9 @@ ATTEMPTS = "attempts"
 FAILED_CHECKS = "failed_checks"
 MEASUREMENTS = "measurements"
 
+OUTDATED = "warehouse_outdated"
+"""In the working copy: a pointer was brought since the warehouse was built from it."""
+
 _BROUGHT = "brought.json"
 """In the working copy: experiment -> the evaluation whose measurements were brought last."""
 
@@ -53,6 +56,7 @@ def bring_records(root: Path) -> None:
         text = (content or b"").decode()
         if text and text != _text(root / name):
             write_text(root / name, text, durable=False)
+            write_text(copy.root / OUTDATED, "", durable=False)
 
 
 def bring_current(root: Path) -> None:

@@ -17,7 +17,7 @@ from rag_assets.pipeline.checks.check import Check, CheckResult, Found
 from rag_assets.pipeline.evaluation_names import ANCHOR, EvaluationNames, snapshot_ids
 from rag_assets.pipeline.evaluations import CURRENT, FOLDER, read_current
 from rag_assets.pipeline.history_files import HistoryFiles
-from rag_assets.pipeline.warehouse import rebuild
+from rag_assets.pipeline.warehouse import is_up_to_date, rebuild
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.remote import working_copy
@@ -73,7 +73,11 @@ def test_another_machine_reuses_everything(unsent: Machines) -> None:
     assert a.history() == b.history()
     old, new = HistoryFiles(b.root, b.settings.locks).table().to_pylist()
     assert (old["retrievers"], old["metrics"]) == (new["retrievers"], new["metrics"])
-    assert rebuild(b.settings).is_file()
+    rebuild(b.settings)
+    assert is_up_to_date(b.settings)
+    a.evaluate()
+    b.leaderboard()
+    assert not is_up_to_date(b.settings)
 
 
 def test_the_pointer_is_sent_last_and_nothing_twice(
