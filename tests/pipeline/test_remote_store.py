@@ -17,6 +17,7 @@ from rag_assets.pipeline.checks.check import Check, CheckResult, Found
 from rag_assets.pipeline.evaluation_names import ANCHOR, EvaluationNames, snapshot_ids
 from rag_assets.pipeline.evaluations import CURRENT, FOLDER, read_current
 from rag_assets.pipeline.history_files import HistoryFiles
+from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.warehouse import is_up_to_date, rebuild
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.artifacts import ArtifactKey
@@ -102,14 +103,18 @@ def test_measurements_are_brought_with_what_was_measured(
     assert list(found.pipeline().measurements.all()) == list(measured.all())
 
 
-def test_an_index_of_another_machine_is_searched(machines: Machines) -> None:
-    machines.tiny.config["top_k"] = [3, 150]
-    machines.tiny.write_config()
-    computed, _ = machines["b"].evaluate()
-    assert {"lexical_runs/bm25/150", "lexical_runs/bm25-whole/150"} <= computed
-    assert not any(name.startswith("lexical_index") for name in computed)
-    here = machines["b"].root.glob("lexical_index/*/*/manifest.json")
-    assert len(list(here)) == 2
+def test_every_stage_on_a_machine_of_its_own(evaluated: Evaluated, unsent: Machines) -> None:
+    experiment = unsent["a"].pipeline().experiment
+    for asset, keys in Selection.of(experiment).keys(experiment).items():
+        outcomes = unsent[asset].pipeline().materialize(asset, keys)
+        assert not any(outcome.reused for outcome in outcomes), asset
+    # What is searched, and only that, was brought whole.
+    searching, fusing = unsent["lexical_runs"].root, unsent["fused_runs"].root
+    assert len(list(searching.glob("lexical_index/*/*/units.parquet"))) == 2
+    assert not list(fusing.glob("lexical_index/*/*/units.parquet"))
+    computed, evaluation = unsent["end"].evaluate()
+    assert computed == set()
+    assert evaluation.content == evaluated.evaluation.content
 
 
 KILLED = """

@@ -162,6 +162,19 @@ def test_what_was_made_again_after_a_removal_stays(here: WorkingCopy, other: Wor
     assert (other.root / "a/1.parquet").exists()
 
 
+def test_no_name_leads_out_of_a_working_copy(here: WorkingCopy, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    apply_removed(here)
+    here.objects.write("_removed/1.json", b'["../mine.txt"]')
+    for do in (
+        lambda: apply_removed(here),
+        lambda: here.bring([here.root / "ferry" / ".." / ".." / "other.txt"]),
+    ):
+        with pytest.raises(StoreError, match="holds a name that leads out of it"):
+            do()
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
 def test_a_missing_bucket_is_one_line(s3_store: str, s3_url: str) -> None:
     store = objects("s3://not-there/a")
     for do in (lambda: store.listed(""), lambda: store.write("a", b"")):
