@@ -107,6 +107,13 @@ def test_store(folder: Path) -> None:
     assert used == {"evaluate", "clean", "cache", "purge"}
 
 
+def test_remote_store(folder: Path, s3_store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_ASSETS_STORE", s3_store)
+    monkeypatch.setenv("RAG_ASSETS_STATE_DIR", str(folder / "machine"))
+    lines = [command.line for command in walk("remote-store.md", folder)]
+    assert sum("evaluate" in line for line in lines) == 3
+
+
 def test_terminal(folder: Path) -> None:
     used = {command.line.split()[1] for command in walk("terminal.md", folder)}
     assert {"evaluate", "-v", "leaderboard", "validate"} <= used

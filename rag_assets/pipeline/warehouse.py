@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from rag_assets.errors import StoreError
+from rag_assets.pipeline.bringing import OUTDATED
 from rag_assets.pipeline.evaluations import (
     CURRENT,
     Evaluation,
@@ -28,7 +29,7 @@ from rag_assets.pipeline.history_sql import evaluations_sql, metrics_sql, retrie
 from rag_assets.pipeline.measurements import Measurements
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.schemas import HISTORY, HISTORY_METRICS, HISTORY_RETRIEVERS, TableSchema
-from rag_assets.store.atomic import atomic_file
+from rag_assets.store.atomic import atomic_file, remove
 from rag_assets.store.locks import locked
 from rag_assets.store.settings import StoreSettings
 
@@ -82,12 +83,18 @@ _VIEWS = {
 """View -> the assets whose partitions it unites."""
 
 
+def is_up_to_date(settings: StoreSettings) -> bool:
+    """Return whether the warehouse is there, and no evaluation of another machine came since."""
+    return settings.warehouse.exists() and not (settings.store / OUTDATED).exists()
+
+
 def rebuild(settings: StoreSettings) -> Path:
     """Build the warehouse anew from all current snapshots and return its path.
 
     Raises:
         StoreError: an artifact that a snapshot names is damaged; the old file stays.
     """
+    remove(settings.store / OUTDATED)  # first: what comes from now on may come too late
     roots = all_experiments(settings.store)
     for root in roots:
         _fill_in(root, settings.locks)
