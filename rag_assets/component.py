@@ -15,6 +15,7 @@ from rag_assets.assets.executors import executor_of
 from rag_assets.assets.whole import definitions_of
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment import load_experiment
+from rag_assets.store.remote.address import Address
 from rag_assets.store.settings import StoreSettings
 
 _PATH = dg.Resolver.default(
@@ -26,8 +27,9 @@ _PATH = dg.Resolver.default(
 )
 _STORE = dg.Resolver.default(
     description=(
-        "The folder that results are kept in, relative to the folder of this defs.yaml. Default: "
-        "the environment variable RAG_ASSETS_STORE, or data/store below the working directory."
+        "The folder that results are kept in, relative to the folder of this defs.yaml, or "
+        "s3://BUCKET/PREFIX. Default: the environment variable RAG_ASSETS_STORE, or data/store "
+        "below the working directory."
     ),
     examples=["../../../../data/store", "{{ env.RAG_ASSETS_STORE }}"],
 )
@@ -104,4 +106,6 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
     def _settings(self, context: dg.ComponentLoadContext) -> StoreSettings:
         if self.store is None:
             return StoreSettings.resolve()
+        if Address.of(self.store) is not None:
+            return StoreSettings.resolve(self.store)
         return StoreSettings.resolve((context.path / self.store).resolve())
