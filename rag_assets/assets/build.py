@@ -30,6 +30,7 @@ from rag_assets.assets.reports import (
     summary,
     unreadable,
 )
+from rag_assets.assets.servers import failure, pool_of, retry_policy_of
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.checks.blocked import Blocked
@@ -84,6 +85,8 @@ def _build(
         owners=list(experiment.owners),
         code_version=stage.code_version,
         backfill_policy=backfill_policy() if partitions else None,
+        retry_policy=retry_policy_of(stage, experiment),
+        pool=pool_of(stage, experiment),
         check_specs=checks,
     )
     def body(context: dg.AssetExecutionContext) -> Iterator[Report]:
@@ -122,7 +125,7 @@ def _materialize(
         outcomes = pipeline.materialize(stage.name, keys)
     except RagAssetsError as error:
         yield from unreadable(pipeline, stage, error)
-        raise dg.Failure(str(error), allow_retries=False) from error
+        raise failure(error) from error
     pipeline.store.verified.save()
     context.log.info(summary(outcomes))
     if single and outcomes:
