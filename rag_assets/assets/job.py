@@ -17,6 +17,7 @@ from pydantic import Field
 from rag_assets.assets.evaluate import Wanted, Work, begin, finish, stale_stages
 from rag_assets.assets.names import plain_name
 from rag_assets.assets.reports import Event, reports
+from rag_assets.assets.resources import Resources, resources_of
 from rag_assets.assets.servers import failure, retry_policy_of_all
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment import Experiment, load_experiment
@@ -54,15 +55,20 @@ def job_name(experiment: Experiment) -> str:
 
 
 def one_step_job(
-    experiment: Experiment, body: Body, retry_policy: dg.RetryPolicy | None = None
+    experiment: Experiment,
+    body: Body,
+    retry_policy: dg.RetryPolicy | None = None,
+    resources: Mapping[str, dg.ConfigurableResource[object]] | None = None,
 ) -> dg.JobDefinition:
-    """Return the job with the work that it is to do, and when that is tried again."""
+    """Return the job with the work that it is to do, when that is tried again, what it needs."""
+    resources = resources or {}
 
     @dg.op(
         name=f"evaluate_{plain_name(experiment)}",
         description="Compute what is not up to date, in this process.",
         out=dg.Out(dg.Nothing),
         retry_policy=retry_policy,
+        required_resource_keys=set(resources),
     )
     def evaluate_experiment(context: dg.OpExecutionContext, config: Wish) -> Iterator[JobEvent]:
         yield from body(context, config)
@@ -71,6 +77,7 @@ def one_step_job(
         name=job_name(experiment),
         description=f"What `rag-assets evaluate {experiment.source}` does, recorded here.",
         executor_def=dg.in_process_executor,
+        resource_defs=resources,
     )
     def job() -> None:
         evaluate_experiment()
@@ -83,8 +90,9 @@ def evaluation_job(experiment: Experiment, settings: StoreSettings) -> dg.JobDef
 
     It evaluates the experiment as its files are then, not as they were when it was loaded.
     """
-    body = partial(_evaluate, experiment=experiment, settings=settings)
-    return one_step_job(experiment, body, retry_policy_of_all(experiment))
+    body = partial(_evaluate, experiment=experiment)
+    resources = resources_of(experiment, settings)
+    return one_step_job(experiment, body, retry_policy_of_all(experiment), resources)
 
 
 def stages_brought_up_to_date(
@@ -103,7 +111,7 @@ def stages_brought_up_to_date(
 
 
 def _evaluate(
-    context: dg.OpExecutionContext, wish: Wish, experiment: Experiment, settings: StoreSettings
+    context: dg.OpExecutionContext, wish: Wish, experiment: Experiment
 ) -> Iterator[JobEvent]:
     # Not needed to load a code location.
     from rag_assets.reporting.html import write_report
@@ -112,15 +120,16 @@ def _evaluate(
     started = datetime.now(UTC)
     trigger = _trigger(context.run.tags)
     try:
-        pipeline = Pipeline(load_experiment(experiment.source), settings)
-        selection = Selection.of(pipeline.experiment, wish.retrievers, wish.top_k)
-        if wish.retry_failed:
-            context.log.info(f"asked again: {try_again(pipeline)} queries that failed")
-        wanted = begin(pipeline, selection)
-        yield from stages_brought_up_to_date(context, pipeline, wanted)
-        work = finish(
-            pipeline, wanted, started=started, trigger=trigger, runs=(context.run.run_id,)
-        )
+        now = load_experiment(experiment.source)
+        with Resources(experiment).opened(context, now) as pipeline:
+            selection = Selection.of(pipeline.experiment, wish.retrievers, wish.top_k)
+            if wish.retry_failed:
+                context.log.info(f"asked again: {try_again(pipeline)} queries that failed")
+            wanted = begin(pipeline, selection)
+            yield from stages_brought_up_to_date(context, pipeline, wanted)
+            work = finish(
+                pipeline, wanted, started=started, trigger=trigger, runs=(context.run.run_id,)
+            )
         report = write_report(EvaluationResult(pipeline.store.root, work.evaluation))
     except RagAssetsError as error:
         raise failure(error) from error
