@@ -42,7 +42,10 @@ class RetrievalStore(dg.ConfigurableResource[object]):
 
 
 class ModelKeys(dg.ConfigurableResource[object]):
-    """Keys of the servers that an experiment asks."""
+    """Keys of the servers that an experiment asks; a subclass may ``read`` them from elsewhere.
+
+    The UI shows what stands in a field, so only environment variables belong there.
+    """
 
     api_keys: dict[str, str] = Field(
         default={}, description="Name that the experiment gives as `api_key_env` -> the key."
@@ -53,6 +56,10 @@ class ModelKeys(dg.ConfigurableResource[object]):
         """Return the keys that are set; one that is missing is asked for when it is needed."""
         names = [name for name in key_variables(experiment) if os.environ.get(name)]
         return cls(api_keys={name: dg.EnvVar(name) for name in names})
+
+    def read(self) -> Mapping[str, str]:
+        """Return name of a variable -> key; asked once for each step that is run."""
+        return self.api_keys
 
 
 class Resources:
@@ -72,7 +79,7 @@ class Resources:
     def opened(self, context: dg.OpExecutionContext, experiment: Experiment) -> Iterator[Pipeline]:
         """Yield the pipeline of a step; models that are opened meanwhile use its keys."""
         store = getattr(context.resources, self.store)
-        with given_keys(getattr(context.resources, self.keys).api_keys):
+        with given_keys(getattr(context.resources, self.keys).read()):
             yield Pipeline(experiment, store.settings())
 
 

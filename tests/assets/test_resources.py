@@ -42,6 +42,11 @@ def asking(small: Tiny, server: Server) -> Tiny:
     return small
 
 
+class VaultKeys(ModelKeys):
+    def read(self) -> dict[str, str]:
+        return {KEY_VARIABLE: "sk-vault"}
+
+
 def loaded(tiny: Tiny) -> Experiment:
     return tiny.pipeline().experiment
 
@@ -92,7 +97,7 @@ def test_a_code_location_gives_others(
     defs = definitions_of(loaded(asking), asking.settings)
     given = {
         "tiny_store": RetrievalStore(store=str(elsewhere), state_dir=str(elsewhere)),
-        "tiny_keys": ModelKeys(api_keys={KEY_VARIABLE: "sk-vault"}),
+        "tiny_keys": VaultKeys(),
     }
     defs = dg.Definitions(assets=defs.assets, resources=given)
     assert run(defs, ["queries"])
