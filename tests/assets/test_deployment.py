@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from rag_assets.assets.instance import open_instance
-from rag_assets.errors import NotEvaluated
+from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.pipeline.evaluations import Evaluation, read_current
 from rag_assets.store.artifacts import ArtifactKey
 from tests.dagster_daemon import environment
-from tests.dagster_services import page_file, services
+from tests.dagster_services import free_port, page_file, services
 from tests.dagster_state import evaluate_now, n_runs, not_fresh
 from tests.postgres_server import PASSWORD, postgres
 from tests.tiny_experiment import Tiny, matching
@@ -80,6 +80,17 @@ def test_the_events_of_an_evaluation_are_in_postgres(deployed: Tiny) -> None:
     assert list(deployed.root.rglob("*.db")) == []
     assert PASSWORD not in (deployed.settings.dagster_home / "dagster.yaml").read_text()
     assert evaluate_now(deployed).evaluation.dagster_runs == ()
+
+
+def test_a_server_that_is_not_there_is_one_line(
+    deployed: Tiny, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = deployed.settings.dagster_home / "dagster.yaml"
+    file.write_text(file.read_text().replace(str(port), str(free_port())), encoding="utf-8")
+    with pytest.raises(StoreError, match=r"^cannot write .*: connection to server .* refused") as e:
+        evaluate_now(deployed)
+    assert "\n" not in str(e.value)
+    assert PASSWORD not in str(e.value)
 
 
 def current(tiny: Tiny) -> Evaluation | None:
