@@ -97,6 +97,7 @@ def test_automation(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("rag-assets", "evaluate", "data/ferry"),
         ("dagster", "schedule", "list"),
         ("dagster", "job", "execute"),
+        ("dagster", "job", "execute"),
     ]
 
 
