@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import numpy as np
@@ -38,7 +39,7 @@ run_launcher:
   class: SyncInMemoryRunLauncher
 """
 
-IN_PROCESS = {"execution": {"config": {"in_process": {}}}}
+IN_PROCESS: dict[str, Any] = {"execution": {"config": {"in_process": {}}}}
 """What the page's launchpad may hold; by default each step is a process of its own."""
 
 MOST_ITERATIONS = 60
