@@ -107,6 +107,11 @@ def test_store(folder: Path) -> None:
     assert used == {"evaluate", "clean", "cache", "purge"}
 
 
+def test_terminal(folder: Path) -> None:
+    used = {command.line.split()[1] for command in walk("terminal.md", folder)}
+    assert {"evaluate", "-v", "leaderboard", "validate"} <= used
+
+
 def test_every_format_is_on_the_page() -> None:
     page = (DOCS / "data.md").read_text(encoding="utf-8")
     for name in FORMATS:

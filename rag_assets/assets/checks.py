@@ -20,9 +20,6 @@ from rag_assets.pipeline.stage import Stage
 MOST_AT_ONCE = 5
 """Problems that stand beside the result; a click shows more of them."""
 
-Evaluated = dg.Output[Any] | dg.AssetCheckEvaluation
-"""What a body yields of its checks: that they were made, and a result a partition."""
-
 
 def check_specs(
     stage: Stage, experiment: Experiment, partitions: dg.PartitionsDefinition | None
@@ -47,12 +44,12 @@ def check_outputs(specs: Sequence[dg.AssetCheckSpec]) -> Iterator[dg.Output[Any]
 
 
 def evaluations(
-    context: dg.AssetExecutionContext, results: Sequence[CheckResult], *, fails_run: bool = False
+    asset: dg.AssetKey, results: Sequence[CheckResult], *, fails_run: bool = False
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Yield results as events.
 
     Args:
-        context: of the body.
+        asset: whose checks they are.
         results: any number of partitions and checks.
         fails_run: whether a blocking check that failed ends the run, as Dagster has it for one
             partition; with several, the others would be stopped too.
@@ -61,7 +58,7 @@ def evaluations(
         found = result.found
         warns = found.severity == WARNING
         yield dg.AssetCheckEvaluation(
-            asset_key=context.asset_key,
+            asset_key=asset,
             check_name=result.check.name,
             passed=result.passed,
             severity=dg.AssetCheckSeverity.WARN if warns else dg.AssetCheckSeverity.ERROR,

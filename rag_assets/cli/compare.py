@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from rag_assets.cli.completion import complete_retrievers
 from rag_assets.cli.options import format_option, path_argument, store_option
 from rag_assets.cli.terminal import messages, output
 from rag_assets.cli.tuned_note import print_tuned_note
@@ -24,7 +25,7 @@ from rag_assets.store.settings import StoreSettings
 
 @click.command("compare")
 @path_argument
-@click.argument("retrievers", nargs=-1, metavar="[A B]")
+@click.argument("retrievers", nargs=-1, metavar="[A B]", shell_complete=complete_retrievers)
 @store_option
 @click.option("--metric", help="This metric, such as recall@10, not the primary one.")
 @click.option("--split", help="The queries of this split  [default: test where there is one]")
@@ -150,11 +151,5 @@ def _bounds(compared: Compared, a: str, b: str) -> Row:
 
 def _print_note(compared: Compared) -> None:
     """Say on stderr that queries may hang together, where nothing was said about it."""
-    each = compared.queries_per_document()
-    if each is not None:
-        text = (
-            f"note: a relevant document serves {each:.1f} queries on average. Where queries were "
-            "made from the same document they are not independent, and p and intervals too "
-            "small; `statistics: {cluster: document}` takes them together"
-        )
+    for text in compared.notes:
         messages().print(text, markup=False)

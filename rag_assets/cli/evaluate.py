@@ -10,7 +10,9 @@ import click
 
 from rag_assets.assets.evaluate import Work, evaluate
 from rag_assets.cli.options import selection_options
-from rag_assets.cli.terminal import messages, output, progress_bar, shown_path
+from rag_assets.cli.progress_bars import progress_bar
+from rag_assets.cli.terminal import messages, output, shown_path
+from rag_assets.cli.verbosity import Verbosity, verbosity
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.retry import try_again, unanswered
@@ -77,7 +79,7 @@ def command(
         _print_overlaps(result, rows)
     _print_advice(result, path)
     _print_unanswered(pipeline)
-    if form == "table":
+    if form == "table" and verbosity() is not Verbosity.QUIET:
         _print_places(settings, report, work)
 
 
