@@ -25,6 +25,7 @@ from rag_assets.evaluation.metric_names import (
     RANKING_MEASURES,
 )
 from rag_assets.experiment import config
+from rag_assets.experiment.checks import ChecksConfig, DriftConfig
 from rag_assets.experiment.query_sets import LlmConfig
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.label_health.findings import FINDINGS
@@ -55,7 +56,7 @@ EXPERIMENT_KEYS: Mapping[str, str] = {
     "statistics": "[intervals and tests](#statistics)",
     "measurements": "[what is timed](#measurements)",
     "context": "[what counts tokens](#context)",
-    "checks": "[how grave a failed check is](#checks)",
+    "checks": "[how grave a failed check is](#checks), and where [drift](../drift.md) begins",
     "owners": "of the assets in Dagster: mail addresses, or `team:name`",
     "filters": "whether all base retrievers keep to what a query's metadata asks for "
     "([filters.md](../filters.md))",
@@ -70,7 +71,8 @@ BLOCKS: Mapping[str, type[Options]] = {
     "statistics": config.StatisticsConfig,
     "measurements": config.MeasurementsConfig,
     "context": config.ContextConfig,
-    "checks": config.ChecksConfig,
+    "checks": ChecksConfig,
+    "checks.drift": DriftConfig,
     "schedule": ScheduleConfig,
 }
 
