@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from rag_assets.api import evaluate, load_experiment, score
+from rag_assets.api import compare, evaluate, history, leaderboard, load_experiment, score
 
 __version__ = "0.1.0"
 
-__all__ = ["RetrievalExperiment", "evaluate", "load_experiment", "score"]
+__all__ = [
+    "RetrievalExperiment",
+    "compare",
+    "evaluate",
+    "history",
+    "leaderboard",
+    "load_experiment",
+    "score",
+]
 
 
 def __getattr__(name: str) -> object:

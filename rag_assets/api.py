@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rag_assets.pipeline.plan import Plan
     from rag_assets.progress import Progress
     from rag_assets.query_sets.generation.review_sheet import Reviewed
+    from rag_assets.reporting.comparison import Comparison
+    from rag_assets.reporting.metric_history import MetricHistory
     from rag_assets.reporting.result import EvaluationResult
 
 
@@ -59,7 +61,8 @@ def evaluate(
     Returns:
         The evaluation: ``result.leaderboard`` is a table of
         :data:`rag_assets.schemas.LEADERBOARD`, all means in [0, 1]. Without labels there is none,
-        and ``result.overlaps`` compares the retrievers at each top_k.
+        and ``result.overlaps`` compares the retrievers at each top_k. A notebook shows headline and
+        leaderboard; ``to_arrow()``, ``to_pandas()``, ``to_polars()`` and ``plot()`` are for more.
 
     Raises:
         UsageError: nothing at ``path``, or a retriever or cut-off is not the experiment's.
@@ -81,6 +84,83 @@ def evaluate(
     result = EvaluationResult(pipeline.store.root, work.evaluation)
     write_report(result)
     return result
+
+
+def leaderboard(path: Path | str, store: Path | str | None = None) -> EvaluationResult:
+    """Open the last evaluation of the experiment at ``path``; nothing is computed.
+
+    Args:
+        path: as for :func:`load_experiment`.
+        store: as for :func:`evaluate`.
+
+    Raises:
+        NotEvaluated: there is none.
+        RagAssetsError: invalid configuration, or a store that cannot be read.
+    """
+    from rag_assets.reporting.result import EvaluationResult
+    from rag_assets.store.settings import StoreSettings
+
+    experiment = load_experiment(path)
+    return EvaluationResult.current(StoreSettings.resolve(store).store / experiment.name)
+
+
+def compare(
+    path: Path | str,
+    *retrievers: str,
+    store: Path | str | None = None,
+    metric: str | None = None,
+    split: str | None = None,
+) -> Comparison:
+    """Compare two retrievers on the same queries, or all pairs, as ``rag-assets compare`` does.
+
+    The last evaluation is read; nothing is searched again.
+
+    Args:
+        path: as for :func:`load_experiment`.
+        retrievers: two names: the second is compared with the first; none for all pairs.
+        store: as for :func:`evaluate`.
+        metric: such as ``recall@10``; the primary metric when absent.
+        split: whose queries; the one to show when absent.
+
+    Raises:
+        NotEvaluated: no evaluation, no labels, or no such cell.
+        UsageError: not two retrievers, or an unknown metric or split.
+    """
+    from rag_assets.reporting.comparison import Comparison
+
+    return Comparison.of(leaderboard(path, store), retrievers, metric, split)
+
+
+def history(
+    path: Path | str,
+    metric: str | None = None,
+    *,
+    store: Path | str | None = None,
+    retrievers: Sequence[str] = (),
+    split: str | None = None,
+    last: int = 10,
+) -> MetricHistory:
+    """Return a metric over evaluations, and what changed, as ``rag-assets history`` prints it.
+
+    Args:
+        path: as for :func:`load_experiment`.
+        metric: such as ``recall@10``; the primary metric when absent.
+        store: as for :func:`evaluate`.
+        retrievers: whose values; all when empty.
+        split: whose queries; ``test`` where there is one when absent.
+        last: so many of the newest evaluations.
+
+    Raises:
+        NotEvaluated: no evaluation, or none with the metric.
+        UsageError: an unknown metric or retriever.
+    """
+    from rag_assets.pipeline.history import History
+    from rag_assets.reporting.metric_history import MetricHistory
+    from rag_assets.store.settings import StoreSettings
+
+    settings = StoreSettings.resolve(store)
+    found = History(settings.store / load_experiment(path).name, settings.locks)
+    return MetricHistory.of(found, metric, retrievers, split, last)
 
 
 def plan(

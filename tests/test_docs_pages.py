@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from rag_assets.datasets import FORMATS
 from rag_assets.datasets.writers import WRITERS
+from rag_assets.experiment.checks import ChecksConfig, DriftConfig
 from rag_assets.query_sets.generation.question_filters import REASONS
 from tests.llm.server import says, serving
 from tests.walked_page import DOCS, alike, walk
+
+
+def yaml_blocks(page: str) -> list[str]:
+    """Return the blocks of YAML of a page."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return re.findall(r"^```yaml\n(.*?)^```$", text, re.M | re.S)
 
 
 @pytest.fixture
@@ -66,6 +75,17 @@ def test_plan(folder: Path) -> None:
 def test_history(folder: Path) -> None:
     used = {command.line.split()[1] for command in walk("history.md", folder)}
     assert used == {"evaluate", "anchor", "history", "diff", "gate"}
+
+
+def test_drift(folder: Path) -> None:
+    used = {command.line.split()[1] for command in walk("drift.md", folder)}
+    assert used == {"evaluate", "anchor", "validate", "-i"}
+    (block,) = (yaml.safe_load(text) for text in yaml_blocks("drift.md") if "checks" in text)
+    config = ChecksConfig.model_validate(block["checks"]).drift
+    assert config.model_fields_set == set(DriftConfig.model_fields)
+    page = (DOCS / "drift.md").read_text(encoding="utf-8")
+    for name in DriftConfig.model_fields.keys() - {"far_below"}:
+        assert re.search(rf"\b{name}: .*default: {getattr(DriftConfig(), name)}\b", page)
 
 
 def test_automation(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from rag_assets.reporting.removed_rows import removed_rows
 from rag_assets.reporting.rows import Row
 from rag_assets.reporting.sizes import size_text
 from rag_assets.store.atomic import remove
+from rag_assets.store.remote.removed import whole
 from rag_assets.store.settings import StoreSettings
 
 
@@ -55,13 +56,14 @@ def command(
     settings = StoreSettings.resolve(store)
     age = timedelta(days=older_than) if older_than is not None else None
     found: list[tuple[str, Removable]] = []
-    for root in chosen_roots(settings.store, experiment):
-        found += [(root.name, one) for one in removable(root, age, orphans=orphans)]
+    with whole(settings.store):
+        for root in chosen_roots(settings.store, experiment):
+            found += [(root.name, one) for one in removable(root, age, orphans=orphans)]
+            if yes:
+                fill_in(root, settings.locks)
         if yes:
-            fill_in(root, settings.locks)
-    if yes:
-        for _, one in found:
-            remove(one.path)
+            for _, one in found:
+                remove(one.path)
     print_removed(removed_rows(found), form, done=yes)
 
 

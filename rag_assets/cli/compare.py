@@ -151,11 +151,5 @@ def _bounds(compared: Compared, a: str, b: str) -> Row:
 
 def _print_note(compared: Compared) -> None:
     """Say on stderr that queries may hang together, where nothing was said about it."""
-    each = compared.queries_per_document()
-    if each is not None:
-        text = (
-            f"note: a relevant document serves {each:.1f} queries on average. Where queries were "
-            "made from the same document they are not independent, and p and intervals too "
-            "small; `statistics: {cluster: document}` takes them together"
-        )
+    for text in compared.notes:
         messages().print(text, markup=False)

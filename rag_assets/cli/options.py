@@ -18,7 +18,8 @@ path_argument = click.argument("path", type=ExperimentPath(), is_eager=True)
 store_option = click.option(
     "--store",
     type=click.Path(path_type=Path),
-    help="Folder for artifacts and state  [default: data/store, or RAG_ASSETS_STORE]",
+    help="Folder for artifacts and state, or s3://BUCKET/PREFIX  [default: data/store, or "
+    "RAG_ASSETS_STORE]",
 )
 retriever_option = click.option(
     "--retriever",

@@ -39,8 +39,8 @@ def command(path: Path, store: Path | None, judged: float, form: str) -> None:
     """Check documents, queries and qrels of PATH; exit with 1 when there is an error.
 
     Unknown ids and ids of another level, quotes that moved or vanished, evidence that no chunk
-    covers, duplicates and unjudged twins, labels that the corpus changed under. Warnings do not
-    fail.
+    covers, duplicates and unjudged twins, labels that the corpus changed under, and drift of the
+    last evaluation from the anchor. Warnings do not fail.
 
     Example: rag-assets validate data/handbook --format csv
     """

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from rag_assets.errors import StoreError
+from rag_assets.pipeline.bringing import bring_history, bring_records
 from rag_assets.pipeline.evaluations import FOLDER, read_evaluation
 from rag_assets.pipeline.history_files import ATTEMPTS, HistoryFiles
 from rag_assets.pipeline.history_rows import history_table
@@ -30,6 +31,7 @@ def fill_in(root: Path, locks: Path) -> int:
     A snapshot is without a row when it was written before there was a history, when a process was
     killed between the two, and when files of the history were deleted.
     """
+    bring_history(root, locks)
     files = HistoryFiles(root, locks)
     snapshots = {
         file.stem: file
@@ -51,10 +53,17 @@ def fill_in(root: Path, locks: Path) -> int:
 class History:
     """The evaluations of one experiment."""
 
-    def __init__(self, root: Path, locks: Path) -> None:
-        """Open the history of the experiment's folder ``root`` in the store."""
+    def __init__(self, root: Path, locks: Path | None) -> None:
+        """Open the history of the experiment's folder ``root`` in the store.
+
+        Rows that are missing are made again, unless there is no folder of lock files: then it is
+        only read.
+        """
+        self.root = root
         self._files = HistoryFiles(root, locks)
-        fill_in(root, locks)
+        bring_records(root)
+        if locks is not None:
+            fill_in(root, locks)
 
     def evaluations(self, last: int | None = None) -> list[Row]:
         """Return the evaluations, the oldest first: rows of HISTORY without its lists.
@@ -89,6 +98,17 @@ class History:
             values += retrievers
         where = f"WHERE {which} ORDER BY evaluation_id, retriever, split"
         return self._ask(metrics_sql, where, values)
+
+    def metrics(self, evaluations: Sequence[str]) -> list[Row]:
+        """Return one row an evaluation, retriever, split, cut-off and metric, of some ids."""
+        if not evaluations:
+            return []
+        where = f"WHERE evaluation_id IN ({', '.join('?' * len(evaluations))})"
+        return self._ask(metrics_sql, f"{where} ORDER BY evaluation_id", evaluations)
+
+    def newest_first(self, columns: Sequence[str]) -> Iterator[Row]:
+        """Yield columns of evaluations, the newest first; older ones are read when wanted."""
+        return self._files.newest_first(columns)
 
     def _ask(
         self, sql: Callable[[str], str], rest: str, values: Sequence[object] = ()

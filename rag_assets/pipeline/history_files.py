@@ -8,8 +8,9 @@ is one row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,10 +35,13 @@ _BETWEEN = "--"
 class HistoryFiles:
     """The files of one experiment."""
 
-    def __init__(self, root: Path, locks: Path) -> None:
-        """Use the experiment's folder ``root`` in the store, and the folder of lock files."""
+    def __init__(self, root: Path, locks: Path | None) -> None:
+        """Use the experiment's folder ``root`` in the store, and the folder of lock files.
+
+        Without one, files are read and added, and none are gathered.
+        """
         self.folder = root / FOLDER
-        self._lock = locks / root.name / "history.lock"
+        self._lock = None if locks is None else locks / root.name / "history.lock"
 
     def add(self, rows: pa.Table) -> None:
         """Add evaluations: a table of :data:`rag_assets.schemas.HISTORY`.
@@ -91,10 +95,24 @@ class HistoryFiles:
                     raise StoreError(f"{error.filename}: cannot be read; try again") from error
         raise AssertionError
 
-    def _read(self, names: list[str]) -> pa.Table:
+    def newest_first(self, columns: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """Yield evaluations, the newest first; a file is read when its first row is wanted.
+
+        Args:
+            columns: those that are wanted; ``evaluation_id`` must be among them.
+
+        Raises:
+            StoreError: a file cannot be read.
+            FileNotFoundError: a file was gathered meanwhile.
+        """
+        names = list(columns)
+        for paths in _disjoint(self.paths()):
+            yield from reversed(self._read(names, paths).to_pylist())
+
+    def _read(self, names: list[str], paths: list[Path] | None = None) -> pa.Table:
         fields = [HISTORY.arrow().field(name) for name in names]
         parts = [pa.schema(fields).empty_table()]
-        for path in self.paths():
+        for path in self.paths() if paths is None else paths:
             try:
                 parts.append(pq.read_table(path, columns=names, partitioning=None).select(names))
             except FileNotFoundError:
@@ -112,6 +130,8 @@ class HistoryFiles:
 
     def _gather(self) -> None:
         """Put the files of single evaluations into one; one that is damaged stays where it is."""
+        if self._lock is None:
+            return
         with locked(self._lock):
             single = self._single()
             if len(single) < GATHERED:
@@ -132,6 +152,24 @@ class HistoryFiles:
     def _write(self, name: str, rows: pa.Table) -> None:
         with atomic_file(self.folder / name) as temporary:
             pq.write_table(rows.combine_chunks(), temporary, compression="zstd")
+
+
+def _disjoint(paths: Iterable[Path]) -> Iterator[list[Path]]:
+    """Yield groups of files, the newest first: all of a group is older than the one before.
+
+    A row that was made again from its snapshot may belong between those of a gathered file.
+    """
+    group: list[Path] = []
+    first = ""
+    for path in sorted(paths, key=lambda path: path.stem.split(_BETWEEN)[-1], reverse=True):
+        begin, end = path.stem.split(_BETWEEN)[0], path.stem.split(_BETWEEN)[-1]
+        if group and end < first:
+            yield group
+            group = []
+        first = min(first, begin) if group else begin
+        group.append(path)
+    if group:
+        yield group
 
 
 def _table_of(path: Path) -> pa.Table | None:

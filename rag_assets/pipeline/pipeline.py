@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Unpack
 
@@ -24,6 +24,7 @@ from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import ChatModel
 from rag_assets.llm.completions import Completions
 from rag_assets.pipeline.attempts import Attempts
+from rag_assets.pipeline.bringing import bring_pointed, bring_records
 from rag_assets.pipeline.manifests import checked, manifest_of, table_manifest
 from rag_assets.pipeline.measurements import Details, Measurements
 from rag_assets.pipeline.rankings import Rankings
@@ -31,8 +32,9 @@ from rag_assets.pipeline.stage import FolderProduct, Product, Recipe, Stage
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.progress import Progress, no_progress
 from rag_assets.retrievers.workspace import Measure, Workspace, unmeasured
-from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, save_manifest
+from rag_assets.store.artifacts import Artifact, ArtifactKey, save_manifest
 from rag_assets.store.canonical import folder_digest
+from rag_assets.store.remote.artifacts import artifact_store
 from rag_assets.store.settings import StoreSettings
 from rag_assets.store.source_files import SourceFiles
 
@@ -73,11 +75,13 @@ class Pipeline:
         settings: StoreSettings,
         progress: Progress = no_progress,
     ) -> None:
-        """Bind an experiment to a store; nothing is read or written yet."""
+        """Bind an experiment to a store; nothing is read or written yet, but of a remote store."""
         self.experiment = experiment
         self.settings = settings
         self.progress = progress
-        self.store = ArtifactStore(settings.store, experiment.name, settings.locks)
+        root = settings.store / experiment.name
+        self.store = artifact_store(root, settings.locks, partial(bring_pointed, root))
+        bring_records(root)
         self.measurements = Measurements(self.store.root / "measurements")
         self.rankings = Rankings(self)
         self.attempts = Attempts(self.store.root / "attempts")
@@ -264,11 +268,12 @@ class Pipeline:
             self._require_inputs(stage, key)
         groups: Iterable[Sequence[ArtifactKey]] = [keys] if stage.batched else [[k] for k in keys]
         computed: dict[ArtifactKey, float] = {}
-        for group in groups:
-            lock = ArtifactKey(asset) if stage.batched else group[0]
-            with self.store.lock(lock):
-                missing = [key for key in group if self.current(key) is None]
-                computed |= self._compute(stage, missing)
+        with self.store.sending():
+            for group in groups:
+                lock = ArtifactKey(asset) if stage.batched else group[0]
+                with self.store.lock(lock):
+                    missing = [key for key in group if self.current(key) is None]
+                    computed |= self._compute(stage, missing)
         return [
             Outcome(key, self.artifact(key), key not in computed, computed.get(key, 0.0))
             for key in keys

@@ -161,6 +161,18 @@ class Compared:
                 found[name] = rows[0]
         return found
 
+    @property
+    def notes(self) -> list[str]:
+        """That queries may hang together, where nothing was said about it."""
+        each = self.queries_per_document()
+        if each is None:
+            return []
+        return [
+            f"note: a relevant document serves {each:.1f} queries on average. Where queries were "
+            "made from the same document they are not independent, and p and intervals too "
+            "small; `statistics: {cluster: document}` takes them together"
+        ]
+
     def queries_per_document(self) -> float | None:
         """Return how many queries a relevant document serves; None where queries stand alone.
 

@@ -19,7 +19,7 @@ import numpy as np
 from rag_assets.errors import ModelUnavailable
 from rag_assets.reranking.candidates import Candidates, Scores
 from rag_assets.reranking.pair_scores import kept
-from rag_assets.reranking.rerank_endpoint import Failed
+from rag_assets.reranking.rerank_answers import Failed
 from rag_assets.store.canonical import canonical_json, fingerprint
 from rag_assets.store.pair_score_cache import Pair, PairScoreCache
 

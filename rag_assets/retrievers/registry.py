@@ -13,6 +13,7 @@ from typing import get_args
 from rag_assets.errors import ConfigError
 from rag_assets.retrievers.base import EmbeddingRetriever, LexicalRetriever
 from rag_assets.retrievers.bm25 import BM25
+from rag_assets.retrievers.cohere import Cohere
 from rag_assets.retrievers.convex import Convex
 from rag_assets.retrievers.cross_encoder import CrossEncoder
 from rag_assets.retrievers.derived import FusedRetriever, RerankedRetriever
@@ -58,6 +59,7 @@ OWN_TYPES: Mapping[str, type[Retriever]] = {
     "cross_encoder": CrossEncoder,
     "query_likelihood": QueryLikelihood,
     "rerank_api": RerankApi,
+    "cohere": Cohere,
     "listwise": Listwise,
     "mmr": MMR,
     "run_file": RunFileRetriever,

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from rag_assets.pipeline.evaluation_names import ANCHOR
 from rag_assets.reporting.html import write_report
 from rag_assets.reporting.result import EvaluationResult
+from rag_assets.store.atomic import write_text
 from tests.tiny_experiment import Tiny
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -34,15 +36,21 @@ HOSTILE = (
 )
 
 
+def browser_program() -> str:
+    """Return the browser of this machine; the test is skipped where there is none."""
+    program = next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
+        pytest.skip(f"no browser is installed (looked for {', '.join(NAMES)})")
+    return program
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """A headless browser; skipped where there is none.
 
     It ends with its module: playwright's event loop would be in the way of those that Dagster runs.
     """
-    program = next(filter(None, map(shutil.which, NAMES)), None)
-    if program is None:
-        pytest.skip(f"no browser is installed (looked for {', '.join(NAMES)})")
+    program = browser_program()
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=program, args=list(OPTIONS))
         yield launched
@@ -69,8 +77,9 @@ class Opened:
 
     def see_all(self) -> None:
         """Scroll to each section, so that every chart is drawn."""
-        for name in ("charts", "stages", "score_gaps", "explorer"):
-            self.page.locator(f"#{name}").scroll_into_view_if_needed()
+        for name in ("charts", "stages", "score_gaps", "explorer", "history"):
+            for section in self.page.locator(f"#{name}").all():
+                section.scroll_into_view_if_needed()
         self.until("[...document.querySelectorAll('.chart')].every((o) => o.querySelector('svg'))")
 
     def until(self, expression: str) -> None:
@@ -86,6 +95,30 @@ class Opened:
 def tiny_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[EvaluationResult, Path]:
     """The tiny experiment and its page."""
     tiny = Tiny(tmp_path_factory.mktemp("browser")).write()
+    tiny.run()
+    result = EvaluationResult(tiny.artifacts, tiny.snapshot())
+    return result, write_report(result)
+
+
+@pytest.fixture(scope="session")
+def history_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[EvaluationResult, Path]:
+    """Four states: the second is the anchor, and the labels of the third are others."""
+    tiny = Tiny(tmp_path_factory.mktemp("history"))
+    tiny.config["retrievers"] = {
+        name: tiny.config["retrievers"][name] for name in ("bm25", "bm25-whole", "okapi")
+    }
+    tiny.write().run()
+    tiny.snapshot()
+    tiny.configure("bm25", k1=0.1, b=0.0)
+    tiny.run()
+    anchor = tiny.snapshot()
+    write_text(tiny.artifacts / ANCHOR, anchor.evaluation_id)
+    tiny.snapshot()
+    tiny.replace("judgments.jsonl", "A dog needs a ticket of 10 crowns.", "Children under six")
+    tiny.run()
+    tiny.snapshot()
+    del tiny.config["retrievers"]["okapi"]
+    tiny.configure("tfidf", type="tfidf", chunking="whole")
     tiny.run()
     result = EvaluationResult(tiny.artifacts, tiny.snapshot())
     return result, write_report(result)

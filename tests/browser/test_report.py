@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
 
+from rag_assets.pipeline.history import History
 from rag_assets.reporting.result import EvaluationResult
 from tests.browser.conftest import HOSTILE, Opened
 
@@ -191,3 +193,82 @@ def test_a_script_in_the_page_would_be_refused(desktop: Opened) -> None:
     refused, desktop.wrong[:] = list(desktop.wrong), []
     assert len(refused) == 2
     assert all("Content Security Policy" in text for text in refused)
+
+
+HISTORY = """() => Object.fromEntries(document.getElementById('chart-history').data.map((trace) =>
+    [trace.name, trace.x.map((x, n) => [x, trace.y[n] ?? null])]))"""
+
+
+@pytest.fixture(scope="module")
+def over_time(browser: Browser, history_report: Report) -> Opened:
+    opened = Opened(browser, history_report[1], viewport=DESKTOP, reduced_motion="reduce")
+    opened.see_all()
+    return opened
+
+
+def means(report: Report, metric: str, top_k: int) -> dict[str, list[float | None]]:
+    """The rows of the history, without the evaluation in which nothing changed."""
+    rows = History(report[0].root, None).metric(metric, top_k)
+    ids = History(report[0].root, None).ids()
+    found = {(row["retriever"], row["evaluation_id"]): row["value"] for row in rows}
+    kept = [one for number, one in enumerate(ids) if number != 2]
+    return {name: [found.get((name, one)) for one in kept] for name, _ in found}
+
+
+def test_the_history_is_drawn_and_breaks_where_labels_changed(
+    over_time: Opened, history_report: Report
+) -> None:
+    wanted = means(history_report, "ndcg", 5)
+    drawn = over_time.page.evaluate(HISTORY)
+    assert set(drawn) == {"bm25-whole", "tfidf", "bm25 (baseline)", "okapi"}
+    for name, values in wanted.items():
+        points = drawn.get(name) or drawn[f"{name} (baseline)"]
+        known: dict[float, Any] = {2.5: None}
+        known |= {n: pytest.approx(v, abs=1e-6) for n, v in enumerate(values, 1) if v is not None}
+        assert dict(points) == known
+    shapes = over_time.page.evaluate(
+        "document.getElementById('chart-history').layout.shapes.map((s) => [s.x0, s.line.dash])"
+    )
+    assert shapes == [[2, "solid"], [2.5, "dot"]], "the anchor, and the break"
+    assert over_time.wrong == []
+
+
+def test_the_history_says_what_changed(over_time: Opened, history_report: Report) -> None:
+    rows = over_time.page.locator("#history-table tbody tr").all_inner_texts()
+    assert len(rows) == 4, "the evaluation without change is no point"
+    assert "retriever tfidf added" in rows[0]
+    assert "retriever okapi removed" in rows[0]
+    assert "labels changed" in rows[1]
+    assert "not comparable with 2" in rows[1]
+    assert "bm25.k1 1.2 -> 0.1" in rows[2]
+    assert "anchor" in rows[2]
+    assert over_time.page.locator("#history-table thead").inner_text().count("baseline") == 1
+    page = over_time.page
+    before = page.locator("#history-table").inner_text()
+    page.select_option("#history-metric", "hit_rate")
+    page.select_option("#history-top-k", label="1")
+    assert page.locator("#history-shown").inner_text() == "hit_rate@1"
+    names = page.locator("#history-table thead th").all_inner_texts()[3:]
+    shown = page.evaluate(
+        "[...document.querySelectorAll('#history-table tbody tr')].map((row) =>"
+        " [...row.cells].slice(3).map((cell) => cell.querySelector('.value').textContent))"
+    )
+    wanted = means(history_report, "hit_rate", 1)
+    for column, name in enumerate(names):
+        values = wanted[name.split("\n")[0].strip()][::-1]
+        assert [row[column] for row in shown] == ["-" if v is None else f"{v:.4f}" for v in values]
+    page.select_option("#history-metric", "ndcg")
+    page.select_option("#history-top-k", label="5")
+    assert page.locator("#history-table").inner_text() == before
+
+
+def test_the_history_fits_a_phone(browser: Browser, history_report: Report) -> None:
+    opened = Opened(browser, history_report[1], viewport=PHONE, color_scheme="dark")
+    opened.see_all()
+    assert opened.page.evaluate("document.documentElement.scrollWidth") == 380
+    assert opened.wrong == []
+
+
+def test_one_evaluation_is_a_sentence(desktop: Opened) -> None:
+    assert "nothing to draw yet" in desktop.page.locator("#history").inner_text()
+    assert desktop.page.locator("#chart-history").count() == 0

@@ -86,6 +86,14 @@ def test_means_by_other_labels_are_not_compared() -> None:
     assert {"what": "labels changed", "old": None, "new": None} in rows[1]["changes"]
 
 
+def test_means_that_count_other_queries_are_not_compared() -> None:
+    split = [value(FIRST, "bm25", 0.5), value(SECOND, "bm25", 0.75, "test")]
+    assert [row["change"] for row in history_rows([FIRST, SECOND], split, None)] == [None, None]
+    judged = {**SECOND, "configuration": json.dumps({"judge": "document", "retrievers": {}})}
+    values = [value(FIRST, "bm25", 0.5), value(judged, "bm25", 0.75)]
+    assert [row["change"] for row in history_rows([FIRST, judged], values, None)] == [None, None]
+
+
 def test_the_test_split_is_shown_where_there_is_one() -> None:
     values = [value(FIRST, "bm25", 0.5, "dev"), value(FIRST, "bm25", 0.75, "test")]
     assert [row["value"] for row in history_rows([FIRST], values, None)] == [0.75]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_assets.package_versions import version
+from rag_assets.reporting.history_states import history_identity
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.canonical import fingerprint
 
@@ -30,6 +31,7 @@ def identity(result: EvaluationResult) -> str:
         evaluation.baseline,
         evaluation.complete,
         {name: repr(value) for name, value in result.milliseconds_per_query().items()},
+        history_identity(result),
     ]
     return fingerprint([*said, version("rag-assets"), version("plotly"), _code()])
 

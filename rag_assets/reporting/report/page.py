@@ -16,6 +16,7 @@ from rag_assets.reporting.report.charts import charts
 from rag_assets.reporting.report.embedded_json import json_block
 from rag_assets.reporting.report.explorer import explorer
 from rag_assets.reporting.report.headline import headline
+from rag_assets.reporting.report.history import history
 from rag_assets.reporting.report.labels import labels
 from rag_assets.reporting.report.leaderboard import leaderboard
 from rag_assets.reporting.report.overlaps import overlaps
@@ -36,6 +37,7 @@ SCRIPTS = (
     "palette.js",
     "charts.js",
     "flows.js",
+    "history.js",
     "explorer_data.js",
     "explorer_results.js",
     "explorer.js",
@@ -61,6 +63,7 @@ SECTIONS = (
     Section("score_gaps", "Scores and trust", score_gaps),
     Section("explorer", "Queries", explorer),
     Section("overlaps", "Overlap between retrievers", overlaps),
+    Section("history", "Over evaluations", history),
     Section("labels", "Labels and query accounting", labels),
     Section("provenance", "What produced these numbers", provenance),
 )
