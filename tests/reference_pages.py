@@ -25,6 +25,7 @@ from rag_assets.evaluation.metric_names import (
     RANKING_MEASURES,
 )
 from rag_assets.experiment import config
+from rag_assets.experiment.checks import ChecksConfig
 from rag_assets.experiment.query_sets import LlmConfig
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.label_health.findings import FINDINGS
@@ -70,7 +71,7 @@ BLOCKS: Mapping[str, type[Options]] = {
     "statistics": config.StatisticsConfig,
     "measurements": config.MeasurementsConfig,
     "context": config.ContextConfig,
-    "checks": config.ChecksConfig,
+    "checks": ChecksConfig,
     "schedule": ScheduleConfig,
 }
 
@@ -130,7 +131,12 @@ def _block(model: type[Options]) -> str:
         if row.option != "strategy"
     )
     table = f"\n| option | default | allowed |\n|---|---|---|\n{rows}" if rows else ""
-    return f"{_prose(_inherited_doc(model))}\n{table}"
+    nested = "".join(
+        f"\n### {name}\n\n{_block(field.annotation)}"
+        for name, field in model.model_fields.items()
+        if inspect.isclass(field.annotation) and issubclass(field.annotation, Options)
+    )
+    return f"{_prose(_inherited_doc(model))}\n{table}{nested}"
 
 
 def _inherited_doc(model: type[Options]) -> str:
