@@ -96,7 +96,9 @@ def _commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
 
 def _help_of(command: click.Command, words: tuple[str, ...]) -> str:
     info = " ".join(("rag-assets", *words))
-    with click.Context(command, info_name=info, terminal_width=80) as context:
+    names = program.context_settings["help_option_names"]
+    context = click.Context(command, info_name=info, terminal_width=80, help_option_names=names)
+    with context:
         text = command.get_help(context)
     shared = r"\n  -q, --quiet .*?(?=\n  -h, --help)"
     return re.sub(shared, "", text, flags=re.DOTALL) if words else text
