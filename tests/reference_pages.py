@@ -97,7 +97,9 @@ def _commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
 
 def _help_of(command: click.Command, words: tuple[str, ...]) -> str:
     info = " ".join(("rag-assets", *words))
-    with click.Context(command, info_name=info, terminal_width=80) as context:
+    names = program.context_settings["help_option_names"]
+    context = click.Context(command, info_name=info, terminal_width=80, help_option_names=names)
+    with context:
         text = command.get_help(context)
     shared = r"\n  -q, --quiet .*?(?=\n  -h, --help)"
     return re.sub(shared, "", text, flags=re.DOTALL) if words else text
@@ -132,7 +134,12 @@ def _block(model: type[Options]) -> str:
         if row.option != "strategy"
     )
     table = f"\n| option | default | allowed |\n|---|---|---|\n{rows}" if rows else ""
-    return f"{_prose(_inherited_doc(model))}\n{table}"
+    nested = "".join(
+        f"\n### {name}\n\n{_block(field.annotation)}"
+        for name, field in model.model_fields.items()
+        if inspect.isclass(field.annotation) and issubclass(field.annotation, Options)
+    )
+    return f"{_prose(_inherited_doc(model))}\n{table}{nested}"
 
 
 def _inherited_doc(model: type[Options]) -> str:
