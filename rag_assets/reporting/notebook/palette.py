@@ -58,6 +58,8 @@ def figure(traces: list[dict[str, Any]], dark: bool, **layout: Any) -> go.Figure
     drawn: go.Figure = go.Figure(
         data=traces,
         layout={
+            "template": "none",
+            "hovermode": "closest",
             "paper_bgcolor": found["page"],
             "plot_bgcolor": found["page"],
             "font": {"color": found["ink"], "family": "system-ui, sans-serif", "size": 12},
