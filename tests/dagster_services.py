@@ -19,7 +19,7 @@ from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "deployment.md"
-PATIENCE = 45.0
+PATIENCE = 240.0
 """Seconds after which what did not happen will not happen."""
 
 

@@ -88,6 +88,13 @@ def test_drift(folder: Path) -> None:
         assert re.search(rf"\b{name}: .*default: {getattr(DriftConfig(), name)}\b", page)
 
 
+def test_notebook(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("pandas", "polars"):
+        pytest.importorskip(package)
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    assert [command.line for command in walk("notebook.md", folder)] == ["python use.py"]
+
+
 def test_automation(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = folder / "store" / "dagster"
     home.mkdir(parents=True)
@@ -96,6 +103,7 @@ def test_automation(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert commands == [
         ("rag-assets", "evaluate", "data/ferry"),
         ("dagster", "schedule", "list"),
+        ("dagster", "job", "execute"),
         ("dagster", "job", "execute"),
     ]
 

@@ -30,6 +30,8 @@ from rag_assets.assets.reports import (
     summary,
     unreadable,
 )
+from rag_assets.assets.resources import Resources
+from rag_assets.assets.servers import failure, pool_of, retry_policy_of
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.checks.blocked import Blocked
@@ -49,9 +51,15 @@ PipelineFactory = Callable[[], Pipeline]
 
 
 def build_assets(
-    experiment: Experiment, open_pipeline: PipelineFactory
+    experiment: Experiment, open_pipeline: PipelineFactory, resources: Resources | None = None
 ) -> list[dg.AssetsDefinition]:
-    """Return one asset for each stage that the experiment uses."""
+    """Return one asset for each stage that the experiment uses.
+
+    Args:
+        experiment: the experiment.
+        open_pipeline: gives the pipeline of a run.
+        resources: what gives it instead, where the code location has them.
+    """
     with warnings.catch_warnings():
         # Known: multi-dimensional mappings and backfill policies are beta in Dagster 1.13, and
         # checks of partitions a preview.
@@ -59,14 +67,17 @@ def build_assets(
         warnings.simplefilter("ignore", dg.PreviewWarning)
         origins = ColumnOrigins(experiment)
         return [
-            _build(stage, origins, open_pipeline)
+            _build(stage, origins, open_pipeline, resources)
             for stage in STAGES.values()
             if stage.keys(experiment)
         ]
 
 
 def _build(
-    stage: Stage, origins: ColumnOrigins, open_pipeline: PipelineFactory
+    stage: Stage,
+    origins: ColumnOrigins,
+    open_pipeline: PipelineFactory,
+    resources: Resources | None,
 ) -> dg.AssetsDefinition:
     experiment = origins.experiment
     partitions = partitions_of(stage, experiment)
@@ -84,11 +95,18 @@ def _build(
         owners=list(experiment.owners),
         code_version=stage.code_version,
         backfill_policy=backfill_policy() if partitions else None,
+        retry_policy=retry_policy_of(stage, experiment),
+        pool=pool_of(stage, experiment),
         check_specs=checks,
+        required_resource_keys=resources.names if resources else None,
     )
     def body(context: dg.AssetExecutionContext) -> Iterator[Report]:
         yield from check_outputs(checks)
-        yield from _materialize(context, stage, open_pipeline())
+        if resources is None:
+            yield from _materialize(context, stage, open_pipeline())
+            return
+        with resources.opened(context.op_execution_context, experiment) as pipeline:
+            yield from _materialize(context, stage, pipeline)
 
     return body
 
@@ -122,7 +140,7 @@ def _materialize(
         outcomes = pipeline.materialize(stage.name, keys)
     except RagAssetsError as error:
         yield from unreadable(pipeline, stage, error)
-        raise dg.Failure(str(error), allow_retries=False) from error
+        raise failure(error) from error
     pipeline.store.verified.save()
     context.log.info(summary(outcomes))
     if single and outcomes:

@@ -52,16 +52,19 @@ def open_instance(settings: StoreSettings) -> dg.DagsterInstance:
 
 @contextmanager
 def storage_errors(settings: StoreSettings) -> Iterator[None]:
-    """Say in one line that the instance's storage fails: a full disk, a read-only folder.
+    """Say in one line that the instance's storage fails: a full disk, a server that is not there.
 
     Raises:
         StoreError: it does.
     """
     try:
         yield
-    except (DBAPIError, sqlite3.Error) as error:
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        problem = " ".join(str(cause).split())
+    except Exception as error:
+        # Dagster's storage on Postgres raises an exception of its own from that of the driver.
+        cause = error if isinstance(error, DBAPIError | sqlite3.Error) else error.__cause__
+        if not isinstance(cause, DBAPIError | sqlite3.Error):
+            raise
+        problem = " ".join(str(cause.orig if isinstance(cause, DBAPIError) else cause).split())
         raise StoreError(f"cannot write {settings.dagster_home}: {problem}") from error
 
 

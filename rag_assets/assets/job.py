@@ -12,13 +12,17 @@ from functools import partial
 from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
 from rag_assets.assets.evaluate import Wanted, Work, begin, finish, stale_stages
 from rag_assets.assets.names import plain_name
 from rag_assets.assets.reports import Event, reports
+from rag_assets.assets.resources import Resources, resources_of
+from rag_assets.assets.servers import failure, retry_policy_of_all
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.retry import try_again
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.settings import StoreSettings
@@ -29,7 +33,19 @@ TRIGGERS = {"dagster/schedule_name": "schedule", "dagster/sensor_name": "sensor"
 JobEvent = Event | dg.Output[Any]
 """What the step yields: an event a partition, and its output at the end."""
 
-Body = Callable[[dg.OpExecutionContext], Iterator[JobEvent]]
+
+class Wish(dg.Config):
+    """Run configuration of the job: what `rag-assets evaluate` has as options."""
+
+    retrievers: list[str] = Field([], description="Evaluate these only; default: all.")
+    top_k: list[int] = Field([], description="Evaluate these cut-offs only; default: all.")
+    retry_failed: bool = Field(
+        False,
+        description="Ask again for what a language model's or reranker's server left unanswered.",
+    )
+
+
+Body = Callable[[dg.OpExecutionContext, Wish], Iterator[JobEvent]]
 """The work of the step."""
 
 
@@ -38,21 +54,30 @@ def job_name(experiment: Experiment) -> str:
     return f"{plain_name(experiment)}_evaluate"
 
 
-def one_step_job(experiment: Experiment, body: Body) -> dg.JobDefinition:
-    """Return the job with the work that it is to do."""
+def one_step_job(
+    experiment: Experiment,
+    body: Body,
+    retry_policy: dg.RetryPolicy | None = None,
+    resources: Mapping[str, dg.ConfigurableResource[object]] | None = None,
+) -> dg.JobDefinition:
+    """Return the job with the work that it is to do, when that is tried again, what it needs."""
+    resources = resources or {}
 
     @dg.op(
         name=f"evaluate_{plain_name(experiment)}",
         description="Compute what is not up to date, in this process.",
         out=dg.Out(dg.Nothing),
+        retry_policy=retry_policy,
+        required_resource_keys=set(resources),
     )
-    def evaluate_experiment(context: dg.OpExecutionContext) -> Iterator[JobEvent]:
-        yield from body(context)
+    def evaluate_experiment(context: dg.OpExecutionContext, config: Wish) -> Iterator[JobEvent]:
+        yield from body(context, config)
 
     @dg.job(
         name=job_name(experiment),
         description=f"What `rag-assets evaluate {experiment.source}` does, recorded here.",
         executor_def=dg.in_process_executor,
+        resource_defs=resources,
     )
     def job() -> None:
         evaluate_experiment()
@@ -65,7 +90,9 @@ def evaluation_job(experiment: Experiment, settings: StoreSettings) -> dg.JobDef
 
     It evaluates the experiment as its files are then, not as they were when it was loaded.
     """
-    return one_step_job(experiment, partial(_evaluate, experiment=experiment, settings=settings))
+    body = partial(_evaluate, experiment=experiment)
+    resources = resources_of(experiment, settings)
+    return one_step_job(experiment, body, retry_policy_of_all(experiment), resources)
 
 
 def stages_brought_up_to_date(
@@ -84,7 +111,7 @@ def stages_brought_up_to_date(
 
 
 def _evaluate(
-    context: dg.OpExecutionContext, experiment: Experiment, settings: StoreSettings
+    context: dg.OpExecutionContext, wish: Wish, experiment: Experiment
 ) -> Iterator[JobEvent]:
     # Not needed to load a code location.
     from rag_assets.reporting.html import write_report
@@ -93,15 +120,19 @@ def _evaluate(
     started = datetime.now(UTC)
     trigger = _trigger(context.run.tags)
     try:
-        pipeline = Pipeline(load_experiment(experiment.source), settings)
-        wanted = begin(pipeline, Selection.of(pipeline.experiment))
-        yield from stages_brought_up_to_date(context, pipeline, wanted)
-        work = finish(
-            pipeline, wanted, started=started, trigger=trigger, runs=(context.run.run_id,)
-        )
+        now = load_experiment(experiment.source)
+        with Resources(experiment).opened(context, now) as pipeline:
+            selection = Selection.of(pipeline.experiment, wish.retrievers, wish.top_k)
+            if wish.retry_failed:
+                context.log.info(f"asked again: {try_again(pipeline)} queries that failed")
+            wanted = begin(pipeline, selection)
+            yield from stages_brought_up_to_date(context, pipeline, wanted)
+            work = finish(
+                pipeline, wanted, started=started, trigger=trigger, runs=(context.run.run_id,)
+            )
         report = write_report(EvaluationResult(pipeline.store.root, work.evaluation))
     except RagAssetsError as error:
-        raise dg.Failure(str(error), allow_retries=False) from error
+        raise failure(error) from error
     context.log.info(
         f"{work.evaluation.evaluation_id}: {work.computed} partitions computed, "
         f"{work.reused} reused, {work.seconds:.1f} s"

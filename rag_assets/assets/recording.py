@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import dagster as dg
 
 from rag_assets.assets.evaluate import Wanted
-from rag_assets.assets.job import JobEvent, one_step_job, stages_brought_up_to_date
+from rag_assets.assets.job import JobEvent, Wish, one_step_job, stages_brought_up_to_date
 from rag_assets.pipeline.pipeline import Pipeline
 
 TRIGGER_TAG = "rag_assets/trigger"
@@ -29,7 +29,7 @@ def record_run(
         RagAssetsError: what a stage raised; the run has failed then, with all that came before.
     """
 
-    def body(context: dg.OpExecutionContext) -> Iterator[JobEvent]:
+    def body(context: dg.OpExecutionContext, _: Wish) -> Iterator[JobEvent]:
         yield from stages_brought_up_to_date(context, pipeline, wanted)
         yield dg.Output(None)
 

@@ -11,6 +11,7 @@ from rag_assets.assets.automation import automated, automation_sensor
 from rag_assets.assets.build import build_assets
 from rag_assets.assets.executors import executor_of
 from rag_assets.assets.job import evaluation_job
+from rag_assets.assets.resources import Resources, resources_of
 from rag_assets.assets.schedules import schedules_of
 from rag_assets.assets.sensors import sources_sensor
 from rag_assets.experiment.experiment import Experiment
@@ -36,7 +37,9 @@ def definitions_of(
             ``RAG_ASSETS_EXECUTOR`` is no executor.
     """
     open_pipeline = partial(Pipeline, experiment, settings)
-    assets = automated(build_assets(experiment, open_pipeline), open_pipeline)
+    assets = automated(
+        build_assets(experiment, open_pipeline, Resources(experiment)), open_pipeline
+    )
     job = evaluation_job(experiment, settings)
     return dg.Definitions(
         assets=assets,
@@ -47,5 +50,6 @@ def definitions_of(
             automation_sensor(experiment, assets),
             *alert_sensors(experiment),
         ],
+        resources=resources_of(experiment, settings),
         executor=executor or executor_of(None),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import dagster as dg
 import pyarrow as pa
@@ -148,3 +149,14 @@ def test_there_is_none_without_an_address(tiny: Tiny, monkeypatch: pytest.Monkey
 def test_a_cursor_of_another_kind_is_none(tiny: Tiny, server: Webhook) -> None:
     for cursor in ("", "x", "[1]", '["a", "b"]', "1", json.dumps({"a": 1})):
         assert tick(tiny, cursor)[0] == "tells what fails from now on"
+
+
+def test_the_page_shows_a_message(tiny: Tiny, server: Webhook) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text(encoding="utf-8")
+    shown = json.loads(page.split("```json\n")[1].split("```")[0])
+    _, start = tick(tiny, None)
+    fail(tiny)
+    tick(tiny, start)
+    (message,) = server.messages
+    assert shown.keys() == message.keys()
+    assert shown["failed_checks"][0].keys() == message["failed_checks"][0].keys()

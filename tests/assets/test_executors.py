@@ -122,3 +122,26 @@ def test_a_backfill_with_several_runs_and_processes_at_a_time(fresh: Tiny, tmp_p
     assert evaluate_now(fresh).computed == 0
     assert evaluate_now(other).computed == len(everything)
     assert digests(fresh) == digests(other)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_backfill_on_a_dask_cluster(small: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps are computed by workers that share nothing with the processes of the runs."""
+    pytest.importorskip("dagster_dask", reason="needs dagster-dask (extra `dask`)")
+    from distributed import LocalCluster
+
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.setenv("RAG_ASSETS_STORE", str(small.settings.store))
+    monkeypatch.setenv("RAG_ASSETS_BACKFILL", "multi_run")
+    other = small.copy_to(small.root.with_name("other"))
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+    ) as cluster:
+        monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", cluster.scheduler_address)
+        backfilled(small, "tests.dask_executor:on_cluster")
+    everything = matching(small.pipeline(), "*")
+    assert counts(small) == dict.fromkeys(everything, 1)
+    assert not_fresh(small) == {}
+    assert (evaluate_now(small).computed, evaluate_now(other).computed) == (0, len(everything))
+    assert digests(small) == digests(other)

@@ -14,6 +14,7 @@ from rag_assets.pipeline.attempts import Attempts
 from rag_assets.pipeline.checks import blocked
 from rag_assets.pipeline.checks.blocked import Blocked
 from rag_assets.pipeline.checks.check import Check, CheckResult, Found
+from rag_assets.pipeline.checks.states import anchor_of
 from rag_assets.pipeline.evaluation_names import ANCHOR, EvaluationNames, snapshot_ids
 from rag_assets.pipeline.evaluations import CURRENT, FOLDER, read_current
 from rag_assets.pipeline.history_files import HistoryFiles
@@ -265,3 +266,16 @@ def test_no_file_holds_a_key(evaluated: Evaluated, machines: Machines) -> None:
     for name, value in VARIABLES.items():
         if "KEY" in name:
             assert not any(value.encode() in content for content in files)
+
+
+def test_an_anchor_is_compared_with_on_another_machine(new_machines: Machines) -> None:
+    a, b = new_machines["a"], new_machines["b"]
+    a.evaluate()
+    EvaluationNames(a.root, a.settings.locks).pin("latest")
+    pipeline = b.pipeline()
+    anchor = anchor_of(pipeline)
+    assert not isinstance(anchor, str)
+    key = ArtifactKey.of("lexical_runs", retriever="bm25", top_k=3)
+    found = anchor.artifact(key)
+    assert found is not None
+    assert found.table() == a.pipeline().artifact(key).table()
