@@ -17,6 +17,7 @@ import rag_assets
 from rag_assets.component import RetrievalExperiment
 from rag_assets.pipeline.checks import checks_of
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.store.remote.working_copy import shown_store
 from tests.tiny_experiment import Tiny
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -173,3 +174,17 @@ def test_a_name_that_the_package_lacks() -> None:
     assert "RetrievalExperiment" in dir(rag_assets)
     with pytest.raises(AttributeError, match="has no attribute 'RetrievalExperiments'"):
         _ = rag_assets.RetrievalExperiments
+
+
+def test_a_store_on_s3_is_not_asked_for_the_definitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.delenv("RAG_ASSETS_STATE_DIR", raising=False)
+    tiny = Tiny(tmp_path).write()
+    component = RetrievalExperiment(path=str(tiny.folder), store="s3://a-bucket/nightly")
+    definitions = component.build_defs(dg.ComponentTree.for_test().load_context)
+    assert definitions.resolve_asset_graph().get_all_asset_keys()
+    (copy,) = (tmp_path / "data" / "store" / "remote").iterdir()
+    assert shown_store(copy) == "s3://a-bucket/nightly"

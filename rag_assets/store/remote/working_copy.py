@@ -17,8 +17,8 @@ from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory, remove, wr
 from rag_assets.store.remote.address import Address
 from rag_assets.store.remote.objects import Listed, Objects
 
-MARKER = "remote.json"
-"""The file in a working copy that says where its originals lie."""
+MARKER = "rag_assets_remote.json"
+"""The file in a working copy that says where its originals lie; a name that nobody else uses."""
 
 MANIFEST = "manifest.json"
 """The last file of an artifact that is a folder: with it, the folder is whole."""
