@@ -78,7 +78,7 @@ reference: $(INSTALLED) ## write docs/reference/ from the code
 
 .PHONY: docs
 docs: $(INSTALLED) ## the documentation as a site, in build/site; warnings are errors
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "open build/site/index.html"
 
 .PHONY: constraints

@@ -25,6 +25,7 @@ from rag_assets.evaluation.metric_names import (
     RANKING_MEASURES,
 )
 from rag_assets.experiment import config
+from rag_assets.experiment.checks import ChecksConfig, DriftConfig
 from rag_assets.experiment.query_sets import LlmConfig
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.label_health.findings import FINDINGS
@@ -55,7 +56,7 @@ EXPERIMENT_KEYS: Mapping[str, str] = {
     "statistics": "[intervals and tests](#statistics)",
     "measurements": "[what is timed](#measurements)",
     "context": "[what counts tokens](#context)",
-    "checks": "[how grave a failed check is](#checks)",
+    "checks": "[how grave a failed check is](#checks), and where [drift](../drift.md) begins",
     "owners": "of the assets in Dagster: mail addresses, or `team:name`",
     "filters": "whether all base retrievers keep to what a query's metadata asks for "
     "([filters.md](../filters.md))",
@@ -70,7 +71,8 @@ BLOCKS: Mapping[str, type[Options]] = {
     "statistics": config.StatisticsConfig,
     "measurements": config.MeasurementsConfig,
     "context": config.ContextConfig,
-    "checks": config.ChecksConfig,
+    "checks": ChecksConfig,
+    "checks.drift": DriftConfig,
     "schedule": ScheduleConfig,
 }
 
@@ -95,7 +97,9 @@ def _commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
 
 def _help_of(command: click.Command, words: tuple[str, ...]) -> str:
     info = " ".join(("rag-assets", *words))
-    with click.Context(command, info_name=info, terminal_width=80) as context:
+    names = program.context_settings["help_option_names"]
+    context = click.Context(command, info_name=info, terminal_width=80, help_option_names=names)
+    with context:
         text = command.get_help(context)
     shared = r"\n  -q, --quiet .*?(?=\n  -h, --help)"
     return re.sub(shared, "", text, flags=re.DOTALL) if words else text
@@ -130,7 +134,12 @@ def _block(model: type[Options]) -> str:
         if row.option != "strategy"
     )
     table = f"\n| option | default | allowed |\n|---|---|---|\n{rows}" if rows else ""
-    return f"{_prose(_inherited_doc(model))}\n{table}"
+    nested = "".join(
+        f"\n### {name}\n\n{_block(field.annotation)}"
+        for name, field in model.model_fields.items()
+        if inspect.isclass(field.annotation) and issubclass(field.annotation, Options)
+    )
+    return f"{_prose(_inherited_doc(model))}\n{table}{nested}"
 
 
 def _inherited_doc(model: type[Options]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import rag_assets
-from rag_assets.errors import ConfigError, DataError, UsageError
+from rag_assets.errors import ConfigError, DataError, NotEvaluated, UsageError
 from tests.beir_folder import write_beir
 
 YAML = "retrievers: {a: {type: bm25}, b: {type: bm25, k1: 2}}\ntop_k: [1, 3]\n"
@@ -59,6 +59,24 @@ def test_evaluate(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str
     assert (store / "tiny" / "report.html").is_file()
     assert (store / "warehouse.duckdb").is_file()
     assert capfd.readouterr() == ("", "")
+
+
+def test_what_was_evaluated_is_opened_compared_and_followed(folder: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with pytest.raises(NotEvaluated, match="tiny has no evaluation in"):
+        rag_assets.leaderboard(folder, store)
+    with pytest.raises(NotEvaluated, match="tiny has no evaluation in"):
+        rag_assets.history(folder, store=store)
+    done = rag_assets.evaluate(folder, store)
+    assert rag_assets.leaderboard(folder, store).leaderboard.equals(done.leaderboard)
+    pair = rag_assets.compare(folder, "a", "b", store=store, metric="mrr@1")
+    assert [(row["retriever_a"], row["retriever_b"], row["top_k"]) for row in pair.rows] == [
+        ("a", "b", 1)
+    ]
+    history = rag_assets.history(folder, "mrr@1", store=store, retrievers=["b"])
+    assert [(row["retriever"], row["value"]) for row in history.rows] == [("b", 1.0)]
+    with pytest.raises(UsageError, match="unknown retriever 'c'"):
+        rag_assets.history(folder, store=store, retrievers=["c"])
 
 
 def test_evaluate_in_the_default_store(

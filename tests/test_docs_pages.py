@@ -88,6 +88,13 @@ def test_drift(folder: Path) -> None:
         assert re.search(rf"\b{name}: .*default: {getattr(DriftConfig(), name)}\b", page)
 
 
+def test_notebook(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("pandas", "polars"):
+        pytest.importorskip(package)
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    assert [command.line for command in walk("notebook.md", folder)] == ["python use.py"]
+
+
 def test_automation(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = folder / "store" / "dagster"
     home.mkdir(parents=True)
@@ -106,6 +113,13 @@ def test_store(folder: Path) -> None:
         command.line.split()[1] for command in walk("store.md", folder) if "rag-" in command.line
     }
     assert used == {"evaluate", "clean", "cache", "purge"}
+
+
+def test_remote_store(folder: Path, s3_store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_ASSETS_STORE", s3_store)
+    monkeypatch.setenv("RAG_ASSETS_STATE_DIR", str(folder / "machine"))
+    lines = [command.line for command in walk("remote-store.md", folder)]
+    assert sum("evaluate" in line for line in lines) == 3
 
 
 def test_terminal(folder: Path) -> None:

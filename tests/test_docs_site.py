@@ -46,12 +46,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site as `make docs` does."""
     pytest.importorskip("material")
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(folder)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(
         command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "WARNING" not in done.stderr
     return folder
 
 

@@ -18,7 +18,7 @@ from rag_assets.pipeline.evaluations import Evaluation, read_current, record
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import register
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.warehouse import rebuild
+from rag_assets.pipeline.warehouse import is_up_to_date, rebuild
 from rag_assets.store.artifacts import ArtifactKey
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def finish(
         pipeline, started=started, trigger=trigger, computed=computed, dagster_runs=runs
     )
     unchanged = previous is not None and previous.content == evaluation.content
-    if not unchanged or not pipeline.settings.warehouse.exists():
+    if not unchanged or not is_up_to_date(pipeline.settings):
         rebuild(pipeline.settings)
     total = sum(len(keys) for keys in wanted.values())
     seconds = (datetime.now(UTC) - started).total_seconds()

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -21,7 +20,7 @@ from rich.progress import (
 from rich.text import Text
 
 from rag_assets.cli.terminal import messages
-from rag_assets.cli.verbosity import Verbosity, verbosity
+from rag_assets.cli.work_board import drawn, is_shown
 from rag_assets.progress import Advance
 
 WINDOW = 30.0
@@ -96,7 +95,8 @@ def progress_bar(label: str, total: int) -> Iterator[Advance]:
     With ``--verbose`` a line stays, on a terminal or not; with ``--quiet`` there is neither.
     """
     pace = Pace(total)
-    with _bar(pace) as bar:
+    bar = _bar(pace)
+    with drawn(bar):
         task = bar.add_task(label, total=total)
 
         def advance(done: int, new_total: int | None = None, /) -> None:
@@ -110,8 +110,6 @@ def progress_bar(label: str, total: int) -> Iterator[Advance]:
 
 
 def _bar(pace: Pace) -> Progress:
-    console: Console = messages()
-    hidden = not console.is_terminal or verbosity() is Verbosity.QUIET
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -120,7 +118,7 @@ def _bar(pace: Pace) -> Progress:
         _Live(lambda: rate_text(pace.rate())),
         _Live(lambda: remaining_text(pace.remaining())),
     )
-    return Progress(*columns, console=console, transient=True, disable=hidden)
+    return Progress(*columns, console=messages(), transient=True, disable=not is_shown())
 
 
 class _Live(ProgressColumn):

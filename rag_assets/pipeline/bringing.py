@@ -28,6 +28,9 @@ ATTEMPTS = "attempts"
 FAILED_CHECKS = "failed_checks"
 MEASUREMENTS = "measurements"
 
+OUTDATED = "warehouse_outdated"
+"""In the working copy: a pointer was brought since the warehouse was built from it."""
+
 _BROUGHT = "brought.json"
 """In the working copy: experiment -> the evaluation whose measurements were brought last."""
 
@@ -45,14 +48,20 @@ def bring_records(root: Path) -> None:
     apply_removed(copy)
     # Read before the snapshots are listed, and written after they came: it names one of them.
     contents = Objects.each(lambda name: copy.objects.read(copy.name(root / name)), POINTERS)
-    copy.bring(_there(copy, root / SNAPSHOTS))
+    folders = [root / name for name in (SNAPSHOTS, ATTEMPTS, FAILED_CHECKS)]
+    snapshots, attempts, failed = Objects.each(lambda folder: _there(copy, folder), folders)
+    copy.bring(snapshots)
     # Few, and their content changes: S3 knows the second of a change, which is not enough.
-    copy.bring(_there(copy, root / ATTEMPTS), anew=True)
-    _bring_failed_checks(copy, root / FAILED_CHECKS)
+    copy.bring(attempts, anew=True)
+    # The same failures here as there: one that passes now was deleted by who saw it.
+    for path in set((root / FAILED_CHECKS).glob("*.json")) - set(failed):
+        remove(path)
+    copy.bring(failed)
     for name, content in zip(POINTERS, contents, strict=True):
         text = (content or b"").decode()
         if text and text != _text(root / name):
             write_text(root / name, text, durable=False)
+            write_text(copy.root / OUTDATED, "", durable=False)
 
 
 def bring_current(root: Path) -> None:
@@ -143,14 +152,6 @@ def _rankings(root: Path, entries: Iterable[dict[str, Any]]) -> set[str]:
 def _there(copy: WorkingCopy, folder: Path) -> list[Path]:
     """Return what lies in a folder of the remote store now, as the paths that it has here."""
     return [copy.root / name for name in copy.objects.listed(copy.name(folder))]
-
-
-def _bring_failed_checks(copy: WorkingCopy, folder: Path) -> None:
-    """Have the same failures here as there: one that passes now is deleted by who saw it."""
-    there = _there(copy, folder)
-    for path in set(folder.glob("*.json")) - set(there):
-        remove(path)
-    copy.bring(there)
 
 
 def _bring_measurements(copy: WorkingCopy, root: Path, fingerprints: set[str]) -> None:

@@ -66,7 +66,8 @@ class Pipeline:
     """One experiment and its store, seen at one moment.
 
     Source files are hashed once: an edit while an evaluation runs belongs to the next one.
-    ``n_computed`` counts the partitions that were computed, not found in the store.
+    ``n_computed`` counts the partitions that were computed, not found in the store; ``at_work``
+    says which are computed now, for people.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Pipeline:
         self.attempts = Attempts(self.store.root / "attempts")
         self._sources = SourceFiles(settings.state_dir / "source_digests.json")
         self.n_computed = 0
+        self.at_work = ""
         self._llm_budget: Budget | None = None
         self._current: dict[ArtifactKey, Artifact] = {}
         self._computed: set[ArtifactKey] = set()
@@ -289,6 +291,7 @@ class Pipeline:
         if not keys:
             return seconds
         _log.debug("compute  %s", ", ".join(map(str, keys)))
+        self.at_work = str(keys[0]) if len(keys) == 1 else f"{stage.name}: {len(keys)} partitions"
         started = time.perf_counter()
         for key, product in stage.compute(self, keys):
             recipe = self.recipe(key)
@@ -309,6 +312,7 @@ class Pipeline:
                 bytes=artifact.size,
             )
             started = time.perf_counter()
+        self.at_work = ""
         return seconds
 
     def _write(self, stage: Stage, key: ArtifactKey, product: Product, recipe: Recipe) -> Artifact:

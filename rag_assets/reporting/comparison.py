@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -12,13 +12,14 @@ from rag_assets.evaluation.metric_names import metric_at
 from rag_assets.reporting.comparisons import Compared
 from rag_assets.reporting.notebook.tabular import Tabular
 from rag_assets.reporting.result import EvaluationResult
-from rag_assets.reporting.rows import Row
 from rag_assets.reporting.verdict import verdict
 from rag_assets.schemas import COMPARISONS
 from rag_assets.statistics.pairs import all_pairs
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+Row = dict[str, Any]
 
 
 class Comparison(Tabular):

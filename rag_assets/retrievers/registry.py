@@ -19,6 +19,7 @@ from rag_assets.retrievers.cross_encoder import CrossEncoder
 from rag_assets.retrievers.derived import FusedRetriever, RerankedRetriever
 from rag_assets.retrievers.embedding import BiEncoder
 from rag_assets.retrievers.imported import ImportedRetriever
+from rag_assets.retrievers.late_interaction import LateInteraction
 from rag_assets.retrievers.listwise import Listwise
 from rag_assets.retrievers.maxsim import MaxSim
 from rag_assets.retrievers.mmr import MMR
@@ -66,6 +67,7 @@ OWN_TYPES: Mapping[str, type[Retriever]] = {
     "vectors": FileVectorsRetriever,
     "openai_embedding": OpenAIEmbedding,
     "splade": Splade,
+    "late_interaction": LateInteraction,
 }
 """``type`` -> class, in the order in which they are listed to people."""
 

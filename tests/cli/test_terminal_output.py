@@ -70,12 +70,28 @@ def test_a_terminal_marks_the_best_value_and_no_color_leaves_it_bold(evaluated: 
     assert ESCAPE.sub("", colour) == ESCAPE.sub("", bold)
 
 
+def test_an_evaluation_says_what_is_computed_and_leaves_the_table(tmp_path: Path) -> None:
+    folder = write_beir(tmp_path / "tiny", {"experiment.yaml": "retrievers: {b: {type: bm25}}\n"})
+    words = ["evaluate", str(folder), "--store", str(tmp_path / "store")]
+    root = str(Path(__file__).parents[2])
+    environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm", "PYTHONPATH": root}
+    program = [sys.executable, "-m", "rag_assets.cli", *words]
+    written = ESCAPE.sub("", _on_a_terminal(program, environment))
+    lines = [line.strip() for line in re.split(r"[\r\n]+", written)]
+    assert any(re.search(r" 0:\d\d \d+ partitions computed  \w+", line) for line in lines)
+    assert max(map(len, lines[: lines.index("ndcg by top_k")])) <= 80
+    assert any(line.startswith("tiny: top_k 10, mean over") for line in lines)
+    assert lines.index("ndcg by top_k") > max(
+        number for number, line in enumerate(lines) if "partitions computed  " in line
+    )
+
+
 def _on_a_terminal(program: list[str], environment: dict[str, str]) -> str:
     """Return what a program writes to a terminal."""
     import pty
 
     ours, theirs = pty.openpty()
-    with subprocess.Popen(program, stdout=theirs, env=environment) as process:
+    with subprocess.Popen(program, stdout=theirs, stderr=theirs, env=environment) as process:
         os.close(theirs)
         parts = []
         try:

@@ -1,124 +1,33 @@
-"""Two machines share a store on S3: a state folder each, and a real server on loopback."""
+"""Two machines share a store on S3, with a real server on loopback."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from rag_assets.errors import NotEvaluated
-from rag_assets.experiment import load_experiment
 from rag_assets.pipeline import bringing
 from rag_assets.pipeline.attempts import Attempts
 from rag_assets.pipeline.checks import blocked
 from rag_assets.pipeline.checks.blocked import Blocked
 from rag_assets.pipeline.checks.check import Check, CheckResult, Found
-from rag_assets.pipeline.evaluation_names import ANCHOR, EvaluationNames
-from rag_assets.pipeline.evaluations import CURRENT, FOLDER, Evaluation, read_current, record
-from rag_assets.pipeline.history import History
+from rag_assets.pipeline.checks.states import anchor_of
+from rag_assets.pipeline.evaluation_names import ANCHOR, EvaluationNames, snapshot_ids
+from rag_assets.pipeline.evaluations import CURRENT, FOLDER, read_current
 from rag_assets.pipeline.history_files import HistoryFiles
-from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.warehouse import rebuild
+from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.warehouse import is_up_to_date, rebuild
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.remote import working_copy
 from rag_assets.store.remote.objects import AT_ONCE, Objects
-from rag_assets.store.remote.working_copy import mirror, working_copy_of
-from rag_assets.store.settings import StoreSettings
-from tests.s3_server import VARIABLES, make_bucket
-from tests.tiny_experiment import Tiny, materialize
-
-
-def sources(folder: Path) -> Tiny:
-    """Write the same experiment, a small one, into a folder."""
-    tiny = Tiny(folder)
-    names = ("bm25", "hybrid", "bm25-whole")
-    tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in names}
-    tiny.config |= {"top_k": [3], "metrics": ["mrr", "ndcg"], "primary": "ndcg@3"}
-    return tiny.write()
-
-
-@dataclass
-class Machine:
-    """A state folder, in which nothing is at first."""
-
-    tiny: Tiny
-    settings: StoreSettings
-
-    @property
-    def root(self) -> Path:
-        return self.settings.store / "tiny"
-
-    def pipeline(self) -> Pipeline:
-        return Pipeline(load_experiment(self.tiny.folder), self.settings)
-
-    def evaluate(self) -> tuple[set[str], Evaluation]:
-        pipeline = self.pipeline()
-        return self.finish(pipeline, materialize(pipeline))
-
-    def finish(self, pipeline: Pipeline, computed: set[str]) -> tuple[set[str], Evaluation]:
-        now = datetime.now(UTC)
-        return computed, record(pipeline, started=now, trigger="test", computed=len(computed))
-
-    def leaderboard(self) -> list[dict[str, object]]:
-        return EvaluationResult.current(self.root).leaderboard.to_pylist()
-
-    def history(self) -> list[dict[str, object]]:
-        return History(self.root, self.settings.locks).evaluations()
-
-    def there(self) -> Objects:
-        copy = working_copy_of(self.root)
-        assert copy is not None
-        return copy.objects
-
-
-class Machines:
-    """Machines by name, with one store and the same sources."""
-
-    def __init__(self, folder: Path, address: str) -> None:
-        self.folder = folder
-        self.address = address
-        self.tiny = sources(folder / "sources")
-
-    def __getitem__(self, name: str) -> Machine:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("RAG_ASSETS_STATE_DIR", str(self.folder / name))
-            return Machine(self.tiny, StoreSettings.resolve(self.address))
-
-
-@pytest.fixture(scope="module")
-def evaluated(
-    s3_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Machines, Evaluation, list[str]]]:
-    """Yield the machines of a store in which ``first`` has evaluated, and what it sent."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**VARIABLES, "AWS_ENDPOINT_URL": s3_url}.items():
-            patch.setenv(name, value)
-        make_bucket(s3_url, "evaluated")
-        machines = Machines(tmp_path_factory.mktemp("machines"), "s3://evaluated/nightly")
-        with pytest.MonkeyPatch.context() as spy:
-            sent = names_sent(spy)
-            computed, evaluation = machines["first"].evaluate()
-        assert len(computed) == len(evaluation.entries)
-        yield machines, evaluation, sent
-
-
-@pytest.fixture
-def machines(evaluated: tuple[Machines, Evaluation, list[str]], tmp_path: Path) -> Machines:
-    """Machines with sources and state folders of their own, and the store that has results."""
-    return Machines(tmp_path, evaluated[0].address)
-
-
-@pytest.fixture
-def new_machines(s3_store: str, tmp_path: Path) -> Machines:
-    """Machines whose store is empty."""
-    return Machines(tmp_path, s3_store)
+from rag_assets.store.remote.working_copy import mirror
+from tests.remote_machines import Evaluated, Machine, Machines, names_sent
+from tests.s3_server import VARIABLES
+from tests.tiny_experiment import materialize
 
 
 class Stopped(BaseException):
@@ -145,109 +54,79 @@ def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(working_copy, "_opened", {})
 
 
-def names_sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that will hold the names of what is sent from now on."""
-    names: list[str] = []
-    write = Objects.write
-
-    def noted(self: Objects, name: str, content: bytes) -> None:
-        names.append(name)
-        write(self, name, content)
-
-    monkeypatch.setattr(Objects, "write", noted)
-    return names
-
-
-def edit(machines: Machines, name: str) -> None:
-    """Change a document in a way in which no other test does."""
-    machines.tiny.replace("fares.md", "40 crowns", f"40 crowns ({name})")
-
-
 def test_the_names_of_what_is_brought() -> None:
     assert (bringing.SNAPSHOTS, bringing.POINTERS) == (FOLDER, (CURRENT, ANCHOR))
     assert bringing.FAILED_CHECKS == blocked.FOLDER
 
 
-def test_another_machine_reuses_everything(
-    evaluated: tuple[Machines, Evaluation, list[str]], tmp_path: Path
-) -> None:
-    first, evaluation, _ = evaluated
-    a, b = first["first"], Machines(tmp_path, first.address)["b"]
-    assert read_current(b.root) == evaluation
+def test_another_machine_reuses_everything(unsent: Machines) -> None:
+    a, b = unsent["a"], unsent["b"]
+    _, first = a.evaluate()
+    assert read_current(b.root) == first
     assert b.leaderboard() == a.leaderboard()
     computed, again = b.evaluate()
     assert computed == set()
-    assert again.content == evaluation.content
+    assert again.content == first.content
     assert read_current(a.root) == again
     # An index is not brought until something is searched.
     assert not list(b.root.glob("lexical_index/*/*"))
-    assert [row["evaluation_id"] for row in a.history()] == [
-        evaluation.evaluation_id,
-        again.evaluation_id,
-    ]
+    both = [first.evaluation_id, again.evaluation_id]
+    assert [row["evaluation_id"] for row in a.history()] == both
     assert a.history() == b.history()
     old, new = HistoryFiles(b.root, b.settings.locks).table().to_pylist()
     assert (old["retrievers"], old["metrics"]) == (new["retrievers"], new["metrics"])
-    assert list(b.pipeline().measurements.all()) == list(a.pipeline().measurements.all())
-    assert rebuild(b.settings).is_file()
+    rebuild(b.settings)
+    assert is_up_to_date(b.settings)
+    a.evaluate()
+    b.leaderboard()
+    assert not is_up_to_date(b.settings)
 
 
 def test_the_pointer_is_sent_last_and_nothing_twice(
-    evaluated: tuple[Machines, Evaluation, list[str]],
-    machines: Machines,
-    monkeypatch: pytest.MonkeyPatch,
+    evaluated: Evaluated, machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, evaluation, sent = evaluated
-    name = evaluation.evaluation_id
-    assert len(sent) == len(set(sent))
-    assert sent[-3:] == [
-        f"tiny/history/{name}.parquet",
-        f"tiny/evaluations/{name}.json",
-        "tiny/current",
-    ]
-    again = names_sent(monkeypatch)
-    computed, evaluation = machines["b"].evaluate()
-    name = evaluation.evaluation_id
+    def last(name: str) -> list[str]:
+        return [f"tiny/history/{name}.parquet", f"tiny/evaluations/{name}.json", "tiny/current"]
+
+    assert len(evaluated.sent) == len(set(evaluated.sent))
+    assert evaluated.sent[-3:] == last(evaluated.evaluation.evaluation_id)
+    sent = names_sent(monkeypatch)
+    _, evaluation = machines["b"].evaluate()
+    assert sent == last(evaluation.evaluation_id)
+
+
+def test_measurements_are_brought_with_what_was_measured(
+    evaluated: Evaluated, machines: Machines
+) -> None:
+    measured = evaluated.machines["first"].pipeline().measurements
+    found = machines["b"]
+    EvaluationNames(found.root, found.settings.locks).find(evaluated.evaluation.evaluation_id)
+    assert list(found.pipeline().measurements.all()) == list(measured.all())
+
+
+def test_every_stage_on_a_machine_of_its_own(evaluated: Evaluated, unsent: Machines) -> None:
+    experiment = unsent["a"].pipeline().experiment
+    for asset, keys in Selection.of(experiment).keys(experiment).items():
+        outcomes = unsent[asset].pipeline().materialize(asset, keys)
+        assert not any(outcome.reused for outcome in outcomes), asset
+    # What is searched, and only that, was brought whole.
+    searching, fusing = unsent["lexical_runs"].root, unsent["fused_runs"].root
+    assert len(list(searching.glob("lexical_index/*/*/units.parquet"))) == 2
+    assert not list(fusing.glob("lexical_index/*/*/units.parquet"))
+    computed, evaluation = unsent["end"].evaluate()
     assert computed == set()
-    assert again == [
-        f"tiny/history/{name}.parquet",
-        f"tiny/evaluations/{name}.json",
-        "tiny/current",
-    ]
-
-
-def test_an_edit_on_one_machine_is_seen_on_the_other(machines: Machines) -> None:
-    a, b = machines["a"], machines["b"]
-    before = a.leaderboard()
-    edit(machines, "seen")
-    computed, edited = b.evaluate()
-    assert "lexical_index/bm25" in computed
-    assert read_current(a.root) == edited
-    assert a.evaluate()[0] == set()
-    machines.tiny.replace("fares.md", " (seen)", "")
-    # Going back is free on every machine: what it needs is brought.
-    assert a.evaluate()[0] == set()
-    assert a.leaderboard() == before
-
-
-def test_an_index_of_another_machine_is_searched(machines: Machines) -> None:
-    machines.tiny.config["top_k"] = [3, 150]
-    machines.tiny.write_config()
-    computed, _ = machines["b"].evaluate()
-    assert {"lexical_runs/bm25/150", "lexical_runs/bm25-whole/150"} <= computed
-    assert not any(name.startswith("lexical_index") for name in computed)
-    here = machines["b"].root.glob("lexical_index/*/*/manifest.json")
-    assert len(list(here)) == 2
+    assert evaluation.content == evaluated.evaluation.content
 
 
 KILLED = """
 import os, signal, sys
+from datetime import UTC, datetime
 from pathlib import Path
 from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.evaluations import record
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.store.remote.objects import Objects
 from rag_assets.store.settings import StoreSettings
-from tests.tiny_experiment import materialize
 
 send, number = Objects.send, 0
 
@@ -259,66 +138,73 @@ def killed(self, path, name):
     send(self, path, name)
 
 Objects.send = killed
-materialize(Pipeline(load_experiment(Path(sys.argv[1])), StoreSettings.resolve(sys.argv[2])))
+pipeline = Pipeline(load_experiment(Path(sys.argv[1])), StoreSettings.resolve(sys.argv[2]))
+record(pipeline, started=datetime.now(UTC), trigger="killed", computed=0)
 """
 
 
 def test_a_process_that_is_killed_while_it_sends(
-    new_machines: Machines, monkeypatch: pytest.MonkeyPatch
+    unsent: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a, b = new_machines["a"], new_machines["b"]
+    a, b = unsent["a"], unsent["b"]
     monkeypatch.setenv("RAG_ASSETS_STATE_DIR", str(a.settings.state_dir))
-    folder, address = str(new_machines.tiny.folder), new_machines.address
-    done = subprocess.run([sys.executable, "-c", KILLED, folder, address], check=False)
+    arguments = [str(unsent.tiny.folder), unsent.address]
+    done = subprocess.run([sys.executable, "-c", KILLED, *arguments], check=False)
     assert done.returncode == -signal.SIGKILL
     assert 0 < len(a.there().listed("tiny")) < 20 + AT_ONCE
-    with pytest.raises(NotEvaluated, match=f"has no evaluation in {address} yet"):
-        read_current(b.root)
-    computed, evaluation = a.evaluate()
-    assert 0 < len(computed) < len(evaluation.entries)
-    assert b.evaluate()[0] == set()
-    assert b.leaderboard() == a.leaderboard()
+    _check_next_evaluation_is_whole(a, b)
 
 
 @pytest.mark.parametrize("part", ["rankings", "history", "evaluations", "current"])
 def test_an_evaluation_that_was_not_sent_whole(
-    machines: Machines, part: str, monkeypatch: pytest.MonkeyPatch
+    unsent: Machines, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a, b = machines["a"], machines["b"]
-    before = read_current(b.root)
-    edit(machines, part)
+    a, b = unsent["a"], unsent["b"]
     with monkeypatch.context() as patch:
         stop_before(patch, f"tiny/{part}")
         with pytest.raises(Stopped):
             a.evaluate()
     new_process(monkeypatch)
-    assert read_current(b.root) == before
-    here = {file.stem for file in (a.root / FOLDER).glob("*.json")}
+    _check_next_evaluation_is_whole(a, b)
+
+
+def _check_next_evaluation_is_whole(a: Machine, b: Machine) -> None:
+    """Check that nothing is in use before it, and then both evaluations can be read."""
+    with pytest.raises(NotEvaluated, match=f"has no evaluation in {a.address} yet"):
+        read_current(b.root)
+    (stopped,) = snapshot_ids(a.root)
     computed, last = a.evaluate()
-    assert computed == set() if part != "rankings" else len(computed) < len(last.entries)
+    assert computed == set()
     assert b.evaluate()[0] == set()
-    assert here < {str(row["evaluation_id"]) for row in b.history()}
-    for name in here:
-        found = EvaluationNames(b.root, b.settings.locks).find(name)
-        assert EvaluationResult(b.root, found).leaderboard.num_rows
+    assert [row["evaluation_id"] for row in b.history()][:2] == [stopped, last.evaluation_id]
+    found = EvaluationNames(b.root, b.settings.locks).find(stopped)
+    assert found.content == last.content
+    assert b.leaderboard() == a.leaderboard()
 
 
 def test_two_machines_at_once_lose_nothing(machines: Machines) -> None:
-    a, b = machines["a"], machines["b"]
+    a, b, c = (machines[name] for name in "abc")
     on_a = a.pipeline()
-    computed_on_a = materialize(on_a)
-    edit(machines, "at once")
+    materialize(on_a)
+    machines.tiny.replace("fares.md", "40 crowns", "45 crowns")
     on_b = b.pipeline()
-    computed_on_b = materialize(on_b)
-    _, of_b = b.finish(on_b, computed_on_b)
-    _, of_a = a.finish(on_a, computed_on_a)
+    computed = materialize(on_b)
+    assert "lexical_index/bm25" in computed
+    _, of_b = b.finish(on_b, computed)
+    assert read_current(a.root) == of_b
+    _, of_a = a.finish(on_a, set())
     assert of_a.content != of_b.content
-    for machine in (a, b, machines["c"]):
+    for machine in (a, b, c):
         assert read_current(machine.root) == of_a
         ids = {row["evaluation_id"] for row in machine.history()}
         assert {of_a.evaluation_id, of_b.evaluation_id} <= ids
         names = EvaluationNames(machine.root, machine.settings.locks)
         assert names.find(of_b.evaluation_id) == of_b
+    # What the other one edited is known here, and going back is free there.
+    assert a.evaluate()[0] == set()
+    machines.tiny.replace("fares.md", "45 crowns", "40 crowns")
+    assert b.evaluate()[0] == set()
+    assert b.leaderboard() == EvaluationResult(a.root, of_a).leaderboard.to_pylist()
 
 
 def test_what_is_damaged_there_is_replaced(machines: Machines) -> None:
@@ -371,14 +257,25 @@ def test_a_failed_check_stops_every_machine(machines: Machines) -> None:
     assert not Blocked(b.pipeline()).failed(key)
 
 
-def test_no_file_holds_a_key(
-    evaluated: tuple[Machines, Evaluation, list[str]],
-) -> None:
-    machines = evaluated[0]
-    there = machines["first"].there()
-    files = [path.read_bytes() for path in machines.folder.rglob("*") if path.is_file()]
+def test_no_file_holds_a_key(evaluated: Evaluated, machines: Machines) -> None:
+    there = machines["b"].there()
+    state = evaluated.machines.folder
+    files = [path.read_bytes() for path in state.rglob("*") if path.is_file()]
     files += [there.read(name) or b"" for name in there.listed("")]
     assert len(files) > 100
     for name, value in VARIABLES.items():
         if "KEY" in name:
             assert not any(value.encode() in content for content in files)
+
+
+def test_an_anchor_is_compared_with_on_another_machine(new_machines: Machines) -> None:
+    a, b = new_machines["a"], new_machines["b"]
+    a.evaluate()
+    EvaluationNames(a.root, a.settings.locks).pin("latest")
+    pipeline = b.pipeline()
+    anchor = anchor_of(pipeline)
+    assert not isinstance(anchor, str)
+    key = ArtifactKey.of("lexical_runs", retriever="bm25", top_k=3)
+    found = anchor.artifact(key)
+    assert found is not None
+    assert found.table() == a.pipeline().artifact(key).table()

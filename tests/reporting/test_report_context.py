@@ -13,6 +13,7 @@ from rag_assets.reporting.report.labels import labels
 from rag_assets.reporting.report.latency import Latency
 from rag_assets.reporting.report.leaderboard import leaderboard
 from rag_assets.reporting.report.page import SECTIONS
+from rag_assets.reporting.report.page import _code as code
 from rag_assets.reporting.report.provenance import provenance
 from rag_assets.reporting.report.score_gaps import score_gaps
 from rag_assets.reporting.report.significance import significance
@@ -194,6 +195,19 @@ def test_without_a_value_nothing_is_recommended(tiny_result: EvaluationResult) -
     assert headline(view)["winner"] is None
     shown = [section.name for section in SECTIONS if section.build(view) is not None]
     assert shown == ["overlaps", "labels", "provenance"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("no code", "no code"),
+        ("say `a: <b>` & `c`", "say <code>a: &lt;b&gt;</code> &amp; <code>c</code>"),
+        ("`a` and ` alone", "<code>a</code> and ` alone"),
+        ("`<b>", "`&lt;b&gt;"),
+    ],
+)
+def test_code_in_notes_is_marked_and_escaped(text: str, shown: str) -> None:
+    assert code(text) == shown
 
 
 def test_every_section_is_on_the_page_of_the_docs() -> None:

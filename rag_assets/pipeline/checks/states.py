@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rag_assets.errors import StoreError
-from rag_assets.pipeline.evaluation_names import ANCHOR, EvaluationNames
-from rag_assets.pipeline.evaluations import Evaluation
+from rag_assets.pipeline.evaluation_names import anchor_id
+from rag_assets.pipeline.evaluations import FOLDER, Evaluation, read_evaluation
 from rag_assets.pipeline.origin import configuration_of
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.store.artifacts import Artifact, ArtifactKey
@@ -46,10 +46,11 @@ def of_evaluation(pipeline: Pipeline, evaluation: Evaluation) -> State:
 
 def anchor_of(pipeline: Pipeline) -> State | str:
     """Return the pinned evaluation; or why there is none to compare with, as a phrase."""
-    names = EvaluationNames(pipeline.store.root, pipeline.settings.locks)
-    if names.anchor_id() is None:
+    root = pipeline.store.root
+    pinned = anchor_id(root)
+    if pinned is None:
         return NO_ANCHOR
     try:
-        return of_evaluation(pipeline, names.find(ANCHOR))
+        return of_evaluation(pipeline, read_evaluation(root / FOLDER / f"{pinned}.json"))
     except StoreError as error:
         return f"the anchor cannot be read: {error}"

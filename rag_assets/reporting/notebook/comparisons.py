@@ -58,7 +58,7 @@ def _signed(value: float | None) -> str:
 def comparison_figure(comparison: Comparison, dark: bool) -> go.Figure:
     """Return a point a pair with its interval; filled where the difference is real."""
     rows = [row for row in comparison.rows if row["difference"] is not None][::-1]
-    values = [row["difference"] for row in rows]
+    values: list[float | None] = [row["difference"] for row in rows]
     found = colours(dark)
     shown = [is_shown(row) for row in rows]
     trace = {
@@ -81,8 +81,8 @@ def comparison_figure(comparison: Comparison, dark: bool) -> go.Figure:
     return figure(
         [trace],
         dark,
-        title={"text": f"Differences in {metric}; filled: real", "y": 0.98},
-        height=140 + 34 * len(rows),
+        title=f"Differences in {metric}; filled: real",
+        height=150 + 34 * len(rows),
         xaxis={"title": {"text": f"difference in {metric}"}, "zeroline": True, "zerolinewidth": 2},
-        yaxis={"type": "category"},
+        yaxis={"type": "category", "range": [-0.7, len(rows) - 0.3]},
     )

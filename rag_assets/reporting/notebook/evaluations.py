@@ -123,7 +123,7 @@ def evaluation_figure(result: EvaluationResult, metric: str | None, dark: bool) 
     return figure(
         traces,
         dark,
-        title={"text": f"{plain(result.evaluation.experiment)}: {plain(chosen)}", "y": 0.98},
+        title=f"{plain(result.evaluation.experiment)}: {plain(chosen)}",
         barmode="group",
         xaxis={"type": "category"},
         yaxis={"title": {"text": plain(chosen)}, "rangemode": "tozero"},

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
+MOST_DATES = 8
+"""Dates below a figure, so that they do not touch."""
+
 SHOWN = 120
 """Characters of what changed that stand at a point of the figure; the table has all."""
 
@@ -58,13 +61,16 @@ def history_figure(history: MetricHistory, dark: bool) -> go.Figure:
     broken = [n for n, group in enumerate(groups) if n and group[0]["comparable"] is False]
     traces = [_line(groups, name, look(n, dark), broken) for n, name in enumerate(names)]
     metric = plain(str(history.metric))
+    step = max(-(-len(groups) // MOST_DATES), 1)
+    dated = range(len(groups) - 1, -1, -step)
     return figure(
         traces,
         dark,
-        title={"text": f"{plain(history.experiment)}: {metric} over evaluations", "y": 0.98},
+        title=f"{plain(history.experiment)}: {metric} over evaluations",
         xaxis={
-            "tickvals": list(range(1, len(groups) + 1)),
-            "ticktext": [_when(group[0])[0].replace(" ", "<br>") for group in groups],
+            "tickvals": [n + 1 for n in dated],
+            "ticktext": [_when(groups[n][0])[0].replace(" ", "<br>") for n in dated],
+            "tickangle": 0,
             "showgrid": False,
             "zeroline": False,
         },

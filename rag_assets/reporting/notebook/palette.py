@@ -46,24 +46,30 @@ def plain(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def figure(traces: list[dict[str, Any]], dark: bool, **layout: Any) -> go.Figure:  # noqa: ANN401
+def figure(
+    traces: list[dict[str, Any]],
+    dark: bool,
+    title: str,
+    **layout: Any,  # noqa: ANN401 (plotly's)
+) -> go.Figure:
     """Return a figure of traces; ``layout`` is as plotly's."""
     import plotly.graph_objects as go
 
     found = colours(dark)
     lines = {"gridcolor": found["line"], "zerolinecolor": found["line"], "automargin": True}
-    layout = {name: value for name, value in layout.items() if value is not None}
     for axis in ("xaxis", "yaxis"):
         layout[axis] = {**lines, "linecolor": found["soft"], **layout.get(axis, {})}
     drawn: go.Figure = go.Figure(
         data=traces,
         layout={
+            "template": "none",
+            "hovermode": "closest",
             "paper_bgcolor": found["page"],
             "plot_bgcolor": found["page"],
             "font": {"color": found["ink"], "family": "system-ui, sans-serif", "size": 12},
             "hoverlabel": {"bgcolor": found["panel"], "font": {"color": found["ink"]}},
-            "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-            "margin": {"l": 60, "r": 20, "t": 60, "b": 45},
+            "title": {"text": title, "x": 0.01, "y": 1, "yanchor": "top", "pad": {"t": 14}},
+            "margin": {"l": 60, "r": 20, "t": 50, "b": 45},
             **layout,
         },
     )

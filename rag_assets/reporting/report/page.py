@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 
 from jinja2 import Environment, PackageLoader
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from rag_assets.reporting.report.charts import charts
 from rag_assets.reporting.report.embedded_json import json_block
@@ -104,7 +104,21 @@ def page(result: EvaluationResult, identity: str) -> str:
 
 def _environment() -> Environment:
     loader = PackageLoader(PACKAGE, "templates")
-    return Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    made = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    made.filters["code"] = _code
+    return made
+
+
+def _code(text: str) -> Markup:
+    """Return an escaped text in which what stands between two backticks is code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # one backtick is alone
+        parts[-2:] = ["`".join(parts[-2:])]
+    shown = [
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
+        for number, part in enumerate(parts)
+    ]
+    return Markup("").join(shown)
 
 
 def _file(*path: str) -> str:

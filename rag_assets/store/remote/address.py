@@ -44,7 +44,8 @@ class Address:
             return None
         bucket, _, prefix = text[scheme.end() :].partition("/")
         if scheme[1].lower() != "s3" or not bucket:
-            raise UsageError(f"the store '{text}' is neither a folder nor s3://BUCKET/PREFIX")
+            shown = f"{scheme[1]}://{text[scheme.end() :]}"
+            raise UsageError(f"the store '{shown}' is neither a folder nor s3://BUCKET/PREFIX")
         parts = [part for part in prefix.split("/") if part]
         return cls(bucket, "/".join(parts), _endpoint())
 

@@ -106,9 +106,11 @@ class Objects:
         Raises:
             StoreError: the store cannot be used.
         """
-        asked = list(names)
-        found = self.each(self._exists, asked)
-        return {name for name, exists in zip(asked, found, strict=True) if exists}
+        asked = set(names)
+        # One request a folder; asking for an object that is not there takes two.
+        folders = {name.rpartition("/")[0] for name in asked}
+        listings = self.each(lambda folder: self.listed(folder, recursive=False), folders)
+        return {name for listing in listings for name in listing} & asked
 
     def read(self, name: str) -> bytes | None:
         """Return a small object; None: there is none.
@@ -205,11 +207,6 @@ class Objects:
                 for future in started:
                     future.cancel()
                 raise
-
-    def _exists(self, name: str) -> bool:
-        with self._errors():
-            is_file: bool = self._files.get_file_info(self._path(name)).is_file
-        return is_file
 
     def _blocks(self, stream: NativeFile) -> Iterator[bytes]:
         while True:

@@ -36,7 +36,7 @@ def apply_removed(copy: WorkingCopy) -> None:
     if new:
         contents = Objects.each(copy.objects.read, new)
         names = {name for content in contents for name in json.loads(content or b"[]")}
-        here = [name for name in names if (copy.root / name).is_file()]
+        here = [copy.name(copy.root / n) for n in names if (copy.root / n).is_file()]
         # What was made again since then is there, and stays.
         _remove(copy, set(here) - copy.objects.existing(here))
     if seen is None or new:

@@ -39,8 +39,16 @@ class WorkingCopy:
         self._lock = Lock()
 
     def name(self, path: Path) -> str:
-        """Return the name of the object that a file is a copy of."""
-        return path.relative_to(self.root).as_posix()
+        """Return the name of the object that a file is a copy of.
+
+        Raises:
+            StoreError: the path leads out of the folder; who writes into a store names its objects.
+        """
+        inside = path.relative_to(self.root)
+        if ".." in inside.parts:
+            where = self.objects.address.url
+            raise StoreError(f"the store {where} holds a name that leads out of it: {inside}")
+        return inside.as_posix()
 
     def forget_listings(self) -> None:
         """Ask again what is there."""

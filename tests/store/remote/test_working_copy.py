@@ -162,10 +162,24 @@ def test_what_was_made_again_after_a_removal_stays(here: WorkingCopy, other: Wor
     assert (other.root / "a/1.parquet").exists()
 
 
+def test_no_name_leads_out_of_a_working_copy(here: WorkingCopy, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    apply_removed(here)
+    here.objects.write("_removed/1.json", b'["../mine.txt"]')
+    for do in (
+        lambda: apply_removed(here),
+        lambda: here.bring([here.root / "ferry" / ".." / ".." / "other.txt"]),
+    ):
+        with pytest.raises(StoreError, match="holds a name that leads out of it"):
+            do()
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
 def test_a_missing_bucket_is_one_line(s3_store: str, s3_url: str) -> None:
-    for do in (lambda store: store.listed(""), lambda store: store.write("a", b"")):
+    store = objects("s3://not-there/a")
+    for do in (lambda: store.listed(""), lambda: store.write("a", b"")):
         with pytest.raises(StoreError) as error:
-            do(objects("s3://not-there/a"))
+            do()
         assert str(error.value) == (
             "the store s3://not-there/a cannot be used: there is no bucket 'not-there' at "
             f"{s3_url} (AWS_ENDPOINT_URL); create it first"

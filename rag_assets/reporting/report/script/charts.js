@@ -65,12 +65,34 @@ function primaryBounds(data, name) {
 // Where more retrievers lie close together, only those of the front are named in the chart.
 const MOST_LABELS = 5;
 
+// Of points whose names would lie over each other the first is named; the legend names all.
+function namedPoints(points, spans) {
+  const named = [];
+  for (const point of points) {
+    const isFree = named.every((other) => Math.abs(point.x - other.x) > 0.3 * spans.x || Math.abs(point.y - other.y) > 0.12 * spans.y);
+    if (isFree) named.push(point);
+  }
+  return new Set(named.map((point) => point.name));
+}
+
+function paretoNames(data, isCrowded) {
+  const names = isCrowded ? [...data.front].reverse() : Object.keys(data.times);
+  const points = names.map((name) => ({ name, x: Math.log10(data.times[name]), y: primaryBounds(data, name)[0] }));
+  const every = Object.keys(data.times);
+  const span = (values) => Math.max(...values) - Math.min(...values) || 1;
+  return namedPoints(points, {
+    x: span(every.map((name) => Math.log10(data.times[name]))),
+    y: span(every.flatMap((name) => primaryBounds(data, name)).filter((value) => value !== null)),
+  });
+}
+
 function drawPareto(data) {
   if (!byId("chart-pareto")) return;
   const exponents = Object.values(data.times).map(Math.log10);
   const [least, most] = [Math.min(...exponents), Math.max(...exponents)];
   const middle = (least + most) / 2;
-  const isCrowded = exponents.length > MOST_LABELS;
+  const named = paretoNames(data, exponents.length > MOST_LABELS);
+  const isCrowded = named.size < exponents.length;
   const points = Object.keys(data.times).map((name) => {
     const number = data.retrievers.indexOf(name);
     const { colour: pointColour, symbol } = look(number);
@@ -78,7 +100,7 @@ function drawPareto(data) {
     const isRight = Math.log10(data.times[name]) > middle;
     return {
       type: "scatter", mode: "markers+text", name: plain(name), x: [data.times[name]], y: [bounds[0]],
-      text: [isCrowded && !data.front.includes(name) ? "" : isRight ? `${plain(name)}  ` : `  ${plain(name)}`], textposition: isRight ? "top left" : "top right", cliponaxis: false, error_y: whiskers([bounds]),
+      text: [!named.has(name) ? "" : isRight ? `${plain(name)}  ` : `  ${plain(name)}`], textposition: isRight ? "top left" : "top right", cliponaxis: false, error_y: whiskers([bounds]),
       marker: { color: pointColour, symbol, size: 13, line: { color: colour("page"), width: 1 } },
       hovertemplate: "%{fullData.name}<br>%{x:.3g} ms, %{y:.4f}<extra></extra>", showlegend: isCrowded,
     };

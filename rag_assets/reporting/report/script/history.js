@@ -59,6 +59,8 @@ function historyRange(values) {
   return [Math.max(low - room, -room / 2), high + room];
 }
 
+const MANY_POINTS = 20;
+
 function drawHistory(data, values) {
   const chart = byId("chart-history");
   const traces = data.retrievers.map((name, number) => {
@@ -67,15 +69,15 @@ function drawHistory(data, values) {
       type: "scatter", mode: "lines+markers", ...historyLine(data.points, values[number]),
       name: plain(name) + (name === data.baseline ? " (baseline)" : ""), connectgaps: false,
       line: { color: lineColour, dash, width: name === data.baseline ? 3.5 : 2 },
-      marker: { color: lineColour, symbol, size: 9 },
+      marker: { color: lineColour, symbol, size: data.points.length > MANY_POINTS ? 6 : 9 },
       hovertemplate: "%{fullData.name}<br>%{customdata[0]}: %{y:.4f}%{customdata[1]}<extra></extra>",
     };
   }).filter((trace) => trace.y.some((value) => value !== null));
   draw("chart-history", traces, layout({
-    ...historyMarks(data.points), showlegend: true, hovermode: "closest",
+    ...historyMarks(data.points), showlegend: true, hovermode: "closest", margin: { ...layout().margin, r: 32 },
     xaxis: axis({
       ...historyTicks(data.points, chart.clientWidth), range: [0.5, data.points.length + 0.5],
-      zeroline: false, showgrid: false,
+      zeroline: false, showgrid: false, ticklabeloverflow: "allow",
     }),
     yaxis: axis({ range: historyRange(values), zeroline: false }),
   }));
