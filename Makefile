@@ -72,6 +72,15 @@ code-versions: $(INSTALLED) ## record the code behind each stage, after its code
 option-tables: $(INSTALLED) ## fill in the tables of options in docs/ from the code
 	@$(BIN)/python -m tests.option_tables
 
+.PHONY: reference
+reference: $(INSTALLED) ## write docs/reference/ from the code
+	@$(BIN)/python -m tests.reference_pages
+
+.PHONY: docs
+docs: $(INSTALLED) ## the documentation as a site, in build/site; warnings are errors
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+	@echo "open build/site/index.html"
+
 .PHONY: constraints
 constraints: ## pin the newest versions that pyproject.toml allows, found in a new environment
 	@rm -rf build/pin && $(PYTHON) -m venv build/pin

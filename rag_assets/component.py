@@ -11,9 +11,11 @@ import dagster as dg
 from dagster.components.component.component import ComponentTypeSpec
 from pydantic import BaseModel, Field
 
+from rag_assets.assets.executors import executor_of
 from rag_assets.assets.whole import definitions_of
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment import load_experiment
+from rag_assets.store.remote.address import Address
 from rag_assets.store.settings import StoreSettings
 
 _PATH = dg.Resolver.default(
@@ -25,14 +27,23 @@ _PATH = dg.Resolver.default(
 )
 _STORE = dg.Resolver.default(
     description=(
-        "The folder that results are kept in, relative to the folder of this defs.yaml. Default: "
-        "the environment variable RAG_ASSETS_STORE, or data/store below the working directory."
+        "The folder that results are kept in, relative to the folder of this defs.yaml, or "
+        "s3://BUCKET/PREFIX. Default: the environment variable RAG_ASSETS_STORE, or data/store "
+        "below the working directory."
     ),
     examples=["../../../../data/store", "{{ env.RAG_ASSETS_STORE }}"],
 )
 _OWNERS = dg.Resolver.default(
     description="E-mail addresses or team:<name>, in place of `owners` of the experiment.",
     examples=[["team:search"]],
+)
+_EXECUTOR = dg.Resolver.default(
+    description=(
+        "What runs the steps of a run: in_process, multiprocess, multiprocess(n), or module:name "
+        "of an executor. Default: the environment variable RAG_ASSETS_EXECUTOR, or the executor "
+        "of the project. A project has one: experiments that name one must name the same."
+    ),
+    examples=["in_process", "multiprocess(4)"],
 )
 
 
@@ -66,6 +77,7 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
     path: Annotated[str, _PATH]
     store: Annotated[str | None, _STORE] = None
     owners: Annotated[Sequence[str] | None, _OWNERS] = None
+    executor: Annotated[str | None, _EXECUTOR] = None
 
     @classmethod
     def get_spec(cls) -> ComponentTypeSpec:
@@ -79,17 +91,21 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
         """Return the assets of the experiment, its checks, job, schedule and sensors.
 
         Raises:
-            DagsterInvalidDefinitionError: the experiment is not valid; names file, line and key.
+            DagsterInvalidDefinitionError: the experiment is not valid (names file, line and key),
+                or the executor is none.
         """
         try:
             experiment = load_experiment(context.path / self.path)
+            executor = executor_of(self.executor, where="`executor`")
         except RagAssetsError as error:
             raise dg.DagsterInvalidDefinitionError(str(error)) from None
         if self.owners is not None:
             experiment = replace(experiment, owners=tuple(self.owners))
-        return definitions_of(experiment, self._settings(context))
+        return definitions_of(experiment, self._settings(context), executor)
 
     def _settings(self, context: dg.ComponentLoadContext) -> StoreSettings:
         if self.store is None:
             return StoreSettings.resolve()
+        if Address.of(self.store) is not None:
+            return StoreSettings.resolve(self.store)
         return StoreSettings.resolve((context.path / self.store).resolve())

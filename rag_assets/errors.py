@@ -53,6 +53,10 @@ class ModelUnavailable(RagAssetsError):
     """A model's files are neither installed, nor on disk, nor at the hub."""
 
 
+class NotServed(ModelUnavailable):
+    """A server did not serve, in spite of retries; what it answered is kept, so ask again later."""
+
+
 class MissingArtifact(RagAssetsError):
     """An upstream partition is not in the store in the version that the inputs now ask for."""
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.s3_server import VARIABLES, make_bucket, s3_server
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -33,3 +36,21 @@ def shared_data() -> Callable[[str], Path]:
         return folder
 
     return find
+
+
+@pytest.fixture(scope="session")
+def s3_url() -> Iterator[str]:
+    """Return the URL of a server on loopback that speaks S3."""
+    pytest.importorskip("moto", reason="the server is part of the extra `dev`")
+    with s3_server() as url:
+        yield url
+
+
+@pytest.fixture
+def s3_store(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the address of a new, empty store; the environment names the server."""
+    for name, value in {**VARIABLES, "AWS_ENDPOINT_URL": s3_url}.items():
+        monkeypatch.setenv(name, value)
+    bucket = f"ferries-{uuid.uuid4().hex[:12]}"
+    make_bucket(s3_url, bucket)
+    return f"s3://{bucket}/nightly/runs"

@@ -69,12 +69,14 @@ def materializations(tiny: Tiny, asset: str) -> list[dg.AssetMaterialization]:
 
 def counts(tiny: Tiny) -> Counter[str]:
     """Return how often each partition was materialized."""
-    names = [stage.name for stage in tiny.pipeline().stages()]
-    return Counter(
-        short_name(asset, event.partition)
-        for asset in names
-        for event in materializations(tiny, asset)
-    )
+    experiment = str(tiny.config["name"])
+    found: Counter[str] = Counter()
+    with open_instance(tiny.settings) as instance:
+        for stage in tiny.pipeline().stages():
+            key = asset_key(experiment, stage.name)
+            records = instance.fetch_materializations(key, limit=10_000).records
+            found.update(short_name(stage.name, record.partition_key) for record in records)
+    return found
 
 
 def n_runs(tiny: Tiny) -> int:

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from pydantic.fields import FieldInfo
+
 from rag_assets.experiment.query_sets import QUERY_SET_TYPES, LlmConfig, PromptedQuerySet
 from rag_assets.options import MAX_DEPTH, Options
 from rag_assets.retrievers.base import BaseRetriever, EmbeddingRetriever, LexicalRetriever
@@ -72,6 +74,11 @@ def options_of(name: str) -> list[Row]:
     return list(_rows(QUERY_SET_TYPES[name], frozenset(PromptedQuerySet.model_fields)))
 
 
+def options_rows(model: type[Options]) -> list[Row]:
+    """Return a row for each option of a block."""
+    return list(_rows(model, frozenset()))
+
+
 def _changed(model: type[Options], family: type[Options]) -> frozenset[str]:
     """Return the options of a family for which a type allows something else."""
     own, shared = (one.model_json_schema()["properties"] for one in (model, family))
@@ -84,8 +91,15 @@ def _rows(model: type[Options], without: frozenset[str]) -> Iterator[Row]:
         if field not in without:
             option = found.alias or field
             described = schema["properties"][option]
-            default = "needed" if found.is_required() else f"`{_yaml(described.get('default'))}`"
-            yield Row(option, default, allowed(described))
+            yield Row(option, _default(found, described.get("default")), allowed(described))
+
+
+def _default(found: FieldInfo, shown: object) -> str:
+    if found.is_required():
+        return "needed"
+    if isinstance(shown, dict):
+        return "see its block"
+    return "`{}`" if found.default_factory is dict else f"`{_yaml(shown)}`"
 
 
 def allowed(described: Mapping[str, Any]) -> str:
@@ -107,6 +121,8 @@ def _of_type(described: Mapping[str, Any]) -> str:
     kind = described["type"]
     if kind == "boolean":
         return "`true`, `false`"
+    if kind == "object":
+        return "a mapping"
     if kind == "array":
         item = allowed(described["items"]).removeprefix("a ").replace("number", "numbers", 1)
         fewest = f"{described['minItems']} or more " if "minItems" in described else ""

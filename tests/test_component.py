@@ -134,11 +134,23 @@ def test_mistakes_are_refused_with_file_and_line(project: Project) -> None:
 def test_what_dg_tells_of_the_type() -> None:
     assert rag_assets.RetrievalExperiment is RetrievalExperiment
     schema = RetrievalExperiment.model().model_json_schema()
-    assert list(schema["properties"]) == ["path", "store", "owners"]
+    assert list(schema["properties"]) == ["path", "store", "owners", "executor"]
     assert schema["required"] == ["path"]
     assert all(value["description"] for value in schema["properties"].values())
     page = PAGE.read_text(encoding="utf-8")
     assert all(f"\n| `{name}` |" in page for name in schema["properties"])
+
+
+def test_an_executor_can_be_named(tmp_path: Path) -> None:
+    folder = str(Tiny(tmp_path).write().folder)
+    first, second = (
+        dg.build_defs_for_component(RetrievalExperiment(path=folder, executor="multiprocess(4)"))
+        for _ in range(2)
+    )
+    assert first.executor is not None
+    assert first.executor is second.executor  # so a project may name it for each experiment
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"^`executor` must be in_process"):
+        dg.build_defs_for_component(RetrievalExperiment(path=folder, executor="many"))
 
 
 def test_checks_on_the_page_are_those_that_there_are() -> None:

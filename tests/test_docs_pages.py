@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from rag_assets.datasets import FORMATS
 from rag_assets.datasets.writers import WRITERS
+from rag_assets.experiment.checks import ChecksConfig, DriftConfig
 from rag_assets.query_sets.generation.question_filters import REASONS
 from tests.llm.server import says, serving
 from tests.walked_page import DOCS, alike, walk
+
+
+def yaml_blocks(page: str) -> list[str]:
+    """Return the blocks of YAML of a page."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return re.findall(r"^```yaml\n(.*?)^```$", text, re.M | re.S)
 
 
 @pytest.fixture
@@ -68,6 +77,17 @@ def test_history(folder: Path) -> None:
     assert used == {"evaluate", "anchor", "history", "diff", "gate"}
 
 
+def test_drift(folder: Path) -> None:
+    used = {command.line.split()[1] for command in walk("drift.md", folder)}
+    assert used == {"evaluate", "anchor", "validate", "-i"}
+    (block,) = (yaml.safe_load(text) for text in yaml_blocks("drift.md") if "checks" in text)
+    config = ChecksConfig.model_validate(block["checks"]).drift
+    assert config.model_fields_set == set(DriftConfig.model_fields)
+    page = (DOCS / "drift.md").read_text(encoding="utf-8")
+    for name in DriftConfig.model_fields.keys() - {"far_below"}:
+        assert re.search(rf"\b{name}: .*default: {getattr(DriftConfig(), name)}\b", page)
+
+
 def test_notebook(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for package in ("pandas", "polars"):
         pytest.importorskip(package)
@@ -84,6 +104,7 @@ def test_automation(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("rag-assets", "evaluate", "data/ferry"),
         ("dagster", "schedule", "list"),
         ("dagster", "job", "execute"),
+        ("dagster", "job", "execute"),
     ]
 
 
@@ -92,6 +113,18 @@ def test_store(folder: Path) -> None:
         command.line.split()[1] for command in walk("store.md", folder) if "rag-" in command.line
     }
     assert used == {"evaluate", "clean", "cache", "purge"}
+
+
+def test_remote_store(folder: Path, s3_store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_ASSETS_STORE", s3_store)
+    monkeypatch.setenv("RAG_ASSETS_STATE_DIR", str(folder / "machine"))
+    lines = [command.line for command in walk("remote-store.md", folder)]
+    assert sum("evaluate" in line for line in lines) == 3
+
+
+def test_terminal(folder: Path) -> None:
+    used = {command.line.split()[1] for command in walk("terminal.md", folder)}
+    assert {"evaluate", "-v", "leaderboard", "validate"} <= used
 
 
 def test_every_format_is_on_the_page() -> None:

@@ -3,17 +3,16 @@
 Without `from __future__ import annotations`: Dagster reads the annotation of `context` itself.
 """
 
-import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import dagster as dg
 
 from rag_assets.assets import metadata
 from rag_assets.assets.backfills import backfill_policy
-from rag_assets.assets.checks import Evaluated, check_outputs, check_specs, evaluations
-from rag_assets.assets.names import artifact_key, asset_key, group_name, partition_key
+from rag_assets.assets.checks import check_outputs, check_specs
+from rag_assets.assets.names import artifact_key, asset_key, group_name
 from rag_assets.assets.partitions import (
     MAX_TRACKED_PARENTS,
     edges_of,
@@ -21,44 +20,45 @@ from rag_assets.assets.partitions import (
     partitions_of,
     widest_edge,
 )
-from rag_assets.assets.provenance import latest_pointers, tags_of
-from rag_assets.assets.reported import Reported
+from rag_assets.assets.provenance import latest_pointers
+from rag_assets.assets.reports import (
+    Event,
+    checked,
+    materializations,
+    not_computed,
+    remember,
+    summary,
+    unreadable,
+)
+from rag_assets.assets.resources import Resources
+from rag_assets.assets.servers import failure, pool_of, retry_policy_of
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.checks import results_of, results_of_unreadable
 from rag_assets.pipeline.checks.blocked import Blocked
 from rag_assets.pipeline.column_origins import ColumnOrigins
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.stage import Stage
 from rag_assets.pipeline.stages import STAGES
 
-ASKED_TAG = "rag_assets/partitions"
-"""Run tag: JSON list of the partitions that are wanted of a range, which is a cross product."""
-
 MOST_KINDS = 3
 """Icons that Dagster allows for an asset."""
 
-DEFER_TAG = "dagster/defer_asset_events"
-"""Run tag: Dagster itself writes no materialization; the body reports each partition."""
-
-Report = dg.MaterializeResult[Any] | dg.AssetMaterialization | Evaluated
-"""What a body yields: the result of its output, and events a partition."""
+Report = dg.MaterializeResult[Any] | dg.Output[Any] | Event
+"""What a body yields: the results of its outputs, and events a partition."""
 
 PipelineFactory = Callable[[], Pipeline]
-"""Gives the pipeline of a run: a new one in a worker, the driver's own in process."""
+"""Gives the pipeline of a run."""
 
 
 def build_assets(
-    experiment: Experiment, open_pipeline: PipelineFactory, *, declare_checks: bool = True
+    experiment: Experiment, open_pipeline: PipelineFactory, resources: Resources | None = None
 ) -> list[dg.AssetsDefinition]:
     """Return one asset for each stage that the experiment uses.
 
     Args:
         experiment: the experiment.
         open_pipeline: gives the pipeline of a run.
-        declare_checks: whether Dagster is told beforehand which checks there will be. It then plans
-            one for every partition of a run's range, wanted or not; the driver does not tell, and
-            reports those that were made.
+        resources: what gives it instead, where the code location has them.
     """
     with warnings.catch_warnings():
         # Known: multi-dimensional mappings and backfill policies are beta in Dagster 1.13, and
@@ -67,18 +67,21 @@ def build_assets(
         warnings.simplefilter("ignore", dg.PreviewWarning)
         origins = ColumnOrigins(experiment)
         return [
-            _build(stage, origins, open_pipeline, declare_checks)
+            _build(stage, origins, open_pipeline, resources)
             for stage in STAGES.values()
             if stage.keys(experiment)
         ]
 
 
 def _build(
-    stage: Stage, origins: ColumnOrigins, open_pipeline: PipelineFactory, declare_checks: bool
+    stage: Stage,
+    origins: ColumnOrigins,
+    open_pipeline: PipelineFactory,
+    resources: Resources | None,
 ) -> dg.AssetsDefinition:
     experiment = origins.experiment
     partitions = partitions_of(stage, experiment)
-    checks = check_specs(stage, experiment, partitions) if declare_checks else []
+    checks = check_specs(stage, experiment, partitions)
 
     @dg.asset(
         key=asset_key(experiment.name, stage.name),
@@ -92,11 +95,18 @@ def _build(
         owners=list(experiment.owners),
         code_version=stage.code_version,
         backfill_policy=backfill_policy() if partitions else None,
+        retry_policy=retry_policy_of(stage, experiment),
+        pool=pool_of(stage, experiment),
         check_specs=checks,
+        required_resource_keys=resources.names if resources else None,
     )
     def body(context: dg.AssetExecutionContext) -> Iterator[Report]:
         yield from check_outputs(checks)
-        yield from _materialize(context, stage, open_pipeline())
+        if resources is None:
+            yield from _materialize(context, stage, open_pipeline())
+            return
+        with resources.opened(context.op_execution_context, experiment) as pipeline:
+            yield from _materialize(context, stage, pipeline)
 
     return body
 
@@ -121,22 +131,18 @@ def _materialize(
 ) -> Iterator[Report]:
     """Bring the wanted partitions up to date, check them, report each with its own version."""
     wanted = [artifact_key(stage, partition) for partition in _wanted(context)]
-    by_driver = DEFER_TAG in context.run.tags
     blocked = Blocked(pipeline)
     keys = [key for key in wanted if blocked.stopped_by(key) is None]
     pointers = latest_pointers(context.instance, pipeline, stage)
-    single = len(wanted) == 1 and not by_driver
+    single = len(wanted) == 1
     all_wanted = len(keys) == len(wanted)
     try:
         outcomes = pipeline.materialize(stage.name, keys)
     except RagAssetsError as error:
-        yield from evaluations(context, results_of_unreadable(pipeline, stage, error))
-        if by_driver:
-            raise
-        raise dg.Failure(str(error), allow_retries=False) from error
-    if not by_driver:
-        pipeline.store.verified.save()  # the driver saves once, at its end
-    context.log.info(_summary(outcomes))
+        yield from unreadable(pipeline, stage, error)
+        raise failure(error) from error
+    pipeline.store.verified.save()
+    context.log.info(summary(outcomes))
     if single and outcomes:
         yield _single(stage, pipeline, outcomes[0])
     else:
@@ -144,16 +150,12 @@ def _materialize(
             # The bare result fulfils the output, so that assets downstream in the same run are not
             # skipped; the events after it are what counts. It is an event of every partition.
             yield dg.MaterializeResult()
-        for outcome in outcomes:
-            yield _materialization(context.asset_key, stage, pipeline, outcome, pointers)
-    results = results_of(pipeline, stage, outcomes)
-    blocked.record(keys, results)
-    # Of several partitions those that passed go on: the others are stopped by `blocked`.
-    yield from evaluations(context, results, fails_run=single)
-    Reported(pipeline).add([key for key in keys if not blocked.failed(key)])
+        yield from materializations(pipeline, stage, outcomes, pointers)
+    yield from checked(pipeline, stage, outcomes, fails_run=single)
+    remember(pipeline, outcomes)
     if not all_wanted:
         stopped = {str(key): str(blocked.stopped_by(key)) for key in wanted if key not in keys}
-        raise dg.Failure(_not_computed(stopped), allow_retries=False)
+        raise dg.Failure(not_computed(stopped), allow_retries=False)
 
 
 def _single(stage: Stage, pipeline: Pipeline, outcome: Outcome) -> dg.MaterializeResult[Any]:
@@ -162,37 +164,7 @@ def _single(stage: Stage, pipeline: Pipeline, outcome: Outcome) -> dg.Materializ
     return dg.MaterializeResult(metadata=shown, data_version=version)
 
 
-def _materialization(
-    asset: dg.AssetKey,
-    stage: Stage,
-    pipeline: Pipeline,
-    outcome: Outcome,
-    pointers: Mapping[str, int | None],
-) -> dg.AssetMaterialization:
-    return dg.AssetMaterialization(
-        asset_key=asset,
-        partition=partition_key(outcome.key),
-        metadata=metadata.of_materialization(stage, outcome, pipeline),
-        tags=tags_of(pipeline, outcome, pointers),
-    )
-
-
-def _not_computed(stopped: Mapping[str, str]) -> str:
-    """Return a sentence about partitions that read one whose blocking check failed."""
-    (key, cause), *others = stopped.items()
-    more = f" (and {len(others)} more)" if others else ""
-    return f"{key} was not computed, because {cause} failed a blocking check{more}"
-
-
-def _summary(outcomes: Sequence[Outcome]) -> str:
-    """Return a line for the log of the run."""
-    n_reused = sum(outcome.reused for outcome in outcomes)
-    return f"{len(outcomes) - n_reused} computed, {n_reused} up to date and reused"
-
-
 def _wanted(context: dg.AssetExecutionContext) -> Sequence[str | None]:
     if not context.has_partition_key and not context.has_partition_key_range:
         return [None]
-    partitions = [str(key) for key in context.partition_keys]
-    asked = context.run.tags.get(ASKED_TAG)
-    return [p for p in partitions if p in set(json.loads(asked))] if asked else partitions
+    return [str(key) for key in context.partition_keys]

@@ -5,19 +5,20 @@ So a run that makes a partition checks it too, whoever started the run, and a ra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
 from rag_assets.assets.names import asset_key, partition_key
+from rag_assets.assets.numbers import DIGITS
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.checks import CheckResult, checks_of
 from rag_assets.pipeline.checks.check import MOST_EXAMPLES, WARNING
 from rag_assets.pipeline.stage import Stage
 
-Evaluated = dg.Output[Any] | dg.AssetCheckEvaluation
-"""What a body yields of its checks: that they were made, and a result a partition."""
+MOST_AT_ONCE = 5
+"""Problems that stand beside the result; a click shows more of them."""
 
 
 def check_specs(
@@ -43,12 +44,12 @@ def check_outputs(specs: Sequence[dg.AssetCheckSpec]) -> Iterator[dg.Output[Any]
 
 
 def evaluations(
-    context: dg.AssetExecutionContext, results: Sequence[CheckResult], *, fails_run: bool = False
+    asset: dg.AssetKey, results: Sequence[CheckResult], *, fails_run: bool = False
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Yield results as events.
 
     Args:
-        context: of the body.
+        asset: whose checks they are.
         results: any number of partitions and checks.
         fails_run: whether a blocking check that failed ends the run, as Dagster has it for one
             partition; with several, the others would be stopped too.
@@ -57,15 +58,23 @@ def evaluations(
         found = result.found
         warns = found.severity == WARNING
         yield dg.AssetCheckEvaluation(
-            asset_key=context.asset_key,
+            asset_key=asset,
             check_name=result.check.name,
             passed=result.passed,
             severity=dg.AssetCheckSeverity.WARN if warns else dg.AssetCheckSeverity.ERROR,
-            description=result.summary,
-            metadata={**_numbers(result), **_problems(found.problems)},
+            description=_description(result),
+            metadata={**_numbers(result), **_problems(found.problems), **_shown(found.shown)},
             blocking=result.check.blocking and fails_run,
             partition=partition_key(result.key),
         )
+
+
+def _description(result: CheckResult) -> str:
+    """Return what the page shows at once: the first problems, as a list where there are several."""
+    problems = result.found.problems
+    if len(problems) < 2:
+        return result.summary
+    return _list(problems, MOST_AT_ONCE)
 
 
 def _numbers(result: CheckResult) -> dict[str, dg.MetadataValue]:
@@ -73,15 +82,23 @@ def _numbers(result: CheckResult) -> dict[str, dg.MetadataValue]:
     return {
         name: dg.MetadataValue.int(value)
         if isinstance(value, int)
-        else dg.MetadataValue.float(float(value))
+        else dg.MetadataValue.float(round(float(value), DIGITS))
         for name, value in numbers.items()
     }
+
+
+def _shown(shown: Mapping[str, str]) -> dict[str, dg.MetadataValue]:
+    return {title: dg.MetadataValue.md(text) for title, text in shown.items()}
 
 
 def _problems(problems: Sequence[str]) -> dict[str, dg.MetadataValue]:
     if not problems:
         return {}
-    lines = [f"- {' '.join(problem.split())}" for problem in problems[:MOST_EXAMPLES]]
-    rest = len(problems) - MOST_EXAMPLES
-    lines += [f"- and {rest} more"] if rest > 0 else []
-    return {"found": dg.MetadataValue.md("\n".join(lines))}
+    return {"found": dg.MetadataValue.md(_list(problems, MOST_EXAMPLES))}
+
+
+def _list(problems: Sequence[str], most: int) -> str:
+    """Return the first problems as Markdown, and how many more there are."""
+    lines = [f"- {' '.join(problem.split())}" for problem in problems[:most]]
+    rest = len(problems) - most
+    return "\n".join(lines + ([f"- and {rest} more"] if rest > 0 else []))

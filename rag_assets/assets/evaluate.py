@@ -1,9 +1,12 @@
-"""The main job: bring an experiment up to date, through Dagster, and make it the current state."""
+"""The main job: bring an experiment up to date, recorded in Dagster, and make it the current state.
+
+`evaluate` is the driver of the command line. A run that Dagster started does the same in its own
+op (`job.py`), from the same three parts: `begin`, the stages of `stale_stages`, `finish`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -15,13 +18,14 @@ from rag_assets.pipeline.evaluations import Evaluation, read_current, record
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import register
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.warehouse import rebuild
+from rag_assets.pipeline.warehouse import is_up_to_date, rebuild
 from rag_assets.store.artifacts import ArtifactKey
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance
 
-    from rag_assets.assets.runner import StageRunner
+Wanted = Mapping[str, list[ArtifactKey]]
+"""Asset -> its partitions that are to be up to date, in the order of the graph."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +47,14 @@ def evaluate(
 ) -> Work:
     """Compute what is missing, report what Dagster does not know, write the snapshot.
 
-    When nothing is to be done no Dagster run is started (and Dagster is not even imported).
+    All of it is one Dagster run. When nothing is to be done none is started (and Dagster is not
+    even imported).
 
     Args:
         pipeline: the experiment and its store.
         selection: the cells that are wanted.
         trigger: what started it, for the record.
-        instance: where the runs are recorded; by default the instance in force.
+        instance: where the run is recorded; by default the instance in force.
 
     Raises:
         RagAssetsError: invalid data, a missing model, or a store that cannot be written.
@@ -57,45 +62,71 @@ def evaluate(
             the last snapshot stays the current one.
     """
     started = datetime.now(UTC)
+    wanted = begin(pipeline, selection)
+    runs: tuple[str, ...] = ()
+    if next(stale_stages(pipeline, wanted), None) is not None:
+        runs = (_recorded(pipeline, wanted, trigger, instance),)
+    return finish(pipeline, wanted, started=started, trigger=trigger, runs=runs)
+
+
+def begin(pipeline: Pipeline, selection: Selection) -> Wanted:
+    """Register the experiment and return the partitions that are wanted."""
     register(pipeline.experiment, pipeline.settings)
-    wanted = selection.keys(pipeline.experiment)
-    runs = _run_stages(pipeline, wanted, trigger, instance)
+    return selection.keys(pipeline.experiment)
+
+
+def stale_stages(pipeline: Pipeline, wanted: Wanted) -> Iterator[tuple[str, list[ArtifactKey]]]:
+    """Yield each asset with its partitions that are to be computed or reported.
+
+    What is stale in one stage depends on what came out of those before it, so a stage must be up
+    to date before the next is asked for. What reads a partition that failed a blocking check is
+    left out.
+    """
+    for asset, keys in wanted.items():
+        reported, blocked = Reported(pipeline), Blocked(pipeline)
+        stale = [
+            key for key in keys if not reported.is_current(key) and blocked.can_be_computed(key)
+        ]
+        if stale:
+            yield asset, stale
+
+
+def finish(
+    pipeline: Pipeline,
+    wanted: Wanted,
+    *,
+    started: datetime,
+    trigger: str,
+    runs: tuple[str, ...],
+) -> Work:
+    """Write the snapshot of what is current now, and bring the warehouse up to date.
+
+    Args:
+        pipeline: of the evaluation.
+        wanted: what ``begin`` returned.
+        started: when it began.
+        trigger: what started it.
+        runs: ids of the Dagster runs that recorded it.
+
+    Raises:
+        CheckFailed: a partition that is wanted failed a blocking check; nothing is written.
+        StoreError: the store cannot be written.
+    """
+    _refuse_failed(pipeline, wanted)
     computed = pipeline.n_computed
     previous = _previous(pipeline)
     evaluation = record(
         pipeline, started=started, trigger=trigger, computed=computed, dagster_runs=runs
     )
     unchanged = previous is not None and previous.content == evaluation.content
-    if not unchanged or not pipeline.settings.warehouse.exists():
+    if not unchanged or not is_up_to_date(pipeline.settings):
         rebuild(pipeline.settings)
     total = sum(len(keys) for keys in wanted.values())
     seconds = (datetime.now(UTC) - started).total_seconds()
     return Work(evaluation, computed, total - computed, seconds)
 
 
-def _run_stages(
-    pipeline: Pipeline,
-    wanted: dict[str, list[ArtifactKey]],
-    trigger: str,
-    instance: DagsterInstance | None,
-) -> tuple[str, ...]:
-    """Run each stage that has something to do, in the order of the graph; return the run ids."""
-    runs: list[str] = []
-    with ExitStack() as stack:
-        runner: StageRunner | None = None
-        for asset, keys in wanted.items():
-            reported, blocked = Reported(pipeline), Blocked(pipeline)
-            stale = [
-                key for key in keys if not reported.is_current(key) and blocked.can_be_computed(key)
-            ]
-            if stale:
-                runner = runner or stack.enter_context(_runner(pipeline, trigger, instance))
-                runs.append(runner.run(asset, stale))
-    _refuse_failed(pipeline, wanted)
-    return tuple(runs)
-
-
-def _refuse_failed(pipeline: Pipeline, wanted: Mapping[str, list[ArtifactKey]]) -> None:
+def _refuse_failed(pipeline: Pipeline, wanted: Wanted) -> None:
     blocked = Blocked(pipeline)
     reasons = [blocked.reason(key) for keys in wanted.values() for key in keys]
     failed = [reason for reason in reasons if reason is not None]
@@ -104,19 +135,17 @@ def _refuse_failed(pipeline: Pipeline, wanted: Mapping[str, list[ArtifactKey]]) 
         raise CheckFailed(f"a blocking check failed: {failed[0]}{more}")
 
 
-@contextmanager
-def _runner(
-    pipeline: Pipeline, trigger: str, given: DagsterInstance | None
-) -> Iterator[StageRunner]:
+def _recorded(
+    pipeline: Pipeline, wanted: Wanted, trigger: str, given: DagsterInstance | None
+) -> str:
     """Open Dagster; it is imported here and not before, since most evaluations find no work."""
     from rag_assets.assets.instance import open_instance, storage_errors
-    from rag_assets.assets.runner import StageRunner
+    from rag_assets.assets.recording import record_run
 
     if given is not None:
-        yield StageRunner(pipeline, given, trigger)
-        return
+        return record_run(pipeline, wanted, given, trigger)
     with storage_errors(pipeline.settings), open_instance(pipeline.settings) as instance:
-        yield StageRunner(pipeline, instance, trigger)
+        return record_run(pipeline, wanted, instance, trigger)
 
 
 def _previous(pipeline: Pipeline) -> Evaluation | None:

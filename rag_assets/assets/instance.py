@@ -8,12 +8,8 @@ from contextlib import contextmanager
 
 import dagster as dg
 from dagster._core.instance.ref import InstanceRef
-from dagster._core.storage.noop_compute_log_manager import NoOpComputeLogManager
-from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
-from dagster._serdes import ConfigurableClassData
 from sqlalchemy.exc import DBAPIError
 
-from rag_assets.assets.kept_storage import KeptStorage
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.store.settings import StoreSettings
 
@@ -56,16 +52,19 @@ def open_instance(settings: StoreSettings) -> dg.DagsterInstance:
 
 @contextmanager
 def storage_errors(settings: StoreSettings) -> Iterator[None]:
-    """Say in one line that the instance's storage fails: a full disk, a read-only folder.
+    """Say in one line that the instance's storage fails: a full disk, a server that is not there.
 
     Raises:
         StoreError: it does.
     """
     try:
         yield
-    except (DBAPIError, sqlite3.Error) as error:
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        problem = " ".join(str(cause).split())
+    except Exception as error:
+        # Dagster's storage on Postgres raises an exception of its own from that of the driver.
+        cause = error if isinstance(error, DBAPIError | sqlite3.Error) else error.__cause__
+        if not isinstance(cause, DBAPIError | sqlite3.Error):
+            raise
+        problem = " ".join(str(cause.orig if isinstance(cause, DBAPIError) else cause).split())
         raise StoreError(f"cannot write {settings.dagster_home}: {problem}") from error
 
 
@@ -74,27 +73,3 @@ def _of_user() -> dg.DagsterInstance:
         return dg.DagsterInstance.get()
     except dg.DagsterError as error:
         raise UsageError(f"DAGSTER_HOME: {' '.join(str(error).split())}") from error
-
-
-@contextmanager
-def kept(instance: dg.DagsterInstance) -> Iterator[dg.DagsterInstance]:
-    """Yield an instance on the same storage, for a run that itself starts many short ones.
-
-    Where that is Dagster's SQLite its connections are kept open, and the output of the inner steps
-    is left to the outer one; any other instance is yielded as it is.
-    """
-    ref = instance.get_ref() if instance.is_persistent else None
-    storage = ref.storage_data if ref is not None else None
-    if ref is None or storage is None or storage.class_name != DagsterSqliteStorage.__name__:
-        yield instance
-        return
-    faster = ref._replace(
-        storage_data=_data_of(KeptStorage, storage.config_yaml),
-        compute_logs_data=_data_of(NoOpComputeLogManager, "{}\n"),
-    )
-    with dg.DagsterInstance.from_ref(faster) as own:
-        yield own
-
-
-def _data_of(kind: type, config: str) -> ConfigurableClassData:
-    return ConfigurableClassData(kind.__module__, kind.__name__, config)

@@ -1,24 +1,52 @@
-"""The job of one step that does what `rag-assets evaluate` does, for schedules and sensors.
+"""The job of one step that brings an experiment up to date, as `rag-assets evaluate` does.
 
-It suits a small machine: a backfill of the assets starts a process for every part of the graph,
-this job one in all. Without `from __future__ import annotations`: Dagster reads the annotation of
-`context` itself.
+Schedules and sensors start it, and the command line records its work as a run of it. It suits a
+small machine: a backfill of the assets starts a process for every part of the graph, this job one
+in all. Without `from __future__ import annotations`: Dagster reads the annotation of `context`
+itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
-from rag_assets.assets.evaluate import Work, evaluate
+from rag_assets.assets.evaluate import Wanted, Work, begin, finish, stale_stages
 from rag_assets.assets.names import plain_name
+from rag_assets.assets.reports import Event, reports
+from rag_assets.assets.resources import Resources, resources_of
+from rag_assets.assets.servers import failure, retry_policy_of_all
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.retry import try_again
 from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.settings import StoreSettings
 
 TRIGGERS = {"dagster/schedule_name": "schedule", "dagster/sensor_name": "sensor"}
 """Run tag -> what started the run; a run with neither was started by a person."""
+
+JobEvent = Event | dg.Output[Any]
+"""What the step yields: an event a partition, and its output at the end."""
+
+
+class Wish(dg.Config):
+    """Run configuration of the job: what `rag-assets evaluate` has as options."""
+
+    retrievers: list[str] = Field([], description="Evaluate these only; default: all.")
+    top_k: list[int] = Field([], description="Evaluate these cut-offs only; default: all.")
+    retry_failed: bool = Field(
+        False,
+        description="Ask again for what a language model's or reranker's server left unanswered.",
+    )
+
+
+Body = Callable[[dg.OpExecutionContext, Wish], Iterator[JobEvent]]
+"""The work of the step."""
 
 
 def job_name(experiment: Experiment) -> str:
@@ -26,25 +54,30 @@ def job_name(experiment: Experiment) -> str:
     return f"{plain_name(experiment)}_evaluate"
 
 
-def evaluation_job(experiment: Experiment, settings: StoreSettings) -> dg.JobDefinition:
-    """Return the job that brings an experiment up to date and makes it the current state."""
+def one_step_job(
+    experiment: Experiment,
+    body: Body,
+    retry_policy: dg.RetryPolicy | None = None,
+    resources: Mapping[str, dg.ConfigurableResource[object]] | None = None,
+) -> dg.JobDefinition:
+    """Return the job with the work that it is to do, when that is tried again, what it needs."""
+    resources = resources or {}
 
     @dg.op(
         name=f"evaluate_{plain_name(experiment)}",
         description="Compute what is not up to date, in this process.",
         out=dg.Out(dg.Nothing),
+        retry_policy=retry_policy,
+        required_resource_keys=set(resources),
     )
-    def evaluate_experiment(context: dg.OpExecutionContext) -> None:
-        try:
-            shown = _evaluated(context, experiment, settings)
-        except RagAssetsError as error:
-            raise dg.Failure(str(error), allow_retries=False) from error
-        context.add_output_metadata(shown)
+    def evaluate_experiment(context: dg.OpExecutionContext, config: Wish) -> Iterator[JobEvent]:
+        yield from body(context, config)
 
     @dg.job(
         name=job_name(experiment),
         description=f"What `rag-assets evaluate {experiment.source}` does, recorded here.",
         executor_def=dg.in_process_executor,
+        resource_defs=resources,
     )
     def job() -> None:
         evaluate_experiment()
@@ -52,26 +85,59 @@ def evaluation_job(experiment: Experiment, settings: StoreSettings) -> dg.JobDef
     return job
 
 
-def _evaluated(
-    context: dg.OpExecutionContext, experiment: Experiment, settings: StoreSettings
-) -> dict[str, dg.MetadataValue]:
-    """Evaluate the experiment as its files are now, not as they were when it was loaded."""
-    # Not needed to load a code location: Dagster's storage, and what writes the report.
-    from rag_assets.assets.instance import kept
+def evaluation_job(experiment: Experiment, settings: StoreSettings) -> dg.JobDefinition:
+    """Return the job that a code location has.
+
+    It evaluates the experiment as its files are then, not as they were when it was loaded.
+    """
+    body = partial(_evaluate, experiment=experiment)
+    resources = resources_of(experiment, settings)
+    return one_step_job(experiment, body, retry_policy_of_all(experiment), resources)
+
+
+def stages_brought_up_to_date(
+    context: dg.OpExecutionContext, pipeline: Pipeline, wanted: Wanted
+) -> Iterator[Event]:
+    """Bring stage after stage up to date, and yield what is to be told of each partition.
+
+    Raises:
+        RagAssetsError: what a stage raised.
+    """
+    for asset, keys in stale_stages(pipeline, wanted):
+        before = pipeline.n_computed
+        yield from reports(pipeline, STAGES[asset], keys, context.instance)
+        computed = pipeline.n_computed - before
+        context.log.info(f"{asset}: {computed} computed, {len(keys) - computed} reused")
+
+
+def _evaluate(
+    context: dg.OpExecutionContext, wish: Wish, experiment: Experiment
+) -> Iterator[JobEvent]:
+    # Not needed to load a code location.
     from rag_assets.reporting.html import write_report
     from rag_assets.reporting.result import EvaluationResult
 
-    pipeline = Pipeline(load_experiment(experiment.source), settings)
-    selection = Selection.of(pipeline.experiment)
-    with kept(context.instance) as instance:
-        trigger = _trigger(context.run.tags)
-        work = evaluate(pipeline, selection, trigger=trigger, instance=instance)
-    report = write_report(EvaluationResult(pipeline.store.root, work.evaluation))
+    started = datetime.now(UTC)
+    trigger = _trigger(context.run.tags)
+    try:
+        now = load_experiment(experiment.source)
+        with Resources(experiment).opened(context, now) as pipeline:
+            selection = Selection.of(pipeline.experiment, wish.retrievers, wish.top_k)
+            if wish.retry_failed:
+                context.log.info(f"asked again: {try_again(pipeline)} queries that failed")
+            wanted = begin(pipeline, selection)
+            yield from stages_brought_up_to_date(context, pipeline, wanted)
+            work = finish(
+                pipeline, wanted, started=started, trigger=trigger, runs=(context.run.run_id,)
+            )
+        report = write_report(EvaluationResult(pipeline.store.root, work.evaluation))
+    except RagAssetsError as error:
+        raise failure(error) from error
     context.log.info(
         f"{work.evaluation.evaluation_id}: {work.computed} partitions computed, "
         f"{work.reused} reused, {work.seconds:.1f} s"
     )
-    return {**_shown(work), "report": dg.MetadataValue.path(report)}
+    yield dg.Output(None, metadata={**_shown(work), "report": dg.MetadataValue.path(report)})
 
 
 def _shown(work: Work) -> dict[str, dg.MetadataValue]:

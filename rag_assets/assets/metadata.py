@@ -101,7 +101,8 @@ def of_materialization(
     shown = numbers_of(stage, outcome, pipeline)
     shown[rows] = dg.MetadataValue.int(manifest.rows)
     if stage.schema is not None:
-        shown["preview"] = _board(artifact) if stage.name == "leaderboard" else _preview(artifact)
+        preview = _board if stage.name == "leaderboard" else _preview
+        shown["preview"] = preview(artifact, stage.schema)
     if stage.name == "leaderboard":
         shown["report"] = dg.MetadataValue.url((pipeline.store.root / REPORT_FILE).as_uri())
     shown |= {name: _fact(value) for name, value in _brief(manifest.facts).items()}
@@ -146,23 +147,33 @@ def _fact(value: object) -> dg.MetadataValue:
             return dg.MetadataValue.json(value)  # type: ignore[arg-type]
 
 
-def _preview(artifact: Artifact) -> dg.MetadataValue:
+def _preview(artifact: Artifact, schema: TableSchema) -> dg.MetadataValue:
     with pq.ParquetFile(artifact.path) as file:
         batch = next(file.iter_batches(batch_size=PREVIEW_ROWS), None)
         fields = list(file.schema_arrow)
-    return _table(batch.to_pylist() if batch is not None else [], fields)
+    return _table(
+        batch.to_pylist() if batch is not None else [], _what_counts_first(fields, schema)
+    )
 
 
-def _board(artifact: Artifact) -> dg.MetadataValue:
+def _board(artifact: Artifact, schema: TableSchema) -> dg.MetadataValue:
     """Return the leaderboard of one split: its rows come first."""
     board = artifact.table()
     rows = [row for row in board.to_pylist() if row["split"] in splits_of(board)[:1]]
-    return _table(rows[:BOARD_ROWS], list(board.schema))
+    return _table(rows[:BOARD_ROWS], _what_counts_first(list(board.schema), schema))
+
+
+def _what_counts_first(fields: Sequence[pa.Field], schema: TableSchema) -> list[pa.Field]:
+    """Put the key and the metrics before counts, which a page would cut off on the right."""
+    declared = [column.name for column in schema.columns]
+    leading = {"position", *schema.key} | {f.name for f in fields if f.name not in declared}
+    return sorted(fields, key=lambda field: field.name not in leading)
 
 
 def _table(rows: Sequence[Mapping[str, object]], fields: Sequence[pa.Field]) -> dg.MetadataValue:
-    records = [dg.TableRecord({name: _cell(v) for name, v in row.items()}) for row in rows]
     columns = [dg.TableColumn(field.name, str(field.type)) for field in fields]
+    names = [column.name for column in columns]
+    records = [dg.TableRecord({name: _cell(row[name]) for name in names}) for row in rows]
     return dg.MetadataValue.table(records, dg.TableSchema(columns))
 
 

@@ -13,6 +13,9 @@ from rag_assets.pipeline.stage import Stage
 from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
 from rag_assets.schemas import QUERY_METRICS
 
+DIGITS = 6
+"""Digits behind the point that are shown of a mean."""
+
 Numbers = dict[str, dg.MetadataValue]
 
 
@@ -54,5 +57,6 @@ def _rows_to_show(table: pa.Table) -> tuple[list[dict[str, object]], Numbers]:
 
 
 def _floats(values: dict[str, object]) -> Numbers:
-    """Return the values that there are."""
-    return {n: dg.MetadataValue.float(v) for n, v in values.items() if isinstance(v, float)}
+    """Return the values that there are, as they are shown: the table has all digits."""
+    shown = {name: round(v, DIGITS) for name, v in values.items() if isinstance(v, float)}
+    return {name: dg.MetadataValue.float(value) for name, value in shown.items()}

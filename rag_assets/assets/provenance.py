@@ -24,11 +24,12 @@ PARTITION = "dagster/partition"
 INPUT_VERSION = "dagster/input_data_version"
 INPUT_POINTER = "dagster/input_event_pointer"
 
+Pointers = Mapping[str, int | None]
+"""Upstream asset -> storage id of its latest materialization; None: there is none."""
 
-def latest_pointers(
-    instance: dg.DagsterInstance, pipeline: Pipeline, stage: Stage
-) -> dict[str, int | None]:
-    """Return upstream asset -> storage id of its latest materialization.
+
+def latest_pointers(instance: dg.DagsterInstance, pipeline: Pipeline, stage: Stage) -> Pointers:
+    """Return the latest materializations of the assets that a stage reads.
 
     Read before the inputs are: a parent that is reported meanwhile then looks newer, not older.
     """
@@ -44,9 +45,7 @@ def latest_pointers(
     return pointers
 
 
-def tags_of(
-    pipeline: Pipeline, outcome: Outcome, pointers: Mapping[str, int | None]
-) -> dict[str, str]:
+def tags_of(pipeline: Pipeline, outcome: Outcome, pointers: Pointers) -> dict[str, str]:
     """Return the tags of one partition's materialization."""
     stage = STAGES[outcome.key.asset]
     tags = {

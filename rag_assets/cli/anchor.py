@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from rag_assets.cli.completion import complete_evaluations
 from rag_assets.cli.options import path_argument, store_option
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.evaluation_names import LATEST, EvaluationNames
@@ -14,7 +15,7 @@ from rag_assets.store.settings import StoreSettings
 
 @click.command("anchor")
 @path_argument
-@click.argument("evaluation", default=LATEST)
+@click.argument("evaluation", default=LATEST, shell_complete=complete_evaluations)
 @store_option
 @click.option("--show", is_flag=True, help="Print which evaluation is pinned; change nothing.")
 def command(path: Path, evaluation: str, store: Path | None, show: bool) -> None:

@@ -16,7 +16,8 @@ from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.housekeeping_view import rows_view
 from rag_assets.reporting.rows import Row
 from rag_assets.reporting.sizes import size_text
-from rag_assets.store.cache_files import cache_segments
+from rag_assets.store.cache_files import CACHE, cache_segments
+from rag_assets.store.remote.removed import whole
 from rag_assets.store.settings import StoreSettings
 
 
@@ -40,7 +41,9 @@ def info(store: Path | None, form: str) -> None:
 
     Example: rag-assets cache info --format json
     """
-    rows = cache_rows(cache_segments(StoreSettings.resolve(store).store))
+    settings = StoreSettings.resolve(store)
+    with whole(settings.store, CACHE):
+        rows = cache_rows(cache_segments(settings.store))
     if form != "table":
         click.echo(formatted(rows, form), nl=False)
     elif rows:
@@ -76,10 +79,12 @@ def prune_command(
     if older_than is None and not unused:
         raise UsageError("cache prune needs --older-than DAYS, --unused, or both")
     age = timedelta(days=older_than) if older_than is not None else None
-    dropped = to_prune(StoreSettings.resolve(store).store, age, unused=unused)
-    rows = dropped_rows(dropped)
-    if yes:
-        prune(dropped)
+    settings = StoreSettings.resolve(store)
+    with whole(settings.store, *([] if unused else [CACHE])):
+        dropped = to_prune(settings.store, age, unused=unused)
+        rows = dropped_rows(dropped)
+        if yes:
+            prune(dropped)
     if form != "table":
         click.echo(formatted(rows, form), nl=False)
     elif rows:

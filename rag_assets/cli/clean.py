@@ -10,6 +10,7 @@ import click
 from rag_assets.cli.options import format_option, store_option
 from rag_assets.cli.terminal import messages, output
 from rag_assets.errors import UsageError, allowed_names
+from rag_assets.pipeline.bringing import bring_records
 from rag_assets.pipeline.cache_keys import experiment_roots
 from rag_assets.pipeline.cleaning import Removable, removable
 from rag_assets.pipeline.history import fill_in
@@ -19,6 +20,7 @@ from rag_assets.reporting.removed_rows import removed_rows
 from rag_assets.reporting.rows import Row
 from rag_assets.reporting.sizes import size_text
 from rag_assets.store.atomic import remove
+from rag_assets.store.remote.removed import whole
 from rag_assets.store.settings import StoreSettings
 
 
@@ -55,13 +57,14 @@ def command(
     settings = StoreSettings.resolve(store)
     age = timedelta(days=older_than) if older_than is not None else None
     found: list[tuple[str, Removable]] = []
-    for root in chosen_roots(settings.store, experiment):
-        found += [(root.name, one) for one in removable(root, age, orphans=orphans)]
+    with whole(settings.store):
+        for root in chosen_roots(settings.store, experiment):
+            found += [(root.name, one) for one in removable(root, age, orphans=orphans)]
+            if yes:
+                fill_in(root, settings.locks)
         if yes:
-            fill_in(root, settings.locks)
-    if yes:
-        for _, one in found:
-            remove(one.path)
+            for _, one in found:
+                remove(one.path)
     print_removed(removed_rows(found), form, done=yes)
 
 
@@ -74,7 +77,10 @@ def chosen_roots(store: Path, experiment: str | None) -> list[Path]:
     roots = {root.name: root for root in experiment_roots(store)}
     if experiment is not None and experiment not in roots:
         raise UsageError(f"unknown experiment {allowed_names(experiment, roots)}")
-    return [root for name, root in roots.items() if experiment in (None, name)]
+    chosen = [root for name, root in roots.items() if experiment in (None, name)]
+    for root in chosen:
+        bring_records(root)  # another machine may have made another evaluation the latest
+    return chosen
 
 
 def print_removed(rows: list[Row], form: str, *, done: bool) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from rag_assets.cli.completion import complete_retrievers
 from rag_assets.cli.options import format_option, path_argument, store_option
 from rag_assets.cli.terminal import messages, output
 from rag_assets.cli.tuned_note import print_tuned_note
@@ -24,7 +25,7 @@ from rag_assets.store.settings import StoreSettings
 
 @click.command("compare")
 @path_argument
-@click.argument("retrievers", nargs=-1, metavar="[A B]")
+@click.argument("retrievers", nargs=-1, metavar="[A B]", shell_complete=complete_retrievers)
 @store_option
 @click.option("--metric", help="This metric, such as recall@10, not the primary one.")
 @click.option("--split", help="The queries of this split  [default: test where there is one]")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from rag_assets.cli.completion import complete_evaluations
 from rag_assets.cli.options import format_option, path_argument, retriever_option, store_option
 from rag_assets.cli.terminal import messages, output
 from rag_assets.errors import UsageError, allowed_names
@@ -25,8 +26,8 @@ NOT_COMPARABLE = 1
 
 @click.command("diff")
 @path_argument
-@click.argument("eval_a")
-@click.argument("eval_b")
+@click.argument("eval_a", shell_complete=complete_evaluations)
+@click.argument("eval_b", shell_complete=complete_evaluations)
 @store_option
 @retriever_option
 @click.option("--metric", help="This metric, such as recall@10, not the primary one.")

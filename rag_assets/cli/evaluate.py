@@ -10,7 +10,10 @@ import click
 
 from rag_assets.assets.evaluate import Work, evaluate
 from rag_assets.cli.options import selection_options
-from rag_assets.cli.terminal import messages, output, progress_bar, shown_path
+from rag_assets.cli.progress_bars import progress_bar
+from rag_assets.cli.terminal import messages, output, shown_path
+from rag_assets.cli.verbosity import Verbosity, verbosity
+from rag_assets.cli.work_board import work_board
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.retry import try_again, unanswered
@@ -59,9 +62,10 @@ def command(
         messages().print(f"asked again: {try_again(pipeline)} queries that failed", markup=False)
     for line in (*shallow_graphs(experiment), *unread_languages(pipeline, selection)):
         messages().print(f"warning: {line}", markup=False, soft_wrap=True)
-    work = evaluate(pipeline, selection)
-    result = EvaluationResult(pipeline.store.root, work.evaluation)
-    report = write_report(result)
+    with work_board(lambda: f"{pipeline.n_computed} partitions computed  {pipeline.at_work}"):
+        work = evaluate(pipeline, selection)
+        result = EvaluationResult(pipeline.store.root, work.evaluation)
+        report = write_report(result)
     labelled = result.has_metrics
     rows = (
         result_rows(result, selection, result.chosen_split())
@@ -77,7 +81,7 @@ def command(
         _print_overlaps(result, rows)
     _print_advice(result, path)
     _print_unanswered(pipeline)
-    if form == "table":
+    if form == "table" and verbosity() is not Verbosity.QUIET:
         _print_places(settings, report, work)
 
 

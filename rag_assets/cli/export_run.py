@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from rag_assets.cli.completion import complete_retrievers
 from rag_assets.cli.options import path_argument, store_option
 from rag_assets.cli.terminal import messages
 from rag_assets.errors import NotEvaluated, UsageError
@@ -18,7 +19,13 @@ from rag_assets.store.settings import StoreSettings
 
 @click.command("export-run")
 @path_argument
-@click.option("--retriever", required=True, metavar="NAME", help="Whose run.")
+@click.option(
+    "--retriever",
+    required=True,
+    metavar="NAME",
+    help="Whose run.",
+    shell_complete=complete_retrievers,
+)
 @click.option(
     "--top-k",
     type=click.IntRange(min=1),
@@ -37,7 +44,7 @@ def command(path: Path, retriever: str, top_k: int | None, out: Path, store: Pat
 
     `type: run_file` reads such a file back, and `rag-assets score` scores it.
 
-    Example: rag-assets export-run data/handbook --retriever bm25 --out bm25.trec
+    Example: rag-assets export-run data/handbook --retriever bm25 --out b.trec
     """
     experiment = load_experiment(path)
     Selection.of(experiment, (retriever,))

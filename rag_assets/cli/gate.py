@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from rag_assets.cli.completion import complete_evaluations
 from rag_assets.cli.options import path_argument, retriever_option, store_option
 from rag_assets.cli.terminal import output
 from rag_assets.errors import NotEvaluated, UsageError
@@ -30,6 +31,7 @@ FAILED = 1
     "--against",
     required=True,
     metavar="WHAT",
+    shell_complete=complete_evaluations,
     help="baseline (another retriever of the same evaluation), or an earlier evaluation: "
     "previous, anchor, or a part of its id.",
 )
@@ -92,7 +94,7 @@ def command(
     Exit codes: 0 it passes, 1 it fails, 2 it cannot be judged: wrong usage, or the queries or
     labels are not the same.
 
-    Example: rag-assets gate data/handbook --metric ndcg@10 --against anchor --junit gate.xml
+    Example: rag-assets gate data/handbook --against anchor --junit gate.xml
     """
     experiment = load_experiment(path)
     settings = StoreSettings.resolve(store)

@@ -9,7 +9,7 @@ import click
 
 from rag_assets import api
 from rag_assets.cli.options import Decorated, path_argument, store_option
-from rag_assets.cli.terminal import progress_bar
+from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.errors import UsageError
 from rag_assets.pipeline.generated import Asking, Generation, reasons
 from rag_assets.query_sets.generation.question_filters import Filters

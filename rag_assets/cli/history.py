@@ -45,7 +45,7 @@ def command(
     Every evaluation is there, also one in which nothing changed. The history is kept when old
     artifacts are cleaned away.
 
-    Example: rag-assets history data/handbook --metric recall@10 --retriever bm25 --last 50
+    Example: rag-assets history data/handbook --metric recall@10 --last 50
     """
     experiment = load_experiment(path)
     settings = StoreSettings.resolve(store)

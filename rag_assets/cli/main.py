@@ -2,56 +2,66 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import logging
+import time
+from difflib import get_close_matches
+from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from rag_assets import __version__
+from rag_assets.cli.summaries import SUMMARIES
+from rag_assets.cli.verbosity import with_verbosity
 from rag_assets.errors import RagAssetsError
 
 INTERRUPTED = 3
+
+_log = logging.getLogger(__name__)
 
 
 class _Group(click.Group):
     """Loads a command's module when it is used: ``score`` needs neither Dagster nor a model."""
 
-    _modules: ClassVar[dict[str, str]] = {
-        "init": "init",
-        "evaluate": "evaluate",
-        "plan": "plan",
-        "validate": "validate",
-        "leaderboard": "leaderboard",
-        "compare": "compare",
-        "history": "history",
-        "diff": "diff",
-        "gate": "gate",
-        "anchor": "anchor",
-        "attribution": "attribution",
-        "report": "report",
-        "score": "score",
-        "pool": "pool",
-        "generate": "generate",
-        "convert": "convert",
-        "export-run": "export_run",
-        "cache": "cache",
-        "clean": "clean",
-        "purge": "purge",
-        "warehouse": "warehouse",
-    }
-
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all names, in the order of use."""
-        return list(self._modules)
+        return list(SUMMARIES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return one command."""
         from importlib import import_module
 
-        if cmd_name not in self._modules:
+        if cmd_name not in SUMMARIES:
             return None
-        module = import_module(f"rag_assets.cli.{self._modules[cmd_name]}")
+        module = import_module(f"rag_assets.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
-        return command
+        return with_verbosity(command)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without loading one."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the name of a command, or an option, without loading a command."""
+        names = [
+            CompletionItem(name, help=text)
+            for name, text in SUMMARIES.items()
+            if name.startswith(incomplete)
+        ]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is named first; a typing error is told what may be meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = get_close_matches(args[0], SUMMARIES, n=1)
+            if not near or "Did you mean" in error.message:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean '{near[0]}'?", ctx) from error
 
     def make_context(
         self,
@@ -60,7 +70,7 @@ class _Group(click.Group):
         parent: click.Context | None = None,
         **extra: Any,  # noqa: ANN401 (click's signature)
     ) -> click.Context:
-        """Parse the arguments; ``--help`` loads every command, which a broken plug-in prevents."""
+        """Parse the arguments of the group; what is wrong with them is one line."""
         try:
             return super().make_context(info_name, args, parent, **extra)
         except RagAssetsError as error:
@@ -69,6 +79,7 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 (click's signature)
         """Run a command; an expected failure is one line on stderr and an exit code."""
+        started = time.perf_counter()
         try:
             return super().invoke(ctx)
         except RagAssetsError as error:
@@ -77,6 +88,8 @@ class _Group(click.Group):
         except KeyboardInterrupt:
             click.echo("interrupted; what was finished is kept, run it again to go on", err=True)
             ctx.exit(INTERRUPTED)
+        finally:
+            _log.info("%s took %.2f s", ctx.invoked_subcommand, time.perf_counter() - started)
 
 
 def _one_line(text: str) -> str:
@@ -91,4 +104,9 @@ def main() -> None:
 
     Exit codes: 0 success, 1 a finding such as invalid data, 2 wrong usage or configuration,
     3 interrupted or incomplete.
+
+    Example: rag-assets evaluate data/handbook
     """
+
+
+with_verbosity(main)

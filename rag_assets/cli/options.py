@@ -8,19 +8,26 @@ from typing import Any
 
 import click
 
+from rag_assets.cli.completion import ExperimentPath, complete_retrievers
 from rag_assets.reporting.formats import FORMATS
 
 Decorated = Callable[..., Any]
 
-path_argument = click.argument("path", type=click.Path(path_type=Path))
+path_argument = click.argument("path", type=ExperimentPath(), is_eager=True)
 
 store_option = click.option(
     "--store",
     type=click.Path(path_type=Path),
-    help="Folder for artifacts and state  [default: data/store, or RAG_ASSETS_STORE]",
+    help="Folder for artifacts and state, or s3://BUCKET/PREFIX  [default: data/store, or "
+    "RAG_ASSETS_STORE]",
 )
 retriever_option = click.option(
-    "--retriever", "retrievers", multiple=True, metavar="NAME", help="Only this one; repeatable."
+    "--retriever",
+    "retrievers",
+    multiple=True,
+    metavar="NAME",
+    help="Only this one; repeatable.",
+    shell_complete=complete_retrievers,
 )
 top_k_option = click.option(
     "--top-k",

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.options import path_argument, store_option
-from rag_assets.cli.terminal import messages, progress_bar
+from rag_assets.cli.progress_bars import progress_bar
+from rag_assets.cli.terminal import messages
 from rag_assets.errors import DataError, UsageError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.pipeline.pipeline import Pipeline

@@ -16,6 +16,8 @@ from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.reporting.removed_rows import cache_row, removed_rows
 from rag_assets.reporting.rows import Row
 from rag_assets.store.atomic import remove
+from rag_assets.store.remote.removed import whole
+from rag_assets.store.remote.working_copy import shown_store, working_copy_of
 from rag_assets.store.settings import StoreSettings
 
 
@@ -38,15 +40,16 @@ def command(
     """
     settings = StoreSettings.resolve(store)
     purges: list[Purge] = []
-    for root in chosen_roots(settings.store, experiment):
-        found = to_purge(root, settings, document_id)
-        if found is not None:
-            purges.append(found)
-            if yes:  # at once: experiments share the caches
-                _remove(found)
+    with whole(settings.store):
+        for root in chosen_roots(settings.store, experiment):
+            found = to_purge(root, settings, document_id)
+            if found is not None:
+                purges.append(found)
+                if yes:  # at once: experiments share the caches
+                    _remove(found)
     if not purges:
-        where = experiment or "any experiment"
-        problem = f"no artifact of {where} in {settings.store} holds a document '{document_id}'"
+        where, shown = experiment or "any experiment", shown_store(settings.store)
+        problem = f"no artifact of {where} in {shown} holds a document '{document_id}'"
         raise UsageError(problem)
     if yes:
         _rebuild(settings)
@@ -86,6 +89,11 @@ def _print_notes(settings: StoreSettings) -> None:
         notes.append(
             "DAGSTER_HOME is an instance of yours and is not touched; its runs may show the first "
             "rows of tables"
+        )
+    if working_copy_of(settings.store) is not None:
+        notes.append(
+            "other machines that use this store forget the document when they use it next; their "
+            "warehouses and Dagster instances are not touched, delete their state directories"
         )
     for note in notes:
         messages().print(f"note: {note}", markup=False, soft_wrap=True)

@@ -77,7 +77,7 @@ def command(
 ) -> None:
     """Score a run file against qrels.
 
-    Example: rag-assets score --run run.trec --qrels qrels.txt --metrics ndcg@10,P@10
+    Example: rag-assets score --run run.trec --qrels qrels.txt --metrics ndcg@10
     """
     if trec_mean and (dialect or explain_dialects):
         raise UsageError("--trec-mean is a mean of ours; a dialect has its own")

@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import re
+import sys
 from pathlib import Path
+from typing import Any, TextIO
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
 
-from rag_assets.progress import Advance
+from rag_assets.cli.verbosity import Verbosity, verbosity
+
+UNBOUNDED = 10_000
+"""Columns of what is no terminal: a line of a table or a note is one line of the file."""
+
+_BLANKS_AT_END = re.compile(r"[ \t]+(?=\n)")
 
 
 def output() -> Console:
-    """Return the console for results."""
-    return Console(highlight=False, soft_wrap=False)
+    """Return the console for results; plain lines, as wide as they are, into a pipe or a file."""
+    width = _width(sys.stdout)
+    plain: Any = None if sys.stdout.isatty() else _Lines(sys.stdout)
+    return Console(file=plain, width=width, highlight=False, soft_wrap=False)
 
 
 def messages() -> Console:
-    """Return the console for everything that is not the result."""
-    return Console(stderr=True, highlight=False)
+    """Return the console for everything that is not the result; silent with ``--quiet``."""
+    return _stderr(quiet=verbosity() is Verbosity.QUIET)
+
+
+def log_lines() -> Console:
+    """Return the console for what is logged."""
+    return _stderr(quiet=False)
+
+
+def _stderr(*, quiet: bool) -> Console:
+    return Console(stderr=True, width=_width(sys.stderr), quiet=quiet, highlight=False)
+
+
+def _width(stream: TextIO) -> int | None:
+    """Return the width for a stream; None where the terminal or ``COLUMNS`` says it."""
+    return None if stream.isatty() or os.environ.get("COLUMNS", "").isdigit() else UNBOUNDED
 
 
 def shown_path(path: Path) -> str:
@@ -34,25 +49,15 @@ def shown_path(path: Path) -> str:
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
-@contextmanager
-def progress_bar(label: str, total: int) -> Iterator[Advance]:
-    """Show a bar on stderr that vanishes at the end; nothing when stderr is not a terminal."""
-    console = messages()
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    hidden = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task(label, total=total, rate="")
+class _Lines:
+    """A stream that leaves out the blanks with which rich fills the last cell of a row."""
 
-        def advance(done: int, new_total: int | None = None, /) -> None:
-            speed = bar.tasks[0].speed
-            rate = f"{speed:,.0f}/s" if speed else ""
-            bar.update(task, completed=done, total=new_total or total, rate=rate)
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
 
-        yield advance
+    def write(self, text: str) -> int:
+        self._stream.write(_BLANKS_AT_END.sub("", text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (whatever a stream has)
+        return getattr(self._stream, name)

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.options import format_option, path_argument, store_option
-from rag_assets.cli.terminal import messages, output, progress_bar
+from rag_assets.cli.progress_bars import progress_bar
+from rag_assets.cli.terminal import messages, output
 from rag_assets.experiment import load_experiment
 from rag_assets.label_health.judged import DEFAULT_THRESHOLD
 from rag_assets.pipeline.pipeline import Pipeline
@@ -38,8 +39,8 @@ def command(path: Path, store: Path | None, judged: float, form: str) -> None:
     """Check documents, queries and qrels of PATH; exit with 1 when there is an error.
 
     Unknown ids and ids of another level, quotes that moved or vanished, evidence that no chunk
-    covers, duplicates and unjudged twins, labels that the corpus changed under. Warnings do not
-    fail.
+    covers, duplicates and unjudged twins, labels that the corpus changed under, and drift of the
+    last evaluation from the anchor. Warnings do not fail.
 
     Example: rag-assets validate data/handbook --format csv
     """
@@ -82,7 +83,11 @@ def _print_summary(found: Validation, form: str) -> None:
         f"{_counted(found.n_errors, 'error')}, {_counted(found.n_warnings, 'warning')} in "
         f"{rows['documents']} documents, {rows['queries']} queries, {rows['qrels']} judgments"
     )
-    click.echo(f"{line}: {listed}" if listed else line, err=form != "table")
+    text = f"{line}: {listed}" if listed else line
+    if form == "table":
+        click.echo(text)
+    else:
+        messages().print(text, markup=False, soft_wrap=True)
 
 
 def _counted(number: int, name: str) -> str:

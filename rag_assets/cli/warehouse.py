@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.options import store_option
+from rag_assets.pipeline.bringing import bring_experiments
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.store.settings import StoreSettings
 
@@ -26,4 +27,6 @@ def rebuild_command(store: Path | None) -> None:
 
     Example: rag-assets warehouse rebuild
     """
-    click.echo(f"wrote {rebuild(StoreSettings.resolve(store))}")
+    settings = StoreSettings.resolve(store)
+    bring_experiments(settings.store)
+    click.echo(f"wrote {rebuild(settings)}")

@@ -19,6 +19,7 @@ from rag_assets.embedding.model_config import (
 )
 from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
+from rag_assets.embedding.precision import Precision
 from rag_assets.embedding.quiet import quiet_models
 from rag_assets.embedding.similarity_search import checked_lengths
 from rag_assets.embedding.unit_vectors import Vectors, to_unit_rows
@@ -45,6 +46,7 @@ class Encoder:
         normalise: bool = True,
         batch_size: int = BATCH_SIZE,
         device: str | None = None,
+        precision: Precision = "float32",
     ) -> None:
         """Resolve the model's files; nothing is loaded.
 
@@ -56,6 +58,8 @@ class Encoder:
             normalise: whether vectors are brought to length 1; else they are the model's own.
             batch_size: texts that are embedded at once; changes vectors by rounding only.
             device: ``cpu`` or ``cuda``; None takes CUDA where there is one.
+            precision: in which the model computes; its vectors are made fp32, and of length 1, in
+                fp32.
 
         Raises:
             ModelUnavailable: the model's files cannot be had.
@@ -65,6 +69,7 @@ class Encoder:
         self._normalise = normalise
         self._batch_size = batch_size
         self._device = device
+        self._precision: Precision = precision
         self._prompts: dict[Kind, str | None] = {"query": query_prompt, "document": document_prompt}
 
     def prompt(self, kind: Kind) -> str:
@@ -76,7 +81,7 @@ class Encoder:
         """Return all that determines the vector of a text, without loading the model.
 
         Versions of the libraries, the batch size and the device are not in it: between them a
-        vector differs by the rounding of fp32 only.
+        vector differs by the rounding of the precision only.
         """
         folder = self.files.path
         return {
@@ -88,7 +93,7 @@ class Encoder:
             "max_seq_length": declared_max_seq_length(folder),
             "pooling": declared_pooling(folder),
             "normalisation": "l2" if self._normalise else "none",
-            "precision": "float32",
+            "precision": self._precision,
             "backend": "torch",
         }
 
@@ -136,7 +141,7 @@ class Encoder:
     @property
     def is_loaded(self) -> bool:
         """Whether the model is in memory: a text was embedded, and not only looked up."""
-        return is_loaded(self.files, self._device)
+        return is_loaded(self.files, self._device, self._precision)
 
     def embed_now(self, texts: Sequence[str], *, kind: Kind) -> Vectors:
         """Return the vectors of texts past the cache, which is neither read nor written.
@@ -167,7 +172,7 @@ class Encoder:
         return vectors
 
     def _embed_group(self, texts: list[str], kind: Kind) -> Vectors:
-        model = load_model(self.files, self._device)
+        model = load_model(self.files, self._device, self._precision)
         encode = model.encode_query if kind == "query" else model.encode_document
         with quiet_models():
             raw = encode(

@@ -21,6 +21,7 @@ DATA_FILES = (
     "tokenizer_config.json",
     "special_tokens_map.json",
     "added_tokens.json",
+    "artifact.metadata",  # of Stanford's ColBERT: how it was trained, as JSON
     TOKENIZER_FILE,
     *SLOW_TOKENIZER_FILES,
     "model.safetensors.index.json",

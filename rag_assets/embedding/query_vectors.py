@@ -1,7 +1,8 @@
 """Vectors of queries as a table of :data:`rag_assets.schemas.QUERY_VECTORS`, and back.
 
 The list of a dense vector holds its components. That of a sparse one holds the numbers of its
-components that are not 0, and then their weights in the same order.
+components that are not 0, and then their weights in the same order. That of several vectors, one a
+token, holds them one after the other.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from rag_assets.embedding.unit_vectors import Vectors
 from rag_assets.errors import DataError
 from rag_assets.schemas import QUERY_VECTORS
 from rag_assets.store.sparse_vector_cache import SparseVector
+from rag_assets.store.token_vector_cache import TokenVectors
 
 MOST_COMPONENTS = 2**24
 """Whole numbers below it are exact in fp32."""
@@ -68,3 +70,23 @@ def sparse_vectors(table: pa.Table) -> list[SparseVector]:
         components, weights = np.split(numbers, 2)
         found.append(SparseVector(components.astype(np.int32), weights))
     return found
+
+
+def token_table(variants: pa.Table, vectors: Sequence[TokenVectors]) -> pa.Table:
+    """Return one row a variant of a query, with the vectors of its tokens.
+
+    Args:
+        variants: with the columns ``query_id`` and ``variant``.
+        vectors: one array a row, shape (tokens, dimension).
+    """
+    rows = [own.astype(np.float32).reshape(-1) for own in vectors]
+    columns = [variants.column("query_id"), variants.column("variant")]
+    lists = pa.array(rows, pa.list_(pa.float32()))
+    return pa.table([*columns, lists], schema=QUERY_VECTORS.arrow())
+
+
+def token_vectors(table: pa.Table, dimension: int) -> list[TokenVectors]:
+    """Return the vectors of the tokens of each row of a table; float16, (tokens, dimension)."""
+    lists = table.column("vector").combine_chunks()
+    rows = (np.asarray(row.values.to_numpy(), dtype=np.float16) for row in lists)
+    return [row.reshape(-1, dimension) for row in rows]

@@ -1,4 +1,7 @@
-"""Keep the model libraries from writing bars and warnings, only while we call them."""
+"""Keep the model libraries from writing bars and warnings, only while we call them.
+
+What they log is left alone where this package's own debug lines are wanted.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +50,9 @@ def quiet_models() -> Iterator[None]:
 
 @contextmanager
 def _quiet_python() -> Iterator[None]:
+    if logging.getLogger("rag_assets").isEnabledFor(logging.DEBUG):
+        yield
+        return
     loggers = [logging.getLogger(name) for name in NOISY]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

@@ -1,4 +1,8 @@
-"""Texts to one unit vector a token, by any bi-encoder, without its special tokens."""
+"""Texts to one unit vector a token, by any bi-encoder or by a model that was trained for it.
+
+Of a bi-encoder all tokens count but its special ones. A model such as ColBERT says itself which
+tokens count, and how queries and documents are read.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from rag_assets.embedding.encoder import BATCH_SIZE, BATCHES_PER_GROUP, Encoder, Kind, Progress
-from rag_assets.embedding.loading import load_model
+from rag_assets.embedding.loading import load_model, load_multi_vector_model
+from rag_assets.embedding.multi_vector import interaction_sha256, is_multi_vector
 from rag_assets.embedding.quiet import quiet_models
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.token_vector_cache import TokenVectorCache, TokenVectors
@@ -31,19 +36,25 @@ class TokenEncoder:
         Args:
             model: name or folder, see ``resolve_model``.
             cache: folder of the token vector cache; None remembers nothing.
-            query_prompt: put before every query; None takes the model's own.
+            query_prompt: put before every query; None takes the model's own. Given to a model such
+                as ColBERT, it replaces the model's own, its marker included.
             document_prompt: the same for documents.
 
         Raises:
             ModelUnavailable: the model's files cannot be had.
         """
         self._encoder = Encoder(model, query_prompt=query_prompt, document_prompt=document_prompt)
+        self._given = {"query": query_prompt, "document": document_prompt}
+        self._is_multi_vector = is_multi_vector(self._encoder.files.path)
         self._cache = cache
 
     def describe(self, kind: Kind) -> Mapping[str, Any]:
         """Return all that determines the vectors of a text, without loading the model."""
-        described = self._encoder.describe(kind)
-        return {**described, "pooling": "none", "special_tokens": "dropped", "stored": "float16"}
+        described = {**self._encoder.describe(kind), "pooling": "none", "stored": "float16"}
+        if not self._is_multi_vector:
+            return {**described, "special_tokens": "dropped"}
+        own = interaction_sha256(self._encoder.files.path)
+        return {**described, "task": kind, "special_tokens": "as the model does", "read_as": own}
 
     def encode(
         self, texts: Sequence[str], *, kind: Kind, progress: Progress | None = None
@@ -71,7 +82,7 @@ class TokenEncoder:
         size = BATCH_SIZE * BATCHES_PER_GROUP
         for start in range(0, len(missing), size):
             group = missing[start : start + size]
-            new = dict(zip(group, self._embed(group, prompt), strict=True))
+            new = dict(zip(group, self._embed(group, kind), strict=True))
             if cache is not None:
                 cache.put({prompt + text: vectors for text, vectors in new.items()})
             found |= new
@@ -85,14 +96,30 @@ class TokenEncoder:
         described = {name: v for name, v in self.describe(kind).items() if name != "prompt"}
         return TokenVectorCache(self._cache, fingerprint(described))
 
-    def _embed(self, texts: list[str], prompt: str) -> list[TokenVectors]:
-        model = load_model(self._encoder.files)
+    def _embed(self, texts: list[str], kind: Kind) -> list[TokenVectors]:
+        if self._is_multi_vector:
+            return self._embed_as_trained(texts, kind)
+        model, prompt = load_model(self._encoder.files), self._encoder.prompt(kind)
         vectors: list[TokenVectors] = []
         with quiet_models():
             for start in range(0, len(texts), BATCH_SIZE):
                 batch = [prompt + text for text in texts[start : start + BATCH_SIZE]]
                 vectors += _token_vectors(model, batch)
         return vectors
+
+    def _embed_as_trained(self, texts: list[str], kind: Kind) -> list[TokenVectors]:
+        model = load_multi_vector_model(self._encoder.files)
+        encode = model.encode_query if kind == "query" else model.encode_document
+        with quiet_models():
+            found = encode(
+                texts,
+                prompt=self._given[kind],
+                batch_size=BATCH_SIZE,
+                show_progress_bar=False,
+                convert_to_numpy=True,
+                normalize_embeddings=True,
+            )
+        return [own.astype(np.float16) for own in found]
 
 
 def _token_vectors(model: Any, batch: list[str]) -> list[TokenVectors]:  # noqa: ANN401 (torch)

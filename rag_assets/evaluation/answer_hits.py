@@ -16,6 +16,7 @@ from rag_assets.evaluation.answer_text import bounded, normalised
 from rag_assets.evaluation.contexts import text_of
 from rag_assets.evaluation.metrics import Cell
 from rag_assets.evaluation.returned_texts import create_returned, register_cells, split_cells
+from rag_assets.in_memory import in_memory
 
 MEASURES = ("answer_hit",)
 """What this module computes."""
@@ -79,7 +80,7 @@ def answer_hits(
         without an answer that normalisation leaves anything of), sorted by query id.
     """
     cells = list(cutoffs)
-    with duckdb.connect() as connection:
+    with in_memory() as connection:
         create_returned(connection, runs, contexts, read_by, column)
         register_cells(connection, queries, cells)
         connection.register("answers", _wanted_answers(answers))

@@ -25,10 +25,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from rag_assets.evaluation.summary import mean
+from rag_assets.in_memory import in_memory
 from rag_assets.schemas import ATTRIBUTIONS
 
 FOUND = "found"
@@ -115,7 +115,7 @@ def attributions(
         "names": list(inputs),
         "n_inputs": len(inputs),
     }
-    with duckdb.connect() as connection:
+    with in_memory() as connection:
         connection.register("ranking", ranking.select(["query_id", "rank", "item_id"]))
         connection.register("inputs", _numbered(inputs))
         connection.register("judgments", judgments)

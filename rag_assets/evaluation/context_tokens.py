@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import duckdb
 import pyarrow as pa
 
 from rag_assets.evaluation.metrics import Cell
 from rag_assets.evaluation.returned_texts import create_returned, register_cells, split_cells
+from rag_assets.in_memory import in_memory
 
 _TOKENS = """
 WITH sums AS (
@@ -46,7 +46,7 @@ def context_tokens(
         nothing was retrieved.
     """
     cells = list(cutoffs)
-    with duckdb.connect() as connection:
+    with in_memory() as connection:
         create_returned(connection, runs, contexts, read_by, column)
         register_cells(connection, queries, cells)
         table = connection.sql(_TOKENS).to_arrow_table()

@@ -26,11 +26,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import duckdb
 import pyarrow as pa
 
 from rag_assets.evaluation.cells import Cell, by_cell, pairs, stacked
 from rag_assets.evaluation.metric_names import GROUP_MEASURES
+from rag_assets.in_memory import in_memory
 
 # Sums of floats are ordered, so that the last bit does not depend on threads.
 _METRICS = """
@@ -123,7 +123,7 @@ def group_metrics(
         :data:`rag_assets.evaluation.metric_names.GROUP_MEASURES`, float64, sorted by query id.
     """
     cells = list(cutoffs)
-    with duckdb.connect() as connection:
+    with in_memory() as connection:
         connection.register("runs", stacked("run", runs, ["query_id", "rank", "item_id"]))
         columns = ["query_id", "evidence_id", "item_id", "grade"]
         connection.register("judgments", stacked("judged", judgments, columns))

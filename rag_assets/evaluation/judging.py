@@ -7,10 +7,10 @@ no chunk satisfies stays in R.
 
 from __future__ import annotations
 
-import duckdb
 import pyarrow as pa
 
 from rag_assets.evaluation.units import item_spans
+from rag_assets.in_memory import in_memory
 from rag_assets.schemas import JUDGMENTS
 
 _UNITS = {
@@ -75,7 +75,7 @@ def judgments(
         satisfies, and one row without a unit, with the highest grade of all judgments, for each
         evidence that no unit satisfies with that grade.
     """
-    with duckdb.connect() as connection:
+    with in_memory() as connection:
         connection.register("qrels", qrels)
         connection.register("chunks", chunks)
         connection.register("units", item_spans(chunks) if units is None else units)

@@ -25,11 +25,11 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rag_assets.in_memory import in_memory
 from rag_assets.schemas import OVERLAPS
 
 PERSISTENCE = 0.9
@@ -115,7 +115,7 @@ def _matched(first: pa.Table, second: pa.Table, compared: str) -> pa.Table:
     A query without a common unit has one row, whose ``depth`` is null.
     """
     columns = ["query_id", "rank", "item_id", "document_id"]
-    with duckdb.connect() as connection:
+    with in_memory() as connection:
         connection.register("run_a", first.select(columns))
         connection.register("run_b", second.select(columns))
         items = _ITEMS[compared]

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from rag_assets.in_memory import in_memory
 
 TIES = "ties_at_cut"
 """Column of query metrics, and the fact of a run's manifest from which it is filled."""
@@ -50,7 +51,7 @@ def tied_at_cut(ranking: pa.Table, top_k: int, *, ends_known: bool) -> dict[str,
     )
     deep = deep.filter(near)
     found: dict[str, int | None] = {}
-    with duckdb.connect() as connection:
+    with in_memory() as connection:
         connection.register("ranking", deep)
         found.update(connection.execute(_TIED, {"top_k": top_k}).fetchall())
         if not ends_known:

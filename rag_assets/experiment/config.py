@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from rag_assets.embedding.models import DEFAULT_MODEL
+from rag_assets.experiment.checks import ChecksConfig
 from rag_assets.experiment.names import checked_name, checked_owner
 from rag_assets.experiment.query_sets import LlmConfig, QuerySetConfig
 from rag_assets.experiment.schedule import ScheduleConfig
@@ -251,12 +252,6 @@ class MeasurementsConfig(Options):
     """
 
     latency_sample: int = Field(default=50, ge=0, le=10_000, strict=True)
-
-
-class ChecksConfig(Options):
-    """How grave a failed check is: ``regression``, that a retriever is worse than the baseline."""
-
-    regression: Literal["warning", "error"] = "warning"
 
 
 class ContextConfig(Options):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rag_assets.datasets.dataset import Dataset
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
+from rag_assets.experiment.checks import ChecksConfig
 from rag_assets.experiment.config import (
-    ChecksConfig,
     ChunkingConfig,
     MeasurementsConfig,
     RetrieverConfig,

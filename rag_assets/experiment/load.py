@@ -137,6 +137,10 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
     baseline = config.baseline or next(iter(retrievers))
     if baseline not in retrievers:
         raise fail(("baseline",), f"unknown retriever {allowed_names(baseline, retrievers)}")
+    for name in config.checks.drift.far_below:
+        if name not in retrievers:
+            problem = f"unknown retriever {allowed_names(name, retrievers)}"
+            raise fail(("checks", "drift", "far_below", name), problem)
     cutoffs = {m.cutoff for m in (*extra, primary) if m.cutoff is not None}
     listed = tuple(sorted(set(config.top_k)))
     needs = {"split": config.split is not None, "labels": dataset.has_qrels}

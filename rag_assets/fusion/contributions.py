@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import duckdb
 import pyarrow as pa
 
 from rag_assets.errors import UsageError
+from rag_assets.in_memory import in_memory
 from rag_assets.schemas import RUNS
 
 # The chunk shown for a fused unit is the one of the input that ranks the unit highest; the first
@@ -79,7 +79,7 @@ def fuse(
     for name, given in (("weights", weights), ("minima", minima)):
         if given is not None and len(given) != len(rankings):
             raise UsageError(f"{len(given)} {name} for {len(rankings)} inputs")
-    with duckdb.connect() as connection:
+    with in_memory() as connection:
         connection.register("inputs", _stacked(rankings))
         connection.register("weights", _factors(len(rankings), weights, minima))
         sql = _FUSE.format(value=value, total=total)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rag_assets.errors import ModelUnavailable
+from rag_assets.errors import ModelUnavailable, NotServed
 from rag_assets.llm.budget import Budget
 from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import Answer, ChatModel, ChatRequest, Completion, Failure
@@ -127,7 +127,7 @@ def _unserved(before: list[Failure], found: Sequence[Answer]) -> list[Failure]:
         transient = isinstance(answer, Failure) and answer.kind == "transient"
         row = [*row, answer] if transient and isinstance(answer, Failure) else []
         if len(row) >= GIVE_UP_AFTER:
-            raise ModelUnavailable(
+            raise NotServed(
                 f"LLM: {len(row)} requests in a row were not served in spite of retries, the last "
                 f"one: {row[-1].reason}; what was answered is kept, run again later"
             )

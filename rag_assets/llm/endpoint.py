@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
 from rag_assets.errors import UsageError
+from rag_assets.llm.keys import key_of
 
 BASE_URL_VARIABLE = "OPENAI_BASE_URL"
 API_KEY_VARIABLE = "OPENAI_API_KEY"
@@ -72,7 +73,7 @@ class Endpoint:
         host = parts.netloc.rpartition("@")[2]
         return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
 
-    def api_key(self, environ: Mapping[str, str] = os.environ) -> str:
+    def api_key(self, environ: Mapping[str, str] | None = None) -> str:
         """Return the key, or ``unused`` where none is needed.
 
         Raises:
@@ -80,7 +81,8 @@ class Endpoint:
         """
         if self.api_key_variable is None:
             return "unused"
-        key = environ.get(self.api_key_variable, "").strip()
+        name = self.api_key_variable
+        key = key_of(name) if environ is None else environ.get(name, "").strip()
         if not key:
             raise UsageError(
                 f"environment variable {self.api_key_variable} is not set; it must hold the API "

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rag_assets.errors import ModelUnavailable
+from rag_assets.errors import ModelUnavailable, NotServed
 from rag_assets.llm.endpoint import Endpoint
 from rag_assets.llm.openai_compatible import (
     ENDPOINT_STATUSES,
@@ -99,7 +99,7 @@ class OpenAIEmbeddings:
             except _NotNowError as error:
                 wait = wait_before(attempt, error.asked, end.backoff, end.max_backoff)
                 if attempt == end.retries or wait is None:
-                    raise self._unavailable(str(error)) from None
+                    raise NotServed(self._says(str(error))) from None
                 _log.info("%s: %s; again in %.1f s", end.place, error, wait)
                 self._sleep(wait)
         raise self._unavailable("no attempt was made")
@@ -149,8 +149,11 @@ class OpenAIEmbeddings:
         return self._unavailable(f"{means} (HTTP {status}: {what})")
 
     def _unavailable(self, reason: str) -> ModelUnavailable:
+        return ModelUnavailable(self._says(reason))
+
+    def _says(self, reason: str) -> str:
         end = self._endpoint
-        return ModelUnavailable(f"model '{end.model}' at {end.place} is not available: {reason}")
+        return f"model '{end.model}' at {end.place} is not available: {reason}"
 
     def _plain(self, text: str) -> str:
         return plain(text, self._endpoint, self._key)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rag_assets.pipeline.stage import Recipe
 from rag_assets.store.atomic import atomic_file
+from rag_assets.store.remote.working_copy import mirror
 
 ATTEMPT = "attempt"
 """Key of a recipe's configuration; absent for the first attempt."""
@@ -54,6 +55,8 @@ class Attempts:
         config = {name: value for name, value in recipe.config.items() if name != ATTEMPT}
         first = replace(recipe, config=config)
         number = self.of(first) + 1
-        with atomic_file(self._folder / f"{first.fingerprint}.txt") as temporary:
+        file = self._folder / f"{first.fingerprint}.txt"
+        with atomic_file(file) as temporary:
             temporary.write_text(f"{number}\n", encoding="utf-8")
+        mirror(file)
         self._numbers[first.fingerprint] = number

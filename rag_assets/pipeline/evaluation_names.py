@@ -9,9 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from rag_assets.errors import NotEvaluated, StoreError, UsageError
+from rag_assets.pipeline.bringing import bring_named, bring_records
 from rag_assets.pipeline.evaluations import FOLDER, Evaluation, read_current, read_evaluation
 from rag_assets.pipeline.history import History
 from rag_assets.store.atomic import TEMPORARY_MARK, write_text
+from rag_assets.store.remote.working_copy import mirror
 
 LATEST, PREVIOUS, ANCHOR = "latest", "previous", "anchor"
 NAMES = (LATEST, PREVIOUS, ANCHOR)
@@ -41,6 +43,7 @@ class EvaluationNames:
         """
         if name == LATEST:
             return read_current(self._root)
+        bring_records(self._root)
         if name == PREVIOUS:
             return self._previous()
         if name == ANCHOR:
@@ -61,6 +64,7 @@ class EvaluationNames:
                 "compared with all of it; evaluate all retrievers and pin that"
             )
         write_text(self._root / ANCHOR, evaluation.evaluation_id)
+        mirror(self._root / ANCHOR)
         return evaluation
 
     def anchor_id(self) -> str | None:
@@ -109,6 +113,7 @@ class EvaluationNames:
         file = self._root / FOLDER / f"{evaluation_id}.json"
         if not file.is_file():
             raise StoreError(f"{file}: the snapshot is gone")
+        bring_named(self._root, evaluation_id)
         return read_evaluation(file)
 
 

@@ -16,15 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from rag_assets.errors import NotEvaluated, StoreError
+from rag_assets.pipeline.bringing import bring_current
 from rag_assets.pipeline.failures import has_failures
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.pipeline.history_rows import history_table
 from rag_assets.pipeline.origin import Origin, origin_of
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.publishing import publish
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
+from rag_assets.store.remote.working_copy import shown_store
 
 FOLDER = "evaluations"
 CURRENT = "current"
@@ -125,6 +128,7 @@ def record(
     text = json.dumps({**asdict(evaluation), "content": evaluation.content}, indent=1)
     write_text(root / FOLDER / f"{evaluation.evaluation_id}.json", text)
     HistoryFiles(root, pipeline.settings.locks).add(history_table(root, [evaluation]))
+    publish(root, pipeline.settings.locks, evaluation.evaluation_id, computed=computed)
     write_text(root / CURRENT, evaluation.evaluation_id)
     return evaluation
 
@@ -159,9 +163,10 @@ def read_current(root: Path) -> Evaluation:
         NotEvaluated: there is none.
         StoreError: the snapshot cannot be read.
     """
+    bring_current(root)
     pointer = root / CURRENT
     if not pointer.is_file():
-        raise NotEvaluated(f"{root.name} has no evaluation in {root.parent} yet")
+        raise NotEvaluated(f"{root.name} has no evaluation in {shown_store(root.parent)} yet")
     return read_evaluation(root / FOLDER / f"{pointer.read_text(encoding='utf-8')}.json")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 
 from rag_assets.errors import StoreError
+from rag_assets.pipeline.bringing import bring_history, bring_records
 from rag_assets.pipeline.evaluations import FOLDER, read_evaluation
 from rag_assets.pipeline.history_files import ATTEMPTS, HistoryFiles
 from rag_assets.pipeline.history_rows import history_table
@@ -30,6 +31,7 @@ def fill_in(root: Path, locks: Path) -> int:
     A snapshot is without a row when it was written before there was a history, when a process was
     killed between the two, and when files of the history were deleted.
     """
+    bring_history(root, locks)
     files = HistoryFiles(root, locks)
     snapshots = {
         file.stem: file
@@ -59,6 +61,7 @@ class History:
         """
         self.root = root
         self._files = HistoryFiles(root, locks)
+        bring_records(root)
         if locks is not None:
             fill_in(root, locks)
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from rag_assets.store.atomic import write_text
+from rag_assets.store.remote.working_copy import working_copy_of
 
 
 class Percentiles(TypedDict, total=False):
@@ -66,6 +67,7 @@ class Measurements:
     def __init__(self, folder: Path) -> None:
         """Use a folder, created on the first write."""
         self.folder = folder
+        self._copy = working_copy_of(folder)
 
     def add(
         self,
@@ -80,6 +82,8 @@ class Measurements:
         file = self._file(what, fingerprint, details.get("retriever"), details.get("cached"))
         # A power failure may take it: nothing depends on it, and a cold grid writes hundreds.
         write_text(file, json.dumps({**row, **details}), durable=False)
+        if self._copy is not None:
+            self._copy.note(file, immutable=False)
 
     def find(
         self,

@@ -7,11 +7,12 @@ is current when the store holds an artifact with the fingerprint of its recipe.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Unpack
 
@@ -23,6 +24,7 @@ from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import ChatModel
 from rag_assets.llm.completions import Completions
 from rag_assets.pipeline.attempts import Attempts
+from rag_assets.pipeline.bringing import bring_pointed, bring_records
 from rag_assets.pipeline.manifests import checked, manifest_of, table_manifest
 from rag_assets.pipeline.measurements import Details, Measurements
 from rag_assets.pipeline.rankings import Rankings
@@ -30,10 +32,13 @@ from rag_assets.pipeline.stage import FolderProduct, Product, Recipe, Stage
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.progress import Progress, no_progress
 from rag_assets.retrievers.workspace import Measure, Workspace, unmeasured
-from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, save_manifest
+from rag_assets.store.artifacts import Artifact, ArtifactKey, save_manifest
 from rag_assets.store.canonical import folder_digest
+from rag_assets.store.remote.artifacts import artifact_store
 from rag_assets.store.settings import StoreSettings
 from rag_assets.store.source_files import SourceFiles
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,8 @@ class Pipeline:
     """One experiment and its store, seen at one moment.
 
     Source files are hashed once: an edit while an evaluation runs belongs to the next one.
-    ``n_computed`` counts the partitions that were computed, not found in the store.
+    ``n_computed`` counts the partitions that were computed, not found in the store; ``at_work``
+    says which are computed now, for people.
     """
 
     def __init__(
@@ -70,18 +76,22 @@ class Pipeline:
         settings: StoreSettings,
         progress: Progress = no_progress,
     ) -> None:
-        """Bind an experiment to a store; nothing is read or written yet."""
+        """Bind an experiment to a store; nothing is read or written yet, but of a remote store."""
         self.experiment = experiment
         self.settings = settings
         self.progress = progress
-        self.store = ArtifactStore(settings.store, experiment.name, settings.locks)
+        root = settings.store / experiment.name
+        self.store = artifact_store(root, settings.locks, partial(bring_pointed, root))
+        bring_records(root)
         self.measurements = Measurements(self.store.root / "measurements")
         self.rankings = Rankings(self)
         self.attempts = Attempts(self.store.root / "attempts")
         self._sources = SourceFiles(settings.state_dir / "source_digests.json")
         self.n_computed = 0
+        self.at_work = ""
         self._llm_budget: Budget | None = None
         self._current: dict[ArtifactKey, Artifact] = {}
+        self._computed: set[ArtifactKey] = set()
 
     @cached_property
     def source_digests(self) -> Mapping[str, str]:
@@ -219,6 +229,8 @@ class Pipeline:
             if artifact is None or not STAGES[key.asset].is_complete(self, key):
                 return None
             self._current[key] = artifact
+            if key not in self._computed:
+                _log.debug("reuse    %s", key)
         return self._current[key]
 
     def assume(self, key: ArtifactKey, artifact: Artifact) -> None:
@@ -258,11 +270,12 @@ class Pipeline:
             self._require_inputs(stage, key)
         groups: Iterable[Sequence[ArtifactKey]] = [keys] if stage.batched else [[k] for k in keys]
         computed: dict[ArtifactKey, float] = {}
-        for group in groups:
-            lock = ArtifactKey(asset) if stage.batched else group[0]
-            with self.store.lock(lock):
-                missing = [key for key in group if self.current(key) is None]
-                computed |= self._compute(stage, missing)
+        with self.store.sending():
+            for group in groups:
+                lock = ArtifactKey(asset) if stage.batched else group[0]
+                with self.store.lock(lock):
+                    missing = [key for key in group if self.current(key) is None]
+                    computed |= self._compute(stage, missing)
         return [
             Outcome(key, self.artifact(key), key not in computed, computed.get(key, 0.0))
             for key in keys
@@ -277,6 +290,8 @@ class Pipeline:
         seconds: dict[ArtifactKey, float] = {}
         if not keys:
             return seconds
+        _log.debug("compute  %s", ", ".join(map(str, keys)))
+        self.at_work = str(keys[0]) if len(keys) == 1 else f"{stage.name}: {len(keys)} partitions"
         started = time.perf_counter()
         for key, product in stage.compute(self, keys):
             recipe = self.recipe(key)
@@ -284,7 +299,10 @@ class Pipeline:
                 raise MissingArtifact(f"an input of {key} vanished while it was computed")
             artifact = self._write(stage, key, product, recipe)
             self.n_computed += 1
+            self._computed.add(key)
             seconds[key] = time.perf_counter() - started
+            rows = artifact.manifest.rows
+            _log.info("computed %s: %d rows in %.2f s", key, rows, seconds[key])
             self.measurements.add(
                 stage.name,
                 artifact.manifest.fingerprint,
@@ -294,6 +312,7 @@ class Pipeline:
                 bytes=artifact.size,
             )
             started = time.perf_counter()
+        self.at_work = ""
         return seconds
 
     def _write(self, stage: Stage, key: ArtifactKey, product: Product, recipe: Recipe) -> Artifact:

@@ -98,8 +98,9 @@ class Rankings:
 
     def _find(self, retriever: str, recipe: Recipe, depth: int) -> Artifact | None:
         folder = self._pipeline.store.root / ASSET / f"retriever={retriever}"
-        depths = sorted(int(path.name.removeprefix("depth=")) for path in folder.glob("depth=*"))
-        for stored in depths:
+        names = self._pipeline.store.children(folder)
+        depths = (int(name.removeprefix("depth=")) for name in names if name.startswith("depth="))
+        for stored in sorted(depths):
             if stored >= depth:
                 key = ArtifactKey.of(ASSET, retriever=retriever, depth=stored)
                 artifact = self._pipeline.store.find(key, recipe.fingerprint)

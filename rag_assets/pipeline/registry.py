@@ -10,6 +10,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.load import EXPERIMENT_FILE
 from rag_assets.store.atomic import write_text
 from rag_assets.store.locks import locked
+from rag_assets.store.remote.working_copy import shown_store
 from rag_assets.store.settings import StoreSettings
 
 
@@ -26,8 +27,8 @@ def register(experiment: Experiment, settings: StoreSettings) -> None:
         if other is not None and not _same(Path(other), experiment.source):
             raise UsageError(
                 f"the name '{experiment.name}' of {source} is taken by {other} in the store "
-                f"{settings.store}; give one of them another `name` in its experiment.yaml, "
-                f"or use another --store"
+                f"{shown_store(settings.store)}; give one of them another `name` in its "
+                f"experiment.yaml, or use another --store"
             )
         if other != source:
             write_text(settings.registry, json.dumps({**known, experiment.name: source}, indent=1))

@@ -30,6 +30,7 @@ from rag_assets.label_health.judged import DEFAULT_THRESHOLD, judged_at_k
 from rag_assets.label_health.near_duplicates import near_duplicates
 from rag_assets.label_health.reading import reading_problems
 from rag_assets.label_health.unanswerable import queries_without_relevant
+from rag_assets.pipeline.checks.drift_findings import drift_findings
 from rag_assets.pipeline.evaluations import Evaluation, read_current
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages.chunks import chunks_key
@@ -101,10 +102,13 @@ def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD)
     else:
         skipped.append("labels: there are none yet")
     if evaluation is None:
-        skipped.append("judged@k and label churn: there is no evaluation yet")
+        skipped.append("judged@k, label churn and drift: there is no evaluation yet")
     else:
         tables.append(_judged(pipeline, evaluation, judged_threshold))
         tables.append(_churn(pipeline, evaluation, sources))
+        drift, not_compared = drift_findings(pipeline, evaluation)
+        tables.append(drift)
+        skipped += not_compared
     parts = {"documents": sources.documents, "queries": sources.queries, "qrels": sources.qrels}
     counts = {name: table.num_rows for name, table in parts.items()}
     return Validation(_ordered(tables, sources.problems), counts, tuple(skipped))

@@ -9,12 +9,14 @@ means stands in the file, as its comment.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 
 from rag_assets.errors import StoreError
+from rag_assets.pipeline.bringing import OUTDATED
 from rag_assets.pipeline.evaluations import (
     CURRENT,
     Evaluation,
@@ -27,7 +29,7 @@ from rag_assets.pipeline.history_sql import evaluations_sql, metrics_sql, retrie
 from rag_assets.pipeline.measurements import Measurements
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.schemas import HISTORY, HISTORY_METRICS, HISTORY_RETRIEVERS, TableSchema
-from rag_assets.store.atomic import atomic_file
+from rag_assets.store.atomic import atomic_file, remove
 from rag_assets.store.locks import locked
 from rag_assets.store.settings import StoreSettings
 
@@ -55,20 +57,18 @@ _HISTORY_VIEWS = {
 }
 """View -> its columns, and the statement that makes it of the files of the history."""
 
-_MEASUREMENT_COLUMNS = (
-    "asset VARCHAR",
-    "retriever VARCHAR",
-    "what VARCHAR",
-    "fingerprint VARCHAR",
-    "seconds DOUBLE",
-    "amount BIGINT",
-    "p50_ms DOUBLE",
-    "p95_ms DOUBLE",
-    "p99_ms DOUBLE",
-    "bytes BIGINT",
-    "cached BOOLEAN",
-    "tokens BIGINT",
-    "cost DOUBLE",
+_MEASUREMENTS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("experiment", "asset", "retriever", "what")),
+        ("fingerprint", pa.string()),
+        ("seconds", pa.float64()),
+        ("amount", pa.int64()),
+        *((name, pa.float64()) for name in ("p50_ms", "p95_ms", "p99_ms")),
+        ("bytes", pa.int64()),
+        ("cached", pa.bool_()),
+        ("tokens", pa.int64()),
+        ("cost", pa.float64()),
+    ]
 )
 """The table ``measurements``; what a measurement does not have is null."""
 
@@ -83,12 +83,18 @@ _VIEWS = {
 """View -> the assets whose partitions it unites."""
 
 
+def is_up_to_date(settings: StoreSettings) -> bool:
+    """Return whether the warehouse is there, and no evaluation of another machine came since."""
+    return settings.warehouse.exists() and not (settings.store / OUTDATED).exists()
+
+
 def rebuild(settings: StoreSettings) -> Path:
     """Build the warehouse anew from all current snapshots and return its path.
 
     Raises:
         StoreError: an artifact that a snapshot names is damaged; the old file stays.
     """
+    remove(settings.store / OUTDATED)  # first: what comes from now on may come too late
     roots = all_experiments(settings.store)
     for root in roots:
         _fill_in(root, settings.locks)
@@ -184,29 +190,20 @@ def _document(
 ) -> None:
     """Write what a relation and its columns mean into the file: ``duckdb_columns()`` shows it."""
     there = {row[0] for row in connection.execute(f"DESCRIBE {name}").fetchall()}
-    connection.execute(f"COMMENT ON {kind} {name} IS {_quoted(schema.row)}")
-    for column in schema.columns:
-        if column.name in there:
-            meaning = _quoted(column.meaning)
-            connection.execute(f'COMMENT ON COLUMN {name}."{column.name}" IS {meaning}')
+    comments = [f"COMMENT ON {kind} {name} IS {_quoted(schema.row)}"] + [
+        f'COMMENT ON COLUMN {name}."{column.name}" IS {_quoted(column.meaning)}'
+        for column in schema.columns
+        if column.name in there
+    ]
+    connection.execute("; ".join(comments))
 
 
 def _create_measurements(connection: duckdb.DuckDBPyConnection, roots: list[Path]) -> None:
-    connection.execute(
-        f"CREATE TABLE measurements (experiment VARCHAR, {', '.join(_MEASUREMENT_COLUMNS)})"
-    )
-    names = [column.split()[0] for column in _MEASUREMENT_COLUMNS]
     rows = [
-        (root.name, *[measured.get(name) for name in names])
+        {"experiment": root.name, **measured}
         for root in roots
         for measured in Measurements(root / "measurements").all()
     ]
-    _insert(connection, "measurements", rows)
-
-
-def _insert(
-    connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[tuple[object, ...]]
-) -> None:
-    if rows:
-        marks = ", ".join("?" * len(rows[0]))
-        connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+    connection.register("measured", pa.Table.from_pylist(rows, _MEASUREMENTS))
+    connection.execute("CREATE TABLE measurements AS FROM measured")
+    connection.unregister("measured")

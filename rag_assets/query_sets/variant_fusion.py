@@ -18,10 +18,10 @@ import math
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-import duckdb
 import pyarrow as pa
 
 from rag_assets.errors import UsageError, allowed_names
+from rag_assets.in_memory import in_memory
 from rag_assets.schemas import RUNS, Column, TableSchema
 
 Method = Literal["rrf", "max", "sum", "weighted"]
@@ -112,7 +112,7 @@ def fuse_variants(
         values["weights"] = checked
     inputs = _WEIGHTS if method == "weighted" else "WITH inputs AS (FROM variants), "
     sql = inputs + _FUSE.format(term=_TERM[method], fuse=fuse)
-    with duckdb.connect() as connection:
+    with in_memory() as connection:
         connection.register("variants", VARIANT_RUNS.check(rankings))
         fused = connection.sql(sql, params=values).to_arrow_table()
     return RUNS.check(fused.cast(RUNS.arrow()).combine_chunks())

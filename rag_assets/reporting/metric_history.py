@@ -13,6 +13,7 @@ from rag_assets.pipeline.history import History
 from rag_assets.reporting.asked_metric import metric_at
 from rag_assets.reporting.history_rows import Row, flat_history_rows, history_rows
 from rag_assets.reporting.notebook.tabular import Tabular
+from rag_assets.store.remote.working_copy import shown_store
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -77,7 +78,7 @@ class MetricHistory(Tabular):
         evaluations = history.evaluations(last + 1)
         if not evaluations:
             root = history.root
-            raise NotEvaluated(f"{root.name} has no evaluation in {root.parent} yet")
+            raise NotEvaluated(f"{root.name} has no evaluation in {shown_store(root.parent)} yet")
         primary = parse_metric(str(evaluations[-1]["primary_metric"]))
         asked = primary if metric is None else metric_at(metric, primary)
         since = str(evaluations[0]["evaluation_id"])

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rag_assets.in_memory import in_memory
 from rag_assets.schemas import RUNS
 
 Scores = npt.NDArray[np.float64]
@@ -94,7 +94,7 @@ def reordered(
         start = end
     table = ordered.drop_columns(["rank", "score"]).append_column("score", pa.array(new))
     scored = table.filter(pa.array(~np.isnan(new)))
-    with duckdb.connect() as connection:
+    with in_memory() as connection:
         connection.register("scored", scored)
         found = connection.sql(_ORDER, params={"depth": depth}).to_arrow_table()
     return RUNS.check(found.cast(RUNS.arrow()).combine_chunks())

@@ -1,10 +1,4 @@
-"""Late interaction (MaxSim) over the token vectors of any bi-encoder.
-
-Khattab and Zaharia: ColBERT, SIGIR 2020: every query token takes the most similar token of the
-document. The score here is the mean, over the query tokens, of that highest cosine, so that scores
-of queries of different lengths have the same range. A query or document without a token scores -1,
-below every other.
-"""
+"""Reranking by late interaction (MaxSim) over the token vectors of any bi-encoder."""
 
 from __future__ import annotations
 
@@ -12,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from rag_assets.embedding.late_interaction import maxsim
 from rag_assets.embedding.token_encoder import TokenEncoder
 from rag_assets.reranking.candidates import Candidates, Scores
 from rag_assets.store.token_vector_cache import TokenVectors
@@ -21,21 +16,6 @@ BLOCK = 64
 
 KEPT_BYTES = 512 * 2**20
 """Token vectors of documents that stay in memory between blocks."""
-
-NOTHING = -1.0
-
-
-def maxsim(query: TokenVectors, document: TokenVectors) -> float:
-    """Return the mean over query tokens of the highest cosine with a document token.
-
-    Args:
-        query: unit vectors, shape (query tokens, dimension).
-        document: unit vectors, shape (document tokens, dimension).
-    """
-    if not len(query) or not len(document):
-        return NOTHING
-    cosines = query.astype(np.float32) @ document.astype(np.float32).T
-    return float(cosines.max(axis=1).astype(np.float64).mean())
 
 
 def rerank_by_maxsim(

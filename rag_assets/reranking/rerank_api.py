@@ -16,10 +16,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rag_assets.errors import ModelUnavailable
+from rag_assets.errors import NotServed
 from rag_assets.reranking.candidates import Candidates, Scores
 from rag_assets.reranking.pair_scores import kept
-from rag_assets.reranking.rerank_endpoint import Failed
+from rag_assets.reranking.rerank_answers import Failed
 from rag_assets.store.canonical import canonical_json, fingerprint
 from rag_assets.store.pair_score_cache import Pair, PairScoreCache
 
@@ -206,12 +206,12 @@ def _unserved(question: _Question, before: int) -> int:
     """Return how many queries in a row were not served.
 
     Raises:
-        ModelUnavailable: too many.
+        NotServed: too many.
     """
     if question.failed is None or not question.failed.transient:
         return 0
     if before + 1 == GIVE_UP_AFTER:
-        raise ModelUnavailable(
+        raise NotServed(
             f"the reranking server did not serve {GIVE_UP_AFTER} queries in a row, the last one: "
             f"{question.failed.reason}; what was scored is kept, run again later"
         )

@@ -10,44 +10,31 @@ from __future__ import annotations
 
 import http.client
 import json
-import math
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-import numpy as np
-
-from rag_assets.errors import ModelUnavailable, UsageError
 from rag_assets.llm.endpoint import Endpoint
-from rag_assets.llm.retries import retry_after, wait_before
 from rag_assets.reranking.candidates import Scores
+from rag_assets.reranking.rerank_answers import (
+    Attempt,
+    Failed,
+    in_order,
+    key_of,
+    late,
+    malformed,
+    message_in,
+    plain,
+    refused,
+    unconnected,
+    with_retries,
+)
 
 Dialect = Literal["cohere", "tei"]
 
-_REFUSED = {
-    401: "the API key is not accepted",
-    403: "access is denied",
-    404: "there is no such address or model",
-}
-_TRANSIENT = (408, 409, 425, 429)
-_REASON_LENGTH = 200
 _MOST_BYTES = 64 * 2**20
-
-
-class Failed(NamedTuple):
-    """Why a request has no scores; ``transient``: the server did not serve, despite retries."""
-
-    reason: str
-    transient: bool = False
-
-
-class _Attempt(NamedTuple):
-    """How one attempt ended; ``asked`` are the seconds that the server wants to be left alone."""
-
-    found: Scores | Failed
-    asked: float | None = None
 
 
 class RerankEndpoint:
@@ -67,7 +54,7 @@ class RerankEndpoint:
         self._endpoint = endpoint
         self._dialect = dialect
         self._sleep = sleep
-        self._key = _key(endpoint)
+        self._key = key_of(endpoint)
         self._opener = urllib.request.build_opener(_NoRedirect)
         self._counted: list[int] = []
         self._answered: list[int] = []
@@ -88,42 +75,32 @@ class RerankEndpoint:
         Raises:
             ModelUnavailable: no request can succeed: the address, the key or the model is wrong.
         """
-        end = self._endpoint
-        for attempt in range(end.retries + 1):
-            last = self._attempt(query, documents)
-            again = isinstance(last.found, Failed) and last.found.transient
-            if not again or attempt == end.retries:
-                return last.found
-            wait = wait_before(attempt, last.asked, end.backoff, end.max_backoff)
-            if wait is None:
-                break
-            self._sleep(wait)
-        return Failed(f"told to wait {last.asked:.0f} s, which is too long", transient=True)
+        return with_retries(lambda: self._attempt(query, documents), self._endpoint, self._sleep)
 
-    def _attempt(self, query: str, documents: Sequence[str]) -> _Attempt:
+    def _attempt(self, query: str, documents: Sequence[str]) -> Attempt:
         try:
             with self._opener.open(
                 self._request(query, documents), timeout=self._endpoint.timeout
             ) as response:
                 content = response.read()  # given a number, it takes a half answer for a whole one
         except urllib.error.HTTPError as error:
-            return self._refused(error)
+            with error:
+                what = plain(_message(error), self._key)
+            headers = {name.lower(): text for name, text in error.headers.items()}
+            return refused(self._endpoint, "/rerank", error.code, what, headers)
         except TimeoutError:
-            return self._late()
+            return late(self._endpoint)
         except (OSError, http.client.HTTPException) as error:
             if isinstance(getattr(error, "reason", None), TimeoutError):
-                return self._late()
-            what = self._plain(str(getattr(error, "reason", None) or error) or type(error).__name__)
-            return _Attempt(Failed(f"the connection failed ({what})", transient=True))
+                return late(self._endpoint)
+            told = str(getattr(error, "reason", None) or error) or type(error).__name__
+            return unconnected(plain(told, self._key))
         found = _scores(content, len(documents))
         if not isinstance(found, Failed):
             self._answered.append(len(documents))
             counted = _tokens(content)
             self._counted += [] if counted is None else [counted]
-        return _Attempt(found)
-
-    def _late(self) -> _Attempt:
-        return _Attempt(Failed(f"no answer within {self._endpoint.timeout:g} s", transient=True))
+        return Attempt(found)
 
     def _request(self, query: str, documents: Sequence[str]) -> urllib.request.Request:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
@@ -140,38 +117,6 @@ class RerankEndpoint:
             method="POST",
         )
 
-    def _refused(self, error: urllib.error.HTTPError) -> _Attempt:
-        with error:
-            what = self._plain(_message(error))
-        reason = f"HTTP {error.code}: {what}"
-        if error.code in _REFUSED:
-            raise ModelUnavailable(
-                f"{self._endpoint.place}/rerank, model '{self._endpoint.model}': "
-                f"{_REFUSED[error.code]} ({reason}); check base_url, model and api_key_env"
-            )
-        transient = error.code in _TRANSIENT or error.code >= 500
-        headers = {name.lower(): text for name, text in error.headers.items()}
-        return _Attempt(Failed(reason, transient), retry_after(headers) if transient else None)
-
-    def _plain(self, text: str) -> str:
-        """Return one short line without the key: some servers repeat it."""
-        if self._key is not None:
-            text = text.replace(self._key, "[key]")
-        line = " ".join(text.split())
-        return line if len(line) <= _REASON_LENGTH else f"{line[:_REASON_LENGTH]}..."
-
-
-def _key(endpoint: Endpoint) -> str | None:
-    if endpoint.api_key_variable is None:
-        return None
-    key = endpoint.api_key()
-    if not (key.isascii() and key.isprintable()):
-        raise UsageError(
-            f"environment variable {endpoint.api_key_variable} holds no API key: a key has "
-            "printable ASCII characters only"
-        )
-    return key
-
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Follows no redirect: the key is for the server that was named."""
@@ -186,13 +131,13 @@ def _scores(content: bytes, n: int) -> Scores | Failed:
     try:
         answer = json.loads(content)
         rows = answer["results"] if isinstance(answer, Mapping) else answer
-        found = {_index(row, n): _score(row) for row in rows}
+        return in_order([(row["index"], _score(row)) for row in rows], n)
     except (ValueError, TypeError, LookupError, RecursionError) as error:
-        what = " ".join(str(error).split())[:_REASON_LENGTH]
-        return Failed(f"the answer is not what the protocol says: {what}")
-    if len(rows) != n or len(found) != n:
-        return Failed(f"the answer has {len(found)} scores for {n} documents")
-    return np.array([found[place] for place in range(n)], dtype=np.float64)
+        return malformed(str(error))
+
+
+def _score(row: Mapping[str, Any]) -> object:
+    return row["relevance_score"] if "relevance_score" in row else row["score"]
 
 
 def _tokens(content: bytes) -> int | None:
@@ -203,31 +148,10 @@ def _tokens(content: bytes) -> int | None:
     return counted if isinstance(counted, int) and not isinstance(counted, bool) else None
 
 
-def _index(row: Mapping[str, Any], n: int) -> int:
-    index = row["index"]
-    if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < n:
-        raise ValueError(f"index {index!r} is no number of a document, from 0 to {n - 1}")
-    return index
-
-
-def _score(row: Mapping[str, Any]) -> float:
-    score = row["relevance_score"] if "relevance_score" in row else row["score"]
-    number = isinstance(score, int | float) and not isinstance(score, bool)
-    if not number or not math.isfinite(score):
-        raise ValueError(f"score {score!r} is no finite number")
-    return float(score)
-
-
 def _message(error: urllib.error.HTTPError) -> str:
     """Return what the server says is wrong."""
     try:
         body = json.loads(error.read(_MOST_BYTES))
     except (OSError, ValueError, RecursionError, http.client.HTTPException):
         body = None
-    for name in ("message", "detail", "error"):
-        told = body.get(name) if isinstance(body, Mapping) else None
-        if isinstance(told, Mapping):
-            told = told.get("message")
-        if told:
-            return str(told)
-    return str(error.reason) or "no reason given"
+    return message_in(body) or str(error.reason) or "no reason given"

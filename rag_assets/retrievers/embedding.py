@@ -13,6 +13,7 @@ from rag_assets.embedding import flat_index, hnsw_index, similarity_search
 from rag_assets.embedding.encoder import Encoder, Progress
 from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.models import DEFAULT_MODEL
+from rag_assets.embedding.precision import precision_facts, resolved
 from rag_assets.embedding.query_vectors import dense_table
 from rag_assets.embedding.truncation import count_truncated, truncation_facts
 from rag_assets.embedding.unit_vectors import Vectors
@@ -42,7 +43,8 @@ class BiEncoder(EmbeddingRetriever):
     The prompts are put before every query or document; by default the model's own.
     ``similarity: cosine`` brings vectors to length 1; ``dot`` is the inner product of the model's
     own, ``euclidean`` the negative of their distance. ``index: flat`` is exact; ``hnsw`` follows a
-    graph, and may miss chunks.
+    graph, and may miss chunks. ``precision: auto`` computes in bfloat16 where the processor has it;
+    what is used is part of every fingerprint and said with the result.
     """
 
     code_version: ClassVar[str] = "3"
@@ -54,6 +56,7 @@ class BiEncoder(EmbeddingRetriever):
         "rag_assets.embedding.models",
         "rag_assets.embedding.model_files",
         "rag_assets.embedding.model_config",
+        "rag_assets.embedding.precision",
         "rag_assets.embedding.unit_vectors",
         "rag_assets.embedding.flat_index",
         "rag_assets.embedding.hnsw_index",
@@ -72,6 +75,7 @@ class BiEncoder(EmbeddingRetriever):
     similarity: Literal["cosine", "dot", "euclidean"] = "cosine"
     index: Literal["flat", "hnsw"] = "flat"
     hnsw: HnswOptions | None = Field(default=None, validate_default=True)
+    precision: Literal["auto", "float32", "bfloat16"] = "float32"
 
     @field_validator("hnsw")
     @classmethod
@@ -122,13 +126,16 @@ class BiEncoder(EmbeddingRetriever):
     ) -> Mapping[str, Any]:
         """Embed the texts and write their vectors.
 
-        Among the facts is ``n_truncated``: how many chunks are longer than the model reads.
+        Among the facts are ``n_truncated``, how many chunks are longer than the model reads, and
+        ``precision``.
         """
         vectors = self._vectors(texts, "document", workspace)
         facts = self._write(chunks.column("chunk_id").to_pylist(), vectors, folder)
         encoder = self._encoder()
         n_truncated = count_truncated(texts, encoder.files, encoder.prompt("document"))
-        return {**facts, **truncation_facts(n_truncated, len(texts))}
+        told = (truncation_facts(n_truncated, len(texts)), precision_facts(self.precision))
+        notes = [note for one in told for note in one.get("notes", ())]
+        return {**facts, **told[0], **told[1], **({"notes": notes} if notes else {})}
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
         """Embed the queries."""
@@ -179,4 +186,5 @@ class BiEncoder(EmbeddingRetriever):
             query_prompt=self.query_prompt,
             document_prompt=self.document_prompt,
             normalise=self.similarity == "cosine",
+            precision=resolved(self.precision),
         )

@@ -20,12 +20,15 @@ from rag_assets.retrievers.workspace import Workspace
 class MaxSim(RerankedRetriever):
     """Reranking by late interaction: every query token takes its best document token.
 
-    It needs no model of its own: any bi-encoder's token vectors serve, and they are cached.
+    It needs no model of its own: any bi-encoder's token vectors serve, and they are cached. A model
+    that was trained for it (ColBERT) is read as it was trained.
     """
 
     model_kind: ClassVar[str | None] = "sentence-transformers"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.reranking.maxsim",
+        "rag_assets.embedding.late_interaction",
+        "rag_assets.embedding.multi_vector",
         "rag_assets.embedding.token_encoder",
         "rag_assets.embedding.loading",
         "rag_assets.embedding.models",

@@ -13,11 +13,13 @@ from typing import get_args
 from rag_assets.errors import ConfigError
 from rag_assets.retrievers.base import EmbeddingRetriever, LexicalRetriever
 from rag_assets.retrievers.bm25 import BM25
+from rag_assets.retrievers.cohere import Cohere
 from rag_assets.retrievers.convex import Convex
 from rag_assets.retrievers.cross_encoder import CrossEncoder
 from rag_assets.retrievers.derived import FusedRetriever, RerankedRetriever
 from rag_assets.retrievers.embedding import BiEncoder
 from rag_assets.retrievers.imported import ImportedRetriever
+from rag_assets.retrievers.late_interaction import LateInteraction
 from rag_assets.retrievers.listwise import Listwise
 from rag_assets.retrievers.maxsim import MaxSim
 from rag_assets.retrievers.mmr import MMR
@@ -58,12 +60,14 @@ OWN_TYPES: Mapping[str, type[Retriever]] = {
     "cross_encoder": CrossEncoder,
     "query_likelihood": QueryLikelihood,
     "rerank_api": RerankApi,
+    "cohere": Cohere,
     "listwise": Listwise,
     "mmr": MMR,
     "run_file": RunFileRetriever,
     "vectors": FileVectorsRetriever,
     "openai_embedding": OpenAIEmbedding,
     "splade": Splade,
+    "late_interaction": LateInteraction,
 }
 """``type`` -> class, in the order in which they are listed to people."""
 

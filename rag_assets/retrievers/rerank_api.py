@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
-from urllib.parse import urlsplit
+from typing import Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from rag_assets.llm.endpoint import Endpoint
 from rag_assets.options import Number
 from rag_assets.reranking.candidates import Candidates
-from rag_assets.reranking.rerank_api import Asking, rerank_by_api
+from rag_assets.reranking.rerank_api import Asking
 from rag_assets.reranking.rerank_endpoint import RerankEndpoint
 from rag_assets.retrievers.derived import Reranked, RerankedRetriever
+from rag_assets.retrievers.server_scoring import HOW_ASKED, Address, scored_by_server
 from rag_assets.retrievers.workspace import Workspace
-
-HOW_ASKED = frozenset({"api_key_env", "timeout", "retries", "backoff", "concurrency", "batch_size"})
-"""Options that change no score."""
-
-
-def _address(base_url: str) -> str:
-    try:
-        parts, _ = urlsplit(base_url), urlsplit(base_url).port
-    except ValueError as error:
-        raise ValueError("must be an address with a host and a port from 0 to 65535") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("must be an address that begins with http:// or https://")
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise ValueError("must hold no user, password or query; a key belongs into api_key_env")
-    return base_url.rstrip("/")
 
 
 class RerankApi(RerankedRetriever):
@@ -44,13 +28,15 @@ class RerankApi(RerankedRetriever):
 
     model_kind: ClassVar[str | None] = "http"
     implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.reranking.rerank_answers",
         "rag_assets.reranking.rerank_api",
         "rag_assets.reranking.rerank_endpoint",
+        "rag_assets.retrievers.server_scoring",
         "rag_assets.store.pair_score_cache",
     )
 
     type: Literal["rerank_api"]
-    base_url: Annotated[str, AfterValidator(_address)]
+    base_url: Address
     model: str = Field(min_length=1)
     api_key_env: str | None = Field(default=None, min_length=1)
     dialect: Literal["cohere", "tei"] = "cohere"
@@ -80,14 +66,7 @@ class RerankApi(RerankedRetriever):
             cache=workspace.cache_of("pair_scores"),
         )
         endpoint = RerankEndpoint(self._endpoint(), self.dialect)
-        started = time.perf_counter()
-        with workspace.progress("rerank", len(candidates)) as advance:
-            found = Reranked(*rerank_by_api(candidates, endpoint, asking, advance))
-        seconds = time.perf_counter() - started
-        n_pairs = len({(one.query, text) for one in candidates for text in one.texts})
-        workspace.measure("ask", seconds, endpoint.n_asked, cached=False, tokens=endpoint.tokens)
-        workspace.measure("ask", None, max(0, n_pairs - endpoint.n_asked), cached=True)
-        return found
+        return scored_by_server(candidates, endpoint, asking, workspace)
 
     def _endpoint(self) -> Endpoint:
         return Endpoint(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,12 @@ from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.atomic import atomic_directory, atomic_file
 from rag_assets.store.canonical import canonical_json, fingerprint, folder_digest
 from rag_assets.store.locks import locked
+from rag_assets.store.remote.working_copy import MANIFEST as MANIFEST_FILE
+from rag_assets.store.remote.working_copy import folder_manifest
 from rag_assets.store.seals import MARK, UNSEALED, is_sealed, seal
 from rag_assets.store.verified import Verified
 
 MANIFEST_KEY = b"rag_assets"
-MANIFEST_FILE = "manifest.json"
 CHECKSUM = "sha256"
 """In a stored manifest: the fingerprint of its fields."""
 
@@ -109,6 +110,11 @@ class Artifact:
     path: Path
     manifest: Manifest
 
+    @property
+    def folder(self) -> Path:
+        """The path of a folder, which has all its files when this returns."""
+        return self.path
+
     def table(self) -> pa.Table:
         """Return the table of a Parquet artifact.
 
@@ -177,6 +183,10 @@ class ArtifactStore:
             self.verified.add(path)
         return artifact
 
+    def children(self, folder: Path) -> set[str]:
+        """Return the names of what lies in a folder of an asset."""
+        return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+
     def write_table(self, key: ArtifactKey, table: pa.Table, manifest: Manifest) -> Artifact:
         """Write a table with its manifest inside."""
         path = self.path(key, manifest.fingerprint)
@@ -204,6 +214,10 @@ class ArtifactStore:
         with atomic_directory(path) as temporary:
             yield temporary
         self.verified.add(path)
+
+    def sending(self) -> AbstractContextManager[None]:
+        """Send what the block writes, where the store is a remote one."""
+        return nullcontext()
 
     @contextmanager
     def lock(self, key: ArtifactKey) -> Iterator[None]:
@@ -235,7 +249,7 @@ def read_manifest(path: Path) -> Manifest | None:
         if path.suffix == ".parquet":
             text = pq.read_schema(path).metadata[MANIFEST_KEY]
         else:
-            text = (path / MANIFEST_FILE).read_bytes()
+            text = folder_manifest(path)
         return Manifest.from_json(text)
     except (OSError, pa.ArrowInvalid, KeyError, TypeError, ValueError):
         return None

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rag_assets.store.atomic import atomic_file
+from rag_assets.store.remote.working_copy import working_copy_of
 
 KEY = pa.binary(32)
 """Keys are SHA-256 digests."""
@@ -79,6 +80,8 @@ class Segments:
         self._segments: list[_Segment] = []
         self._refused: set[Path] = set()
         self._keys: pa.Array = pa.array([], KEY)
+        self._copy = working_copy_of(folder)
+        self._is_brought = False
 
     def find(self, keys: pa.Array) -> Iterator[Found]:
         """Look keys up, one segment at a time; those that are not given are not known."""
@@ -111,9 +114,14 @@ class Segments:
         name = f"{time.time_ns():020d}-{uuid.uuid4().hex[:12]}.parquet"
         with atomic_file(self.folder / name) as temporary:
             pq.write_table(table, temporary, write_page_checksum=True, **self._options)
+        if self._copy is not None:
+            self._copy.note(self.folder / name)
 
     def _refresh(self) -> None:
         """Read the keys of segments that appeared, and forget those that are gone."""
+        if self._copy is not None and not self._is_brought:
+            self._copy.bring(self._copy.root / name for name in self._copy.listing(self.folder))
+            self._is_brought = True
         known = {segment.path: segment for segment in self._segments}
         paths = sorted(set(self.folder.glob("*.parquet")) - self._refused)
         if paths == list(known):

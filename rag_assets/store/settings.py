@@ -6,6 +6,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from rag_assets.store.remote.address import Address
+from rag_assets.store.remote.working_copy import make_working_copy
+
 DEFAULT_STORE = Path("data") / "store"
 
 
@@ -14,7 +17,7 @@ class StoreSettings:
     """Two places: ``store`` for artifacts, ``state_dir`` for what must be on a local disk.
 
     ``state_dir`` holds the Dagster instance, ``warehouse.duckdb``, locks and the list of known
-    experiments.
+    experiments. Of a remote store, ``store`` is the working copy.
     """
 
     store: Path
@@ -25,13 +28,28 @@ class StoreSettings:
         """Return the settings in force.
 
         Order: the argument (holds both), the environment variables ``RAG_ASSETS_STORE`` and
-        ``RAG_ASSETS_STATE_DIR``, ``data/store`` below the working directory.
+        ``RAG_ASSETS_STATE_DIR``, ``data/store`` below the working directory. The working copy of
+        ``s3://bucket/prefix`` lies in ``RAG_ASSETS_STATE_DIR``, else below ``data/store``.
+
+        Raises:
+            UsageError: the store is neither a folder nor such an address.
+            StoreError: the working copy cannot be made.
         """
+        address = Address.of(str(store or os.environ.get("RAG_ASSETS_STORE") or ""))
+        if address is not None:
+            return cls._of(address)
         if store is not None:
             root = Path(store).absolute()
             return cls(root, root)
         root = Path(os.environ.get("RAG_ASSETS_STORE") or DEFAULT_STORE).absolute()
         return cls(root, Path(os.environ.get("RAG_ASSETS_STATE_DIR") or root).absolute())
+
+    @classmethod
+    def _of(cls, address: Address) -> StoreSettings:
+        state = os.environ.get("RAG_ASSETS_STATE_DIR")
+        copy = Path(state or DEFAULT_STORE).absolute() / "remote" / address.folder_name
+        make_working_copy(address, copy)
+        return cls(copy, Path(state).absolute() if state else copy)
 
     @property
     def dagster_home(self) -> Path:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from rag_assets.pipeline.registry import register
 from tests.dagster_state import evaluate_now
 from tests.tiny_experiment import Tiny
 
@@ -26,3 +27,13 @@ def tiny(assets_master: Tiny, tmp_path: Path) -> Tiny:
 def fresh(tmp_path: Path) -> Tiny:
     """The experiment with an empty store."""
     return Tiny(tmp_path / "fresh").write()
+
+
+@pytest.fixture
+def small(fresh: Tiny) -> Tiny:
+    """One retriever, one cut-off: what is waited for is Dagster, not the evaluation."""
+    fresh.config["retrievers"] = {"bm25": {"type": "bm25", "chunking": "parts"}}
+    fresh.config |= {"top_k": [5], "chunking": {"parts": {"strategy": "none"}}}
+    fresh.write_config()
+    register(fresh.pipeline().experiment, fresh.settings)
+    return fresh

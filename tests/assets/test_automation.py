@@ -13,7 +13,7 @@ from rag_assets.assets.automation import automated
 from rag_assets.assets.build import build_assets
 from rag_assets.assets.instance import open_instance
 from rag_assets.assets.names import artifact_key
-from rag_assets.assets.runner import StageRunner
+from rag_assets.assets.recording import record_run
 from rag_assets.errors import DataError
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
@@ -60,9 +60,7 @@ class Daemon:
         ticks = []
         while requested := self._tick():
             ticks.append({short(key) for keys in requested.values() for key in keys})
-            runner = StageRunner(self.tiny.pipeline(), self.instance, "test")
-            for asset, keys in requested.items():
-                runner.run(asset, keys)
+            record_run(self.tiny.pipeline(), requested, self.instance, "test")
         return ticks
 
 

@@ -17,7 +17,7 @@ from tests.dagster_state import (
     not_fresh,
     run_as_ui,
 )
-from tests.damage import damage, set_cell
+from tests.damage import damage, drop_query, set_cell
 from tests.tiny_experiment import Tiny
 
 BAD = ArtifactKey.of("lexical_runs", retriever="bm25", top_k=3)
@@ -44,7 +44,7 @@ def test_the_driver_tells_a_result_for_each_partition(tiny: Tiny) -> None:
 def test_partitions_of_a_check_are_those_of_its_asset(tiny: Tiny) -> None:
     graph = definitions(tiny).resolve_asset_graph()
     checks = {key.name: graph.get(key) for key in graph.asset_check_keys}
-    assert len(checks) == 8
+    assert len(checks) == 9
     for key in graph.asset_check_keys:
         assert graph.get(key).partitions_def == graph.get(key.asset_key).partitions_def
     assert {name for name, check in checks.items() if check.blocking} == {
@@ -74,6 +74,19 @@ def test_one_partition_that_fails_fails_its_run(tiny: Tiny) -> None:
     assert not run_as_ui(tiny, ["metrics"], partition="bm25|3").success
     assert run_as_ui(tiny, ["metrics"], partition="bm25|5").success
     assert counts(tiny) - before == {"metrics/bm25/5": 1}
+
+
+def test_several_problems_are_a_list(tiny: Tiny) -> None:
+    damage(tiny, BAD, drop_query("q2"))
+    damage(tiny, BAD, drop_query("q5"))
+    run_as_ui(tiny, ["lexical_runs"], partition="bm25|3")
+    key = dg.AssetCheckKey(dg.AssetKey(["tiny", "lexical_runs"]), "queries_answered")
+    with open_instance(tiny.settings) as instance:
+        (row,) = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
+    assert row.evaluation is not None
+    assert row.evaluation.description == (
+        "- query 'q2': nothing was retrieved\n- query 'q5': nothing was retrieved"
+    )
 
 
 def test_of_a_range_only_the_children_of_the_failed_one_are_stopped(tiny: Tiny) -> None:

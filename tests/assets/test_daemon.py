@@ -11,7 +11,6 @@ from dagster._core.scheduler.instigation import InstigatorTick, TickStatus
 from rag_assets.assets.instance import open_instance
 from rag_assets.errors import NotEvaluated
 from rag_assets.pipeline.evaluations import Evaluation, read_current
-from rag_assets.pipeline.registry import register
 from tests.dagster_daemon import daemon, dagster
 from tests.dagster_state import counts, n_runs, not_fresh
 from tests.tiny_experiment import Tiny, matching
@@ -22,16 +21,6 @@ UNENDED = [
     dg.DagsterRunStatus.STARTING,
     dg.DagsterRunStatus.STARTED,
 ]
-
-
-@pytest.fixture
-def small(fresh: Tiny) -> Tiny:
-    """One retriever, one cut-off: what is waited for is Dagster, not the evaluation."""
-    fresh.config["retrievers"] = {"bm25": {"type": "bm25", "chunking": "parts"}}
-    fresh.config |= {"top_k": [5], "chunking": {"parts": {"strategy": "none"}}}
-    fresh.write_config()
-    register(fresh.pipeline().experiment, fresh.settings)
-    return fresh
 
 
 def current(tiny: Tiny) -> Evaluation | None:

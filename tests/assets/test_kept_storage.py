@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -8,11 +10,12 @@ import dagster as dg
 import pytest
 from dagster._core.instance.ref import InstanceRef
 
+from rag_assets.assets import kept_storage
 from rag_assets.assets.instance import open_instance
-from rag_assets.assets.kept_storage import MOST_SHARDS, KeptEventLog
+from rag_assets.assets.kept_storage import KeptEventLog, KeptRuns
 from rag_assets.store.settings import StoreSettings
 
-N_RUNS = MOST_SHARDS + 2
+N_RUNS = 3
 
 
 @dg.asset
@@ -48,7 +51,14 @@ def schema(folder: Path) -> dict[str, list[str]]:
     return found
 
 
-def test_databases_are_those_of_dagster(settings: StoreSettings, tmp_path: Path) -> None:
+@pytest.mark.parametrize("copied", [False, True])
+def test_databases_are_those_of_dagster(
+    settings: StoreSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copied: bool
+) -> None:
+    monkeypatch.setattr(kept_storage, "_EMPTY", {})
+    if copied:
+        with open_instance(StoreSettings.resolve(tmp_path / "before")) as before:
+            materialize(before, 1)
     other = tmp_path / "plain"
     other.mkdir()
     with open_instance(settings) as ours, plain(other) as theirs:
@@ -58,6 +68,42 @@ def test_databases_are_those_of_dagster(settings: StoreSettings, tmp_path: Path)
     found = schema(settings.dagster_home)
     assert set(found) == {"index", "runs", "schedules", "a run"}
     assert found == schema(other)
+
+
+def test_a_copy_is_an_instance_of_its_own(settings: StoreSettings, tmp_path: Path) -> None:
+    with open_instance(StoreSettings.resolve(tmp_path / "before")) as before:
+        materialize(before, 1)
+        with open_instance(settings) as ours:
+            assert ours.get_runs_count() == 0
+            storages = [one.run_storage for one in (ours, before)]
+            ids = {one.get_run_storage_id() for one in storages if isinstance(one, KeptRuns)}
+            assert len(ids) == 2
+
+
+OPEN = """
+import sys
+from rag_assets.assets import kept_storage
+from rag_assets.assets.instance import open_instance
+from rag_assets.store.settings import StoreSettings
+settings = [StoreSettings.resolve(store) for store in sys.argv[1:]]
+sys.stdin.read()
+for one in settings:
+    with open_instance(one) as instance:
+        instance.get_runs_count()
+"""
+
+
+def test_processes_that_begin_at_once_create_one_instance(tmp_path: Path) -> None:
+    stores = [str(tmp_path / f"store{n}") for n in range(4)]
+    command = [sys.executable, "-c", OPEN, *stores]
+    pipe = subprocess.PIPE
+    processes = [subprocess.Popen(command, stdin=pipe, stderr=pipe, text=True) for _ in range(3)]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.close()
+        process.stdin = None
+    errors = [process.communicate(timeout=60)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], errors
 
 
 def test_dagster_reads_all_that_was_written_also_meanwhile(settings: StoreSettings) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from rag_assets.errors import ConfigError
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.pipeline.stages.metrics import LEADERBOARD_KEY
+from rag_assets.pipeline.stages.metrics import LEADERBOARD_KEY, metrics_key
 from rag_assets.reporting.html import REPORT_FILE
+from rag_assets.store.artifacts import ArtifactKey
 from tests.dagster_state import definitions, latest
 from tests.tiny_experiment import Tiny
 
@@ -63,6 +64,36 @@ def test_the_leaderboard_links_to_the_report(tiny: Tiny) -> None:
     assert url.startswith("file:///")
     # The copy of the experiment has the events of the original.
     assert Path(unquote(urlparse(url).path)).parts[-3:] == ("store", "tiny", REPORT_FILE)
+
+
+@pytest.mark.parametrize(
+    ("key", "first"),
+    [
+        (LEADERBOARD_KEY, ["position", "retriever", "split", "top_k", "hit_rate", "mrr", "ndcg"]),
+        (metrics_key("hybrid", 3), ["query_id", "hit_rate", "mrr", "ndcg"]),
+    ],
+)
+def test_metrics_stand_where_a_page_shows_them(
+    tiny: Tiny, key: ArtifactKey, first: list[str]
+) -> None:
+    preview = latest(tiny, key).metadata["preview"]
+    assert isinstance(preview, dg.TableMetadataValue)
+    names = [column.name for column in preview.schema.columns]
+    assert names[: len(first)] == first
+    assert sorted(names) == sorted(tiny.pipeline().artifact(key).table().column_names)
+    assert all(sorted(record.data) == sorted(names) for record in preview.records)
+
+
+def test_means_are_shown_with_six_digits(tiny: Tiny) -> None:
+    for name in ("hybrid", "bm25"):
+        (row,) = [
+            row
+            for row in tiny.pipeline().artifact(LEADERBOARD_KEY).table().to_pylist()
+            if (row["retriever"], row["top_k"]) == (name, 3)
+        ]
+        shown = latest(tiny, metrics_key(name, 3)).metadata["ndcg"].value
+        assert shown == round(row["ndcg"], 6)
+        assert shown != row["ndcg"]
 
 
 @pytest.mark.parametrize("owner", ["bob", "team:", "a@b", "team:x y", ""])

@@ -19,6 +19,7 @@ from rag_assets.assets.whole import definitions_of
 from rag_assets.errors import UsageError
 from rag_assets.experiment import Experiment
 from rag_assets.pipeline.evaluations import read_current
+from rag_assets.pipeline.stages.metrics import metrics_key
 from tests.dagster_state import QUIET, counts, n_runs, not_fresh
 from tests.tiny_experiment import Tiny, matching
 
@@ -53,8 +54,8 @@ class TestJob:
         assert values["evaluation"] == evaluation.evaluation_id
         assert (values["computed"], values["reused"], values["complete"]) == (1, 72, True)
         assert Path(str(values["report"])).is_file()
-        assert n_runs(tiny) == runs + 1 + len(evaluation.dagster_runs)
-        assert evaluation.dagster_runs
+        assert n_runs(tiny) == runs + 1
+        assert evaluation.dagster_runs == (result.run_id,)
         assert not_fresh(tiny) == {}
 
     def test_the_storage_of_dagster_itself_is_written_to(self, tiny: Tiny) -> None:
@@ -77,7 +78,7 @@ class TestJob:
             job = evaluation_job(loaded(tiny), tiny.settings)
             assert job.execute_in_process(instance=instance, run_config=QUIET).success
             found = instance.get_runs_count()
-        assert found == 1 + len(read_current(tiny.artifacts).dagster_runs)
+        assert found == 1
         assert n_runs(tiny) == runs
 
     @pytest.mark.parametrize(
@@ -242,3 +243,37 @@ class TestInterval:
         monkeypatch.setenv(VARIABLE, text)
         with pytest.raises(UsageError, match=f"{VARIABLE} must be .* found '{text}'"):
             definitions_of(loaded(tiny), tiny.settings)
+
+
+class TestRunConfiguration:
+    def test_some_cells_only(self, tiny: Tiny) -> None:
+        tiny.configure("bm25", k1=0.4)
+        job = evaluation_job(loaded(tiny), tiny.settings)
+        wish = {"retrievers": ["bm25"], "top_k": [3]}
+        config = {**QUIET, "ops": {"evaluate_tiny": {"config": wish}}}
+        with open_instance(tiny.settings) as instance:
+            assert job.execute_in_process(instance=instance, run_config=config).success
+        pipeline = tiny.pipeline()
+        current = {k: pipeline.current(metrics_key("bm25", k)) is not None for k in (1, 3, 5)}
+        assert current == {1: False, 3: True, 5: False}
+        assert not read_current(tiny.artifacts).complete
+
+    @pytest.mark.parametrize(
+        ("wish", "problem"),
+        [
+            ({"retrievers": ["bm52"]}, "unknown retriever 'bm52'"),
+            ({"top_k": [7]}, "top_k 7 is not"),
+        ],
+    )
+    def test_what_the_experiment_has_not(
+        self, tiny: Tiny, wish: dict[str, object], problem: str
+    ) -> None:
+        config = {**QUIET, "ops": {"evaluate_tiny": {"config": wish}}}
+        with open_instance(tiny.settings) as instance:
+            result = evaluation_job(loaded(tiny), tiny.settings).execute_in_process(
+                instance=instance, run_config=config, raise_on_error=False
+            )
+        (failure,) = result.get_step_failure_events()
+        told = failure.step_failure_data.user_failure_data
+        assert told is not None
+        assert str(told.description).startswith(problem)

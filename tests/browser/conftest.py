@@ -36,15 +36,21 @@ HOSTILE = (
 )
 
 
+def browser_program() -> str:
+    """Return the browser of this machine; the test is skipped where there is none."""
+    program = next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
+        pytest.skip(f"no browser is installed (looked for {', '.join(NAMES)})")
+    return program
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """A headless browser; skipped where there is none.
 
     It ends with its module: playwright's event loop would be in the way of those that Dagster runs.
     """
-    program = next(filter(None, map(shutil.which, NAMES)), None)
-    if program is None:
-        pytest.skip(f"no browser is installed (looked for {', '.join(NAMES)})")
+    program = browser_program()
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=program, args=list(OPTIONS))
         yield launched

@@ -88,7 +88,7 @@ def serve() -> None:
     import bm25s  # noqa: F401
     import faiss  # noqa: F401
 
-    import rag_assets.assets.runner
+    import rag_assets.assets.recording
     import rag_assets.cli.evaluate
     import rag_assets.reporting.html  # noqa: F401
 

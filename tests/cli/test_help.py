@@ -24,11 +24,21 @@ BEFORE = ("evaluate data/handbook", "anchor data/handbook", "evaluate data/handb
 COMMANDS = sorted(main.list_commands(click.Context(main)))
 
 
+def pages_of_help() -> Iterator[tuple[str, ...]]:
+    """Yield the words before ``--help``, of the program, each command and those below it."""
+    yield ()
+    for name in COMMANDS:
+        yield (name,)
+        command = main.get_command(click.Context(main), name)
+        if isinstance(command, click.Group):
+            yield from ((name, below) for below in command.commands)
+
+
 def example(text: str) -> list[str]:
-    """Return the words of the example in a help text."""
-    found = re.search(r"Example: rag-assets (.+?)\n\n", text, re.DOTALL)
+    """Return the words of the example in a help text; it stands on a line, to be copied."""
+    found = re.search(r"^  Example: rag-assets (.+)\n\n", text, re.MULTILINE)
     assert found, text
-    return shlex.split(" ".join(found[1].split()))
+    return shlex.split(found[1])
 
 
 @pytest.fixture(scope="module")
@@ -61,19 +71,21 @@ def test_the_group_names_every_command(invoke: Invoke) -> None:
     assert "Exit codes: 0 success" in result.stdout
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("page", list(pages_of_help()))
 def test_the_example_of_a_command_runs(
     invoke: Invoke,
-    name: str,
+    page: tuple[str, ...],
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     model_server: str,
 ) -> None:
-    result = invoke(name, "--help")
+    result = invoke(*page, "--help")
     assert result.exit_code == 0
     assert max(map(len, result.stdout.splitlines())) <= 80
+    assert "--quiet" in result.stdout
     words = example(result.stdout)
-    assert words[0] == name
+    name = words[0]
+    assert tuple(words[: len(page)]) == page
     monkeypatch.chdir(folder)
     if name == "generate":
         monkeypatch.setenv("OPENAI_BASE_URL", model_server)
@@ -92,4 +104,4 @@ def test_version(invoke: Invoke) -> None:
 def test_unknown_command(invoke: Invoke) -> None:
     result = invoke("evalute")
     assert result.exit_code == 2
-    assert "No such command 'evalute'" in result.stderr
+    assert "No such command 'evalute'. Did you mean 'evaluate'?" in result.stderr

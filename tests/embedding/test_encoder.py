@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -127,19 +128,19 @@ print(vectors.shape, "torch" in sys.modules, "sentence_transformers" in sys.modu
 
 def test_killed_run_continues_where_it_was_flushed(run_python: Run, tmp_path: Path) -> None:
     code = f"""
-import os
+import os, signal
 from pathlib import Path
 from rag_assets.embedding import cache_writer, encoder
 cache_writer.FLUSH_TEXTS = 8
 encoder.BATCHES_PER_GROUP = 1
 def die(done, total):
     if done == 12:
-        os._exit(9)
+        os.kill(os.getpid(), signal.SIGKILL)
 texts = ["text number " + str(i) for i in range(20)]
 encoder.Encoder(cache=Path({str(tmp_path)!r}), batch_size=4).encode(
     texts, kind="document", progress=die)
 """
-    assert run_python(code).returncode == 9
+    assert run_python(code).returncode == -signal.SIGKILL
     calls: list[tuple[int, int]] = []
     encoder = Encoder(cache=tmp_path, device="cpu")
     texts = [f"text number {i}" for i in range(20)]

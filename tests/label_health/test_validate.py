@@ -30,7 +30,8 @@ def test_a_sound_experiment(tiny: Tiny) -> None:
     result = run(tiny)
     assert result.exit_code == 0, result.output
     assert result.stdout == "0 errors, 0 warnings in 8 documents, 6 queries, 7 judgments\n"
-    assert result.stderr == "not checked: judged@k and label churn: there is no evaluation yet\n"
+    unchecked = "judged@k, label churn and drift: there is no evaluation yet"
+    assert result.stderr == f"not checked: {unchecked}\n"
 
 
 def test_a_split_that_cannot_be_made_is_an_error(tiny: Tiny) -> None:
@@ -121,7 +122,9 @@ def test_judged_at_k_and_churn_need_an_evaluation(tiny: Tiny) -> None:
         ("evidence_moved", "q1", "fares.md"),
         ("evidence_changed", "q5", "timetable.md"),
     ]
-    assert found.skipped == ()
+    assert found.skipped == (
+        "drift: there is no anchor; `rag-assets anchor PATH` pins an evaluation",
+    )
 
 
 def test_what_validate_has_read_an_evaluation_need_not_read_again(tiny: Tiny) -> None:

@@ -1,9 +1,9 @@
 """A real HTTP server on loopback that speaks the OpenAI protocol, well or badly, as it is told.
 
-It serves ``/v1/chat/completions``, ``/v1/embeddings`` and ``/rerank`` (also below ``/v1``). What is
-said of the text of a request (the last message, all inputs, or the query) decides: a rule whose
-mark occurs in it gives its replies one after the other, the last one for ever; where no rule
-applies the server answers properly.
+It serves ``/v1/chat/completions``, ``/v1/embeddings`` and ``/rerank`` (also below ``/v1`` and
+``/v2``). What is said of the text of a request (the last message, all inputs, or the query)
+decides: a rule whose mark occurs in it gives its replies one after the other, the last one for
+ever; where no rule applies the server answers properly.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Server:
             return says(self.write(request.text))
         if request.path == "/v1/embeddings":
             return embeddings(request.body)
-        if request.path in ("/rerank", "/v1/rerank"):
+        if request.path in ("/rerank", "/v1/rerank", "/v2/rerank"):
             return reranked(request.body)
         return error(404, f"no such path: {request.path}")
 

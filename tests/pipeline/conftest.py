@@ -1,9 +1,16 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from rag_assets.pipeline.evaluations import CURRENT
+from rag_assets.pipeline.evaluations import FOLDER as SNAPSHOTS
+from rag_assets.pipeline.history_files import FOLDER as HISTORY
+from rag_assets.store.atomic import remove
+from tests.remote_machines import Evaluated, Machines, names_sent
+from tests.s3_server import VARIABLES, make_bucket
 from tests.tiny_experiment import MINILM, Tiny
 
 
@@ -46,3 +53,34 @@ def one(tmp_path: Path) -> Tiny:
     tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in kept}
     tiny.config |= {"top_k": [1], "primary": "mrr@1", "metrics": ["mrr"]}
     return tiny.write()
+
+
+@pytest.fixture(scope="session")
+def evaluated(s3_url: str, tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
+    """Machines of which `first` has evaluated, and sent everything."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**VARIABLES, "AWS_ENDPOINT_URL": s3_url}.items():
+            patch.setenv(name, value)
+        make_bucket(s3_url, "evaluated")
+        machines = Machines(tmp_path_factory.mktemp("machines"), "s3://evaluated/nightly")
+        sent = names_sent(patch)
+        computed, evaluation = machines["first"].evaluate()
+    assert len(computed) == len(evaluation.entries)
+    return Evaluated(machines, evaluation, sent)
+
+
+@pytest.fixture
+def machines(s3_store: str, evaluated: Evaluated, tmp_path: Path) -> Machines:
+    """Other machines, with the store in which that one and other tests have evaluated."""
+    return Machines(tmp_path, evaluated.machines.address)
+
+
+@pytest.fixture
+def unsent(s3_store: str, evaluated: Evaluated, tmp_path: Path) -> Machines:
+    """Machines with an empty store; `a` has computed everything, and sent nothing."""
+    machines = Machines(tmp_path, s3_store)
+    root = machines["a"].root
+    shutil.copytree(evaluated.machines["first"].root, root)
+    for name in (CURRENT, SNAPSHOTS, HISTORY):
+        remove(root / name)
+    return machines

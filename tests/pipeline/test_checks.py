@@ -53,7 +53,7 @@ def test_all_is_well(evaluated: Tiny) -> None:
         # Short texts tie: that is told, and true.
         assert failed <= {"ties_at_the_cut"}
         checked[stage.name] = sorted({result.check.name for result in found})
-    runs = ["ids_exist", "queries_answered", "ranks_and_scores"]
+    runs = ["drift", "ids_exist", "queries_answered", "ranks_and_scores"]
     assert {name: checks for name, checks in checked.items() if checks} == {
         "documents": ["label_health"],
         "queries": ["label_health"],

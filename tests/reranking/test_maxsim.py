@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rag_assets.embedding.late_interaction import NOTHING, maxsim
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.embedding.token_encoder import TokenEncoder
 from rag_assets.reranking.candidates import Candidates
-from rag_assets.reranking.maxsim import NOTHING, maxsim, rerank_by_maxsim
+from rag_assets.reranking.maxsim import rerank_by_maxsim
 from rag_assets.store.token_vector_cache import TokenVectors
 
 DOCUMENTS = [

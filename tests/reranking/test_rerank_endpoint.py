@@ -10,7 +10,8 @@ import pytest
 
 from rag_assets.errors import ModelUnavailable, UsageError
 from rag_assets.llm.endpoint import Endpoint
-from rag_assets.reranking.rerank_endpoint import Dialect, Failed, RerankEndpoint
+from rag_assets.reranking.rerank_answers import Failed
+from rag_assets.reranking.rerank_endpoint import Dialect, RerankEndpoint
 from tests.llm.server import (
     Reply,
     Server,

@@ -87,6 +87,30 @@ def masked_language_model(folder: Path, *, seed: int = 0) -> Path:
     return folder
 
 
+def colbert(folder: Path, *, seed: int = 0) -> Path:
+    """Save a BERT of two layers that reads letters, and gives each of them 8 numbers."""
+    import torch
+    from sentence_transformers import MultiVectorEncoder
+    from sentence_transformers.base.modules import Dense, Normalize, Transformer
+    from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
+
+    base = masked_language_model(folder / "base", seed=seed)
+    torch.manual_seed(seed)
+    reader = Transformer(
+        str(base),
+        query_expansion={"strategy": "fixed", "attend": False, "length": 16},
+        max_seq_length=LONGEST,
+    )
+    projection = Dense(16, 8, bias=False, module_input_name="token_embeddings")
+    last = [
+        MultiVectorMask(skiplist_words=["##x"]),
+        Normalize(module_input_name="token_embeddings"),
+    ]
+    model = MultiVectorEncoder(modules=[reader, projection, *last], device="cpu")
+    model.save_pretrained(str(folder / "model"), create_model_card=False)
+    return folder / "model"
+
+
 def _letters(folder: Path) -> list[str]:
     """Write the vocabulary of letters, and return it."""
     letters = [*string.ascii_lowercase, *string.digits]

@@ -34,6 +34,13 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "cross_encoder": {**RERANKED, "model": "<cross-encoder>"},
     "query_likelihood": {**RERANKED, "model": "<language model>"},
     "rerank_api": {**RERANKED, "model": "tiny", "base_url": "<server>", "retries": 0},
+    "cohere": {
+        **RERANKED,
+        "model": "tiny",
+        "base_url": "<server>",
+        "api_key_env": None,
+        "retries": 0,
+    },
     "listwise": {
         **RERANKED,
         "model": "tiny",
@@ -51,6 +58,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "openai_embedding": {"model": "tiny", "base_url": "<v1>", "api_key_env": None, "retries": 0},
     "splade": {"model": "<masked language model>"},
+    "late_interaction": {},
 }
 """The least that each type needs; what stands in angle brackets is made for all tests, files in
 ``../given`` for each experiment."""

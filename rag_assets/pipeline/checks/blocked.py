@@ -15,6 +15,7 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
+from rag_assets.store.remote.working_copy import mirror
 
 FOLDER = "failed_checks"
 
@@ -68,9 +69,11 @@ class Blocked:
                 content = {"partition": str(key), "problems": failed[key]}
                 write_text(self._folder / name, json.dumps(content, indent=1))
                 self._names.add(name)
+                mirror(self._folder / name)
             elif name in self._names:
                 (self._folder / str(name)).unlink(missing_ok=True)
                 self._names.discard(str(name))
+                mirror(self._folder / str(name))
 
     def _name(self, key: ArtifactKey) -> str | None:
         artifact = self._pipeline.current(key)

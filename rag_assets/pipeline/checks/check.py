@@ -33,6 +33,10 @@ class Found:
     numbers: Mapping[str, float] = field(default_factory=dict)
     passes: bool | None = None
     """Whether the check passes; by default: nothing was found."""
+    note: str | None = None
+    """What is said of a check that passes; by default: what it means."""
+    shown: Mapping[str, str] = field(default_factory=dict)
+    """What else people want to see, by its title: Markdown."""
 
 
 class Check(NamedTuple):
@@ -74,6 +78,6 @@ class CheckResult:
         """One line for people."""
         problems = self.found.problems
         if not problems:
-            return self.check.meaning
+            return self.found.note or self.check.meaning
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         return f"{problems[0]}{more}"

@@ -7,6 +7,7 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rag_assets.pipeline.checks.states import State, anchor_of, of_pipeline
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages.chunks import chunks_key
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
@@ -21,6 +22,16 @@ class Reads:
         """Read nothing yet."""
         self.pipeline = pipeline
         self._units: dict[tuple[str, ...], pa.Table] = {}
+
+    @cached_property
+    def anchor(self) -> State | str:
+        """The pinned evaluation; or why there is none to compare with, as a phrase."""
+        return anchor_of(self.pipeline)
+
+    @cached_property
+    def now(self) -> State:
+        """What is up to date."""
+        return of_pipeline(self.pipeline)
 
     @cached_property
     def queries(self) -> pa.Table:

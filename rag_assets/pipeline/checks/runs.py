@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rag_assets.evaluation.run_checks import disordered, unanswered, unknown_ids
 from rag_assets.pipeline.checks.check import WARNING, Check, Found
+from rag_assets.pipeline.checks.drift import DRIFT
 from rag_assets.pipeline.checks.reads import Reads
 from rag_assets.pipeline.failures import failures_of
 from rag_assets.store.artifacts import Artifact, ArtifactKey
@@ -29,4 +30,5 @@ RUNS = (
     Check("queries_answered", "Something was retrieved for every query.", _answered),
     Check("ranks_and_scores", "Ranks are 1 to n and scores do not rise.", _ordered, True),
     Check("ids_exist", "Every query, chunk and unit is one of the experiment.", _known, True),
+    DRIFT,
 )

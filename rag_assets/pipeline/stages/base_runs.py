@@ -88,7 +88,7 @@ class BaseRuns(RunsStage):
         # Variants of a query are searched as queries of their own, named by their row.
         names = range(queries.num_rows) if has_variants else queries.column("query_id").to_pylist()
         searcher = self._open(pipeline, retriever, artifact)
-        units = load_units(artifact.path, searcher.chunk_ids)
+        units = load_units(artifact.folder, searcher.chunk_ids)
         with pipeline.progress(f"search {retriever}", queries.num_rows) as advance:
 
             def search(numbers: Sequence[int], k: int) -> list[Hits]:
@@ -120,7 +120,7 @@ class BaseRuns(RunsStage):
 
         if not uses_filters(pipeline.experiment, retriever):
             return lambda query_id: search(rows[query_id], depth)
-        units = load_units(artifact.path, searcher.chunk_ids)
+        units = load_units(artifact.folder, searcher.chunk_ids)
         restricted = self._restricted(pipeline, retriever, search, searcher, queries, units)
         return lambda query_id: restricted(rows[query_id], depth)
 

@@ -162,7 +162,7 @@ class EmbeddingRuns(BaseRuns):
         return {f"retriever.{config.type}": config.code_version, **config.search_versions()}
 
     def _open(self, pipeline: Pipeline, retriever: str, index: Artifact) -> Searcher[pa.Table]:
-        return _config(pipeline.experiment, retriever).open(index.path)
+        return _config(pipeline.experiment, retriever).open(index.folder)
 
     def _search(
         self,

@@ -120,7 +120,7 @@ class LexicalRuns(BaseRuns):
         return pipeline.versions_of(key["retriever"])
 
     def _open(self, pipeline: Pipeline, retriever: str, index: Artifact) -> Searcher[Sequence[str]]:
-        return _config(pipeline.experiment, retriever).open(index.path)
+        return _config(pipeline.experiment, retriever).open(index.folder)
 
     def _search(
         self,

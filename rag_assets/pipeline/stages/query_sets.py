@@ -31,6 +31,7 @@ class QuerySetAnswers(Stage):
     schema = ANSWERS
     row = "One answer of a language model about one query: what was asked, and what it said."
     group = "queries"
+    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "openai"})
     code_version = "1"
     implementation: ClassVar[tuple[str, ...]] = _IMPLEMENTATION
 

@@ -14,6 +14,7 @@ from rag_assets.pipeline.stages.chunks import chunks_key, indexed_fields, texts_
 from rag_assets.pipeline.stages.derived_runs import DerivedRuns, derived
 from rag_assets.pipeline.stages.runs import model_kinds, run_key
 from rag_assets.pipeline.stages.sources import QUERIES_KEY
+from rag_assets.progress import no_progress
 from rag_assets.reranking.candidates import candidate_lists, reordered
 from rag_assets.retrievers.derived import RerankedRetriever
 from rag_assets.schemas import RERANKING_TEXTS
@@ -126,7 +127,9 @@ class RerankedRuns(DerivedRuns):
         queries = pipeline.artifact(QUERIES_KEY).table()
         texts = texts_by_chunk(pipeline, retriever)
         lists = {one: candidate_lists(tables[0], queries, texts) for one, tables in read.items()}
-        config, workspace = _config(pipeline.experiment, retriever), pipeline.workspace(retriever)
+        config = _config(pipeline.experiment, retriever)
+        # A bar for each query would be most of what is timed.
+        workspace = replace(pipeline.workspace(retriever), progress=no_progress)
         return lambda one: config.rerank(lists[one], workspace)
 
 

@@ -1,0 +1,159 @@
+"""The sensor that posts what failed in an experiment to an address that the user names.
+
+Without `from __future__ import annotations`: Dagster reads the annotation of `context` itself.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+import dagster as dg
+from dagster._core.event_api import EventLogCursor
+
+from rag_assets.assets.intervals import sensor_seconds
+from rag_assets.assets.job import job_name
+from rag_assets.assets.names import plain_name
+from rag_assets.errors import RagAssetsError
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.reporting.webhook import post
+
+VARIABLE = "RAG_ASSETS_ALERT_URL"
+
+MOST_RUNS = 100
+"""Ended runs of a kind that a tick looks at; the next one goes on."""
+
+ENDS = (dg.DagsterEventType.RUN_SUCCESS, dg.DagsterEventType.RUN_FAILURE)
+
+WILL_RETRY_TAG = "dagster/will_retry"
+"""Run tag: Dagster starts the run again, so that it failed is no news."""
+
+Problem = Mapping[str, str | None]
+
+
+Seen = list[int]
+"""The cursor: of each kind of end, the id of the last event that was looked at."""
+
+
+def alert_sensors(experiment: Experiment) -> list[dg.SensorDefinition]:
+    """Return the sensor on failed checks and runs, where ``RAG_ASSETS_ALERT_URL`` is set.
+
+    It is on as soon as it is loaded: who names an address wants to be told. What failed before its
+    first look is not told. A message that is not delivered is tried again by the next tick.
+    """
+    if not os.environ.get(VARIABLE):
+        return []
+
+    @dg.sensor(
+        name=f"{plain_name(experiment)}_alerts",
+        minimum_interval_seconds=sensor_seconds(),
+        description=f"Posts failed checks and runs of {experiment.name} to {VARIABLE}.",
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        return _look(context, experiment)
+
+    return [sensor]
+
+
+def _look(
+    context: dg.SensorEvaluationContext, experiment: Experiment
+) -> dg.SensorResult | dg.SkipReason:
+    address = os.environ.get(VARIABLE)
+    if not address:
+        return dg.SkipReason(f"{VARIABLE} is not set")
+    seen = _read(context.cursor)
+    if seen is None:
+        now = json.dumps(_latest(context.instance))
+        return dg.SensorResult(skip_reason="tells what fails from now on", cursor=now)
+    ended, now = _ended_since(seen, context.instance)
+    checks = list(_failed_checks(ended, context.instance, experiment))
+    runs = list(_failed_runs(ended, context.instance, experiment))
+    if checks or runs:
+        try:
+            post(address, _message(experiment, checks, runs))
+        except RagAssetsError as error:
+            raise dg.Failure(str(error)) from None
+    told = f"{len(checks)} failed checks and {len(runs)} failed runs"
+    return dg.SensorResult(skip_reason=told, cursor=json.dumps(now))
+
+
+def _ended_since(seen: Seen, instance: dg.DagsterInstance) -> tuple[list[dg.EventLogRecord], Seen]:
+    ended: list[dg.EventLogRecord] = []
+    now: Seen = []
+    for kind, last in zip(ENDS, seen, strict=True):
+        after = EventLogCursor.from_storage_id(last).to_string()
+        found = instance.fetch_run_status_changes(kind, MOST_RUNS, after, ascending=True).records
+        ended += found
+        now.append(max([last, *(record.storage_id for record in found)]))
+    return ended, now
+
+
+def _latest(instance: dg.DagsterInstance) -> Seen:
+    found = [instance.fetch_run_status_changes(kind, 1).records for kind in ENDS]
+    return [records[0].storage_id if records else 0 for records in found]
+
+
+def _failed_checks(
+    ended: Sequence[dg.EventLogRecord], instance: dg.DagsterInstance, experiment: Experiment
+) -> Iterator[Problem]:
+    """Yield failed checks of the experiment whose severity is error, not warning."""
+    for run_id in dict.fromkeys(record.run_id for record in ended):
+        wanted = {dg.DagsterEventType.ASSET_CHECK_EVALUATION}
+        for record in instance.get_records_for_run(run_id, of_type=wanted).records:
+            event = record.event_log_entry.dagster_event
+            found = event.asset_check_evaluation_data if event is not None else None
+            if found is None or found.passed or found.severity is not dg.AssetCheckSeverity.ERROR:
+                continue
+            if found.asset_key.path[0] == experiment.name:
+                yield {
+                    "check": found.check_name,
+                    "asset": found.asset_key.path[-1],
+                    "partition": found.partition,
+                    "what": found.description,
+                    "run": run_id,
+                }
+
+
+def _failed_runs(
+    ended: Sequence[dg.EventLogRecord], instance: dg.DagsterInstance, experiment: Experiment
+) -> Iterator[Problem]:
+    """Yield failed runs of the experiment that Dagster does not start again."""
+    for record in ended:
+        run = instance.get_run_by_id(record.run_id)
+        if run is None or not run.is_failure or run.tags.get(WILL_RETRY_TAG) == "true":
+            continue
+        assets = {key.path[0] for key in run.asset_selection or ()}
+        if run.job_name == job_name(experiment) or experiment.name in assets:
+            yield {"job": run.job_name, "what": _reason(record), "run": run.run_id}
+
+
+def _reason(record: dg.EventLogRecord) -> str:
+    event = record.event_log_entry.dagster_event
+    return (event.message if event is not None else None) or record.event_log_entry.user_message
+
+
+def _message(
+    experiment: Experiment, checks: Sequence[Problem], runs: Sequence[Problem]
+) -> Mapping[str, object]:
+    """Return what is posted; ``text`` is what a chat shows."""
+    lines = [f"{experiment.name}: {len(checks)} failed checks, {len(runs)} failed runs"]
+    for problem in checks:
+        place = problem["asset"] or ""
+        place += f"[{problem['partition']}]" if problem["partition"] else ""
+        lines.append(f"{problem['check']} of {place}: {problem['what']}")
+    lines += [f"run {problem['run']}: {problem['what']}" for problem in runs]
+    return {
+        "text": "\n".join(lines),
+        "experiment": experiment.name,
+        "failed_checks": list(checks),
+        "failed_runs": list(runs),
+    }
+
+
+def _read(cursor: str | None) -> Seen | None:
+    """Return the cursor; one that this program did not write is none."""
+    try:
+        successes, failures = json.loads(cursor or "")
+        return [int(successes), int(failures)]
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,99 @@
+"""What Dagster is told of a stage's partitions: a materialization each, and their checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import dagster as dg
+
+from rag_assets.assets import metadata
+from rag_assets.assets.checks import evaluations
+from rag_assets.assets.names import asset_key, partition_key
+from rag_assets.assets.provenance import Pointers, latest_pointers, tags_of
+from rag_assets.assets.reported import Reported
+from rag_assets.errors import RagAssetsError
+from rag_assets.pipeline.checks import results_of, results_of_unreadable
+from rag_assets.pipeline.checks.blocked import Blocked
+from rag_assets.pipeline.pipeline import Outcome, Pipeline
+from rag_assets.pipeline.stage import Stage
+from rag_assets.store.artifacts import ArtifactKey
+
+Event = dg.AssetMaterialization | dg.AssetCheckEvaluation
+"""An event of one partition."""
+
+
+def reports(
+    pipeline: Pipeline, stage: Stage, keys: Sequence[ArtifactKey], instance: dg.DagsterInstance
+) -> Iterator[Event]:
+    """Bring partitions of one stage up to date and yield what is to be told of them.
+
+    Raises:
+        RagAssetsError: what the stage raised, after the checks that say so.
+    """
+    # Not needed to load a code location.
+    from rag_assets.assets.kept_storage import stored_together
+
+    pointers = latest_pointers(instance, pipeline, stage)
+    try:
+        outcomes = pipeline.materialize(stage.name, keys)
+    except RagAssetsError as error:
+        yield from unreadable(pipeline, stage, error)
+        raise
+    with stored_together(instance):
+        yield from materializations(pipeline, stage, outcomes, pointers)
+        yield from checked(pipeline, stage, outcomes)
+    remember(pipeline, outcomes)
+
+
+def materializations(
+    pipeline: Pipeline, stage: Stage, outcomes: Sequence[Outcome], pointers: Pointers
+) -> Iterator[dg.AssetMaterialization]:
+    """Yield one event a partition, with its own data version and provenance."""
+    for outcome in outcomes:
+        yield dg.AssetMaterialization(
+            asset_key=asset_key(pipeline.experiment.name, stage.name),
+            partition=partition_key(outcome.key),
+            metadata=metadata.of_materialization(stage, outcome, pipeline),
+            tags=tags_of(pipeline, outcome, pointers),
+        )
+
+
+def checked(
+    pipeline: Pipeline, stage: Stage, outcomes: Sequence[Outcome], *, fails_run: bool = False
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Check partitions, remember which failed, and yield the results.
+
+    Of several partitions those that passed go on: what reads the others is stopped by `Blocked`.
+    """
+    results = results_of(pipeline, stage, outcomes)
+    Blocked(pipeline).record([outcome.key for outcome in outcomes], results)
+    asset = asset_key(pipeline.experiment.name, stage.name)
+    yield from evaluations(asset, results, fails_run=fails_run)
+
+
+def remember(pipeline: Pipeline, outcomes: Sequence[Outcome]) -> None:
+    """Remember which partitions Dagster knows; one that failed is to be told again."""
+    blocked = Blocked(pipeline)
+    keys = [outcome.key for outcome in outcomes]
+    Reported(pipeline).add([key for key in keys if not blocked.failed(key)])
+
+
+def unreadable(
+    pipeline: Pipeline, stage: Stage, error: RagAssetsError
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Yield the failed checks of a stage whose input cannot be read at all."""
+    asset = asset_key(pipeline.experiment.name, stage.name)
+    yield from evaluations(asset, results_of_unreadable(pipeline, stage, error))
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """Return a line for the log of the run."""
+    n_reused = sum(outcome.reused for outcome in outcomes)
+    return f"{len(outcomes) - n_reused} computed, {n_reused} up to date and reused"
+
+
+def not_computed(stopped: Mapping[str, str]) -> str:
+    """Return a sentence about partitions that read one whose blocking check failed."""
+    (key, cause), *others = stopped.items()
+    more = f" (and {len(others)} more)" if others else ""
+    return f"{key} was not computed, because {cause} failed a blocking check{more}"

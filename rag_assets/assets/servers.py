@@ -1,0 +1,51 @@
+"""Assets that ask a server or load a model: when they are tried again, and how many at a time."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from rag_assets.assets.intervals import retry_seconds
+from rag_assets.errors import NotServed, RagAssetsError
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.stage import Stage
+from rag_assets.pipeline.stages import STAGES
+
+SERVER_KINDS = frozenset({"http", "openai"})
+"""Kinds of stages whose model is behind a server."""
+
+MODEL_KINDS = frozenset({"sentence-transformers", "transformers"})
+"""Kinds of stages whose model is loaded by the process itself."""
+
+MODEL_POOL = "rag_assets_model"
+SERVER_POOL = "rag_assets_server"
+
+MOST_RETRIES = 3
+
+
+def retry_policy_of(stage: Stage, experiment: Experiment) -> dg.RetryPolicy | None:
+    """Return when an asset is tried again: later and later, where it asks a server; else never."""
+    if not stage.kinds_of(experiment) & SERVER_KINDS:
+        return None
+    return dg.RetryPolicy(
+        max_retries=MOST_RETRIES, delay=retry_seconds(), backoff=dg.Backoff.EXPONENTIAL
+    )
+
+
+def retry_policy_of_all(experiment: Experiment) -> dg.RetryPolicy | None:
+    """Return when a step that does the work of all assets is tried again."""
+    used = (stage for stage in STAGES.values() if stage.keys(experiment))
+    found = (retry_policy_of(stage, experiment) for stage in used)
+    return next((policy for policy in found if policy is not None), None)
+
+
+def pool_of(stage: Stage, experiment: Experiment) -> str | None:
+    """Return the pool of an asset that loads a model, or asks a server; None for all others."""
+    kinds = stage.kinds_of(experiment)
+    if kinds & MODEL_KINDS:
+        return MODEL_POOL
+    return SERVER_POOL if kinds & SERVER_KINDS else None
+
+
+def failure(error: RagAssetsError) -> dg.Failure:
+    """Return an expected error as Dagster has it; tried again only where that can help."""
+    return dg.Failure(str(error), allow_retries=isinstance(error, NotServed))

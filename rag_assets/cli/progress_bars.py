@@ -1,0 +1,133 @@
+"""Progress of long work on stderr: a bar with rate and remaining time, or with -v a line of it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+)
+from rich.text import Text
+
+from rag_assets.cli.terminal import messages
+from rag_assets.cli.work_board import drawn, is_shown
+from rag_assets.progress import Advance
+
+WINDOW = 30.0
+"""A rate is that of the last so many seconds, and of one step more."""
+
+_log = logging.getLogger(__name__)
+
+
+class Pace:
+    """How fast work goes, from what is done at which time; time passes between two reports too."""
+
+    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """Start now, with nothing done."""
+        self._clock = clock
+        self.started = clock()
+        self.total = total
+        self._seen = deque([(self.started, 0)])
+
+    @property
+    def done(self) -> int:
+        """What is done so far."""
+        return self._seen[-1][1]
+
+    def report(self, done: int, total: int) -> None:
+        """Take note of how far the work is now."""
+        self.total = total
+        self._seen.append((self._clock(), done))
+        while len(self._seen) > 2 and self._seen[1][0] < self._seen[-1][0] - WINDOW:
+            self._seen.popleft()
+
+    def rate(self) -> float | None:
+        """Return units a second; None before the first report."""
+        (first, before), (last, done) = self._seen[0], self._seen[-1]
+        return (done - before) / (last - first) if done > before and last > first else None
+
+    def remaining(self) -> float | None:
+        """Return the seconds until the end at this rate; None while it is not known."""
+        rate = self.rate()
+        if rate is None:
+            return None
+        late = self._clock() - self._seen[-1][0]
+        return max(0.0, (self.total - self.done) / rate - late)
+
+    def seconds(self) -> float:
+        """Return the seconds since the start."""
+        return self._clock() - self.started
+
+
+def rate_text(rate: float | None) -> str:
+    """Return a rate so that slow work does not read as none: ``12/s``, ``0.4/s``, ``3/min``."""
+    if rate is None:
+        return ""
+    if rate >= 10:
+        return f"{rate:,.0f}/s"
+    return f"{rate:.1f}/s" if rate >= 0.1 else f"{60 * rate:.1f}/min"
+
+
+def remaining_text(seconds: float | None) -> str:
+    """Return ``0:42 left`` or ``1:02:03 left``."""
+    if seconds is None:
+        return ""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    clock = f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+    return f"{clock} left"
+
+
+@contextmanager
+def progress_bar(label: str, total: int) -> Iterator[Advance]:
+    """Show a bar on stderr that vanishes at the end; nothing when stderr is not a terminal.
+
+    With ``--verbose`` a line stays, on a terminal or not; with ``--quiet`` there is neither.
+    """
+    pace = Pace(total)
+    bar = _bar(pace)
+    with drawn(bar):
+        task = bar.add_task(label, total=total)
+
+        def advance(done: int, new_total: int | None = None, /) -> None:
+            pace.report(done, new_total or total)
+            bar.update(task, completed=done, total=pace.total)
+
+        yield advance
+    seconds = max(pace.seconds(), 1e-9)
+    rate = rate_text(pace.done / seconds)
+    _log.info("%s: %d of %d in %.2f s, %s", label, pace.done, pace.total, seconds, rate)
+
+
+def _bar(pace: Pace) -> Progress:
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Live(lambda: rate_text(pace.rate())),
+        _Live(lambda: remaining_text(pace.remaining())),
+    )
+    return Progress(*columns, console=messages(), transient=True, disable=not is_shown())
+
+
+class _Live(ProgressColumn):
+    """A text that is asked for whenever the bar is drawn."""
+
+    def __init__(self, text: Callable[[], str]) -> None:
+        super().__init__()
+        self._text = text
+
+    def render(self, task: Task) -> Text:
+        """Return the text as it is now."""
+        return Text(self._text(), style="progress.remaining")

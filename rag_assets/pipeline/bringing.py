@@ -1,0 +1,174 @@
+"""Brings from a remote store what the readers of one experiment need; of a local one, nothing.
+
+Records are brought each time: the pointers, snapshots, rows of the history, and the small files
+that decide what is computed. Artifacts are brought when something reads them: all tables that an
+evaluation names at once, since its readers open them by their paths; an index when it is searched.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rag_assets.pipeline.history_files import FOLDER as HISTORY
+from rag_assets.pipeline.history_files import HistoryFiles
+from rag_assets.store.artifacts import read_manifest
+from rag_assets.store.atomic import remove, write_text
+from rag_assets.store.cache_files import CACHE
+from rag_assets.store.remote.objects import Objects
+from rag_assets.store.remote.removed import FOLDER as REMOVED
+from rag_assets.store.remote.removed import apply_removed
+from rag_assets.store.remote.working_copy import WorkingCopy, working_copy_of
+
+SNAPSHOTS = "evaluations"
+POINTERS = ("current", "anchor")
+ATTEMPTS = "attempts"
+FAILED_CHECKS = "failed_checks"
+MEASUREMENTS = "measurements"
+
+OUTDATED = "warehouse_outdated"
+"""In the working copy: a pointer was brought since the warehouse was built from it."""
+
+_BROUGHT = "brought.json"
+"""In the working copy: experiment -> the evaluation whose measurements were brought last."""
+
+
+def bring_records(root: Path) -> None:
+    """Bring what is small and says what there is, but for the history.
+
+    Raises:
+        StoreError: the remote store cannot be used.
+    """
+    copy = working_copy_of(root)
+    if copy is None:
+        return
+    copy.forget_listings()
+    apply_removed(copy)
+    # Read before the snapshots are listed, and written after they came: it names one of them.
+    contents = Objects.each(lambda name: copy.objects.read(copy.name(root / name)), POINTERS)
+    folders = [root / name for name in (SNAPSHOTS, ATTEMPTS, FAILED_CHECKS)]
+    snapshots, attempts, failed = Objects.each(lambda folder: _there(copy, folder), folders)
+    copy.bring(snapshots)
+    # Few, and their content changes: S3 knows the second of a change, which is not enough.
+    copy.bring(attempts, anew=True)
+    # The same failures here as there: one that passes now was deleted by who saw it.
+    for path in set((root / FAILED_CHECKS).glob("*.json")) - set(failed):
+        remove(path)
+    copy.bring(failed)
+    for name, content in zip(POINTERS, contents, strict=True):
+        text = (content or b"").decode()
+        if text and text != _text(root / name):
+            write_text(root / name, text, durable=False)
+            write_text(copy.root / OUTDATED, "", durable=False)
+
+
+def bring_current(root: Path) -> None:
+    """Bring the records, and the tables that the current evaluation names.
+
+    Raises:
+        StoreError: the remote store cannot be used.
+    """
+    bring_records(root)
+    bring_pointed(root)
+
+
+def bring_pointed(root: Path) -> None:
+    """Bring the tables of the evaluation that is the current one as far as is known here.
+
+    Raises:
+        StoreError: the remote store cannot be used.
+    """
+    current = _text(root / POINTERS[0])
+    if current:
+        bring_named(root, current)
+
+
+def bring_history(root: Path, locks: Path) -> None:
+    """Bring the rows that are not here: here they may be gathered in one file, there never.
+
+    Raises:
+        StoreError: the remote store cannot be used, or a file of the history cannot be read.
+    """
+    copy = working_copy_of(root)
+    there = _there(copy, root / HISTORY) if copy is not None else []
+    if copy is not None and there:
+        known = HistoryFiles(root, locks).ids()
+        copy.bring(path for path in there if path.stem not in known)
+
+
+def bring_named(root: Path, evaluation_id: str) -> None:
+    """Bring the tables that an evaluation names, and how long it took to make them.
+
+    Raises:
+        StoreError: the remote store cannot be used.
+    """
+    copy = working_copy_of(root)
+    if copy is None:
+        return
+    entries = named(root / SNAPSHOTS / f"{evaluation_id}.json")
+    paths = [root / entry["path"] for entry in entries]
+    copy.bring(path for path in paths if path.suffix == ".parquet")
+    brought = _json(copy.root / _BROUGHT)
+    if brought.get(root.name) != evaluation_id:
+        own = {entry["fingerprint"][:16] for entry in entries}
+        _bring_measurements(copy, root, own | _rankings(root, entries))
+        text = json.dumps({**brought, root.name: evaluation_id})
+        write_text(copy.root / _BROUGHT, text, durable=False)
+
+
+def bring_experiments(store: Path) -> None:
+    """Bring the current evaluations of all experiments of a store.
+
+    Raises:
+        StoreError: the remote store cannot be used.
+    """
+    copy = working_copy_of(store)
+    names = copy.objects.folders() if copy is not None else []
+    for name in set(names) - {CACHE, REMOVED}:
+        bring_current(store / name)
+
+
+def named(snapshot: Path) -> list[dict[str, Any]]:
+    """Return the entries of a snapshot as they are written; none where it cannot be read."""
+    entries = _json(snapshot).get("entries", [])
+    return entries if isinstance(entries, list) else []
+
+
+def rankings_of(root: Path, entries: Iterable[dict[str, Any]]) -> list[Path]:
+    """Return the rankings that are here from which the runs of a snapshot were cut."""
+    wanted = _rankings(root, entries)
+    return [path for path in root.glob("rankings/*/*/*.parquet") if path.stem in wanted]
+
+
+def _rankings(root: Path, entries: Iterable[dict[str, Any]]) -> set[str]:
+    """Return the fingerprints (16 digits) of rankings, by the runs that are here."""
+    runs = [entry for entry in entries if entry["asset"].endswith("_runs")]
+    manifests = [read_manifest(root / entry["path"]) for entry in runs]
+    return {str(one.facts.get("ranking"))[:16] for one in manifests if one is not None}
+
+
+def _there(copy: WorkingCopy, folder: Path) -> list[Path]:
+    """Return what lies in a folder of the remote store now, as the paths that it has here."""
+    return [copy.root / name for name in copy.objects.listed(copy.name(folder))]
+
+
+def _bring_measurements(copy: WorkingCopy, root: Path, fingerprints: set[str]) -> None:
+    there = _there(copy, root / MEASUREMENTS)
+    copy.bring(path for path in there if path.name[:16] in fingerprints)
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return ""

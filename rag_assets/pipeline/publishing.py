@@ -1,0 +1,84 @@
+"""Sends an evaluation to a remote store, such that no reader ever sees a part of it.
+
+First what it names, then its row of the history, then its snapshot, and the pointer ``current``
+last. An evaluation whose sending was interrupted is sent by the next one, before that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rag_assets.pipeline.bringing import POINTERS, SNAPSHOTS, named, rankings_of
+from rag_assets.pipeline.history_files import FOLDER as HISTORY
+from rag_assets.pipeline.history_files import HistoryFiles
+from rag_assets.store.atomic import TEMPORARY_MARK
+from rag_assets.store.cache_files import CACHE
+from rag_assets.store.remote.working_copy import WorkingCopy, working_copy_of
+
+
+def publish(root: Path, locks: Path, evaluation_id: str, *, computed: int) -> None:
+    """Send an evaluation and all that were not sent before, and make it the current one.
+
+    Args:
+        root: the experiment's folder in the store; if that is local, nothing is done.
+        locks: folder of lock files.
+        evaluation_id: the evaluation, of which everything but the pointer is written.
+        computed: how many partitions were computed; with none, no cache has grown.
+
+    Raises:
+        StoreError: the remote store cannot be used; what came to it is whole, and not in use.
+    """
+    copy = working_copy_of(root)
+    if copy is None:
+        return
+    copy.flush()
+    if computed:
+        copy.send_missing(copy.root / CACHE)
+    unsent, sent = _snapshots(copy, root)
+    _send_named(copy, root, unsent, sent)
+    _send_rows(copy, root, locks)
+    copy.put(unsent)
+    copy.objects.write(copy.name(root / POINTERS[0]), evaluation_id.encode())
+
+
+def _snapshots(copy: WorkingCopy, root: Path) -> tuple[list[Path], list[Path]]:
+    """Return the snapshots that are here alone, the oldest first, and those that are there too."""
+    folder = root / SNAPSHOTS
+    there = copy.objects.listed(copy.name(folder))
+    here = [file for file in sorted(folder.glob("*.json")) if TEMPORARY_MARK not in file.name]
+    sent = [file for file in here if copy.name(file) in there]
+    return [file for file in here if file not in sent], sent
+
+
+def _send_named(
+    copy: WorkingCopy, root: Path, unsent: Iterable[Path], sent: Sequence[Path]
+) -> None:
+    """Send what snapshots name and is not there: of an interrupted evaluation, above all."""
+    entries = {entry["path"]: entry for file in unsent for entry in named(file)}
+    # All that a snapshot names was there before it.
+    for entry in named(sent[-1]) if sent else ():
+        entries.pop(entry["path"], None)
+    copy.objects.each(copy.listing, {root / entry["asset"] for entry in entries.values()})
+    new = [e for e in entries.values() if not copy.has(root / e["path"], root / e["asset"])]
+    paths = [root / entry["path"] for entry in new] + rankings_of(root, entries.values())
+    # What only the remote store has need not be sent; what is nowhere cannot.
+    copy.send(path for path in paths if path.exists())
+
+
+def _send_rows(copy: WorkingCopy, root: Path, locks: Path) -> None:
+    """Send the rows of the history that are not there, each as a file of its own."""
+    there = {Path(name).stem for name in copy.objects.listed(copy.name(root / HISTORY))}
+    rows = HistoryFiles(root, locks).table()
+    ids = rows.column("evaluation_id")
+    new = rows.filter(pc.invert(pc.is_in(ids, pa.array(sorted(there), pa.string()))))
+    with TemporaryDirectory() as folder:
+        for number, name in enumerate(new.column("evaluation_id").to_pylist()):
+            file = Path(folder) / f"{name}.parquet"
+            pq.write_table(new.slice(number, 1).combine_chunks(), file, compression="zstd")
+            copy.objects.send(file, copy.name(root / HISTORY / file.name))

@@ -1,0 +1,74 @@
+"""Reranking by a server, with what was asked, what was known and what was charged measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Annotated, Protocol
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator
+
+from rag_assets.reranking.candidates import Candidates
+from rag_assets.reranking.rerank_api import Asking, Endpoint, rerank_by_api
+from rag_assets.retrievers.derived import Reranked
+from rag_assets.retrievers.workspace import Workspace
+
+HOW_ASKED = frozenset({"api_key_env", "timeout", "retries", "backoff", "concurrency", "batch_size"})
+"""Options that change no score."""
+
+
+class Server(Endpoint, Protocol):
+    """What scores the documents of a query, and counts."""
+
+    @property
+    def n_asked(self) -> int:
+        """Documents that were scored so far."""
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens of what was sent so far, None where the server does not tell."""
+
+
+def scored_by_server(
+    candidates: Sequence[Candidates],
+    server: Server,
+    asking: Asking,
+    workspace: Workspace,
+    cost: Callable[[], float | None] = lambda: None,
+) -> Reranked:
+    """Return the score of every candidate of every query, from the cache or by the server.
+
+    Args:
+        candidates: of each query.
+        server: who is asked.
+        asking: how, with the folder of the cache.
+        workspace: shows the progress and keeps the measurement.
+        cost: money for what was asked, called at the end; None without a price.
+    """
+    started = time.perf_counter()
+    with workspace.progress("rerank", len(candidates)) as advance:
+        found = Reranked(*rerank_by_api(candidates, server, asking, advance))
+    seconds = time.perf_counter() - started
+    n_pairs = len({(one.query, text) for one in candidates for text in one.texts})
+    workspace.measure(
+        "ask", seconds, server.n_asked, cached=False, tokens=server.tokens, cost=cost()
+    )
+    workspace.measure("ask", None, max(0, n_pairs - server.n_asked), cached=True)
+    return found
+
+
+def _address(base_url: str) -> str:
+    try:
+        parts, _ = urlsplit(base_url), urlsplit(base_url).port
+    except ValueError as error:
+        raise ValueError("must be an address with a host and a port from 0 to 65535") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must be an address that begins with http:// or https://")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError("must hold no user, password or query; a key belongs into api_key_env")
+    return base_url.rstrip("/")
+
+
+Address = Annotated[str, AfterValidator(_address)]
+"""Where a server is, without a secret."""

@@ -1,0 +1,146 @@
+"""The artifacts of one experiment in a remote store, as its working copy shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from rag_assets.errors import RagAssetsError, StoreError
+from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest
+from rag_assets.store.atomic import remove
+from rag_assets.store.remote.working_copy import MANIFEST, WorkingCopy, working_copy_of
+
+
+def artifact_store(root: Path, locks: Path, before_first: Callable[[], None]) -> ArtifactStore:
+    """Return the artifacts of one experiment.
+
+    Args:
+        root: its folder in the store, or in the working copy of a remote one.
+        locks: folder of lock files.
+        before_first: what to do before an artifact is fetched for the first time.
+    """
+    copy = working_copy_of(root)
+    if copy is None:
+        return ArtifactStore(root.parent, root.name, locks)
+    return RemoteArtifacts(root, locks, copy, before_first)
+
+
+@dataclass(frozen=True)
+class RemoteFolder(Artifact):
+    """A folder of which the manifest is known; ``bring`` fetches it."""
+
+    bring: Callable[[], None]
+
+    @property
+    def folder(self) -> Path:
+        """The folder with all its files, which are fetched now.
+
+        Raises:
+            StoreError: the remote store cannot be used, or what it holds is damaged.
+        """
+        self.bring()
+        return self.path
+
+
+class RemoteArtifacts(ArtifactStore):
+    """Artifacts of which some are here; a table is fetched when it is looked for.
+
+    A folder, such as an index, is fetched when it is used: that it is there, and its manifest, is
+    enough to know that it is up to date.
+    """
+
+    def __init__(
+        self, root: Path, locks: Path, copy: WorkingCopy, before_first: Callable[[], None]
+    ) -> None:
+        """Use the folder ``root`` of a working copy; see :func:`artifact_store`."""
+        super().__init__(root.parent, root.name, locks)
+        self._copy = copy
+        self._before_first: Callable[[], None] | None = before_first
+
+    def read(self, path: Path) -> Artifact | None:
+        """Return the artifact at a path below the root, or None when it is absent or damaged.
+
+        Raises:
+            StoreError: the remote store cannot be used.
+        """
+        artifact = super().read(path) if _is_here(path) else None
+        if artifact is not None:
+            return artifact
+        if self._copy.knows_damaged(path) or not self._copy.has(path, self._asset(path)):
+            return None
+        if self._before_first is not None:
+            before, self._before_first = self._before_first, None
+            before()
+        return self._table(path) if path.suffix == ".parquet" else self._folder(path)
+
+    def _table(self, path: Path) -> Artifact | None:
+        # Anew, even if it is here: it cannot be read here.
+        self._copy.bring([path], anew=True)
+        artifact = super().read(path)
+        if artifact is None:
+            self._copy.note_damaged(path)
+        return artifact
+
+    def _folder(self, path: Path) -> Artifact | None:
+        try:
+            manifest = Manifest.from_json(self._copy.manifest(path) or b"")
+        except (TypeError, ValueError):
+            self._copy.note_damaged(path)
+            return None
+        remove(path)  # the rest of one, or one that is damaged
+        return RemoteFolder(path, manifest, partial(self._bring, path))
+
+    def _bring(self, path: Path) -> None:
+        if _is_here(path):
+            return
+        if not self._copy.bring_folder(path) or super().read(path) is None:
+            remove(path)
+            where = f"{self._copy.objects.address.url}/{self._copy.name(path)}"
+            raise StoreError(f"{where} is gone or damaged; delete it there and evaluate again")
+
+    def children(self, folder: Path) -> set[str]:
+        """Return the names of what lies in a folder of an asset, here or there."""
+        first = f"{self._copy.name(folder)}/"
+        listed = self._copy.listing(self._asset(folder))
+        there = {n[len(first) :].partition("/")[0] for n in listed if n.startswith(first)}
+        return super().children(folder) | there
+
+    def write_table(self, key: ArtifactKey, table: pa.Table, manifest: Manifest) -> Artifact:
+        """Write a table with its manifest inside, to be sent later."""
+        artifact = super().write_table(key, table, manifest)
+        self._copy.note(artifact.path)
+        return artifact
+
+    @contextmanager
+    def write_directory(self, key: ArtifactKey, fingerprint: str) -> Iterator[Path]:
+        """Yield an empty folder to fill, to be sent later."""
+        with super().write_directory(key, fingerprint) as temporary:
+            yield temporary
+        self._copy.note(self.path(key, fingerprint, directory=True))
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """Send what the block writes when it ends, well or not; its own failure is the one raised.
+
+        Raises:
+            StoreError: the remote store cannot be used.
+        """
+        try:
+            yield
+        except RagAssetsError:
+            with suppress(StoreError):
+                self._copy.flush()
+            raise
+        self._copy.flush()
+
+    def _asset(self, path: Path) -> Path:
+        return self.root / path.relative_to(self.root).parts[0]
+
+
+def _is_here(path: Path) -> bool:
+    return path.is_file() if path.suffix == ".parquet" else (path / MANIFEST).is_file()

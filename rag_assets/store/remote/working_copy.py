@@ -1,0 +1,280 @@
+"""The local working copy of a remote store: a folder that knows where its originals lie.
+
+Artifacts and segments of caches are immutable and named by what they are, so a name that is there
+is never sent again, and which of two machines sends it does not matter. What was written here is
+noted and sent by :meth:`WorkingCopy.flush`; nothing refers to it before a snapshot is sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from threading import Lock
+
+from rag_assets.errors import StoreError
+from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory, remove, write_text
+from rag_assets.store.remote.address import Address
+from rag_assets.store.remote.objects import Listed, Objects
+
+MARKER = "remote.json"
+"""The file in a working copy that says where its originals lie."""
+
+MANIFEST = "manifest.json"
+"""The last file of an artifact that is a folder: with it, the folder is whole."""
+
+
+class WorkingCopy:
+    """A folder, and the remote store that it is a copy of a part of."""
+
+    def __init__(self, root: Path, objects: Objects) -> None:
+        """Bind a folder to the objects; nothing is asked yet. Use :func:`working_copy_of`."""
+        self.root = root
+        self.objects = objects
+        self._noted: dict[Path, bool] = {}
+        self._damaged: set[Path] = set()
+        self._sent: set[str] = set()
+        self._manifests: dict[Path, bytes | None] = {}
+        self._listings: dict[str, dict[str, Listed]] = {}
+        self._lock = Lock()
+
+    def name(self, path: Path) -> str:
+        """Return the name of the object that a file is a copy of.
+
+        Raises:
+            StoreError: the path leads out of the folder; who writes into a store names its objects.
+        """
+        inside = path.relative_to(self.root)
+        if ".." in inside.parts:
+            where = self.objects.address.url
+            raise StoreError(f"the store {where} holds a name that leads out of it: {inside}")
+        return inside.as_posix()
+
+    def forget_listings(self) -> None:
+        """Ask again what is there."""
+        with self._lock:
+            self._listings.clear()
+
+    def listing(self, folder: Path) -> dict[str, Listed]:
+        """Return what lies below a folder of the remote store, asked for once."""
+        name = self.name(folder)
+        with self._lock:
+            known = self._listings.get(name)
+        if known is None:
+            known = self.objects.listed(name)
+            with self._lock:
+                self._listings[name] = known
+        return known
+
+    def has(self, path: Path, asset: Path) -> bool:
+        """Return whether an artifact below the folder of its asset is there, as it was listed."""
+        name = _object_of(self.name(path))
+        return name in self._sent or name in self.listing(asset)
+
+    def bring(self, paths: Iterable[Path], *, anew: bool = False) -> int:
+        """Fetch files that are not here; return how many came. One that is nowhere is left out.
+
+        Args:
+            paths: the files.
+            anew: fetch also those that are here.
+
+        Raises:
+            StoreError: the remote store cannot be used, or the folder cannot be written.
+        """
+        missing = [path for path in dict.fromkeys(paths) if anew or not path.exists()]
+        return sum(Objects.each(lambda path: self.objects.fetch(self.name(path), path), missing))
+
+    def bring_folder(self, path: Path) -> bool:
+        """Fetch a folder with all its files, and return whether it is here then.
+
+        Raises:
+            StoreError: the remote store cannot be used, or the folder cannot be written.
+        """
+        if (path / MANIFEST).is_file():
+            return True
+        names = self.objects.listed(self.name(path))
+        if f"{self.name(path)}/{MANIFEST}" not in names:
+            return False
+        if path.is_dir():
+            remove(path)  # without its manifest it is the rest of one
+        with atomic_directory(path) as temporary:
+            first = len(self.name(path)) + 1
+            Objects.each(lambda name: self.objects.fetch(name, temporary / name[first:]), names)
+        return True
+
+    def note(self, path: Path, *, immutable: bool = True) -> None:
+        """Remember a file or folder that was written here, to send it.
+
+        Args:
+            path: of it.
+            immutable: whether what is there under its name is as good.
+        """
+        with self._lock:
+            self._noted[path] = immutable
+
+    def note_damaged(self, path: Path) -> None:
+        """Remember that what is there is not what was written: the next one takes its place."""
+        with self._lock:
+            self._damaged.add(path)
+
+    def knows_damaged(self, path: Path) -> bool:
+        """Return whether an artifact was found to be damaged there."""
+        with self._lock:
+            return path in self._damaged
+
+    def flush(self) -> None:
+        """Send what was noted, in whatever order: nothing refers to it yet.
+
+        Raises:
+            StoreError: the remote store cannot be used; what is left is sent the next time.
+        """
+        with self._lock:
+            noted = dict(self._noted)
+        here = {path: immutable for path, immutable in noted.items() if path.exists()}
+        self.put([path for path, immutable in here.items() if not immutable])
+        self._take_theirs(self.send(path for path, immutable in here.items() if immutable))
+        with self._lock:
+            for path in noted:
+                self._noted.pop(path, None)
+
+    def send(self, paths: Iterable[Path]) -> list[Path]:
+        """Send files and folders that are not there; return those that are.
+
+        Raises:
+            StoreError: the remote store cannot be used.
+        """
+        found = list(dict.fromkeys(paths))
+        objects = {path: _object_of(self.name(path)) for path in found}
+        there = self.objects.existing(objects.values())
+        old = [path for path in found if objects[path] in there and path not in self._damaged]
+        self.put(path for path in found if path not in old)
+        with self._lock:
+            self._sent.update(objects.values())
+            self._damaged.difference_update(found)
+        return old
+
+    def put(self, paths: Iterable[Path]) -> None:
+        """Send files and folders, there or not; the manifest of a folder is its last file.
+
+        Raises:
+            StoreError: the remote store cannot be used.
+        """
+        files: list[Path] = []
+        last: list[Path] = []
+        for path in paths:
+            inside = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else []
+            files += [file for file in inside or [path] if file.name != MANIFEST]
+            last += [file for file in inside if file.name == MANIFEST]
+        for group in (files, last):
+            Objects.each(lambda file: self.objects.send(file, self.name(file)), group)
+
+    def _take_theirs(self, paths: Iterable[Path]) -> None:
+        """Put what another machine sent first in the place of what was computed here meanwhile."""
+        for path in paths:
+            if path.is_dir():
+                remove(path)
+                self.bring_folder(path)
+            else:
+                self.objects.fetch(self.name(path), path)
+
+    def manifest(self, folder: Path) -> bytes | None:
+        """Return the manifest of a folder that is not here; None: it is not there either."""
+        if self._manifests.get(folder) is None:
+            self._manifests[folder] = self.objects.read(f"{self.name(folder)}/{MANIFEST}")
+        return self._manifests[folder]
+
+    def send_missing(self, folder: Path) -> None:
+        """Send the files below a folder that are not there.
+
+        Raises:
+            StoreError: the remote store cannot be used.
+        """
+        there = self.objects.listed(self.name(folder))
+        files = (file for file in folder.rglob("*") if file.is_file())
+        self.put([file for file in files if self._is_new(file, there)])
+
+    def _is_new(self, file: Path, there: dict[str, Listed]) -> bool:
+        return TEMPORARY_MARK not in file.as_posix() and self.name(file) not in there
+
+
+def _object_of(name: str) -> str:
+    """Return the object that makes an artifact whole: itself, or the manifest of a folder."""
+    return name if "." in name.rpartition("/")[2] else f"{name}/{MANIFEST}"
+
+
+def make_working_copy(address: Address, root: Path) -> None:
+    """Make a folder the working copy of a remote store; it is so already where it has the marker.
+
+    Raises:
+        StoreError: the folder cannot be written.
+    """
+    marker = root / MARKER
+    if not marker.is_file():
+        fields = {"url": address.url, "endpoint": address.endpoint}
+        write_text(marker, json.dumps(fields, indent=1))
+
+
+def working_copy_of(path: Path) -> WorkingCopy | None:
+    """Return the working copy in which a path lies; None: its store is local.
+
+    Raises:
+        StoreError: it is not known what it is a copy of.
+    """
+    for folder in (path, *path.parents):
+        if (folder / MARKER).is_file():
+            with _opening:
+                if folder not in _opened:
+                    _opened[folder] = _open(folder)
+                return _opened[folder]
+    return None
+
+
+def folder_manifest(folder: Path) -> bytes:
+    """Return the manifest of an artifact that is a folder, which need not be here.
+
+    Raises:
+        OSError: there is none that can be read.
+        StoreError: the remote store cannot be used.
+    """
+    file = folder / MANIFEST
+    copy = None if file.is_file() else working_copy_of(folder)
+    return file.read_bytes() if copy is None else copy.manifest(folder) or b""
+
+
+def mirror(path: Path) -> None:
+    """Do to the remote store, if there is one, what was done to a small file: write or delete it.
+
+    Raises:
+        StoreError: the remote store cannot be used.
+    """
+    copy = working_copy_of(path)
+    if copy is None:
+        return
+    if path.exists():
+        copy.put([path])
+    else:
+        copy.objects.delete(copy.name(path))
+
+
+_opened: dict[Path, WorkingCopy] = {}
+"""One object a folder in a process: all who write into it note so in one place."""
+
+_opening = Lock()
+
+
+def _open(folder: Path) -> WorkingCopy:
+    marker = folder / MARKER
+    try:
+        fields = json.loads(marker.read_text(encoding="utf-8"))
+        address = Address.of(fields["url"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{marker}: is not readable ({error}); delete it") from error
+    if address is None:
+        raise StoreError(f"{marker}: `url` is no address; delete it")
+    return WorkingCopy(folder, Objects(Address(address.bucket, address.prefix, fields["endpoint"])))
+
+
+def shown_store(store: Path) -> str:
+    """Return how messages name a store: by its address, where it is a remote one."""
+    copy = working_copy_of(store)
+    return str(store) if copy is None else copy.objects.address.url

@@ -1,0 +1,162 @@
+"""What fails is posted once, to a real server, and again where it was not taken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from rag_assets.assets.alerts import VARIABLE, alert_sensors
+from rag_assets.assets.instance import open_instance
+from rag_assets.assets.whole import definitions_of
+from rag_assets.pipeline.stages.comparisons import COMPARISONS_KEY
+from rag_assets.schemas import COMPARISONS
+from rag_assets.store.artifacts import ArtifactKey
+from tests.dagster_state import QUIET, run_as_ui
+from tests.damage import damage, set_cell
+from tests.loopback_webhook import Webhook, webhook
+from tests.tiny_experiment import Tiny
+
+BAD = ArtifactKey.of("lexical_runs", retriever="bm25", top_k=3)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Webhook]:
+    with webhook() as running:
+        monkeypatch.setenv(VARIABLE, running.address)
+        yield running
+
+
+def tick(tiny: Tiny, cursor: str | None) -> tuple[str, str]:
+    """Let the sensor look; return what it says, and its new cursor."""
+    (sensor,) = alert_sensors(tiny.pipeline().experiment)
+    with open_instance(tiny.settings) as instance:
+        result = sensor.evaluate_tick(dg.build_sensor_context(instance, cursor=cursor))
+    return str(result.skip_message), str(result.cursor)
+
+
+def fail(tiny: Tiny) -> None:
+    """Let a check of one partition fail, and with it a run."""
+    damage(tiny, BAD, set_cell("chunk_id", 0, "gone.md"))
+    assert not run_as_ui(tiny, ["lexical_runs"], partition="bm25|3").success
+
+
+def test_what_fails_is_told_once(tiny: Tiny, server: Webhook) -> None:
+    told, start = tick(tiny, None)
+    assert told == "tells what fails from now on"
+    assert tick(tiny, start) == ("0 failed checks and 0 failed runs", start)
+    fail(tiny)
+    told, after = tick(tiny, start)
+    assert told == "1 failed checks and 1 failed runs"
+    (message,) = server.messages
+    assert message["experiment"] == "tiny"
+    (check,) = message["failed_checks"]
+    (run,) = message["failed_runs"]
+    assert (check["check"], check["asset"], check["partition"]) == (
+        "ids_exist",
+        "lexical_runs",
+        "bm25|3",
+    )
+    assert check["run"] == run["run"]
+    first, second, third = message["text"].splitlines()
+    assert first == "tiny: 1 failed checks, 1 failed runs"
+    assert second == f"ids_exist of lexical_runs[bm25|3]: {check['what']}"
+    assert third == f"run {run['run']}: {run['what']}"
+    assert tick(tiny, after) == ("0 failed checks and 0 failed runs", after)
+    assert len(server.messages) == 1
+
+
+def test_a_message_that_is_not_taken_is_posted_again(tiny: Tiny, server: Webhook) -> None:
+    _, start = tick(tiny, None)
+    fail(tiny)
+    server.status = 503
+    with pytest.raises(Exception, match=r"127\.0\.0\.1:\d+: HTTP 503") as error:
+        tick(tiny, start)
+    assert "secret" not in str(error.value)
+    server.status = 204
+    tick(tiny, start)
+    assert server.messages[0] == server.messages[1]
+
+
+def test_a_regression_is_told_where_it_is_an_error(tiny: Tiny, server: Webhook) -> None:
+    """The table of comparisons is made to say that one retriever is worse."""
+    worse = {"p_randomisation": 0.001, "p_adjusted": 0.01, "difference": -0.3}
+
+    def change(table: pa.Table) -> pa.Table:
+        rows = table.to_pylist()
+        for row in rows:
+            if (row["retriever_a"], row["retriever_b"]) == ("bm25", "okapi"):
+                row.update(worse)
+        return COMPARISONS.from_rows(rows)
+
+    damage(tiny, COMPARISONS_KEY, change)
+    _, start = tick(tiny, None)
+    assert run_as_ui(tiny, ["comparisons"]).success
+    _, start = tick(tiny, start)
+    assert server.messages == []
+    tiny.config["checks"] = {"regression": "error"}
+    tiny.write_config()
+    assert run_as_ui(tiny, ["comparisons"]).success
+    assert tick(tiny, start)[0] == "1 failed checks and 0 failed runs"
+    (message,) = server.messages
+    (check,) = message["failed_checks"]
+    assert (check["check"], check["partition"]) == ("no_regression", None)
+    assert message["text"].endswith(
+        "no_regression of comparisons: okapi is worse than bm25 on ndcg@5 (all) by 0.3000, "
+        "p = 0.0100"
+    )
+
+
+def test_other_experiments_and_runs_that_are_started_again_are_no_news(
+    tiny: Tiny, server: Webhook
+) -> None:
+    @dg.op
+    def breaks() -> None:
+        raise dg.Failure("as it should")
+
+    @dg.job
+    def other_job() -> None:
+        breaks()
+
+    @dg.job(name="tiny_evaluate", tags={"dagster/will_retry": "true"})
+    def again() -> None:
+        breaks()
+
+    _, start = tick(tiny, None)
+    with open_instance(tiny.settings) as instance:
+        for job in (other_job, again):
+            job.execute_in_process(instance=instance, run_config=QUIET, raise_on_error=False)
+    assert tick(tiny, start)[0] == "0 failed checks and 0 failed runs"
+    assert server.messages == []
+
+
+def test_there_is_none_without_an_address(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = tiny.pipeline().experiment
+    monkeypatch.setenv(VARIABLE, "http://127.0.0.1:1/x")
+    sensors = list(definitions_of(experiment, tiny.settings).sensors or [])
+    assert "tiny_alerts" in {sensor.name for sensor in sensors}
+    (sensor,) = alert_sensors(experiment)
+    assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
+    monkeypatch.setenv(VARIABLE, "")
+    assert alert_sensors(experiment) == []
+    assert len(list(definitions_of(experiment, tiny.settings).sensors or [])) == len(sensors) - 1
+
+
+def test_a_cursor_of_another_kind_is_none(tiny: Tiny, server: Webhook) -> None:
+    for cursor in ("", "x", "[1]", '["a", "b"]', "1", json.dumps({"a": 1})):
+        assert tick(tiny, cursor)[0] == "tells what fails from now on"
+
+
+def test_the_page_shows_a_message(tiny: Tiny, server: Webhook) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text(encoding="utf-8")
+    shown = json.loads(page.split("```json\n")[1].split("```")[0])
+    _, start = tick(tiny, None)
+    fail(tiny)
+    tick(tiny, start)
+    (message,) = server.messages
+    assert shown.keys() == message.keys()
+    assert shown["failed_checks"][0].keys() == message["failed_checks"][0].keys()

@@ -1,0 +1,97 @@
+"""Rate and remaining time of long work, and where a bar is drawn."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rag_assets.cli.progress_bars import WINDOW, Pace, progress_bar, rate_text, remaining_text
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_pace_is_known_after_the_first_step_and_time_runs_on_between_two() -> None:
+    clock = Clock()
+    pace = Pace(100, clock)
+    assert (pace.rate(), pace.remaining()) == (None, None)
+    clock.now += 4
+    pace.report(20, 100)
+    assert (pace.rate(), pace.remaining()) == (5.0, 16.0)
+    clock.now += 6
+    assert pace.remaining() == 10.0
+    clock.now += 60
+    assert pace.remaining() == 0.0
+
+
+def test_a_slow_start_is_forgotten() -> None:
+    clock = Clock()
+    pace = Pace(1000, clock)
+    clock.now += 100
+    pace.report(1, 1000)
+    for _ in range(int(WINDOW) + 2):
+        clock.now += 1
+        pace.report(pace.done + 10, 1000)
+    assert pace.rate() == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"),
+    [(None, ""), (12345.6, "12,346/s"), (12.4, "12/s"), (3.14, "3.1/s"), (0.05, "3.0/min")],
+)
+def test_rates(rate: float | None, text: str) -> None:
+    assert rate_text(rate) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(None, ""), (0.4, "0:00 left"), (65, "1:05 left"), (3723, "1:02:03 left")]
+)
+def test_remaining_times(seconds: float | None, text: str) -> None:
+    assert remaining_text(seconds) == text
+
+
+def test_nothing_is_drawn_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar("search", 2) as advance:
+        advance(1)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.fixture
+def drawn() -> str:
+    """What a terminal of 80 columns gets from work of two steps."""
+    code = (
+        "import time\n"
+        "from rag_assets.cli.progress_bars import progress_bar\n"
+        "with progress_bar('search bm25', 200) as advance:\n"
+        "    time.sleep(0.2); advance(100); time.sleep(0.3)\n"
+    )
+    ours, theirs = pty.openpty()
+    root = str(Path(__file__).parents[2])
+    environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm", "PYTHONPATH": root}
+    with subprocess.Popen([sys.executable, "-c", code], stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        parts = []
+        try:
+            while part := os.read(ours, 65536):
+                parts.append(part)
+        except OSError:  # the other end is closed
+            pass
+        process.wait(60)
+    os.close(ours)
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", b"".join(parts).decode())
+
+
+def test_a_terminal_sees_rate_and_remaining_time(drawn: str) -> None:
+    lines = [line for line in re.split(r"[\r\n]+", drawn) if line.strip()]
+    assert all(len(line) <= 80 for line in lines)
+    assert any(re.search(r"search bm25 .*100/200 \d+/s 0:0\d left", line) for line in lines)

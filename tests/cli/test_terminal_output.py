@@ -1,0 +1,104 @@
+"""Tables fit a terminal of 80 columns, and are whole lines in a pipe."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rag_assets.cli import main
+from tests.beir_folder import write_beir
+
+LONG = "what_the_search_in_production_returned_in_november"
+YAML = f"retrievers: {{bm25: {{type: bm25}}, {LONG}: {{type: bm25, k1: 2}}}}\n"
+COMMANDS = ("leaderboard", "compare", "history", "plan", "attribution", "gate --against baseline")
+ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory, invoke: Callable[..., Result]) -> Path:
+    folder = tmp_path_factory.mktemp("wide")
+    write_beir(folder / "tiny", {"experiment.yaml": YAML})
+    done = invoke("evaluate", folder / "tiny", "--store", folder / "store")
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+def piped(folder: Path, command: str, columns: str | None) -> str:
+    name, *rest = command.split()
+    environment = {"COLUMNS": columns, "NO_COLOR": None, "FORCE_COLOR": None}
+    words = [name, str(folder / "tiny"), *rest, "--store", str(folder / "store")]
+    result = CliRunner(env=environment).invoke(main, words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_eighty_columns_hold_every_table(evaluated: Path, command: str) -> None:
+    lines = piped(evaluated, command, "80").splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "…" not in "".join(lines)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_in_a_pipe_a_row_is_a_line_without_blanks_at_its_end(evaluated: Path, command: str) -> None:
+    text = piped(evaluated, command, None)
+    assert LONG in text
+    assert not re.search(r"[ \t]$", text, re.MULTILINE)
+    assert "\x1b" not in text
+
+
+def test_a_terminal_marks_the_best_value_and_no_color_leaves_it_bold(evaluated: Path) -> None:
+    words = ["leaderboard", str(evaluated / "tiny"), "--store", str(evaluated / "store")]
+    program = [sys.executable, "-m", "rag_assets.cli", *words]
+    shown = []
+    for variable in ("COLORTERM", "NO_COLOR"):
+        root = str(Path(__file__).parents[2])
+        kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}
+        environment = {**kept, "COLUMNS": "80", "TERM": "xterm", "PYTHONPATH": root}
+        shown.append(_on_a_terminal(program, {**environment, variable: "1"}))
+    colour, bold = shown
+    assert "\x1b[1;32m" in colour
+    assert "\x1b[1m" in bold
+    assert not re.search(r"\x1b\[[\d;]*3\dm", bold)
+    assert ESCAPE.sub("", colour) == ESCAPE.sub("", bold)
+
+
+def test_an_evaluation_says_what_is_computed_and_leaves_the_table(tmp_path: Path) -> None:
+    folder = write_beir(tmp_path / "tiny", {"experiment.yaml": "retrievers: {b: {type: bm25}}\n"})
+    words = ["evaluate", str(folder), "--store", str(tmp_path / "store")]
+    root = str(Path(__file__).parents[2])
+    environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm", "PYTHONPATH": root}
+    program = [sys.executable, "-m", "rag_assets.cli", *words]
+    written = ESCAPE.sub("", _on_a_terminal(program, environment))
+    lines = [line.strip() for line in re.split(r"[\r\n]+", written)]
+    assert any(re.search(r" 0:\d\d \d+ partitions computed  \w+", line) for line in lines)
+    assert max(map(len, lines[: lines.index("ndcg by top_k")])) <= 80
+    assert any(line.startswith("tiny: top_k 10, mean over") for line in lines)
+    assert lines.index("ndcg by top_k") > max(
+        number for number, line in enumerate(lines) if "partitions computed  " in line
+    )
+
+
+def _on_a_terminal(program: list[str], environment: dict[str, str]) -> str:
+    """Return what a program writes to a terminal."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(program, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        parts = []
+        try:
+            while part := os.read(ours, 65536):
+                parts.append(part)
+        except OSError:  # the other end is closed
+            pass
+        process.wait(60)
+    os.close(ours)
+    return b"".join(parts).decode()

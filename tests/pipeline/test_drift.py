@@ -1,0 +1,227 @@
+"""Drift against a pinned evaluation: of queries, of the corpus, and where nothing is compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rag_assets.pipeline.checks import CheckResult, results_of
+from rag_assets.pipeline.evaluation_names import EvaluationNames
+from rag_assets.pipeline.pipeline import Outcome, Pipeline
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.pipeline.stages.chunks import chunks_key
+from rag_assets.pipeline.stages.runs import run_key
+from rag_assets.pipeline.validation import Validation, validate
+from rag_assets.store.artifacts import ArtifactKey
+from tests.tiny_experiment import DOCUMENTS, Tiny
+
+ASKED = [
+    f"{sentence.strip('.').lower()} {word}"
+    for text in DOCUMENTS.values()
+    for sentence in text.split("\n")
+    if sentence and not sentence.startswith("#")
+    for word in ("when", "why")
+]
+STRANGE = ["quarterly earnings of the bakery", "the weather on mars", "the price of a ferry"]
+
+
+def ask(tiny: Tiny, texts: list[str]) -> None:
+    rows = [{"query_id": f"q{n}", "text": text} for n, text in enumerate(texts)]
+    tiny.write_rows("queries.jsonl", rows)
+    labels = [{"query_id": "q0", "doc_id": "fares.md"}]
+    tiny.write_rows("judgments.jsonl", labels)
+    vectors = np.random.default_rng(5).normal(size=(len(texts), 8)) + np.eye(8)[0] * 9
+    strange = [any(part in text for part in STRANGE) for text in texts]
+    vectors[strange] *= -1
+    np.save(tiny.root / "queries.npy", vectors.astype(np.float32))
+    (tiny.root / "queries.txt").write_text("\n".join(row["query_id"] for row in rows))
+
+
+@pytest.fixture(scope="module")
+def anchored(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """Thirty queries; a lexical, an embedding and a fused retriever; the evaluation is pinned."""
+    tiny = Tiny(tmp_path_factory.mktemp("drift") / "tiny").write()
+    files = {
+        f"{kind}_{part}": f"../{name}.{ending}"
+        for kind, name in (("chunk", "chunks"), ("query", "queries"))
+        for part, ending in (("vectors", "npy"), ("ids", "txt"))
+    }
+    tiny.config["retrievers"] = {
+        "bm25": {"type": "bm25", "chunking": "parts", "analyzer": "english", "k1": 1.2},
+        "vectors": {"type": "vectors", "chunking": "parts", **files},
+        "both": {"type": "rrf", "inputs": ["bm25", "vectors"]},
+    }
+    tiny.config |= {"top_k": [1, 5], "metrics": ["hit_rate"], "primary": "hit_rate@5"}
+    tiny.config |= {"measurements": {"latency_sample": 0}, "statistics": {"resamples": 100}}
+    for name in ("chunks", "queries"):
+        for ending in ("npy", "txt"):
+            (tiny.root / f"{name}.{ending}").touch()
+    ask(tiny, ASKED)
+    tiny.write_config()
+    pipeline = tiny.pipeline()
+    bring(pipeline, chunks_key("parts"))
+    ids = pipeline.artifact(chunks_key("parts")).table()["chunk_id"].to_pylist()
+    vectors = np.random.default_rng(6).normal(size=(len(ids), 8)) + np.eye(8)[0] * 9
+    np.save(tiny.root / "chunks.npy", vectors.astype(np.float32))
+    (tiny.root / "chunks.txt").write_text("\n".join(ids))
+    tiny.run()
+    tiny.snapshot()
+    EvaluationNames(tiny.artifacts, tiny.settings.locks).pin("latest")
+    return tiny
+
+
+@pytest.fixture
+def tiny(anchored: Tiny, tmp_path: Path) -> Tiny:
+    return anchored.copy_to(tmp_path / "tiny")
+
+
+def bring(pipeline: Pipeline, key: ArtifactKey) -> list[Outcome]:
+    """Bring one partition up to date, and what it needs."""
+    for item in STAGES[key.asset].inputs(pipeline.experiment, key):
+        bring(pipeline, item.key)
+    return pipeline.materialize(key.asset, [key])
+
+
+def drift(tiny: Tiny, retriever: str, top_k: int = 5) -> CheckResult:
+    pipeline = tiny.pipeline()
+    key = run_key(pipeline.experiment, retriever, top_k)
+    outcomes = bring(pipeline, key)
+    found = results_of(pipeline, STAGES[key.asset], outcomes)
+    return next(result for result in found if result.check.name == "drift")
+
+
+def validated(tiny: Tiny) -> Validation:
+    tiny.run()
+    tiny.snapshot()
+    return validate(tiny.pipeline(), judged_threshold=0)
+
+
+def kinds(found: Validation) -> set[tuple[str, str]]:
+    rows = found.findings.to_pylist()
+    return {(r["severity"], r["check"]) for r in rows if r["check"] in ("drift", "far_query")}
+
+
+def strange(tiny: Tiny, share: float) -> None:
+    """Ask so many questions that the corpus says nothing about in place of the first ones."""
+    n = round(share * len(ASKED))
+    ask(tiny, [f"{STRANGE[i % 2]} {i}" for i in range(n)] + ASKED[n:])
+
+
+def test_nothing_changed(tiny: Tiny) -> None:
+    for retriever in ("bm25", "vectors", "both"):
+        for top_k in (1, 5):
+            result = drift(tiny, retriever, top_k)
+            assert result.passed
+            assert result.found.numbers["psi"] == 0
+            assert result.found.numbers["queries"] == len(ASKED)
+            shown = result.found.shown["distribution"]
+            assert "query set original | anchor | now |" in shown
+    found = validated(tiny)
+    assert kinds(found) == set()
+    assert found.skipped == ()
+
+
+@pytest.mark.parametrize(
+    ("retriever", "quantity"),
+    [("bm25", "score of the best hit"), ("vectors", "similarity of the nearest chunk")],
+)
+def test_strange_queries_are_named(tiny: Tiny, retriever: str, quantity: str) -> None:
+    strange(tiny, 0.5)
+    result = drift(tiny, retriever)
+    assert not result.passed
+    assert (result.blocks, result.found.severity) == (False, "warning")
+    shifted, strayed = result.found.problems
+    assert shifted.startswith(f"the {quantity} is distributed otherwise than in the anchor: PSI ")
+    assert " of the queries are far from the corpus (in the anchor " in strayed
+    assert f"above 20%: the {quantity} is below " in strayed
+    far = result.found.shown["far_queries"].splitlines()
+    named = {line.split("'")[1] for line in far}
+    assert named >= {f"q{n}" for n in range(len(ASKED) // 2)}
+    assert result.found.numbers["far_share"] == len(named) / len(ASKED)
+
+
+def test_queries_without_a_hit_are_the_farthest(tiny: Tiny) -> None:
+    strange(tiny, 0.5)
+    first, *_ = drift(tiny, "bm25").found.shown["far_queries"].splitlines()
+    assert first == "- query 'q0': nothing was retrieved"
+    assert "| nothing retrieved | 0% |" in drift(tiny, "bm25").found.shown["distribution"]
+
+
+def test_a_corpus_that_shrank_drifts_too(tiny: Tiny) -> None:
+    for name in list(DOCUMENTS)[2:]:
+        (tiny.folder / name).unlink()
+    assert not drift(tiny, "bm25").passed
+
+
+def test_few_far_queries_are_told_and_pass(tiny: Tiny) -> None:
+    strange(tiny, 0.1)
+    result = drift(tiny, "vectors")
+    assert result.passed
+    nearest = [line.split()[-1] for line in result.found.shown["far_queries"].splitlines()]
+    assert sorted(nearest, key=float) == nearest
+    assert sum(float(number) < 0 for number in nearest) == round(0.1 * len(ASKED))
+
+
+def test_limits_and_severity_are_configured(tiny: Tiny) -> None:
+    strange(tiny, 0.1)
+    tiny.config["checks"] = {"drift": {"severity": "error", "far_share": 0.05}}
+    tiny.write_config()
+    result = drift(tiny, "vectors")
+    assert (result.passed, result.found.severity, result.blocks) == (False, "error", False)
+    found = validated(tiny)
+    assert ("error", "drift") in kinds(found)
+    assert ("warning", "far_query") in kinds(found)
+    assert found.n_errors >= 1
+    tiny.config["checks"] = {"drift": {"far_below": {"vectors": -2}, "psi": 99}}
+    tiny.write_config()
+    result = drift(tiny, "vectors")
+    assert result.passed
+    assert result.found.numbers["far_below"] == -2
+    assert "far_queries" not in result.found.shown
+
+
+def test_validate_names_the_queries(tiny: Tiny) -> None:
+    strange(tiny, 0.5)
+    found = validated(tiny)
+    rows = found.findings.to_pylist()
+    far = [r["query_id"] for r in rows if r["check"] == "far_query" and "bm25: " in r["message"]]
+    assert set(far) == {f"q{n}" for n in range(len(ASKED) // 2)}
+    assert kinds(found) == {("warning", "drift"), ("warning", "far_query")}
+
+
+def test_without_an_anchor_nothing_is_compared(tiny: Tiny) -> None:
+    (tiny.artifacts / "anchor").unlink()
+    result = drift(tiny, "bm25")
+    assert result.passed
+    assert result.summary == (
+        "Not compared: there is no anchor; `rag-assets anchor PATH` pins an evaluation."
+    )
+    assert result.found.numbers == {}
+
+
+def test_scores_of_another_configuration_are_not_compared(tiny: Tiny) -> None:
+    tiny.configure("bm25", k1=0.6)
+    otherwise = "Not compared: configured otherwise than in the anchor: bm25.k1 1.2 -> 0.6."
+    assert drift(tiny, "bm25").summary == otherwise
+    assert drift(tiny, "both").summary == otherwise
+    assert drift(tiny, "vectors").found.numbers["psi"] == 0
+    found = validated(tiny)
+    assert found.skipped == (
+        "drift of bm25, both: configured otherwise than in the anchor: bm25.k1 1.2 -> 0.6",
+    )
+
+
+def test_what_the_anchor_lacks_is_not_compared(tiny: Tiny) -> None:
+    tiny.configure("new", type="bm25", chunking="whole")
+    assert "the anchor has no cell new at 5" in drift(tiny, "new").summary
+    anchor = tiny.artifacts / "anchor"
+    snapshot = tiny.artifacts / "evaluations" / f"{anchor.read_text()}.json"
+    snapshot.unlink()
+    assert "the anchor cannot be read: " in drift(tiny, "bm25").summary
+
+
+def test_few_queries_are_not_compared(tiny: Tiny) -> None:
+    ask(tiny, ASKED[:19])
+    assert drift(tiny, "bm25").summary == "Not compared: 19 queries are too few, 20 are needed."

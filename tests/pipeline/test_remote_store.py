@@ -1,0 +1,281 @@
+"""Two machines share a store on S3, with a real server on loopback."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from rag_assets.errors import NotEvaluated
+from rag_assets.pipeline import bringing
+from rag_assets.pipeline.attempts import Attempts
+from rag_assets.pipeline.checks import blocked
+from rag_assets.pipeline.checks.blocked import Blocked
+from rag_assets.pipeline.checks.check import Check, CheckResult, Found
+from rag_assets.pipeline.checks.states import anchor_of
+from rag_assets.pipeline.evaluation_names import ANCHOR, EvaluationNames, snapshot_ids
+from rag_assets.pipeline.evaluations import CURRENT, FOLDER, read_current
+from rag_assets.pipeline.history_files import HistoryFiles
+from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.warehouse import is_up_to_date, rebuild
+from rag_assets.reporting.result import EvaluationResult
+from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.remote import working_copy
+from rag_assets.store.remote.objects import AT_ONCE, Objects
+from rag_assets.store.remote.working_copy import mirror
+from tests.remote_machines import Evaluated, Machine, Machines, names_sent
+from tests.s3_server import VARIABLES
+from tests.tiny_experiment import materialize
+
+
+class Stopped(BaseException):
+    """In place of the end of a process, which no code sees."""
+
+
+def stop_before(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    """Let nothing more be written as soon as the name of an object has a part."""
+    write = Objects.write
+    stopped = False
+
+    def until_then(self: Objects, name: str, content: bytes) -> None:
+        nonlocal stopped
+        stopped = stopped or part in name
+        if stopped:
+            raise Stopped(name)
+        write(self, name, content)
+
+    monkeypatch.setattr(Objects, "write", until_then)
+
+
+def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what a process knows of its working copies."""
+    monkeypatch.setattr(working_copy, "_opened", {})
+
+
+def test_the_names_of_what_is_brought() -> None:
+    assert (bringing.SNAPSHOTS, bringing.POINTERS) == (FOLDER, (CURRENT, ANCHOR))
+    assert bringing.FAILED_CHECKS == blocked.FOLDER
+
+
+def test_another_machine_reuses_everything(unsent: Machines) -> None:
+    a, b = unsent["a"], unsent["b"]
+    _, first = a.evaluate()
+    assert read_current(b.root) == first
+    assert b.leaderboard() == a.leaderboard()
+    computed, again = b.evaluate()
+    assert computed == set()
+    assert again.content == first.content
+    assert read_current(a.root) == again
+    # An index is not brought until something is searched.
+    assert not list(b.root.glob("lexical_index/*/*"))
+    both = [first.evaluation_id, again.evaluation_id]
+    assert [row["evaluation_id"] for row in a.history()] == both
+    assert a.history() == b.history()
+    old, new = HistoryFiles(b.root, b.settings.locks).table().to_pylist()
+    assert (old["retrievers"], old["metrics"]) == (new["retrievers"], new["metrics"])
+    rebuild(b.settings)
+    assert is_up_to_date(b.settings)
+    a.evaluate()
+    b.leaderboard()
+    assert not is_up_to_date(b.settings)
+
+
+def test_the_pointer_is_sent_last_and_nothing_twice(
+    evaluated: Evaluated, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def last(name: str) -> list[str]:
+        return [f"tiny/history/{name}.parquet", f"tiny/evaluations/{name}.json", "tiny/current"]
+
+    assert len(evaluated.sent) == len(set(evaluated.sent))
+    assert evaluated.sent[-3:] == last(evaluated.evaluation.evaluation_id)
+    sent = names_sent(monkeypatch)
+    _, evaluation = machines["b"].evaluate()
+    assert sent == last(evaluation.evaluation_id)
+
+
+def test_measurements_are_brought_with_what_was_measured(
+    evaluated: Evaluated, machines: Machines
+) -> None:
+    measured = evaluated.machines["first"].pipeline().measurements
+    found = machines["b"]
+    EvaluationNames(found.root, found.settings.locks).find(evaluated.evaluation.evaluation_id)
+    assert list(found.pipeline().measurements.all()) == list(measured.all())
+
+
+def test_every_stage_on_a_machine_of_its_own(evaluated: Evaluated, unsent: Machines) -> None:
+    experiment = unsent["a"].pipeline().experiment
+    for asset, keys in Selection.of(experiment).keys(experiment).items():
+        outcomes = unsent[asset].pipeline().materialize(asset, keys)
+        assert not any(outcome.reused for outcome in outcomes), asset
+    # What is searched, and only that, was brought whole.
+    searching, fusing = unsent["lexical_runs"].root, unsent["fused_runs"].root
+    assert len(list(searching.glob("lexical_index/*/*/units.parquet"))) == 2
+    assert not list(fusing.glob("lexical_index/*/*/units.parquet"))
+    computed, evaluation = unsent["end"].evaluate()
+    assert computed == set()
+    assert evaluation.content == evaluated.evaluation.content
+
+
+KILLED = """
+import os, signal, sys
+from datetime import UTC, datetime
+from pathlib import Path
+from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.evaluations import record
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.store.remote.objects import Objects
+from rag_assets.store.settings import StoreSettings
+
+send, number = Objects.send, 0
+
+def killed(self, path, name):
+    global number
+    number += 1
+    if number == 20:
+        os.kill(os.getpid(), signal.SIGKILL)
+    send(self, path, name)
+
+Objects.send = killed
+pipeline = Pipeline(load_experiment(Path(sys.argv[1])), StoreSettings.resolve(sys.argv[2]))
+record(pipeline, started=datetime.now(UTC), trigger="killed", computed=0)
+"""
+
+
+def test_a_process_that_is_killed_while_it_sends(
+    unsent: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = unsent["a"], unsent["b"]
+    monkeypatch.setenv("RAG_ASSETS_STATE_DIR", str(a.settings.state_dir))
+    arguments = [str(unsent.tiny.folder), unsent.address]
+    done = subprocess.run([sys.executable, "-c", KILLED, *arguments], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert 0 < len(a.there().listed("tiny")) < 20 + AT_ONCE
+    _check_next_evaluation_is_whole(a, b)
+
+
+@pytest.mark.parametrize("part", ["rankings", "history", "evaluations", "current"])
+def test_an_evaluation_that_was_not_sent_whole(
+    unsent: Machines, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = unsent["a"], unsent["b"]
+    with monkeypatch.context() as patch:
+        stop_before(patch, f"tiny/{part}")
+        with pytest.raises(Stopped):
+            a.evaluate()
+    new_process(monkeypatch)
+    _check_next_evaluation_is_whole(a, b)
+
+
+def _check_next_evaluation_is_whole(a: Machine, b: Machine) -> None:
+    """Check that nothing is in use before it, and then both evaluations can be read."""
+    with pytest.raises(NotEvaluated, match=f"has no evaluation in {a.address} yet"):
+        read_current(b.root)
+    (stopped,) = snapshot_ids(a.root)
+    computed, last = a.evaluate()
+    assert computed == set()
+    assert b.evaluate()[0] == set()
+    assert [row["evaluation_id"] for row in b.history()][:2] == [stopped, last.evaluation_id]
+    found = EvaluationNames(b.root, b.settings.locks).find(stopped)
+    assert found.content == last.content
+    assert b.leaderboard() == a.leaderboard()
+
+
+def test_two_machines_at_once_lose_nothing(machines: Machines) -> None:
+    a, b, c = (machines[name] for name in "abc")
+    on_a = a.pipeline()
+    materialize(on_a)
+    machines.tiny.replace("fares.md", "40 crowns", "45 crowns")
+    on_b = b.pipeline()
+    computed = materialize(on_b)
+    assert "lexical_index/bm25" in computed
+    _, of_b = b.finish(on_b, computed)
+    assert read_current(a.root) == of_b
+    _, of_a = a.finish(on_a, set())
+    assert of_a.content != of_b.content
+    for machine in (a, b, c):
+        assert read_current(machine.root) == of_a
+        ids = {row["evaluation_id"] for row in machine.history()}
+        assert {of_a.evaluation_id, of_b.evaluation_id} <= ids
+        names = EvaluationNames(machine.root, machine.settings.locks)
+        assert names.find(of_b.evaluation_id) == of_b
+    # What the other one edited is known here, and going back is free there.
+    assert a.evaluate()[0] == set()
+    machines.tiny.replace("fares.md", "45 crowns", "40 crowns")
+    assert b.evaluate()[0] == set()
+    assert b.leaderboard() == EvaluationResult(a.root, of_a).leaderboard.to_pylist()
+
+
+def test_what_is_damaged_there_is_replaced(machines: Machines) -> None:
+    a, b = machines["a"], machines["b"]
+    _, evaluation = a.evaluate()
+    entry = evaluation.entries_of("chunks")[0]
+    whole = (a.root / entry.path).read_bytes()
+    a.there().write(f"tiny/{entry.path}", whole[:-40] + bytes(40))
+    assert b.evaluate()[0] == {f"chunks/{entry.partition['chunking']}"}
+    assert a.there().read(f"tiny/{entry.path}") == whole
+    assert machines["c"].evaluate()[0] == set()
+
+
+def test_what_is_damaged_here_is_brought_again(machines: Machines) -> None:
+    machine = machines["a"]
+    _, evaluation = machine.evaluate()
+    for asset in ("chunks", "leaderboard"):
+        path = machine.root / evaluation.entries_of(asset)[0].path
+        path.write_bytes(path.read_bytes()[:-40] + bytes(40))
+    assert machine.evaluate()[0] == set()
+
+
+def test_small_records_are_shared(machines: Machines) -> None:
+    a, b = machines["a"], machines["b"]
+    _, evaluation = a.evaluate()
+    EvaluationNames(a.root, a.settings.locks).pin("latest")
+    assert EvaluationNames(b.root, b.settings.locks).find("anchor") == evaluation
+    pipeline = a.pipeline()
+    key = pipeline.stages()[0].keys(pipeline.experiment)[0]
+    recipe = pipeline.recipe(key)
+    assert recipe is not None
+    for number in (1, 2):
+        Attempts(a.root / "attempts").add(recipe)
+        assert b.pipeline().attempts.of(recipe) == number
+    for file in (a.root / "attempts").iterdir():
+        file.unlink()
+        mirror(file)
+
+
+def test_a_failed_check_stops_every_machine(machines: Machines) -> None:
+    a, b = machines["a"], machines["b"]
+    pipeline = a.pipeline()
+    materialize(pipeline)
+    key = ArtifactKey.of("documents")
+    found = Found(["no text"])
+    check = Check("readable", "has text", lambda reads, key, artifact: found, blocking=True)
+    Blocked(pipeline).record([key], [CheckResult(check, key, found)])
+    assert Blocked(b.pipeline()).failed(key)
+    Blocked(pipeline).record([key], [])
+    assert not Blocked(b.pipeline()).failed(key)
+
+
+def test_no_file_holds_a_key(evaluated: Evaluated, machines: Machines) -> None:
+    there = machines["b"].there()
+    state = evaluated.machines.folder
+    files = [path.read_bytes() for path in state.rglob("*") if path.is_file()]
+    files += [there.read(name) or b"" for name in there.listed("")]
+    assert len(files) > 100
+    for name, value in VARIABLES.items():
+        if "KEY" in name:
+            assert not any(value.encode() in content for content in files)
+
+
+def test_an_anchor_is_compared_with_on_another_machine(new_machines: Machines) -> None:
+    a, b = new_machines["a"], new_machines["b"]
+    a.evaluate()
+    EvaluationNames(a.root, a.settings.locks).pin("latest")
+    pipeline = b.pipeline()
+    anchor = anchor_of(pipeline)
+    assert not isinstance(anchor, str)
+    key = ArtifactKey.of("lexical_runs", retriever="bm25", top_k=3)
+    found = anchor.artifact(key)
+    assert found is not None
+    assert found.table() == a.pipeline().artifact(key).table()

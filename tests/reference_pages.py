@@ -1,0 +1,244 @@
+"""Pages of docs/reference/ that are written from the code: commands, experiment.yaml, metrics,
+tables.
+
+``python -m tests.reference_pages`` writes them (``make reference``), and a test compares.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+import click
+
+from rag_assets import schemas
+from rag_assets.cli import main as program
+from rag_assets.cli.summaries import SUMMARIES
+from rag_assets.evaluation import answer_hits, grouped, metrics
+from rag_assets.evaluation.metric_names import (
+    ALIASES,
+    GROUP_MEASURES,
+    MEASURES,
+    NEEDS_CUTOFF,
+    PARAMETERS,
+    RANKING_MEASURES,
+)
+from rag_assets.experiment import config
+from rag_assets.experiment.checks import ChecksConfig, DriftConfig
+from rag_assets.experiment.query_sets import LlmConfig
+from rag_assets.experiment.schedule import ScheduleConfig
+from rag_assets.label_health.findings import FINDINGS
+from rag_assets.options import Options
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.schemas import TableSchema
+from tests.option_tables import options_rows
+from tests.walked_page import DOCS
+
+FOLDER = DOCS / "reference"
+WRITTEN = "<!-- Written from the code by `make reference`; an edit here is lost. -->\n\n"
+
+EXPERIMENT_KEYS: Mapping[str, str] = {
+    "name": "of the experiment; the name of its folder without it",
+    "dataset": "[where the data is](#dataset), and what is judged",
+    "chunking": "name of a chunking -> [how it cuts](#chunking)",
+    "query_sets": "name of a query set -> [how it is made](../query_sets.md)",
+    "llm": "[the language model](#llm) behind query sets, questions and listwise reranking",
+    "retrievers": "name of a retriever -> [its type and options](../retrievers.md); without any "
+    "BM25, MiniLM, their fusion, and that reranked",
+    "top_k": "the cut-offs of runs and metrics",
+    "metrics": "[metrics](metrics.md) at each top_k; one with a cut-off of its own adds that one",
+    "primary": "the metric that ranks the leaderboard, and that gates and tests go by; `ndcg@10`, "
+    "or the nearest that there is, without it",
+    "baseline": "the retriever that others are compared with; the first one without it",
+    "split": "[dev and test](#split); without it all queries count",
+    "weight": "the field of the queries' metadata that weighs them in every mean",
+    "statistics": "[intervals and tests](#statistics)",
+    "measurements": "[what is timed](#measurements)",
+    "context": "[what counts tokens](#context)",
+    "checks": "[how grave a failed check is](#checks), and where [drift](../drift.md) begins",
+    "owners": "of the assets in Dagster: mail addresses, or `team:name`",
+    "filters": "whether all base retrievers keep to what a query's metadata asks for "
+    "([filters.md](../filters.md))",
+    "schedule": "[when Dagster evaluates it again](#schedule)",
+}
+"""Key of experiment.yaml -> what it means."""
+
+BLOCKS: Mapping[str, type[Options]] = {
+    "dataset": config.DatasetConfig,
+    "llm": LlmConfig,
+    "split": config.SplitConfig,
+    "statistics": config.StatisticsConfig,
+    "measurements": config.MeasurementsConfig,
+    "context": config.ContextConfig,
+    "checks": ChecksConfig,
+    "checks.drift": DriftConfig,
+    "schedule": ScheduleConfig,
+}
+
+
+def commands_page() -> str:
+    """Return the page of the command line."""
+    lines = ["# Commands\n\n", WRITTEN, f"```\n{_help_of(program, ()).rstrip()}\n```\n"]
+    for words, command in _commands():
+        lines.append(f"\n## {' '.join(words)}\n\n```\n{_help_of(command, words).rstrip()}\n```\n")
+    return "".join(lines)
+
+
+def _commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    for name in SUMMARIES:
+        command = program.get_command(click.Context(program), name)
+        if command is None:
+            raise LookupError(name)
+        yield (name,), command
+        if isinstance(command, click.Group):
+            yield from (((name, below), one) for below, one in command.commands.items())
+
+
+def _help_of(command: click.Command, words: tuple[str, ...]) -> str:
+    info = " ".join(("rag-assets", *words))
+    names = program.context_settings["help_option_names"]
+    context = click.Context(command, info_name=info, terminal_width=80, help_option_names=names)
+    with context:
+        text = command.get_help(context)
+    shared = r"\n  -q, --quiet .*?(?=\n  -h, --help)"
+    return re.sub(shared, "", text, flags=re.DOTALL) if words else text
+
+
+def experiment_page() -> str:
+    """Return the page of ``experiment.yaml``."""
+    described = config.ExperimentConfig.model_json_schema(by_alias=True)["properties"]
+    if set(described) != set(EXPERIMENT_KEYS):
+        raise LookupError(f"EXPERIMENT_KEYS: {set(described) ^ set(EXPERIMENT_KEYS)}")
+    parts = [
+        "# experiment.yaml\n\n",
+        WRITTEN,
+        "An unknown key is an error. All keys may be absent.\n",
+    ]
+    parts.append("\n| key | default | allowed | meaning |\n|---|---|---|---|\n")
+    for row in options_rows(config.ExperimentConfig):
+        meaning = EXPERIMENT_KEYS[row.option]
+        parts.append(f"| `{row.option}` | {row.default} | {row.allowed} | {meaning} |\n")
+    for name, model in BLOCKS.items():
+        parts.append(f"\n## {name}\n\n{_block(model)}")
+    parts.append("\n## chunking\n\nA block a chunking, by the name that retrievers use.\n")
+    for name, model in config.CHUNKING_TYPES.items():
+        parts.append(f"\n### {name}\n\n{_block(model)}")
+    return "".join(parts)
+
+
+def _block(model: type[Options]) -> str:
+    rows = "".join(
+        f"| `{row.option}` | {row.default} | {row.allowed} |\n"
+        for row in options_rows(model)
+        if row.option != "strategy"
+    )
+    table = f"\n| option | default | allowed |\n|---|---|---|\n{rows}" if rows else ""
+    nested = "".join(
+        f"\n### {name}\n\n{_block(field.annotation)}"
+        for name, field in model.model_fields.items()
+        if inspect.isclass(field.annotation) and issubclass(field.annotation, Options)
+    )
+    return f"{_prose(_inherited_doc(model))}\n{table}{nested}"
+
+
+def _inherited_doc(model: type[Options]) -> str:
+    own = inspect.cleandoc(model.__doc__ or "")
+    above = [one for one in model.__mro__[1:] if issubclass(one, Options) and one is not Options]
+    return "\n\n".join([own, *(inspect.cleandoc(one.__doc__ or "") for one in above)])
+
+
+def metrics_page() -> str:
+    """Return the page of metrics."""
+    formulas = {
+        **_formulas(metrics.__doc__ or "", RANKING_MEASURES),
+        **_formulas(grouped.__doc__ or "", GROUP_MEASURES),
+        "answer_hit": _prose((answer_hits.__doc__ or "").split("\n")[0].split(": ", 1)[1]).rstrip(
+            "."
+        ),
+    }
+    parts = ["# Metrics\n\n", WRITTEN]
+    parts.append(
+        "Formulas in full, and what they are equal to, stand in [semantics.md](../semantics.md), "
+        "groups in [evidence.md](../evidence.md), `answer_hit` in "
+        "[context_cost.md](../context_cost.md). A name may have a cut-off (`ndcg@10`) and "
+        "parameters (`rbp(p=0.9)@10`).\n\n"
+        "| metric | formula | parameters | other names |\n|---|---|---|---|\n"
+    )
+    for measure in MEASURES:
+        given = ", ".join(f"`{k}` ({v:g})" for k, v in PARAMETERS.get(measure, {}).items())
+        names = ", ".join(f"`{alias}`" for alias, known in ALIASES.items() if known == measure)
+        needed = "; needs a cut-off" if measure in NEEDS_CUTOFF else ""
+        parts.append(f"| `{measure}` | {_cell(formulas[measure])}{needed} | {given} | {names} |\n")
+    return "".join(parts)
+
+
+def _formulas(text: str, measures: tuple[str, ...]) -> dict[str, str]:
+    """Return measure -> formula, of the list in a module's docstring."""
+    items = re.findall(r"^- (``.*?)(?=^- ``|\n\n)", text, re.DOTALL | re.MULTILINE)
+    found: dict[str, str] = {}
+    for item in items:
+        name, _, formula = item.partition(": ")
+        found[re.split(r"[@(]", name.strip("`"))[0]] = " ".join(formula.split())
+    nested = re.search(r"``ndcg_exp``: (.*?)$", found.get("ndcg", ""))
+    if nested is not None:
+        found["ndcg"] = found["ndcg"][: nested.start()].strip()
+        found["ndcg_exp"] = nested[1]
+    return {measure: _prose(found[measure]).rstrip(".") for measure in measures}
+
+
+def tables_page() -> str:
+    """Return the page of tables."""
+    stages: dict[str, list[str]] = {}
+    for name, stage in STAGES.items():
+        if stage.schema is not None:  # an index is a folder
+            stages.setdefault(stage.schema.name, []).append(name)
+    of_stages = (stage.schema for stage in STAGES.values())
+    declared = [*vars(schemas).values(), *of_stages, FINDINGS]
+    tables = {one.name: one for one in declared if isinstance(one, TableSchema)}
+    parts = ["# Tables\n\n", WRITTEN]
+    parts.append(
+        "What the files of the store, the warehouse and `--format json` hold. The types are those "
+        "of Arrow. A table of metrics has one more column for each metric that the experiment asks "
+        "for.\n"
+    )
+    for table in tables.values():
+        of = ", ".join(f"`{name}`" for name in stages.get(table.name, ()))
+        parts.append(f"\n## {table.name}\n\nA row is {_cell(table.row)}.")
+        parts.append(f" Key: {', '.join(f'`{name}`' for name in table.key)}.")
+        parts.append(f" Assets: {of}.\n" if of else "\n")
+        parts.append("\n| column | type | meaning |\n|---|---|---|\n")
+        for column in table.columns:
+            kind = _cell(f"{column.type}{' or null' if column.nullable else ''}")
+            parts.append(f"| `{column.name}` | {kind} | {_cell(column.meaning)} |\n")
+    return "".join(parts)
+
+
+def _prose(text: str) -> str:
+    """Return the text of a docstring as Markdown."""
+    text = re.sub(r":\w+:`[~.]?(?:[\w.]+\.)?(\w+)`", r"`\1`", text)
+    return text.replace("``", "`").strip()
+
+
+def _cell(text: str) -> str:
+    """Return a text for a cell of a table: no bars, and nothing that reads as a tag."""
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "commands.md": commands_page,
+    "experiment.md": experiment_page,
+    "metrics.md": metrics_page,
+    "tables.md": tables_page,
+}
+
+
+def main() -> None:
+    """Write all pages."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, page in PAGES.items():
+        (FOLDER / name).write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
