@@ -25,7 +25,7 @@ from rag_assets.store.settings import StoreSettings
 class RetrievalStore(dg.ConfigurableResource[object]):
     """Where the results and the state of an experiment are kept."""
 
-    store: str = Field(description="The folder that artifacts are kept in.")
+    store: str = Field(description="The folder that artifacts are kept in, or s3://BUCKET/PREFIX.")
     state_dir: str = Field(description="A folder on a local disk: locks, the warehouse.")
 
     @classmethod
@@ -38,7 +38,7 @@ class RetrievalStore(dg.ConfigurableResource[object]):
 
     def settings(self) -> StoreSettings:
         """Return it as the pipeline has it."""
-        return StoreSettings(Path(self.store).absolute(), Path(self.state_dir).absolute())
+        return StoreSettings.at(self.store, self.state_dir)
 
 
 class ModelKeys(dg.ConfigurableResource[object]):

@@ -85,7 +85,7 @@ def bring_pointed(root: Path) -> None:
         bring_named(root, current)
 
 
-def bring_history(root: Path, locks: Path) -> None:
+def bring_history(root: Path, locks: Path | None) -> None:
     """Bring the rows that are not here: here they may be gathered in one file, there never.
 
     Raises:

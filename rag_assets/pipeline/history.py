@@ -64,6 +64,8 @@ class History:
         bring_records(root)
         if locks is not None:
             fill_in(root, locks)
+        else:
+            bring_history(root, None)
 
     def evaluations(self, last: int | None = None) -> list[Row]:
         """Return the evaluations, the oldest first: rows of HISTORY without its lists.

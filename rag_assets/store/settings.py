@@ -37,7 +37,7 @@ class StoreSettings:
         """
         address = Address.of(str(store or os.environ.get("RAG_ASSETS_STORE") or ""))
         if address is not None:
-            return cls._of(address)
+            return cls._remote(address, os.environ.get("RAG_ASSETS_STATE_DIR"))
         if store is not None:
             root = Path(store).absolute()
             return cls(root, root)
@@ -45,11 +45,26 @@ class StoreSettings:
         return cls(root, Path(os.environ.get("RAG_ASSETS_STATE_DIR") or root).absolute())
 
     @classmethod
-    def _of(cls, address: Address) -> StoreSettings:
-        state = os.environ.get("RAG_ASSETS_STATE_DIR")
-        copy = Path(state or DEFAULT_STORE).absolute() / "remote" / address.folder_name
+    def at(cls, store: str, state_dir: str) -> StoreSettings:
+        """Return the settings with two places that are given, of which the store may be remote.
+
+        Raises:
+            UsageError: the store is neither a folder nor an address.
+            StoreError: the working copy cannot be made.
+        """
+        address = Address.of(store)
+        if address is None:
+            return cls(Path(store).absolute(), Path(state_dir).absolute())
+        return cls._remote(address, state_dir)
+
+    @classmethod
+    def _remote(cls, address: Address, state_dir: str | None) -> StoreSettings:
+        state = Path(state_dir or DEFAULT_STORE).absolute()
+        # Without a state folder of its own, the working copy holds the state too.
+        is_copy = state.name == address.folder_name
+        copy = state if is_copy else state / "remote" / address.folder_name
         make_working_copy(address, copy)
-        return cls(copy, Path(state).absolute() if state else copy)
+        return cls(copy, state if state_dir else copy)
 
     @property
     def dagster_home(self) -> Path:

@@ -268,8 +268,8 @@ def test_no_file_holds_a_key(evaluated: Evaluated, machines: Machines) -> None:
             assert not any(value.encode() in content for content in files)
 
 
-def test_an_anchor_is_compared_with_on_another_machine(new_machines: Machines) -> None:
-    a, b = new_machines["a"], new_machines["b"]
+def test_an_anchor_is_compared_with_on_another_machine(unsent: Machines) -> None:
+    a, b = unsent["a"], unsent["b"]
     a.evaluate()
     EvaluationNames(a.root, a.settings.locks).pin("latest")
     pipeline = b.pipeline()

@@ -80,6 +80,20 @@ def test_the_working_copy_lies_in_the_state_folder(
     assert StoreSettings.resolve(Path("s3://bucket/a")) == shared
 
 
+def test_places_that_are_given_are_those_that_are_resolved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for state in (None, str(tmp_path / "state")):
+        if state is not None:
+            monkeypatch.setenv("RAG_ASSETS_STATE_DIR", state)
+        for store in ("s3://bucket/a", str(tmp_path / "local")):
+            monkeypatch.setenv("RAG_ASSETS_STORE", store)
+            found = StoreSettings.resolve()
+            assert StoreSettings.at(store, str(found.state_dir)) == found
+            assert StoreSettings.at(str(found.store), str(found.state_dir)) == found
+
+
 def test_any_path_in_a_working_copy_knows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
