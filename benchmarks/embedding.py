@@ -126,7 +126,7 @@ def machine() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "bfloat16_instructions": has_bfloat16(CPUINFO),
         "load_before": os.getloadavg()[0],
-        "system": platform.platform(),
+        "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
     }
 
@@ -134,10 +134,10 @@ def machine() -> dict[str, Any]:
 def show(found: Mapping[str, Mapping[str, float]]) -> None:
     """Print a table."""
     click.echo(
-        f"{'':10}{'texts/s':>9}{'wall':>8}{'CPU':>8}{'cosine: mean':>16}{'min':>12}{'same':>8}"
+        f"{'':10}{'texts/s':>9}{'wall':>10}{'CPU':>10}{'cosine: mean':>16}{'min':>12}{'same':>8}"
     )
     for name, row in found.items():
-        ratios = f"{row['times_plain_wall']:7.2f}x{row['times_plain_cpu']:7.2f}x"
+        ratios = f"{row['times_plain_wall']:9.2f}x{row['times_plain_cpu']:9.2f}x"
         cosines = f"{row['cosine_mean']:16.6f}{row['cosine_min']:12.6f}{row['same_nearest']:8.3f}"
         click.echo(f"{name:10}{row['texts_a_second']:9.1f}{ratios}{cosines}")
 

@@ -41,11 +41,11 @@ _ENDED = (
 )
 
 
-class PoolLauncher(RunLauncher, ConfigurableClass):  # type: ignore[type-arg]
+class PoolLauncher(RunLauncher, ConfigurableClass):
     """Several runs at a time, in processes that are kept: importing takes longer than the work."""
 
     def __init__(self, inst_data: ConfigurableClassData | None = None) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._inst_data = inst_data
         context = multiprocessing.get_context("forkserver")
         self._processes = ProcessPoolExecutor(RUNS_AT_A_TIME, mp_context=context)
@@ -110,7 +110,7 @@ def materialize_all(home: Path, folder: Path) -> None:
         _backfill(instance, workspace)
 
 
-def _backfill(instance: dg.DagsterInstance, workspace: WorkspaceProcessContext[Any]) -> None:
+def _backfill(instance: dg.DagsterInstance, workspace: WorkspaceProcessContext) -> None:
     graph = workspace.create_request_context().asset_graph
     backfill = PartitionBackfill.from_asset_partitions(
         backfill_id="all",

@@ -63,8 +63,8 @@ def _look(
         return dg.SkipReason(f"{VARIABLE} is not set")
     seen = _read(context.cursor)
     if seen is None:
-        now = json.dumps(_latest(context.instance))
-        return dg.SensorResult(skip_reason="tells what fails from now on", cursor=now)
+        start = json.dumps(_latest(context.instance))
+        return dg.SensorResult(skip_reason="tells what fails from now on", cursor=start)
     ended, now = _ended_since(seen, context.instance)
     checks = list(_failed_checks(ended, context.instance, experiment))
     runs = list(_failed_runs(ended, context.instance, experiment))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rag_assets.embedding.model_files import modules_of, read_json, sha256
 
@@ -38,6 +39,6 @@ def interaction_sha256(folder: Path) -> Mapping[str, str]:
     return {name: sha256(folder / name) for name in _CONFIGS if (folder / name).is_file()}
 
 
-def _mapping(file: Path) -> Mapping[str, object]:
+def _mapping(file: Path) -> Mapping[str, Any]:
     content = read_json(file)
     return content if isinstance(content, Mapping) else {}

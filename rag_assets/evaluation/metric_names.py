@@ -154,12 +154,6 @@ def split_metrics(text: str) -> list[str]:
     return [name.strip() for name in _COMMA.split(text) if name.strip()]
 
 
-def metric_at(name: str, primary: Metric) -> Metric:
-    """Return the metric of a name; one without a cut-off is taken at that of the primary one."""
-    metric = parse_metric(name)
-    return metric if metric.cutoff is not None else metric._replace(cutoff=primary.cutoff)
-
-
 def metric_columns(names: Iterable[str]) -> list[str]:
     """Return those of ``names`` that are columns of metrics, in canonical order.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, UsageError
-from rag_assets.evaluation.metric_names import metric_at
+from rag_assets.reporting.asked_metric import metric_at
 from rag_assets.reporting.comparisons import Compared
 from rag_assets.reporting.notebook.tabular import Tabular
 from rag_assets.reporting.result import EvaluationResult

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
-from rag_assets.evaluation.metric_names import Metric, metric_at, parse_metric
+from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.pipeline.history import History
+from rag_assets.reporting.asked_metric import metric_at
 from rag_assets.reporting.history_rows import Row, flat_history_rows, history_rows
 from rag_assets.reporting.notebook.tabular import Tabular
 from rag_assets.store.remote.opened import shown_store

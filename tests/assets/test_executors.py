@@ -135,9 +135,8 @@ def test_a_backfill_on_a_dask_cluster(small: Tiny, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("RAG_ASSETS_STORE", str(small.settings.store))
     monkeypatch.setenv("RAG_ASSETS_BACKFILL", "multi_run")
     other = small.copy_to(small.root.with_name("other"))
-    with LocalCluster(
-        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
-    ) as cluster:
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with LocalCluster(host="127.0.0.1", **options) as cluster:  # type: ignore[no-untyped-call]
         monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", cluster.scheduler_address)
         backfilled(small, "tests.dask_executor:on_cluster")
     everything = matching(small.pipeline(), "*")

@@ -82,6 +82,7 @@ def job_of(tiny: Tiny) -> dg.JobDefinition:
 def test_an_experiment_without_servers_is_never_tried_again(small: Tiny) -> None:
     assert all(op.retry_policy is None and op.pool is None for op in ops(small).values())
     (node,) = job_of(small).nodes
+    assert isinstance(node.definition, dg.OpDefinition)
     assert node.definition.retry_policy is None
 
 

@@ -16,6 +16,7 @@ from rag_assets.pipeline import history_files
 from rag_assets.pipeline.evaluation_names import ANCHOR
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.reporting.history_states import history_identity, states
+from rag_assets.reporting.html import render
 from rag_assets.reporting.report import history as section
 from rag_assets.reporting.report.history import history
 from rag_assets.reporting.report.view import Context, View
@@ -204,3 +205,16 @@ def test_evaluations_without_labels_are_no_points(
 ) -> None:
     without = at(row, 0, content_digest="0", qrels_digest=None, metrics=[])
     assert len(states(opened([without, at(row, 1)]), 5)) == 1
+
+
+def test_what_changed_is_escaped(
+    row: dict[str, Any], opened: Callable[..., EvaluationResult]
+) -> None:
+    attack = "</script><script>alert(1)"
+    hostile = json.dumps({**json.loads(row["configuration"]), "weight": attack})
+    result = opened([at(row, 0), at(row, 1, content_digest="1", configuration=hostile)])
+    found = built(history(View(result)))
+    assert found["points"][1]["reasons"] == [f"weight null -> {attack}"]
+    page = render(result)
+    assert attack not in page
+    assert page.count("alert(1)") == 2, "in the table, and in the data of the chart"

@@ -33,7 +33,7 @@ class Answerability(Stage):
     name = "answerability"
     schema = ANSWERABILITY
     row = "One retriever and split: how well its best score tells the unanswerable queries."
-    group = "answerability"
+    group = "metrics"
     code_version = "1"
     implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.answerability",)
 

@@ -36,7 +36,7 @@ class Contexts(Stage):
     dimensions: ClassVar[tuple[str, ...]] = ("chunking",)
     schema = CONTEXTS
     row = "One chunk: the span that is returned for it, and the tokens of its text."
-    group = "contexts"
+    group = "chunks"
     code_version = "1"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.evaluation.contexts",
@@ -79,7 +79,7 @@ class RetrieverContexts(Stage):
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     schema = RETRIEVER_CONTEXTS
     row = "One text that this retriever can return, and its tokens."
-    group = "contexts"
+    group = "chunks"
     code_version = "1"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.evaluation.contexts",

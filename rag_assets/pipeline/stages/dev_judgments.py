@@ -27,7 +27,7 @@ class DevJudgments(Stage):
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     schema = JUDGMENTS
     row = "One unit of this retriever that satisfies one evidence of a query of the dev split."
-    group = "judgments"
+    group = "chunks"
     code_version = "1"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:

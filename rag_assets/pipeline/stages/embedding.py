@@ -43,7 +43,7 @@ class EmbeddingIndexes(Stage):
     name = "embedding_index"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     row = "The vectors of all chunks under one embedding model, as they are searched."
-    group = "indexes"
+    group = "search"
     code_version = "3"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.chunking.spans",
@@ -118,7 +118,7 @@ class EmbeddingQueries(Stage):
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     schema = QUERY_VECTORS
     row = "The vector of one variant of one query, as this retriever searches for it."
-    group = "queries"
+    group = "search"
     code_version = "2"
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:

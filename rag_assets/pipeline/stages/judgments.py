@@ -30,7 +30,7 @@ class Judgments(Stage):
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     schema = JUDGMENTS
     row = "One unit of this retriever that satisfies one evidence of a query."
-    group = "judgments"
+    group = "chunks"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
     code_version = "2"
     implementation: ClassVar[tuple[str, ...]] = (

@@ -38,7 +38,7 @@ class LexicalIndexes(Stage):
     name = "lexical_index"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     row = "The inverted index of one lexical retriever over its chunks, as plain files."
-    group = "indexes"
+    group = "search"
     code_version = "3"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.chunking.spans",
@@ -91,7 +91,7 @@ class LexicalQueries(Stage):
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     schema = QUERY_VARIANTS
     row = "One variant of one query, as this retriever searches for it."
-    group = "queries"
+    group = "search"
     code_version = "1"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:

@@ -187,7 +187,7 @@ class Leaderboard(Stage):
     name = "leaderboard"
     schema = LEADERBOARD
     row = "One retriever at one top_k on one split, placed by the primary metric."
-    group = "leaderboard"
+    group = "metrics"
     code_version = "2"
     implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.leaderboard",)
 

@@ -28,7 +28,7 @@ class Overlaps(Stage):
     dimensions: ClassVar[tuple[str, ...]] = ("top_k",)
     schema = OVERLAPS
     row = "Two retrievers at one top_k: the share of common units, and rank-biased overlap."
-    group = "overlaps"
+    group = "metrics"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
     code_version = "1"
     implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.overlap",)

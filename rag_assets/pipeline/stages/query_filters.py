@@ -36,7 +36,7 @@ class QueryFilters(Stage):
     name = "query_filters"
     schema = QUERY_FILTERS
     row = "One filter: the queries that have it, and the documents that match it."
-    group = "queries"
+    group = "search"
     code_version = "1"
     implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.query_filters",)
 

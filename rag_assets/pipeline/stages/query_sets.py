@@ -30,7 +30,7 @@ class QuerySetAnswers(Stage):
     dimensions: ClassVar[tuple[str, ...]] = ("query_set",)
     schema = ANSWERS
     row = "One answer of a language model about one query: what was asked, and what it said."
-    group = "queries"
+    group = "search"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "openai"})
     code_version = "1"
     implementation: ClassVar[tuple[str, ...]] = _IMPLEMENTATION
@@ -69,7 +69,7 @@ class QuerySets(Stage):
     dimensions: ClassVar[tuple[str, ...]] = ("query_set",)
     schema = QUERY_VARIANTS
     row = "One variant of one query; variant 0 is the query as it was asked."
-    group = "queries"
+    group = "search"
     code_version = "2"
     implementation: ClassVar[tuple[str, ...]] = _IMPLEMENTATION
 
