@@ -15,7 +15,7 @@ from rag_assets.pipeline.history import History
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.remote.objects import Objects
-from rag_assets.store.remote.working_copy import working_copy_of
+from rag_assets.store.remote.opened import working_copy_of
 from rag_assets.store.settings import StoreSettings
 from tests.tiny_experiment import Tiny, materialize
 

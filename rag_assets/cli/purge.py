@@ -16,8 +16,8 @@ from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.reporting.removed_rows import cache_row, removed_rows
 from rag_assets.reporting.rows import Row
 from rag_assets.store.atomic import remove
+from rag_assets.store.remote.opened import shown_store, working_copy_of
 from rag_assets.store.remote.removed import whole
-from rag_assets.store.remote.working_copy import shown_store, working_copy_of
 from rag_assets.store.settings import StoreSettings
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rag_assets.pipeline.stage import Recipe
 from rag_assets.store.atomic import atomic_file
-from rag_assets.store.remote.working_copy import mirror
+from rag_assets.store.remote.opened import mirror
 
 ATTEMPT = "attempt"
 """Key of a recipe's configuration; absent for the first attempt."""

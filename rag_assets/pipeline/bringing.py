@@ -18,9 +18,10 @@ from rag_assets.store.artifacts import read_manifest
 from rag_assets.store.atomic import remove, write_text
 from rag_assets.store.cache_files import CACHE
 from rag_assets.store.remote.objects import Objects
+from rag_assets.store.remote.opened import working_copy_of
 from rag_assets.store.remote.removed import FOLDER as REMOVED
 from rag_assets.store.remote.removed import apply_removed
-from rag_assets.store.remote.working_copy import WorkingCopy, working_copy_of
+from rag_assets.store.remote.working_copy import WorkingCopy
 
 SNAPSHOTS = "evaluations"
 POINTERS = ("current", "anchor")

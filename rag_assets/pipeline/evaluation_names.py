@@ -13,7 +13,7 @@ from rag_assets.pipeline.bringing import bring_named, bring_records
 from rag_assets.pipeline.evaluations import FOLDER, Evaluation, read_current, read_evaluation
 from rag_assets.pipeline.history import History
 from rag_assets.store.atomic import TEMPORARY_MARK, write_text
-from rag_assets.store.remote.working_copy import mirror
+from rag_assets.store.remote.opened import mirror
 
 LATEST, PREVIOUS, ANCHOR = "latest", "previous", "anchor"
 NAMES = (LATEST, PREVIOUS, ANCHOR)

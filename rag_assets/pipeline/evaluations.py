@@ -27,7 +27,7 @@ from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
-from rag_assets.store.remote.working_copy import shown_store
+from rag_assets.store.remote.opened import shown_store
 
 FOLDER = "evaluations"
 CURRENT = "current"

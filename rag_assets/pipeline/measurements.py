@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from rag_assets.store.atomic import write_text
-from rag_assets.store.remote.working_copy import working_copy_of
+from rag_assets.store.remote.opened import working_copy_of
 
 
 class Percentiles(TypedDict, total=False):

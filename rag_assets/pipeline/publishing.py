@@ -19,7 +19,8 @@ from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.cache_files import CACHE
-from rag_assets.store.remote.working_copy import WorkingCopy, working_copy_of
+from rag_assets.store.remote.opened import working_copy_of
+from rag_assets.store.remote.working_copy import WorkingCopy
 
 
 def publish(root: Path, locks: Path, evaluation_id: str, *, computed: int) -> None:

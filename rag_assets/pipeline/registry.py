@@ -10,7 +10,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.load import EXPERIMENT_FILE
 from rag_assets.store.atomic import write_text
 from rag_assets.store.locks import locked
-from rag_assets.store.remote.working_copy import shown_store
+from rag_assets.store.remote.opened import shown_store
 from rag_assets.store.settings import StoreSettings
 
 

@@ -13,7 +13,7 @@ from rag_assets.pipeline.history import History
 from rag_assets.reporting.asked_metric import metric_at
 from rag_assets.reporting.history_rows import Row, flat_history_rows, history_rows
 from rag_assets.reporting.notebook.tabular import Tabular
-from rag_assets.store.remote.working_copy import shown_store
+from rag_assets.store.remote.opened import shown_store
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -26,8 +26,8 @@ from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.atomic import atomic_directory, atomic_file
 from rag_assets.store.canonical import canonical_json, fingerprint, folder_digest
 from rag_assets.store.locks import locked
+from rag_assets.store.remote.opened import folder_manifest
 from rag_assets.store.remote.working_copy import MANIFEST as MANIFEST_FILE
-from rag_assets.store.remote.working_copy import folder_manifest
 from rag_assets.store.seals import MARK, UNSEALED, is_sealed, seal
 from rag_assets.store.verified import Verified
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rag_assets.store.remote.address import Address
-from rag_assets.store.remote.working_copy import make_working_copy
+from rag_assets.store.remote.opened import make_working_copy
 
 DEFAULT_STORE = Path("data") / "store"
 

@@ -22,9 +22,9 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.warehouse import is_up_to_date, rebuild
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.artifacts import ArtifactKey
-from rag_assets.store.remote import working_copy
+from rag_assets.store.remote import opened
 from rag_assets.store.remote.objects import AT_ONCE, Objects
-from rag_assets.store.remote.working_copy import mirror
+from rag_assets.store.remote.opened import mirror
 from tests.remote_machines import Evaluated, Machine, Machines, names_sent
 from tests.s3_server import VARIABLES
 from tests.tiny_experiment import materialize
@@ -51,7 +51,7 @@ def stop_before(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
 
 def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget what a process knows of its working copies."""
-    monkeypatch.setattr(working_copy, "_opened", {})
+    monkeypatch.setattr(opened, "_opened", {})
 
 
 def test_the_names_of_what_is_brought() -> None:

@@ -15,7 +15,7 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
-from rag_assets.store.remote.working_copy import mirror
+from rag_assets.store.remote.opened import mirror
 
 FOLDER = "failed_checks"
 

@@ -13,7 +13,8 @@ import pyarrow as pa
 from rag_assets.errors import RagAssetsError, StoreError
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest
 from rag_assets.store.atomic import remove
-from rag_assets.store.remote.working_copy import MANIFEST, WorkingCopy, working_copy_of
+from rag_assets.store.remote.opened import working_copy_of
+from rag_assets.store.remote.working_copy import MANIFEST, WorkingCopy
 
 
 def artifact_store(root: Path, locks: Path, before_first: Callable[[], None]) -> ArtifactStore:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from rag_assets.store.atomic import TEMPORARY_MARK, remove, write_text
 from rag_assets.store.remote.objects import Objects
-from rag_assets.store.remote.working_copy import WorkingCopy, working_copy_of
+from rag_assets.store.remote.opened import working_copy_of
+from rag_assets.store.remote.working_copy import WorkingCopy
 
 FOLDER = "_removed"
 """Of the lists, in the remote store: one JSON file of names each. No experiment has its name."""

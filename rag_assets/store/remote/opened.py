@@ -1,0 +1,94 @@
+"""The working copies that a process uses, found by any path in one: nobody passes them on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from threading import Lock
+
+from rag_assets.errors import StoreError
+from rag_assets.store.atomic import write_text
+from rag_assets.store.remote.address import Address
+from rag_assets.store.remote.objects import Objects
+from rag_assets.store.remote.working_copy import MANIFEST, WorkingCopy
+
+MARKER = "rag_assets_remote.json"
+"""The file in a working copy that says where its originals lie; a name that nobody else uses."""
+
+
+def make_working_copy(address: Address, root: Path) -> None:
+    """Make a folder the working copy of a remote store; it is so already where it has the marker.
+
+    Raises:
+        StoreError: the folder cannot be written.
+    """
+    marker = root / MARKER
+    if not marker.is_file():
+        fields = {"url": address.url, "endpoint": address.endpoint}
+        write_text(marker, json.dumps(fields, indent=1))
+
+
+def working_copy_of(path: Path) -> WorkingCopy | None:
+    """Return the working copy in which a path lies; None: its store is local.
+
+    Raises:
+        StoreError: it is not known what it is a copy of.
+    """
+    for folder in (path, *path.parents):
+        if (folder / MARKER).is_file():
+            with _opening:
+                if folder not in _opened:
+                    _opened[folder] = _open(folder)
+                return _opened[folder]
+    return None
+
+
+def folder_manifest(folder: Path) -> bytes:
+    """Return the manifest of an artifact that is a folder, which need not be here.
+
+    Raises:
+        OSError: there is none that can be read.
+        StoreError: the remote store cannot be used.
+    """
+    file = folder / MANIFEST
+    copy = None if file.is_file() else working_copy_of(folder)
+    return file.read_bytes() if copy is None else copy.manifest(folder) or b""
+
+
+def mirror(path: Path) -> None:
+    """Do to the remote store, if there is one, what was done to a small file: write or delete it.
+
+    Raises:
+        StoreError: the remote store cannot be used.
+    """
+    copy = working_copy_of(path)
+    if copy is None:
+        return
+    if path.exists():
+        copy.put([path])
+    else:
+        copy.objects.delete(copy.name(path))
+
+
+_opened: dict[Path, WorkingCopy] = {}
+"""One object a folder in a process: all who write into it note so in one place."""
+
+_opening = Lock()
+
+
+def _open(folder: Path) -> WorkingCopy:
+    marker = folder / MARKER
+    try:
+        fields = json.loads(marker.read_text(encoding="utf-8"))
+        address = Address.of(fields["url"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{marker}: is not readable ({error}); delete it") from error
+    if address is None:
+        raise StoreError(f"{marker}: `url` is no address; delete it")
+    return WorkingCopy(folder, Objects(Address(address.bucket, address.prefix, fields["endpoint"])))
+
+
+def shown_store(store: Path) -> str:
+    """Return how messages name a store: by its address, where it is a remote one."""
+    copy = working_copy_of(store)
+    return str(store) if copy is None else copy.objects.address.url
