@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, Self
@@ -83,12 +84,13 @@ def _run(ref: InstanceRef, run_id: str) -> None:
         execute_run(recon_job_from_origin(run.job_code_origin), run, instance)
 
 
-def materialize_all(home: Path, folder: Path) -> None:
-    """Materialize all assets of ``rag_assets.definitions`` by a backfill.
+def materialize(home: Path, folder: Path, assets: Sequence[str]) -> None:
+    """Materialize assets of ``rag_assets.definitions`` by a backfill.
 
     Args:
         home: of the instance.
         folder: the working directory of the code location.
+        assets: stages; all of them if none is named.
     """
     overrides = {
         "telemetry": {"enabled": False},
@@ -107,16 +109,19 @@ def materialize_all(home: Path, folder: Path) -> None:
         dg.DagsterInstance.from_ref(ref) as instance,
         WorkspaceProcessContext(instance, target) as workspace,
     ):
-        _backfill(instance, workspace)
+        _backfill(instance, workspace, assets)
 
 
-def _backfill(instance: dg.DagsterInstance, workspace: WorkspaceProcessContext) -> None:
+def _backfill(
+    instance: dg.DagsterInstance, workspace: WorkspaceProcessContext, assets: Sequence[str]
+) -> None:
     graph = workspace.create_request_context().asset_graph
+    keys = [key for key in graph.materializable_asset_keys if not assets or key.path[-1] in assets]
     backfill = PartitionBackfill.from_asset_partitions(
         backfill_id="all",
         asset_graph=graph,
         partition_names=None,
-        asset_selection=list(graph.materializable_asset_keys),
+        asset_selection=keys,
         backfill_timestamp=time.time(),
         tags={},
         dynamic_partitions_store=instance,
@@ -141,4 +146,4 @@ def _backfill(instance: dg.DagsterInstance, workspace: WorkspaceProcessContext) 
 
 if __name__ == "__main__":
     multiprocessing.set_forkserver_preload(["rag_assets.definitions"])
-    materialize_all(Path(os.environ["DAGSTER_HOME"]), Path.cwd())
+    materialize(Path(os.environ["DAGSTER_HOME"]), Path.cwd(), sys.argv[1:])

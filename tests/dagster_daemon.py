@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rag_assets.assets.instance import open_instance
 from tests.tiny_experiment import Tiny
 
 ROOT = Path(__file__).parents[1]
@@ -65,8 +66,12 @@ class Daemon:
 
 @contextmanager
 def daemon(tiny: Tiny) -> Iterator[Daemon]:
-    """Run the daemon; it and its code server are stopped at the end."""
-    tiny.settings.dagster_home.mkdir(parents=True, exist_ok=True)
+    """Run the daemon; it and its code server are stopped at the end.
+
+    The instance is created before: Dagster's processes do not wait for each other to create it.
+    """
+    with open_instance(tiny.settings):
+        pass
     log = tiny.root / "daemon.log"
     with log.open("wb") as stream:
         process = subprocess.Popen(

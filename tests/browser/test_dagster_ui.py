@@ -72,9 +72,10 @@ def ui(served: str, browser: Browser) -> Iterator[DagsterPage]:
 
 def test_the_graph(ui: DagsterPage) -> None:
     page = ui.open("/asset-groups")
-    page.get_by_text(re.compile(r"^\d+ assets")).wait_for()
+    page.get_by_text(re.compile(r"^\d+ assets")).first.wait_for()
     page.get_by_label("unfold_more").first.click()
-    page.get_by_text(re.compile(r"^\d+ assets")).wait_for(state="hidden")
+    ui.picture("groups")
+    page.get_by_text(re.compile(r"^\d+ assets")).first.wait_for(state="hidden")
     ui.open("/assets/ferry/leaderboard", view="lineage", lineageScope="upstream", lineageDepth="9")
     ui.sees("documents", "lexical_runs", "metrics_summary", "leaderboard")
     ui.picture("graph")
