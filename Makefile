@@ -12,7 +12,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-# Two test processes with one thread each: on two cores, more threads only wait for each other.
+# Two test processes with one thread each: on two cores, more threads only wait for each other. Each takes
+# half of the files, and then from the other, so most fixtures of a file are made once.
 TEST_PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
@@ -53,7 +54,7 @@ types: $(INSTALLED) ## static types
 
 .PHONY: unit
 unit: $(INSTALLED) ## tests only (ARGS="-k name" for some of them)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal $(ARGS)
 
 .PHONY: ui
 ui: $(INSTALLED) ## the Dagster UI on this machine (PORT=3000)

@@ -155,7 +155,8 @@ class KeptStorage(DagsterSqliteStorage):
             with _checked("runs", Path(runs) / "runs.db") as is_current:
                 location = create_db_conn_string(runs, "runs")
                 self._run_storage = KeptRuns(location) if is_current else KeptRuns.from_local(runs)
-            with _checked(INDEX_SHARD_NAME, Path(events) / f"{INDEX_SHARD_NAME}.db"):
+            # What a killed process left of an index is completed when it is first connected to.
+            with _created(INDEX_SHARD_NAME, Path(events) / f"{INDEX_SHARD_NAME}.db"):
                 self._event_log_storage = KeptEventLog(events)
             with _checked("schedules", Path(schedules) / "schedules.db") as is_current:
                 location = create_db_conn_string(schedules, "schedules")
@@ -182,17 +183,24 @@ def stored_together(instance: dg.DagsterInstance) -> AbstractContextManager[None
 
 @contextmanager
 def _checked(kind: str, path: Path) -> Iterator[bool]:
-    """Yield whether a database has Dagster's present schema; if not, the block sees to it.
+    """Yield whether a database has Dagster's present schema; if not, the block sees to it."""
+    with _created(kind, path):
+        yield path in _CURRENT and path.exists()
+    _CURRENT.add(path)
 
-    A new one is a copy of an empty one where this process has seen one.
+
+@contextmanager
+def _created(kind: str, path: Path) -> Iterator[None]:
+    """Let a block create a database; it is a copy of an empty one where this process has seen one.
+
+    Nothing is said of the schema of a database that was there before.
     """
     is_new = not path.exists()
     if is_new and kind in _EMPTY:
         with atomic_file(path, durable=False) as copy:
             copy.write_bytes(_EMPTY[kind])
         _CURRENT.add(path)
-    yield path in _CURRENT and path.exists()
-    _CURRENT.add(path)
+    yield
     if is_new and kind not in _EMPTY:
         with closing(sqlite3.connect(path)) as database:
             _EMPTY[kind] = database.serialize()

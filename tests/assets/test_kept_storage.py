@@ -70,6 +70,24 @@ def test_databases_are_those_of_dagster(
     assert found == schema(other)
 
 
+@pytest.mark.parametrize(
+    "name", ["history/runs.db", "history/runs/index.db", "schedules/schedules.db"]
+)
+@pytest.mark.parametrize("copied", [False, True])
+def test_what_a_killed_process_left_of_a_database_is_completed(
+    settings: StoreSettings, monkeypatch: pytest.MonkeyPatch, name: str, copied: bool
+) -> None:
+    """A database is an empty file before it has tables."""
+    if not copied:
+        monkeypatch.setattr(kept_storage, "_EMPTY", {})
+    file = settings.dagster_home / "history" / f"{name}.db"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    with open_instance(settings) as ours:
+        seen(ours, materialize(ours, 1))
+        assert ours.event_log_storage.supports_asset_checks
+
+
 def test_a_copy_is_an_instance_of_its_own(settings: StoreSettings, tmp_path: Path) -> None:
     with open_instance(StoreSettings.resolve(tmp_path / "before")) as before:
         materialize(before, 1)
