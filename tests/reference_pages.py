@@ -99,6 +99,8 @@ def _help_of(command: click.Command, words: tuple[str, ...]) -> str:
     info = " ".join(("rag-assets", *words))
     names = program.context_settings["help_option_names"]
     context = click.Context(command, info_name=info, terminal_width=80, help_option_names=names)
+    # Click keeps the option of the first context, and some tests invoke a command by itself.
+    command._help_option = None
     with context:
         text = command.get_help(context)
     shared = r"\n  -q, --quiet .*?(?=\n  -h, --help)"
