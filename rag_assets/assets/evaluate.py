@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rag_assets.assets.reported import Reported
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 Wanted = Mapping[str, list[ArtifactKey]]
 """Asset -> its partitions that are to be up to date, in the order of the graph."""
+
+StaleStages = Iterator[tuple[str, list[ArtifactKey]]]
+"""Assets with their partitions that are to be computed or reported."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +67,11 @@ def evaluate(
     """
     started = datetime.now(UTC)
     wanted = begin(pipeline, selection)
+    stages = stale_stages(pipeline, wanted)
+    first = next(stages, None)
     runs: tuple[str, ...] = ()
-    if next(stale_stages(pipeline, wanted), None) is not None:
-        runs = (_recorded(pipeline, wanted, trigger, instance),)
+    if first is not None:
+        runs = (_recorded(pipeline, chain([first], stages), trigger, instance),)
     return finish(pipeline, wanted, started=started, trigger=trigger, runs=runs)
 
 
@@ -75,7 +81,7 @@ def begin(pipeline: Pipeline, selection: Selection) -> Wanted:
     return selection.keys(pipeline.experiment)
 
 
-def stale_stages(pipeline: Pipeline, wanted: Wanted) -> Iterator[tuple[str, list[ArtifactKey]]]:
+def stale_stages(pipeline: Pipeline, wanted: Wanted) -> StaleStages:
     """Yield each asset with its partitions that are to be computed or reported.
 
     What is stale in one stage depends on what came out of those before it, so a stage must be up
@@ -136,16 +142,16 @@ def _refuse_failed(pipeline: Pipeline, wanted: Wanted) -> None:
 
 
 def _recorded(
-    pipeline: Pipeline, wanted: Wanted, trigger: str, given: DagsterInstance | None
+    pipeline: Pipeline, stages: StaleStages, trigger: str, given: DagsterInstance | None
 ) -> str:
     """Open Dagster; it is imported here and not before, since most evaluations find no work."""
     from rag_assets.assets.instance import open_instance, storage_errors
     from rag_assets.assets.recording import record_run
 
     if given is not None:
-        return record_run(pipeline, wanted, given, trigger)
+        return record_run(pipeline, stages, given, trigger)
     with storage_errors(pipeline.settings), open_instance(pipeline.settings) as instance:
-        return record_run(pipeline, wanted, instance, trigger)
+        return record_run(pipeline, stages, instance, trigger)
 
 
 def _previous(pipeline: Pipeline) -> Evaluation | None:

@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from rag_assets.assets.evaluate import Wanted, Work, begin, finish, stale_stages
+from rag_assets.assets.evaluate import StaleStages, Work, begin, finish, stale_stages
 from rag_assets.assets.names import plain_name
 from rag_assets.assets.reports import Event, reports
 from rag_assets.assets.resources import Resources, resources_of
@@ -96,14 +96,14 @@ def evaluation_job(experiment: Experiment, settings: StoreSettings) -> dg.JobDef
 
 
 def stages_brought_up_to_date(
-    context: dg.OpExecutionContext, pipeline: Pipeline, wanted: Wanted
+    context: dg.OpExecutionContext, pipeline: Pipeline, stages: StaleStages
 ) -> Iterator[Event]:
     """Bring stage after stage up to date, and yield what is to be told of each partition.
 
     Raises:
         RagAssetsError: what a stage raised.
     """
-    for asset, keys in stale_stages(pipeline, wanted):
+    for asset, keys in stages:
         before = pipeline.n_computed
         yield from reports(pipeline, STAGES[asset], keys, context.instance)
         computed = pipeline.n_computed - before
@@ -126,7 +126,7 @@ def _evaluate(
             if wish.retry_failed:
                 context.log.info(f"asked again: {try_again(pipeline)} queries that failed")
             wanted = begin(pipeline, selection)
-            yield from stages_brought_up_to_date(context, pipeline, wanted)
+            yield from stages_brought_up_to_date(context, pipeline, stale_stages(pipeline, wanted))
             work = finish(
                 pipeline, wanted, started=started, trigger=trigger, runs=(context.run.run_id,)
             )

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 import dagster as dg
 
-from rag_assets.assets.evaluate import Wanted
+from rag_assets.assets.evaluate import StaleStages
 from rag_assets.assets.job import JobEvent, Wish, one_step_job, stages_brought_up_to_date
 from rag_assets.pipeline.pipeline import Pipeline
 
@@ -21,7 +21,7 @@ _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 def record_run(
-    pipeline: Pipeline, wanted: Wanted, instance: dg.DagsterInstance, trigger: str
+    pipeline: Pipeline, stages: StaleStages, instance: dg.DagsterInstance, trigger: str
 ) -> str:
     """Bring partitions up to date and report them, in a run of this process; return its id.
 
@@ -30,7 +30,7 @@ def record_run(
     """
 
     def body(context: dg.OpExecutionContext, _: Wish) -> Iterator[JobEvent]:
-        yield from stages_brought_up_to_date(context, pipeline, wanted)
+        yield from stages_brought_up_to_date(context, pipeline, stages)
         yield dg.Output(None)
 
     with _quiet(), _interruptible():

@@ -11,6 +11,7 @@ from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
 
 from rag_assets.assets.automation import automated
 from rag_assets.assets.build import build_assets
+from rag_assets.assets.evaluate import stale_stages
 from rag_assets.assets.instance import open_instance
 from rag_assets.assets.names import artifact_key
 from rag_assets.assets.recording import record_run
@@ -60,7 +61,8 @@ class Daemon:
         ticks = []
         while requested := self._tick():
             ticks.append({short(key) for keys in requested.values() for key in keys})
-            record_run(self.tiny.pipeline(), requested, self.instance, "test")
+            pipeline = self.tiny.pipeline()
+            record_run(pipeline, stale_stages(pipeline, requested), self.instance, "test")
         return ticks
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from rag_assets.assets.evaluate import evaluate
+from rag_assets.assets.evaluate import evaluate, stale_stages
 from rag_assets.assets.instance import open_instance
 from rag_assets.assets.recording import record_run
 from rag_assets.errors import DataError, StoreError, UsageError
@@ -186,7 +186,7 @@ def test_partitions_that_are_not_neighbours_are_reported_alone(tiny: Tiny) -> No
 
     keys = [metrics_key("bm25", 1), metrics_key("okapi", 5)]
     with open_instance(tiny.settings) as instance:
-        record_run(pipeline, {"metrics": keys}, instance, "test")
+        record_run(pipeline, stale_stages(pipeline, {"metrics": keys}), instance, "test")
     assert added(tiny, before) == dict.fromkeys(wanted, 1)
     assert set(not_fresh(tiny)) <= matching(
         pipeline, "metrics_summary/*", "intervals/*", "comparisons"
