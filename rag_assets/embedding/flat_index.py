@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from rag_assets.embedding.index_ids import load_ids, save_ids
 from rag_assets.embedding.unit_vectors import Vectors, check_unit_rows
 from rag_assets.errors import DataError, StoreError
 from rag_assets.ordering import Positions, byte_order_ranks
 
 VECTORS_FILE = "vectors.npy"
-IDS_FILE = "chunk_ids.json"
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class FlatIndex:
             StoreError: the folder does not hold an index, or its files do not fit together.
         """
         try:
-            chunk_ids = json.loads((folder / IDS_FILE).read_text(encoding="utf-8"))
+            chunk_ids = load_ids(folder)
             vectors = _open_vectors(folder / VECTORS_FILE)
         except (OSError, ValueError, EOFError) as error:
             raise StoreError(f"embedding index {folder} cannot be read: {error}") from error
@@ -57,7 +56,7 @@ class FlatIndex:
                 f"embedding index {folder} is damaged: {len(chunk_ids)} ids, and vectors of shape "
                 f"{vectors.shape} and type {vectors.dtype}"
             )
-        return cls(tuple(chunk_ids), vectors)
+        return cls(chunk_ids, vectors)
 
 
 def build(chunk_ids: Sequence[str], vectors: Vectors, folder: Path) -> dict[str, Any]:
@@ -89,9 +88,7 @@ def save(chunk_ids: Sequence[str], vectors: Vectors, folder: Path) -> dict[str, 
     byte_order_ranks(chunk_ids)
     plain = np.ascontiguousarray(vectors, dtype=np.float32)
     np.save(folder / VECTORS_FILE, plain, allow_pickle=False)
-    (folder / IDS_FILE).write_text(
-        json.dumps(list(chunk_ids), ensure_ascii=False), encoding="utf-8"
-    )
+    save_ids(chunk_ids, folder)
     return {"chunks": len(plain), "dimension": plain.shape[1], "bytes": plain.nbytes}
 
 

@@ -60,6 +60,7 @@ class BiEncoder(EmbeddingRetriever):
         "rag_assets.embedding.unit_vectors",
         "rag_assets.embedding.flat_index",
         "rag_assets.embedding.hnsw_index",
+        "rag_assets.embedding.index_ids",
         "rag_assets.embedding.query_vectors",
         "rag_assets.embedding.search",
         "rag_assets.embedding.similarity_search",

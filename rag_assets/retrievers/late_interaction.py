@@ -35,6 +35,7 @@ class LateInteraction(EmbeddingRetriever):
     model_kind: ClassVar[str | None] = "sentence-transformers"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.embedding.encoder",
+        "rag_assets.embedding.index_ids",
         "rag_assets.embedding.late_interaction",
         "rag_assets.embedding.loading",
         "rag_assets.embedding.model_config",
