@@ -55,6 +55,7 @@ class BiEncoder(EmbeddingRetriever):
         "rag_assets.embedding.loading",
         "rag_assets.embedding.models",
         "rag_assets.embedding.model_files",
+        "rag_assets.embedding.model_folder_state",
         "rag_assets.embedding.model_config",
         "rag_assets.embedding.precision",
         "rag_assets.embedding.unit_vectors",

@@ -40,6 +40,7 @@ class LateInteraction(EmbeddingRetriever):
         "rag_assets.embedding.loading",
         "rag_assets.embedding.model_config",
         "rag_assets.embedding.model_files",
+        "rag_assets.embedding.model_folder_state",
         "rag_assets.embedding.models",
         "rag_assets.embedding.multi_vector",
         "rag_assets.embedding.query_vectors",

@@ -42,6 +42,7 @@ class Splade(EmbeddingRetriever):
         "rag_assets.embedding.loading",
         "rag_assets.embedding.model_config",
         "rag_assets.embedding.model_files",
+        "rag_assets.embedding.model_folder_state",
         "rag_assets.embedding.models",
         "rag_assets.embedding.query_vectors",
         "rag_assets.embedding.sparse_encoder",
