@@ -20,6 +20,7 @@ from rag_assets.errors import StoreError
 from rag_assets.schemas import HISTORY, SCHEMA_VERSION
 from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file
 from rag_assets.store.locks import locked
+from rag_assets.store.parquet_files import read_parquet
 
 FOLDER = "history"
 
@@ -114,7 +115,7 @@ class HistoryFiles:
         parts = [pa.schema(fields).empty_table()]
         for path in self.paths() if paths is None else paths:
             try:
-                parts.append(pq.read_table(path, columns=names, partitioning=None).select(names))
+                parts.append(read_parquet(path, names).select(names))
             except FileNotFoundError:
                 raise
             except (OSError, pa.ArrowException, KeyError) as error:
@@ -174,7 +175,7 @@ def _disjoint(paths: Iterable[Path]) -> Iterator[list[Path]]:
 
 def _table_of(path: Path) -> pa.Table | None:
     try:
-        return pq.read_table(path, partitioning=None)
+        return read_parquet(path)
     except (OSError, pa.ArrowException):
         return None  # who reads the history is told
 
