@@ -3,7 +3,7 @@
     python benchmarks/bench.py                      # all, full size; then docs/benchmarks.md
     python benchmarks/bench.py --quick              # small sizes; says only that all of them run
     python benchmarks/bench.py --only grid metrics
-    python benchmarks/bench.py --data DIR           # cranfield/, squad_dev_v2/ ... (see data.py)
+    python benchmarks/bench.py --data DIR           # cranfield/ ... (data_sets.py)
 
 A full run writes ``benchmarks/results/NAME.json`` of each, and then the page (``page.py``). One
 that needs data which is not there is skipped; one that fails is named at the end, and the exit
@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 import click
-import data
+import data_sets
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -29,14 +29,14 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "embedding": ("squad",),
     "incremental": (),
 }
-"""Script -> the data that it needs (``data.PLACES``), in the order in which they run."""
+"""Script -> the data that it needs (``data_sets.PLACES``), in the order in which they run."""
 
 
 def missing_data(name: str) -> str | None:
     """Return why a benchmark cannot run here, or None."""
     for needed in BENCHMARKS[name]:
         try:
-            data.find(needed)
+            data_sets.find(needed)
         except SystemExit as missing:
             return str(missing)
     return None
@@ -60,10 +60,10 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="small sizes; no results, no page")
     parser.add_argument("--only", nargs="+", choices=list(BENCHMARKS), default=list(BENCHMARKS))
-    parser.add_argument("--data", type=Path, help=f"folder of data sets; {data.VARIABLE} does too")
+    parser.add_argument("--data", type=Path, help=f"of data sets; else {data_sets.VARIABLE}")
     asked = parser.parse_args()
     if asked.data is not None:
-        os.environ[data.VARIABLE] = str(asked.data.absolute())
+        os.environ[data_sets.VARIABLE] = str(asked.data.absolute())
     failed = []
     for name in asked.only:
         if reason := missing_data(name):

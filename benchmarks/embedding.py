@@ -27,7 +27,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-import data
+import data_sets
 import numpy as np
 import numpy.typing as npt
 from result import Limit, Result, Table
@@ -156,7 +156,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, help="of torch; its own choice when absent")
     parser.add_argument("--quick", action="store_true", help="24 texts, one round")
     asked = parser.parse_args()
-    source = data.find("squad")
+    source = data_sets.find("squad")
     import torch
 
     if asked.threads is not None:

@@ -19,15 +19,16 @@ PAGE = REPOSITORY / "docs" / "benchmarks.md"
 INTRODUCTION = """\
 # Benchmarks
 
-How fast and how large this is, beside what one would use instead. `make bench` measures all of it again and writes
-this page from what it found; `make bench ARGS="--quick"` only tries whether every script runs. Data sets are not
-shipped: a script whose data is absent is skipped ([benchmarks/data.py](../benchmarks/data.py) says where it looks).
+How fast and how large this is, beside what one would use instead. `make bench` measures all of it
+again and writes this page from what it found; `make bench ARGS="--quick"` only tries whether every
+script runs. Data sets are not shipped: a script whose data is absent is skipped
+([data_sets.py](../benchmarks/data_sets.py) says where it looks).
 
-- Systems that are compared get the same input, take turns within one process tree, and are timed by wall and by CPU
-  seconds of all their threads and processes; a figure of several rounds is the median, a ratio the median of the
-  ratios within a round. What should be equal is compared.
-- Other packages live in environments of their own below `build/benchmarks/peers`, made by the scripts, with pinned
-  versions; none is ever installed beside ours.
+- Systems that are compared get the same input, take turns within one process tree, and are timed by
+  wall and by CPU seconds of all their threads and processes. A figure of several rounds is the
+  median, a ratio the median of the ratios within a round. What should be equal is compared.
+- Other packages live in environments of their own below `build/benchmarks/peers`, made by the
+  scripts, with pinned versions; none is ever installed beside ours.
 - Memory is the highest resident size of a process.
 - An aim that was missed stands as missed.
 """
