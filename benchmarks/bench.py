@@ -28,6 +28,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "metrics": (),
     "embedding": ("squad",),
     "incremental": (),
+    "grid": ("cranfield", "squad"),
 }
 """Script -> the data that it needs (``data_sets.PLACES``), in the order in which they run."""
 

@@ -1,4 +1,4 @@
-"""An experiment over documents of words by Zipf's law: the part ``corpus`` of ``incremental.py``."""
+"""An experiment over words by Zipf's law: the part ``corpus`` of ``incremental.py``."""
 
 from __future__ import annotations
 
