@@ -35,8 +35,8 @@ from typing import Any, NamedTuple
 
 import click
 import pyarrow.parquet as pq
-from made_experiment import write_config, write_corpus
 from result import Limit, Result, Table
+from zipf_experiment import write_config, write_corpus
 
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.pipeline.measurements import Measurements
