@@ -2,7 +2,8 @@
 
     python benchmarks/grid.py
     python benchmarks/grid.py --questions 5928 --rounds 3
-    python benchmarks/grid.py --quick          # 150 documents, ours and the script
+    python benchmarks/grid.py --documents 60   # tries all contenders
+    python benchmarks/grid.py --quick          # ours and the script, 150 documents
 
 Cranfield, and the paragraphs of SQuAD's dev set with a sample of its answerable questions, under
 BM25, all-MiniLM-L6-v2 and their reciprocal rank fusion at five cut-offs. Every contender reads the
@@ -21,6 +22,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+from pathlib import Path
 from typing import Any
 
 import data_sets
@@ -98,14 +100,14 @@ def value_rows(grid: Grid) -> list[list[Any]]:
     ]
 
 
-def tiny(given: Input) -> Input:
-    """Return 150 documents, and 20 questions with their evidence among them."""
-    documents = dict(list(given.documents.items())[:150])
+def shrunk(given: Input, n_documents: int, n_queries: int) -> Input:
+    """Return the first documents, and the first questions with evidence among them."""
+    documents = dict(list(given.documents.items())[:n_documents])
     qrels = {
         query: {name: grade for name, grade in found.items() if name in documents}
         for query, found in given.qrels.items()
     }
-    kept = [query for query, found in qrels.items() if found][:20]
+    kept = [query for query, found in qrels.items() if found][:n_queries]
     queries = {query: given.queries[query] for query in kept}
     return Input(documents, queries, {query: qrels[query] for query in kept})
 
@@ -115,14 +117,15 @@ def race(grid: Grid, asked: argparse.Namespace) -> None:
     for number in range(1 if asked.quick else asked.rounds):
         for contender in [grid.ours_cold, grid.script][:: 1 if number % 2 == 0 else -1]:
             contender()
-    if not asked.quick:
-        python = python_with("grid", PEERS)
-        grid.llama_index(python, asked.llama_questions)
-        grid.context_grid(python, "cold")
-        grid.context_grid_changes(python)
-        grid.write_config(60)
-        grid.ours("another k and text")
-    grid.changes(1 if asked.quick else REPEATS)
+    if asked.quick:
+        grid.changes(1)
+        return
+    python = python_with("grid", PEERS)
+    grid.llama_index(python, asked.llama_questions)
+    for what, k in (("cold", 60), ("no change", 60), ("another k", 10)):
+        grid.context_grid(python, what, k)
+    grid.changes(REPEATS)
+    grid.context_grid(python, "an edited document", 10)
 
 
 def parsed() -> argparse.Namespace:
@@ -131,7 +134,8 @@ def parsed() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--questions", type=int, default=1_000, help="of SQuAD, at most")
-    parser.add_argument("--llama-questions", type=int, default=200, help="of LlamaIndex, at most")
+    parser.add_argument("--llama-questions", type=int, default=225, help="of LlamaIndex, at most")
+    parser.add_argument("--documents", type=int, help="of each collection, to try all contenders")
     parser.add_argument("--rounds", type=int, default=2, help="of ours and the script, cold")
     parser.add_argument("--quick", action="store_true")
     return parser.parse_args()
@@ -141,20 +145,28 @@ def main() -> None:
     """Measure and write."""
     asked = parsed()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    for grid in (grids := collections(asked)):
+        race(grid, asked)
+    part = "quick" if asked.quick else "part" if asked.documents else None
+    report(grids, None if part is None else BUILD / f"grid.{part}.json")
+
+
+def collections(asked: argparse.Namespace) -> list[Grid]:
+    """Write the collections that are asked for."""
     model = str(resolve_model(DEFAULT_MODEL).path)
     cranfield = grid_input.cranfield(data_sets.find("cranfield"))
     if asked.quick:
-        grids = [Grid(FOLDER / "tiny", tiny(cranfield), model)]
-    else:
-        squad = grid_input.sample(grid_input.squad(data_sets.find("squad")), asked.questions)
-        grids = [Grid(FOLDER / "cranfield", cranfield, model), Grid(FOLDER / "squad", squad, model)]
-    for grid in grids:
-        race(grid, asked)
-    report(grids, quick=asked.quick)
+        return [Grid(FOLDER / "quick", shrunk(cranfield, 150, 20), model)]
+    squad = grid_input.sample(grid_input.squad(data_sets.find("squad")), asked.questions)
+    found = {"cranfield": cranfield, "squad": squad}
+    if asked.documents:
+        size = asked.documents
+        found = {name: shrunk(given, size, size) for name, given in found.items()}
+    return [Grid(FOLDER / name, given, model) for name, given in found.items()]
 
 
-def report(grids: list[Grid], *, quick: bool) -> None:
-    """Write the result."""
+def report(grids: list[Grid], file: Path | None) -> None:
+    """Write the result; with a file not that of a whole run."""
     result = Result("grid", "A whole grid, cold and after one change", "python benchmarks/grid.py")
     sizes = ", ".join(
         f"{grid.name}: {len(grid.given.documents):,} documents, {len(grid.given.queries):,} "
@@ -174,9 +186,8 @@ def report(grids: list[Grid], *, quick: bool) -> None:
         result.limits += limits(grid)
     result.notes += NOTES
     result.of_packages(["bm25s", "faiss-cpu", "sentence-transformers", "torch", "dagster"])
-    if not quick:
-        result.versions |= dict(one.split("==") for one in PEERS if "torch" not in one)
-    result.write(BUILD / "grid.quick.json" if quick else None)
+    result.versions |= dict(one.split("==") for one in PEERS if not one.startswith("torch"))
+    result.write(file)
 
 
 NOTES = [

@@ -108,13 +108,6 @@ class Grid:
             self.edit(number)
             self.ours("an edited document")
 
-    def context_grid_changes(self, python: Path) -> None:
-        """The same by context-grid, once."""
-        self.context_grid(python, "no change")
-        self.context_grid(python, "another k", 10)
-        self.edit(100)
-        self.context_grid(python, "an edited document", 10)
-
 
 def our_values(rows: list[dict[str, Any]]) -> Values:
     """Return what ``evaluate --format json`` printed."""

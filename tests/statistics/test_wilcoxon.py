@@ -16,6 +16,20 @@ def test_equals_scipy(n: int) -> None:
     assert wilcoxon_p_value(*column(alone(values))) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("n", [9, 13, 14, 40, 50, 51, 52, 300])
+@pytest.mark.parametrize("kind", ["plain", "tied", "zeros"])
+def test_equals_scipy_to_the_last_bit(n: int, kind: str) -> None:
+    """Values that are stored do not change with who computes them."""
+    chance = np.random.default_rng(n)
+    values = {
+        "plain": chance.normal(0.1, 1, n),
+        "tied": chance.choice([-0.5, 0.25, 1.0], n),
+        "zeros": chance.choice([-0.5, 0.0, 0.0, 0.25, 1.0], n),
+    }[kind]
+    expected = stats.wilcoxon(np.round(values, 12), zero_method="pratt").pvalue
+    assert wilcoxon_p_value(*column(alone(values))) == expected
+
+
 def test_zeros_are_ranked_as_pratt_does() -> None:
     values = np.concatenate([np.random.default_rng(1).choice([-1.0, 0.5, 1.0], 60), np.zeros(40)])
     found = wilcoxon_p_value(*column(alone(values)))
