@@ -30,7 +30,7 @@ MARGIN = 32
 MATRIX_FROM = 4_000
 """Numbers of the queries of a block from which faiss multiplies matrices; changes speed only."""
 
-SMALLEST_SHARE = 64
+SMALLEST_SHARE = 16
 """Fewer queries are not worth a thread of their own: each reads all vectors."""
 
 PAIRS = 1024
@@ -93,6 +93,19 @@ def matrix_products() -> Iterator[None]:
         faiss.cvar.distance_compute_blas_threshold = before
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let faiss use one thread where it is called from this one."""
+    import faiss
+
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
 def _blocks_of_hits(
     index: FlatIndex, query_vectors: Vectors, k: int, block: int
 ) -> Generator[list[Hits], None, None]:
@@ -107,7 +120,8 @@ def _blocks_of_hits(
     size = min(block, max(SMALLEST_SHARE, -(-len(query_vectors) // threads)))
     blocks = [query_vectors[at : at + size] for at in range(0, len(query_vectors), size)]
     if len(blocks) == 1:
-        yield _search_block(index, blocks[0], k)
+        with one_thread():
+            yield _search_block(index, blocks[0], k)
         return
     with ThreadPoolExecutor(threads, initializer=partial(faiss.omp_set_num_threads, 1)) as pool:
         waiting = [pool.submit(_search_block, index, queries, k) for queries in blocks]
