@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from rag_assets.embedding.cache_writer import CacheWriter
+from rag_assets.embedding.cache_writer import FLUSH_TEXTS, CacheWriter
 from rag_assets.embedding.loading import is_loaded, load_model
 from rag_assets.embedding.model_config import (
     config_sha256,
@@ -24,10 +25,11 @@ from rag_assets.embedding.quiet import quiet_models
 from rag_assets.embedding.similarity_search import checked_lengths
 from rag_assets.embedding.unit_vectors import Vectors, to_unit_rows
 from rag_assets.store.canonical import fingerprint
-from rag_assets.store.vector_cache import VectorCache
+from rag_assets.store.vector_cache import MakeVectors, VectorCache
 
 Kind = Literal["query", "document"]
 Progress = Callable[[int, int], None]
+Rows = npt.NDArray[np.int64]
 
 BATCH_SIZE = 16
 BATCHES_PER_GROUP = 8
@@ -98,16 +100,23 @@ class Encoder:
         }
 
     def encode(
-        self, texts: Sequence[str], *, kind: Kind, progress: Progress | None = None
+        self,
+        texts: Sequence[str],
+        *,
+        kind: Kind,
+        progress: Progress | None = None,
+        make: MakeVectors = np.zeros,
     ) -> Vectors:
         """Return one vector for each text, of length 1 unless the model's own are wanted.
 
-        Equal texts are embedded once; new ones are cached every 2,000 texts or 60 seconds.
+        Equal texts are embedded once; new ones are cached every 2,000 texts or 60 seconds. The
+        vectors are written where they stay, so that they are in memory once at most.
 
         Args:
             texts: may be empty strings, and may repeat.
             kind: which prompt, and which part of a model with two parts.
             progress: called with (texts embedded, texts to embed); not at all when none is new.
+            make: gives the array of a shape that receives the vectors; it may lie on disk.
 
         Returns:
             float32, shape (len(texts), dimension); shape (0, 0) for no texts.
@@ -118,25 +127,14 @@ class Encoder:
         """
         if not texts:
             return np.empty((0, 0), dtype=np.float32)
-        rows: dict[str, int] = {}
-        row_of_text = [rows.setdefault(text, len(rows)) for text in texts]
-        unique = list(rows)
         if self._cache is None:
-            return self._embed(unique, kind, None, progress)[row_of_text]
+            return self._embed_all(texts, kind, progress, make)
         described = self.describe(kind)
         cache = VectorCache(self._cache, fingerprint(described))
-        keys = [described["prompt"] + text for text in unique]
-        vectors, found = cache.get(keys)
-        if not found.all():
-            missing = np.flatnonzero(~found)
-            new = self._embed([unique[row] for row in missing], kind, cache, progress)
-            if not found.any():
-                vectors = np.empty((len(unique), new.shape[1]), dtype=np.float32)
-            # Where another process embedded the same text first, its vector is the one that stays.
-            stored, is_stored = cache.get([keys[row] for row in missing])
-            new[is_stored] = stored[is_stored]
-            vectors[missing] = new
-        return vectors[row_of_text]
+        vectors, found = cache.get([described["prompt"] + text for text in texts], make)
+        if found.all():
+            return vectors
+        return self._embed(texts, np.flatnonzero(~found), vectors, kind, cache, progress, make)
 
     @property
     def is_loaded(self) -> bool:
@@ -150,25 +148,48 @@ class Encoder:
             ModelUnavailable: the model cannot be loaded.
             DataError: the model gives NaN for a text, or length 0 where it must be 1.
         """
-        return self._embed(list(texts), kind, None, None)
+        return self._embed_all(texts, kind, None, np.zeros)
+
+    def _embed_all(
+        self, texts: Sequence[str], kind: Kind, progress: Progress | None, make: MakeVectors
+    ) -> Vectors:
+        nothing = np.empty((len(texts), 0), dtype=np.float32)
+        return self._embed(texts, np.arange(len(texts)), nothing, kind, None, progress, make)
 
     def _embed(
-        self, texts: list[str], kind: Kind, cache: VectorCache | None, progress: Progress | None
+        self,
+        texts: Sequence[str],
+        missing: Rows,
+        vectors: Vectors,
+        kind: Kind,
+        cache: VectorCache | None,
+        progress: Progress | None,
+        make: MakeVectors,
     ) -> Vectors:
-        """Embed texts, longest first, so that the texts of a batch are of even length."""
-        order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
+        """Embed the texts that are missing into ``vectors``, longest first.
+
+        So the texts of a batch are of even length. ``vectors`` of dimension 0 are made anew as soon
+        as the dimension is known.
+        """
+        first: dict[str, int] = {}
+        sources = np.array([first.setdefault(texts[row], row) for row in missing.tolist()])
+        order = np.array(sorted(first.values(), key=lambda row: -len(texts[row])))
         prompt, size = self.prompt(kind), self._batch_size * BATCHES_PER_GROUP
-        parts: list[Vectors] = []
         with CacheWriter(cache) as writer:
             for start in range(0, len(order), size):
-                group = [texts[row] for row in order[start : start + size]]
-                parts.append(self._embed_group(group, kind))
-                writer.add([prompt + text for text in group], parts[-1])
+                rows = order[start : start + size]
+                group = [texts[row] for row in rows]
+                part = self._embed_group(group, kind)
+                if not vectors.shape[1]:
+                    vectors = make((len(texts), part.shape[1]), dtype=np.float32)
+                vectors[rows] = part
+                writer.add([prompt + text for text in group], part)
                 if progress is not None:
                     progress(start + len(group), len(order))
-        in_order = np.concatenate(parts)
-        vectors = np.empty_like(in_order)
-        vectors[order] = in_order
+        if cache is not None:
+            _take_stored(cache, texts, order, prompt, vectors)
+        again = sources != missing
+        vectors[missing[again]] = vectors[sources[again]]
         return vectors
 
     def _embed_group(self, texts: list[str], kind: Kind) -> Vectors:
@@ -191,3 +212,16 @@ class Encoder:
         own = np.asarray(raw, dtype=np.float32)
         checked_lengths(own, name_of)
         return own
+
+
+def _take_stored(
+    cache: VectorCache, texts: Sequence[str], rows: Rows, prompt: str, vectors: Vectors
+) -> None:
+    """Put the vectors of the cache into these rows of ``vectors``.
+
+    Where another process embedded the same text first, its vector is the one that stays.
+    """
+    for start in range(0, len(rows), FLUSH_TEXTS):
+        some = rows[start : start + FLUSH_TEXTS]
+        stored, is_stored = cache.get([prompt + texts[row] for row in some])
+        vectors[some[is_stored]] = stored[is_stored]

@@ -14,6 +14,7 @@ from rag_assets.embedding.index_ids import load_ids, save_ids
 from rag_assets.embedding.unit_vectors import Vectors, check_unit_rows
 from rag_assets.errors import DataError, StoreError
 from rag_assets.ordering import Positions, byte_order_ranks
+from rag_assets.store.vector_cache import MakeVectors
 
 VECTORS_FILE = "vectors.npy"
 
@@ -59,6 +60,19 @@ class FlatIndex:
         return cls(chunk_ids, vectors)
 
 
+def vectors_on_disk(folder: Path) -> MakeVectors:
+    """Return what makes the array whose file ``build`` and ``save`` leave as it is.
+
+    It is never in memory as a whole: the system writes what is filled, and forgets it, as it likes.
+    """
+
+    def make(shape: tuple[int, int], *, dtype: type[np.float32]) -> Vectors:
+        array: Vectors = np.lib.format.open_memmap(folder / VECTORS_FILE, "w+", dtype, shape)
+        return array
+
+    return make
+
+
 def build(chunk_ids: Sequence[str], vectors: Vectors, folder: Path) -> dict[str, Any]:
     """Write an index into an existing folder.
 
@@ -86,8 +100,10 @@ def save(chunk_ids: Sequence[str], vectors: Vectors, folder: Path) -> dict[str, 
     """
     _check_shape(chunk_ids, vectors)
     byte_order_ranks(chunk_ids)
-    plain = np.ascontiguousarray(vectors, dtype=np.float32)
-    np.save(folder / VECTORS_FILE, plain, allow_pickle=False)
+    plain, file = np.ascontiguousarray(vectors, dtype=np.float32), folder / VECTORS_FILE
+    made = vectors.filename if isinstance(vectors, np.memmap) else None
+    if made is None or Path(made).resolve() != file.resolve():  # else it is there already
+        np.save(file, plain, allow_pickle=False)
     save_ids(chunk_ids, folder)
     return {"chunks": len(plain), "dimension": plain.shape[1], "bytes": plain.nbytes}
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 import pyarrow as pa
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -24,6 +25,7 @@ from rag_assets.retrievers.dense_searchers import FlatSearcher, HnswSearcher, Si
 from rag_assets.retrievers.measured_embedding import measured
 from rag_assets.retrievers.retriever import Searcher
 from rag_assets.retrievers.workspace import Workspace
+from rag_assets.store.vector_cache import MakeVectors
 
 
 class HnswOptions(Options):
@@ -131,7 +133,9 @@ class BiEncoder(EmbeddingRetriever):
         Among the facts are ``n_truncated``, how many chunks are longer than the model reads, and
         ``precision``.
         """
-        vectors = self._vectors(texts, "document", workspace)
+        # A graph is made of its chunks in another order.
+        make = np.zeros if self.hnsw is not None else flat_index.vectors_on_disk(folder)
+        vectors = self._vectors(texts, "document", workspace, make)
         facts = self._write(chunks.column("chunk_id").to_pylist(), vectors, folder)
         encoder = self._encoder()
         n_truncated = count_truncated(texts, encoder.files, encoder.prompt("document"))
@@ -174,10 +178,14 @@ class BiEncoder(EmbeddingRetriever):
         return "euclidean" if self.similarity == "euclidean" else "dot"
 
     def _vectors(
-        self, texts: Sequence[str], kind: Literal["query", "document"], workspace: Workspace
+        self,
+        texts: Sequence[str],
+        kind: Literal["query", "document"],
+        workspace: Workspace,
+        make: MakeVectors = np.zeros,
     ) -> Vectors:
         def encode(progress: Progress) -> Vectors:
-            return self._encoder(workspace).encode(texts, kind=kind, progress=progress)
+            return self._encoder(workspace).encode(texts, kind=kind, progress=progress, make=make)
 
         return measured(encode, texts, kind, workspace)
 
