@@ -38,6 +38,10 @@ ATTEMPTS = 3
 """A file that was listed may be gathered before it is read; then the folder is listed again."""
 
 
+PYTHON_ROWS = 50
+"""So many rows become Python objects at once: who looks for one evaluation needs few."""
+
+
 class HistoryFiles:
     """The files of one experiment."""
 
@@ -133,7 +137,9 @@ class HistoryFiles:
         names = list(columns)
         for paths in _disjoint(self.paths()):
             for rows in _backwards(paths, names):
-                yield from reversed(rows.to_pylist())
+                for end in range(rows.num_rows, 0, -PYTHON_ROWS):
+                    begin = max(0, end - PYTHON_ROWS)
+                    yield from reversed(rows.slice(begin, end - begin).to_pylist())
 
     def _again(self, read: Callable[[], T]) -> T:
         """Read; once more when a file was gathered between its listing and its reading."""
