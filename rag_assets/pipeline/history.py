@@ -110,7 +110,9 @@ class History:
         if not evaluations:
             return []
         where = f"WHERE evaluation_id IN ({', '.join('?' * len(evaluations))})"
-        return self._ask(metrics_sql, f"{where} ORDER BY evaluation_id", evaluations, min(evaluations))
+        return self._ask(
+            metrics_sql, f"{where} ORDER BY evaluation_id", evaluations, min(evaluations)
+        )
 
     def newest_first(self, columns: Sequence[str]) -> Iterator[Row]:
         """Yield columns of evaluations, the newest first; older ones are read when wanted."""

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file
+from rag_assets.store.parquet_files import read_parquet
 
 GATHERED = 10
 """So many files of about the same size become one."""
@@ -183,6 +184,6 @@ def _n_rows(path: Path) -> int:
 
 def _table_of(path: Path) -> pa.Table | None:
     try:
-        return pq.read_table(path, partitioning=None)
+        return read_parquet(path)
     except (OSError, pa.ArrowException):
         return None  # who reads the history is told
