@@ -38,7 +38,7 @@ def kept_while_unchanged(
     kept: dict[Hashable, tuple[State, Found]] = {}
 
     @wraps(read)
-    def remembered(folder: Path, *args: Rest.args, **options: Rest.kwargs) -> Found:
+    def remembered(folder: Path, /, *args: Rest.args, **options: Rest.kwargs) -> Found:
         state = folder_state(folder)
         key = (str(folder), args, tuple(sorted(options.items())))
         known = kept.get(key)

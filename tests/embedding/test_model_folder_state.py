@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -80,7 +80,7 @@ def test_every_change_is_read(folder: Path, change: Callable[[Path], None]) -> N
 
 
 def test_what_fails_is_tried_again(tmp_path: Path) -> None:
-    answers = iter([ValueError("damaged"), "read"])
+    answers: Iterator[ValueError | str] = iter([ValueError("damaged"), "read"])
 
     @kept_while_unchanged
     def read(folder: Path) -> str:
