@@ -124,7 +124,7 @@ def race(grid: Grid, asked: argparse.Namespace) -> None:
     grid.llama_index(python, asked.llama_questions)
     for what, k in (("cold", 60), ("no change", 60), ("another k", 10)):
         grid.context_grid(python, what, k)
-    grid.changes(REPEATS)
+    grid.changes(1 if asked.documents else REPEATS)
     grid.context_grid(python, "an edited document", 10)
 
 

@@ -121,3 +121,44 @@ def test_without_data_a_benchmark_is_skipped(tmp_path: Path) -> None:
     done = bench("--quick", "--only", "embedding", "--data", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "== embedding: skipped: no data 'squad'" in done.stdout
+
+
+def test_the_grid_reads_what_it_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    made = runpy.run_path(str(BENCHMARKS / "grid_input.py"))
+    given = made["squad"](squad(tmp_path / "squad.json"))
+    assert len(given.documents) == 3
+    assert not {"q0", "q3"} & set(given.queries), "these have no answer"
+    drawn = made["sample"](given, 5)
+    assert drawn == made["sample"](given, 5)
+    assert set(drawn.queries) == set(drawn.qrels) < set(given.queries)
+    made["write"](tmp_path / "beir", drawn)
+    assert made["read"](tmp_path / "beir") == drawn
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        (None, ""),
+        ("a|b", "a\\|b"),
+        (1234567, "1,234,567"),
+        (12, "12"),
+        (0.0123456, "0.01235"),
+        (1234.5, "1,234"),
+        (0.9999512, "0.999951"),
+    ],
+)
+def test_cells_of_the_page(cell: str | float | None, text: str) -> None:
+    assert runpy.run_path(str(BENCHMARKS / "page.py"))["shown"](cell) == text
+
+
+def test_the_page_says_what_was_missed(tmp_path: Path) -> None:
+    limits = [
+        {"what": "slow", "value": 2.0, "aim": 1.3, "unit": "x", "at_least": False},
+        {"what": "fast", "value": 21.0, "aim": 20, "unit": "x", "at_least": True},
+    ]
+    found = json.loads((BENCHMARKS / "results" / "embedding.json").read_text(encoding="utf-8"))
+    (tmp_path / "a.json").write_text(json.dumps({**found, "limits": limits}), encoding="utf-8")
+    page = runpy.run_path(str(BENCHMARKS / "page.py"))["page"](tmp_path)
+    assert "| slow | 2 x | at most 1.3 x | **missed** |" in page
+    assert "| fast | 21 x | at least 20 x | kept |" in page
