@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +49,7 @@ def test_the_engine_in_this_process_ranks_as_exact_search(
     content[50:150] = content[50]  # more of them than are fetched at first
     content[200:] *= 1.0 if similarity == "cosine" else 3.0
     flat, queries = index(content), np.vstack([content[50:51], vectors(4, seed=1)])
-    measure = "euclidean" if similarity == "euclidean" else "dot"
+    measure: Literal["dot", "euclidean"] = "euclidean" if similarity == "euclidean" else "dot"
     expected = exact_search(searchable(flat, measure), queries, 10)
     told: list[int] = []
     found = qdrant_search.search(qdrant_search.embedded(flat, similarity), queries, 10, told.append)
