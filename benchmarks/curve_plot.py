@@ -16,7 +16,7 @@ COLOURS = {
     "without a change": "#1d4ed8",
     "leaderboard": "#047857",
     "history": "#7c3aed",
-    "gate": "#b45309",
+    "gate": "#0891b2",
     "plan": "#be185d",
 }
 INK, FAINT, GRID = "#1f2937", "#6b7280", "#e5e7eb"

@@ -12,7 +12,7 @@ import duckdb
 from rag_assets.errors import StoreError
 from rag_assets.pipeline.bringing import bring_history, bring_records
 from rag_assets.pipeline.evaluations import FOLDER, read_evaluation
-from rag_assets.pipeline.history_files import ATTEMPTS, HistoryFiles
+from rag_assets.pipeline.history_files import HistoryFiles, as_rows
 from rag_assets.pipeline.history_rows import history_table
 from rag_assets.pipeline.history_sql import LISTS, metrics_sql
 from rag_assets.schemas import HISTORY
@@ -77,8 +77,7 @@ class History:
         names = [name for name in HISTORY.arrow().names if name not in LISTS]
         if last is not None:
             return self._files.newest(names, last)
-        rows: list[Row] = self._files.table(names).to_pylist()
-        return rows
+        return as_rows(self._files.table(names))
 
     def ids(self, *, complete: bool = False) -> list[str]:
         """Return the ids of all evaluations, or of the complete ones, the oldest first."""
@@ -109,10 +108,9 @@ class History:
         """Return one row an evaluation, retriever, split, cut-off and metric, of some ids."""
         if not evaluations:
             return []
-        where = f"WHERE evaluation_id IN ({', '.join('?' * len(evaluations))})"
-        return self._ask(
-            metrics_sql, f"{where} ORDER BY evaluation_id", evaluations, min(evaluations)
-        )
+        which = f"evaluation_id IN ({', '.join('?' * len(evaluations))})"
+        where = f"WHERE {which} ORDER BY evaluation_id"
+        return self._ask(metrics_sql, where, evaluations, min(evaluations))
 
     def newest_first(self, columns: Sequence[str]) -> Iterator[Row]:
         """Yield columns of evaluations, the newest first; older ones are read when wanted."""
@@ -121,7 +119,7 @@ class History:
     def _ask(
         self, sql: Callable[[str], str], rest: str, values: Sequence[object], since: str
     ) -> list[Row]:
-        for _ in range(ATTEMPTS):
+        def read() -> list[Row]:
             paths = self._files.paths(since)
             if not paths:
                 return []
@@ -130,10 +128,13 @@ class History:
                 with duckdb.connect() as connection:
                     connection.execute("SET TimeZone = 'UTC'")
                     found = connection.sql(f"FROM ({sql(f'[{files}]')}) {rest}", params=values)
-                    rows: list[Row] = found.to_arrow_table().to_pylist()
-                return rows
+                    return as_rows(found.to_arrow_table())
             except duckdb.Error as error:
+                if not all(path.exists() for path in paths):
+                    raise FileNotFoundError(str(self._files.folder)) from error
                 problem = " ".join(str(error).split())
-                if all(path.exists() for path in paths):
-                    break
-        raise StoreError(f"cannot read the history in {self._files.folder}: {problem}")
+                raise StoreError(
+                    f"cannot read the history in {self._files.folder}: {problem}"
+                ) from error
+
+        return self._files.again(read)

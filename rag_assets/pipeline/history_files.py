@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,6 +41,9 @@ ATTEMPTS = 3
 
 PYTHON_ROWS = 50
 """So many rows become Python objects at once: who looks for one evaluation needs few."""
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class HistoryFiles:
@@ -109,7 +113,7 @@ class HistoryFiles:
             StoreError: a file cannot be read.
         """
         names = list(columns) if columns is not None else HISTORY.arrow().names
-        return self._again(lambda: _read(self.paths(), names))
+        return self.again(lambda: _read(self.paths(), names))
 
     def newest(self, columns: Iterable[str], most: int) -> list[dict[str, Any]]:
         """Return so many of the newest evaluations, the oldest of them first.
@@ -122,7 +126,7 @@ class HistoryFiles:
             StoreError: a file cannot be read.
         """
         names = list(columns)
-        return self._again(lambda: list(islice(self.newest_first(names), most)))[::-1]
+        return self.again(lambda: list(islice(self.newest_first(names), most)))[::-1]
 
     def newest_first(self, columns: Iterable[str]) -> Iterator[dict[str, Any]]:
         """Yield evaluations, the newest first; rows are read when the first of them is wanted.
@@ -139,17 +143,39 @@ class HistoryFiles:
             for rows in _backwards(paths, names):
                 for end in range(rows.num_rows, 0, -PYTHON_ROWS):
                     begin = max(0, end - PYTHON_ROWS)
-                    yield from reversed(rows.slice(begin, end - begin).to_pylist())
+                    yield from reversed(as_rows(rows.slice(begin, end - begin)))
 
-    def _again(self, read: Callable[[], T]) -> T:
-        """Read; once more when a file was gathered between its listing and its reading."""
-        for attempt in range(ATTEMPTS):
+    def again(self, read: Callable[[], T]) -> T:
+        """Read; once more when a file was gathered between its listing and its reading.
+
+        Where that happens again and again, nobody gathers while it is read.
+
+        Raises:
+            StoreError: a file cannot be read.
+        """
+        for _ in range(ATTEMPTS):
             try:
                 return read()
             except FileNotFoundError as error:
-                if attempt == ATTEMPTS - 1:
-                    raise StoreError(f"{error.filename}: cannot be read; try again") from error
-        raise AssertionError
+                missing = error
+        if self._lock is None:
+            raise StoreError(f"{self.folder}: cannot be read; try again") from missing
+        with locked(self._lock):
+            return read()
+
+
+def as_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows of a table as `to_pylist` does, which imports pandas for a time: 0.2 s."""
+    rows = {name: _values(table.column(name)) for name in table.column_names}
+    return [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    if not pa.types.is_timestamp(column.type):
+        values: list[Any] = column.to_pylist()
+        return values
+    counts = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
+    return [None if n is None else _EPOCH + timedelta(microseconds=n) for n in counts]
 
 
 def _read(paths: Iterable[Path], names: list[str]) -> pa.Table:
@@ -181,8 +207,10 @@ def _there(file: pq.ParquetFile, names: list[str]) -> list[str]:
 
 
 def _together(parts: list[pa.Table], names: list[str]) -> pa.Table:
-    empty = pa.schema([HISTORY.arrow().field(name) for name in names]).empty_table()
-    return pa.concat_tables([empty, *parts], promote_options="permissive")
+    if not parts or any(part.num_columns < len(names) for part in parts):
+        # Only then: an empty table is made of Python lists, for which pyarrow imports pandas.
+        parts.append(pa.schema([HISTORY.arrow().field(name) for name in names]).empty_table())
+    return pa.concat_tables(parts, promote_options="permissive").select(names)
 
 
 @contextmanager

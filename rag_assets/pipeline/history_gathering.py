@@ -12,6 +12,7 @@ seen by the next gathering, which drops the rows that another file has.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -95,13 +96,15 @@ def _file_of(folder: Path, rows: pa.Table) -> Path:
 
 def once(rows: pa.Table) -> pa.Table:
     """Return each evaluation once, in the order of time."""
-    first: dict[str, int] = {}
-    for number, evaluation_id in enumerate(rows.column("evaluation_id").to_pylist()):
-        first.setdefault(evaluation_id, number)
-    places = [first[name] for name in sorted(first)]
-    if places == list(range(rows.num_rows)):
+    ids = rows.column("evaluation_id").to_pylist()
+    if all(one < other for one, other in pairwise(ids)):
         return rows
-    return rows.take(pa.array(places, pa.int64()))
+    if len(set(ids)) == len(ids):
+        return rows.sort_by("evaluation_id")
+    first: dict[str, int] = {}
+    for number, evaluation_id in enumerate(ids):
+        first.setdefault(evaluation_id, number)
+    return rows.take(pa.array([first[name] for name in sorted(first)], pa.int64()))
 
 
 def _group(paths: Sequence[Path]) -> list[Path]:
