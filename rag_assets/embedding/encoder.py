@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from rag_assets.compute.compute import Compute
+from rag_assets.compute.local import LOCAL
 from rag_assets.embedding.cache_writer import CacheWriter
 from rag_assets.embedding.loading import is_loaded, load_model
 from rag_assets.embedding.model_config import (
@@ -21,6 +24,7 @@ from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
 from rag_assets.embedding.precision import Precision
 from rag_assets.embedding.quiet import quiet_models
+from rag_assets.embedding.sent_model import SentModel
 from rag_assets.embedding.similarity_search import checked_lengths
 from rag_assets.embedding.unit_vectors import Vectors, to_unit_rows
 from rag_assets.store.canonical import fingerprint
@@ -47,6 +51,7 @@ class Encoder:
         batch_size: int = BATCH_SIZE,
         device: str | None = None,
         precision: Precision = "float32",
+        compute: Compute = LOCAL,
     ) -> None:
         """Resolve the model's files; nothing is loaded.
 
@@ -60,6 +65,7 @@ class Encoder:
             device: ``cpu`` or ``cuda``; None takes CUDA where there is one.
             precision: in which the model computes; its vectors are made fp32, and of length 1, in
                 fp32.
+            compute: where new texts are embedded; equal but for rounding.
 
         Raises:
             ModelUnavailable: the model's files cannot be had.
@@ -70,7 +76,21 @@ class Encoder:
         self._batch_size = batch_size
         self._device = device
         self._precision: Precision = precision
+        self._compute = compute
         self._prompts: dict[Kind, str | None] = {"query": query_prompt, "document": document_prompt}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a worker on another machine needs: neither cache nor workers of its own."""
+        sent = {"files": SentModel.of(self.files), "_cache": None, "_compute": LOCAL}
+        return {**vars(self), **sent}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the model's files from this machine.
+
+        Raises:
+            ModelUnavailable: it has no such model, or another one of the name.
+        """
+        vars(self).update({**state, "files": state["files"].found(resolve_model)})
 
     def prompt(self, kind: Kind) -> str:
         """Return what is put before a text of this kind."""
@@ -122,14 +142,15 @@ class Encoder:
         row_of_text = [rows.setdefault(text, len(rows)) for text in texts]
         unique = list(rows)
         if self._cache is None:
-            return self._embed(unique, kind, None, progress)[row_of_text]
+            return self._embed(unique, kind, None, progress, self._compute)[row_of_text]
         described = self.describe(kind)
         cache = VectorCache(self._cache, fingerprint(described))
         keys = [described["prompt"] + text for text in unique]
         vectors, found = cache.get(keys)
         if not found.all():
             missing = np.flatnonzero(~found)
-            new = self._embed([unique[row] for row in missing], kind, cache, progress)
+            texts = [unique[row] for row in missing]
+            new = self._embed(texts, kind, cache, progress, self._compute)
             if not found.any():
                 vectors = np.empty((len(unique), new.shape[1]), dtype=np.float32)
             # Where another process embedded the same text first, its vector is the one that stays.
@@ -150,25 +171,32 @@ class Encoder:
             ModelUnavailable: the model cannot be loaded.
             DataError: the model gives NaN for a text, or length 0 where it must be 1.
         """
-        return self._embed(list(texts), kind, None, None)
+        return self._embed(list(texts), kind, None, None, LOCAL)
 
     def _embed(
-        self, texts: list[str], kind: Kind, cache: VectorCache | None, progress: Progress | None
+        self,
+        texts: list[str],
+        kind: Kind,
+        cache: VectorCache | None,
+        progress: Progress | None,
+        compute: Compute,
     ) -> Vectors:
         """Embed texts, longest first, so that the texts of a batch are of even length."""
         order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
         prompt, size = self.prompt(kind), self._batch_size * BATCHES_PER_GROUP
-        parts: list[Vectors] = []
+        groups = [order[start : start + size] for start in range(0, len(order), size)]
+        blocks = (([texts[row] for row in group],) for group in groups)
+        vectors, n_done = np.empty((0, 0), dtype=np.float32), 0
         with CacheWriter(cache) as writer:
-            for start in range(0, len(order), size):
-                group = [texts[row] for row in order[start : start + size]]
-                parts.append(self._embed_group(group, kind))
-                writer.add([prompt + text for text in group], parts[-1])
+            for number, part in compute.map(partial(self._embed_group, kind=kind), blocks):
+                group = groups[number]
+                if not n_done:
+                    vectors = np.empty((len(texts), part.shape[1]), dtype=np.float32)
+                vectors[group] = part
+                writer.add([prompt + texts[row] for row in group], part)
+                n_done += len(group)
                 if progress is not None:
-                    progress(start + len(group), len(order))
-        in_order = np.concatenate(parts)
-        vectors = np.empty_like(in_order)
-        vectors[order] = in_order
+                    progress(n_done, len(order))
         return vectors
 
     def _embed_group(self, texts: list[str], kind: Kind) -> Vectors:
