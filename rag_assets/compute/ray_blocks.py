@@ -1,15 +1,15 @@
 """Hands blocks to workers of a Ray cluster, and those that a dead worker had to others.
 
-Ray restarts a worker where the cluster has room for it, so a worker that died may never come back
-where there is none. A block is therefore no call that waits for its worker: it goes back to the
-others, and the worker gets blocks again when it says that it is there.
+A worker of a node that died is started anew where the cluster has room for it, which may be never.
+So no block waits for its worker: it goes to another one, and the new worker gets blocks when it
+says that it is there.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -19,6 +19,9 @@ Result = TypeVar("Result")
 
 MOST_LOSSES = 5
 """Workers that one block may lose: what kills every worker is not the machines' fault."""
+
+MOST_STARTS = 5
+"""How often in a row a worker may fail to start before it is given up."""
 
 SECONDS_WITHOUT_WORKER = 300.0
 """How long no worker at all may be there; a cluster that grows needs minutes for a node."""
@@ -36,16 +39,19 @@ class BlockQueue(Generic[Result]):
     """The state of one piece of work on many blocks.
 
     Attributes:
-        workers: handles of actors of ``RayWorker``.
+        workers: handles of actors of ``RayWorker``; one that died is replaced in the list.
+        start: starts another one, or asks the cluster to when it has room.
         check: is given what a worker says of itself when it is there; raises where it must not
             work.
     """
 
-    workers: Sequence[Any]
+    workers: list[Any]
+    start: Callable[[], Any]
     check: Callable[[tuple[str, dict[str, str]]], None]
-    _free: list[Any] = field(default_factory=list)
-    _busy: dict[Any, tuple[Any, _Block]] = field(default_factory=dict)
-    _away: dict[Any, Any] = field(default_factory=dict)
+    _free: list[int] = field(default_factory=list)
+    _busy: dict[Any, tuple[int, _Block]] = field(default_factory=dict)
+    _away: dict[Any, int] = field(default_factory=dict)
+    _failures: Counter[int] = field(default_factory=Counter)
     _returned: deque[_Block] = field(default_factory=deque)
     _reason: str = ""
 
@@ -60,73 +66,82 @@ class BlockQueue(Generic[Result]):
         """
         pickled = pickle.dumps(work)
         new = (_Block(number, arguments) for number, arguments in enumerate(blocks))
-        for worker in self.workers:
-            self._ask(worker)
+        for slot in range(len(self.workers)):
+            self._ask(slot)
         block = next(new, None)
         while block is not None or self._returned or self._busy:
             while self._free and (self._returned or block is not None):
-                worker = self._free.pop()
+                slot = self._free.pop()
                 if self._returned:
-                    self._give(worker, self._returned.popleft(), pickled)
+                    self._give(slot, self._returned.popleft(), pickled)
                 elif block is not None:
-                    self._give(worker, block, pickled)
+                    self._give(slot, block, pickled)
                     block = next(new, None)
             yield from self._finished()
 
-    def _ask(self, worker: Any) -> None:  # noqa: ANN401 (a handle of Ray)
-        """Let a worker say when it is there; it is asked again when it is restarted."""
-        self._away[worker.versions.options(max_task_retries=-1).remote()] = worker
+    def _ask(self, slot: int) -> None:
+        """Let a worker say when it is there."""
+        self._away[self.workers[slot].versions.remote()] = slot
 
-    def _give(self, worker: Any, block: _Block, pickled: bytes) -> None:  # noqa: ANN401 (as above)
-        self._busy[worker.run.remote(pickled, *block.arguments)] = worker, block
+    def _give(self, slot: int, block: _Block, pickled: bytes) -> None:
+        self._busy[self.workers[slot].run.remote(pickled, *block.arguments)] = slot, block
+
+    def _replace(self, slot: int) -> None:
+        """Start a worker in the place of one that died."""
+        import ray
+
+        ray.kill(self.workers[slot])  # it may live on where only the way to it broke
+        self.workers[slot] = self.start()
+        self._ask(slot)
 
     def _finished(self) -> Iterator[tuple[int, Any]]:
-        """Wait until something happens; yield the blocks that are done."""
+        """Wait until something happens; yield the block that is done, if it is one."""
         import ray
 
         waiting = [*self._busy, *self._away]
         limit = None if self._busy else SECONDS_WITHOUT_WORKER
         done = ray.wait(waiting, num_returns=1, timeout=limit)[0] if waiting else []
         if not done:
-            reason = f": {self._reason}" if self._reason else "; it has no room for one"
-            raise ComputeUnavailable(f"the Ray cluster has no worker{reason}")
-        for reference in done:
-            if reference in self._away:
-                self._welcome(reference)
-            else:
-                yield from self._result(reference)
+            reason = self._reason or "it has no room for one"
+            raise ComputeUnavailable(f"the Ray cluster has no worker: {reason}")
+        (reference,) = done
+        if reference in self._away:
+            self._welcome(reference)
+        else:
+            yield from self._result(reference)
 
     def _welcome(self, reference: Any) -> None:  # noqa: ANN401 (a reference of Ray)
-        from ray.exceptions import ActorDiedError, RayError
+        from ray.exceptions import RayError
 
-        worker = self._away.pop(reference)
+        slot = self._away.pop(reference)
         try:
             self.check(_got(reference))
-        except ActorDiedError as error:  # it cannot be started at all
-            self._reason = _first_line(error)
         except RayError as error:
-            self._reason = _first_line(error)
-            self._ask(worker)
+            self._reason = _one_line(error)
+            self._failures[slot] += 1
+            if self._failures[slot] < MOST_STARTS:
+                self._replace(slot)
         else:
-            self._free.append(worker)
+            self._failures[slot] = 0
+            self._free.append(slot)
 
     def _result(self, reference: Any) -> Iterator[tuple[int, Any]]:  # noqa: ANN401 (as above)
         from ray.exceptions import RayError
 
-        worker, block = self._busy.pop(reference)
+        slot, block = self._busy.pop(reference)
         try:
             result = _got(reference)
         except RayError as error:
             block.losses += 1
-            self._reason = _first_line(error)
+            self._reason = _one_line(error)
             if block.losses >= MOST_LOSSES:
                 raise ComputeUnavailable(
                     f"{block.losses} workers of the Ray cluster died over one block: {self._reason}"
                 ) from error
             self._returned.append(block)
-            self._ask(worker)
+            self._replace(slot)
         else:
-            self._free.append(worker)
+            self._free.append(slot)
             yield block.number, result
 
 
@@ -148,6 +163,6 @@ def _got(reference: Any) -> Any:  # noqa: ANN401 (whatever was worked on)
         raise RuntimeError(str(error)) from error
 
 
-def _first_line(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     text = str(error).strip() or type(error).__name__
     return " ".join(text.split())[:300]

@@ -1,4 +1,4 @@
-"""``compute: ray``: workers of a Ray cluster, which it restarts when their node dies."""
+"""``compute: ray``: workers of a Ray cluster; those of a node that dies are started elsewhere."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class RayCluster:
                 too many workers died.
             RagAssetsError: as the work raised it.
         """
-        yield from BlockQueue[Result](self._workers, _check_versions).results(work, blocks)
+        queue = BlockQueue[Result](self._workers, self._start, _check_versions)
+        yield from queue.results(work, blocks)
 
     def share(self, value: Any) -> Any:  # noqa: ANN401 (whatever is worked on)
         """Put a value into the cluster's memory, from which each node that needs it takes it."""
@@ -52,17 +53,20 @@ class RayCluster:
 
     @cached_property
     def _workers(self) -> list[Any]:
-        """Handles of actors; when none is left Ray ends them."""
+        """Handles of actors; Ray ends an actor whose handle is gone."""
         connect(self._options.address)
+        return [self._start() for _ in range(self._n_workers())]
+
+    def _start(self) -> Any:  # noqa: ANN401 (a handle of Ray)
+        """Start a worker as soon as there is room for it."""
         import ray
 
         actor = ray.remote(RayWorker).options(
             num_cpus=self._options.cpus,
             num_gpus=self._options.gpus,
-            max_restarts=-1,
             scheduling_strategy="SPREAD",
         )
-        return [actor.remote() for _ in range(self._n_workers())]
+        return actor.remote()
 
     def _n_workers(self) -> int:
         """Return how many workers are wanted, or fit into the cluster as it is now."""
@@ -70,7 +74,7 @@ class RayCluster:
             return self._options.workers
         import ray
 
-        there = ray.cluster_resources()
+        there = ray.cluster_resources()  # type: ignore[no-untyped-call]
         needs = {"CPU": self._options.cpus, "GPU": self._options.gpus}
         fits = min(int(there.get(name, 0) // need) for name, need in needs.items() if need)
         if not fits:
