@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from rag_assets.compute.compute import Compute
+from rag_assets.compute.local import LOCAL
 from rag_assets.embedding.cache_writer import FLUSH_TEXTS, CacheWriter
 from rag_assets.embedding.loading import is_loaded, load_model
 from rag_assets.embedding.model_config import (
@@ -22,6 +25,7 @@ from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
 from rag_assets.embedding.precision import Precision
 from rag_assets.embedding.quiet import quiet_models
+from rag_assets.embedding.sent_model import SentModel
 from rag_assets.embedding.similarity_search import checked_lengths
 from rag_assets.embedding.unit_vectors import Vectors, to_unit_rows
 from rag_assets.store.canonical import fingerprint
@@ -49,6 +53,7 @@ class Encoder:
         batch_size: int = BATCH_SIZE,
         device: str | None = None,
         precision: Precision = "float32",
+        compute: Compute = LOCAL,
     ) -> None:
         """Resolve the model's files; nothing is loaded.
 
@@ -62,6 +67,7 @@ class Encoder:
             device: ``cpu`` or ``cuda``; None takes CUDA where there is one.
             precision: in which the model computes; its vectors are made fp32, and of length 1, in
                 fp32.
+            compute: where new texts are embedded; equal but for rounding.
 
         Raises:
             ModelUnavailable: the model's files cannot be had.
@@ -72,7 +78,21 @@ class Encoder:
         self._batch_size = batch_size
         self._device = device
         self._precision: Precision = precision
+        self._compute = compute
         self._prompts: dict[Kind, str | None] = {"query": query_prompt, "document": document_prompt}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a worker on another machine needs: neither cache nor workers of its own."""
+        sent = {"files": SentModel.of(self.files), "_cache": None, "_compute": LOCAL}
+        return {**vars(self), **sent}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the model's files from this machine.
+
+        Raises:
+            ModelUnavailable: it has no such model, or another one of the name.
+        """
+        vars(self).update({**state, "files": state["files"].found(resolve_model)})
 
     def prompt(self, kind: Kind) -> str:
         """Return what is put before a text of this kind."""
@@ -128,13 +148,14 @@ class Encoder:
         if not texts:
             return np.empty((0, 0), dtype=np.float32)
         if self._cache is None:
-            return self._embed_all(texts, kind, progress, make)
+            return self._embed_all(texts, kind, progress, make, self._compute)
         described = self.describe(kind)
         cache = VectorCache(self._cache, fingerprint(described))
         vectors, found = cache.get([described["prompt"] + text for text in texts], make)
         if found.all():
             return vectors
-        return self._embed(texts, np.flatnonzero(~found), vectors, kind, cache, progress, make)
+        missing = np.flatnonzero(~found)
+        return self._embed(texts, missing, vectors, kind, cache, progress, make, self._compute)
 
     @property
     def is_loaded(self) -> bool:
@@ -148,13 +169,19 @@ class Encoder:
             ModelUnavailable: the model cannot be loaded.
             DataError: the model gives NaN for a text, or length 0 where it must be 1.
         """
-        return self._embed_all(texts, kind, None, np.zeros)
+        return self._embed_all(texts, kind, None, np.zeros, LOCAL)
 
     def _embed_all(
-        self, texts: Sequence[str], kind: Kind, progress: Progress | None, make: MakeVectors
+        self,
+        texts: Sequence[str],
+        kind: Kind,
+        progress: Progress | None,
+        make: MakeVectors,
+        compute: Compute,
     ) -> Vectors:
+        rows = np.arange(len(texts))
         nothing = np.empty((len(texts), 0), dtype=np.float32)
-        return self._embed(texts, np.arange(len(texts)), nothing, kind, None, progress, make)
+        return self._embed(texts, rows, nothing, kind, None, progress, make, compute)
 
     def _embed(
         self,
@@ -165,6 +192,7 @@ class Encoder:
         cache: VectorCache | None,
         progress: Progress | None,
         make: MakeVectors,
+        compute: Compute,
     ) -> Vectors:
         """Embed the texts that are missing into ``vectors``, longest first.
 
@@ -175,17 +203,19 @@ class Encoder:
         sources = np.array([first.setdefault(texts[row], row) for row in missing.tolist()])
         order = np.array(sorted(first.values(), key=lambda row: -len(texts[row])))
         prompt, size = self.prompt(kind), self._batch_size * BATCHES_PER_GROUP
+        groups = [order[start : start + size] for start in range(0, len(order), size)]
+        blocks = (([texts[row] for row in rows],) for rows in groups)
+        n_done = 0
         with CacheWriter(cache) as writer:
-            for start in range(0, len(order), size):
-                rows = order[start : start + size]
-                group = [texts[row] for row in rows]
-                part = self._embed_group(group, kind)
+            for number, part in compute.map(partial(self._embed_group, kind=kind), blocks):
+                rows = groups[number]
                 if not vectors.shape[1]:
                     vectors = make((len(texts), part.shape[1]), dtype=np.float32)
                 vectors[rows] = part
-                writer.add([prompt + text for text in group], part)
+                writer.add([prompt + texts[row] for row in rows], part)
+                n_done += len(rows)
                 if progress is not None:
-                    progress(start + len(group), len(order))
+                    progress(n_done, len(order))
         if cache is not None:
             _take_stored(cache, texts, order, prompt, vectors)
         again = sources != missing

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, ValidationInfo, field_validator
 
+from rag_assets.compute.local import LOCAL
 from rag_assets.embedding import flat_index, hnsw_index, similarity_search
 from rag_assets.embedding.encoder import Encoder, Progress
 from rag_assets.embedding.model_files import ModelFiles
@@ -197,4 +198,5 @@ class BiEncoder(EmbeddingRetriever):
             document_prompt=self.document_prompt,
             normalise=self.similarity == "cosine",
             precision=resolved(self.precision),
+            compute=workspace.compute if workspace is not None else LOCAL,
         )

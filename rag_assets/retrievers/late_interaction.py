@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import Field
 
+from rag_assets.compute.local import LOCAL
 from rag_assets.embedding import token_index
 from rag_assets.embedding.encoder import Kind, Progress
 from rag_assets.embedding.model_files import ModelFiles
@@ -106,6 +107,7 @@ class LateInteraction(EmbeddingRetriever):
             cache=workspace.cache_of("token_vectors") if workspace is not None else None,
             query_prompt=self.query_prompt,
             document_prompt=self.document_prompt,
+            compute=workspace.compute if workspace is not None else LOCAL,
         )
 
 
