@@ -50,7 +50,7 @@ CUTTERS: dict[str, Cutter] = {
 
 
 @pytest.mark.parametrize("name", CUTTERS)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(texts=st.lists(TEXTS, min_size=1, max_size=3))
 def test_chunks_are_slices_and_hold_all_text(name: str, texts: list[str]) -> None:
     table = documents(*texts)

@@ -81,8 +81,9 @@ def test_one_file_without_any_configuration(
 
 
 def test_squad(invoke: Invoke, shared_data: SharedData, tmp_path: Path) -> None:
-    options = ("--retriever", "bm25", "--format", "json", "--store", tmp_path / "store")
-    rows = rows_by_top_k(invoke("evaluate", shared_data("squad_dev_v2"), *options))
+    options = ("--retriever", "bm25", "--top-k", 100, "--format", "json")
+    where = ("--store", tmp_path / "store")
+    rows = rows_by_top_k(invoke("evaluate", shared_data("squad_dev_v2"), *options, *where))
     assert (rows[100]["n_queries"], rows[100]["n_unanswerable"]) == (5928, 5945)
     assert rows[100]["mrr"] >= 0.86
     assert rows[100]["recall"] >= 0.99

@@ -165,7 +165,7 @@ RANKING = st.lists(st.sampled_from(UNITS), unique=True)
 EVIDENCES = st.lists(st.sets(st.sampled_from(UNITS), max_size=3), min_size=1, max_size=5)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(rankings=st.tuples(RANKING, RANKING, RANKING), evidences=EVIDENCES, k=st.integers(1, 8))
 def test_what_is_found_is_recall(
     rankings: tuple[list[str], list[str], list[str]], evidences: list[set[str]], k: int

@@ -33,7 +33,7 @@ def prefix(units: list[str], tokens: dict[str, int], budget: int) -> list[str]:
     return kept
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(RANKINGS, TOKENS, st.integers(0, 120), GRADES)
 def test_equals_the_metrics_of_the_prefix(
     rankings: dict[str, list[str]],

@@ -94,7 +94,7 @@ def labels_of(query: str, structure: Structure) -> list[Label]:
     return [(query, *pair, grade) for pair, grade in structure.items()]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.tuples(RANKINGS, STRUCTURES), min_size=1, max_size=12),
     st.integers(1, 3),
@@ -136,7 +136,7 @@ def assert_bounded_and_monotone(rows: list[Row], metrics: dict[str, Metric]) -> 
             assert values == sorted(values), measure
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(RANKINGS, st.dictionaries(st.sampled_from(UNITS), st.integers(0, 3), min_size=1))
 def test_one_document_an_evidence_equals_trec_eval(
     ranking: list[str], grades: dict[str, int]

@@ -67,7 +67,7 @@ def trec_values(qrels: Grades, run: Scored, k: int) -> dict[str, dict[str, float
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(QRELS, RUN), min_size=1, max_size=3))
 def test_equals_trec_eval_for_several_runs_at_once(pairs: list[tuple[Grades, Scored]]) -> None:
     runs = {

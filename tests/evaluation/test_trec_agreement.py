@@ -109,7 +109,7 @@ def metrics_of(names: dict[str, str], rel: int) -> list[Metric]:
     ]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(CUTOFFS), st.sampled_from(LEVELS))
 def test_at_a_cutoff(seed: int, k: int, rel: int) -> None:
     qrels, run = random_case(seed)
@@ -120,7 +120,7 @@ def test_at_a_cutoff(seed: int, k: int, rel: int) -> None:
     assert_equal(qrels, found, theirs(qrels, cut, {"recip_rank"}, rel), {"mrr": "recip_rank"}, rel)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(LEVELS))
 def test_whole_ranking(seed: int, rel: int) -> None:
     qrels, run = random_case(seed)

@@ -14,12 +14,12 @@ import yaml
 from rag_assets.experiment import load_experiment
 from rag_assets.label_health.coverage import unreachable_evidence
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages.chunks import chunks_key
 from rag_assets.pipeline.stages.judgments import judgments_key
-from rag_assets.pipeline.stages.metrics import metrics_key
+from rag_assets.pipeline.stages.metrics import Metrics, metrics_key
 from rag_assets.pipeline.stages.sources import QRELS_KEY, QUERIES_KEY
 from rag_assets.store.settings import StoreSettings
-from tests.tiny_experiment import materialize
 
 pytestmark = pytest.mark.real_data
 
@@ -46,7 +46,10 @@ def pipeline(
     }
     (root / "experiment.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     pipeline = Pipeline(load_experiment(root), StoreSettings.resolve(root / "store"))
-    materialize(pipeline)
+    for asset, keys in Selection.of(pipeline.experiment).keys(pipeline.experiment).items():
+        pipeline.materialize(asset, keys)
+        if asset == Metrics.name:
+            break  # what comes after them is not looked at
     return pipeline
 
 

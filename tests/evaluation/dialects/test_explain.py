@@ -54,7 +54,7 @@ def explained(
 QUERIES = [f"q{n}" for n in range(1, 9)]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.dictionaries(st.sampled_from([*QUERIES, "stranger"]), HITS, min_size=3),
     st.dictionaries(st.sampled_from(QUERIES), st.one_of(GRADED, GROUPED), min_size=5),
