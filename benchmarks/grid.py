@@ -62,7 +62,8 @@ def middle(grid: Grid, who: str, what: str) -> Cost:
 def rows(grid: Grid) -> list[list[Any]]:
     """Return a row of every cost, with its ratio to the script's cold one."""
     script, found = middle(grid, SCRIPT, "cold"), []
-    for who, what in grid.costs:
+    order = list(dict.fromkeys(who for who, _ in grid.costs))
+    for who, what in sorted(grid.costs, key=lambda cost: order.index(cost[0])):
         cost = middle(grid, who, what)
         shown = [cost.wall, cost.cpu, cost.peak / 1e9, cost.wall / script.wall]
         times = len(grid.costs[who, what])
