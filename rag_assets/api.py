@@ -71,6 +71,7 @@ def evaluate(
     """
     from rag_assets.assets.evaluate import evaluate as bring_up_to_date
     from rag_assets.assets.in_notebooks import as_in_a_script
+    from rag_assets.compute.options import release_workers
     from rag_assets.experiment import load_experiment as load
     from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.pipeline.selection import Selection
@@ -81,8 +82,11 @@ def evaluate(
     experiment = load(path)
     selection = Selection.of(experiment, retrievers, top_k)
     pipeline = Pipeline(experiment, StoreSettings.resolve(store))
-    with as_in_a_script():
-        work = bring_up_to_date(pipeline, selection, trigger="Python")
+    try:
+        with as_in_a_script():
+            work = bring_up_to_date(pipeline, selection, trigger="Python")
+    finally:
+        release_workers()
     result = EvaluationResult(pipeline.store.root, work.evaluation)
     write_report(result)
     return result

@@ -53,6 +53,10 @@ class ModelUnavailable(RagAssetsError):
     """A model's files are neither installed, nor on disk, nor at the hub."""
 
 
+class ComputeUnavailable(RagAssetsError):
+    """The cluster that is to compute cannot be reached, or lost more workers than it may."""
+
+
 class NotServed(ModelUnavailable):
     """A server did not serve, in spite of retries; what it answered is kept, so ask again later."""
 

@@ -14,7 +14,14 @@ from tests.walked_page import DOCS, walk
 
 GUIDES = {
     "first_evaluation.md": {"validate", "evaluate", "compare", "attribution", "plan"},
-    "how_to/production_search.md": {"score", "evaluate", "compare", "attribution", "leaderboard"},
+    "how_to/production_search.md": {
+        "score",
+        "evaluate",
+        "compare",
+        "attribution",
+        "leaderboard",
+        "convert",
+    },
     "how_to/nightly.md": {"evaluate", "anchor", "gate", "diff", "history"},
     "how_to/from_autorag.md": {"validate", "evaluate", "export-run", "score"},
     "how_to/from_llamaindex.md": {"validate", "evaluate", "score"},

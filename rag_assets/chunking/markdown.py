@@ -7,6 +7,7 @@ tables, lists, fenced code and paragraphs whole where they fit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from rag_assets.chunking.headings import sections
 from rag_assets.chunking.pieces import Cutter, Piece
@@ -24,8 +25,12 @@ def cutter(size: Size, *, max_level: int) -> Cutter:
         ModelUnavailable: when texts are cut, and the tokenizer cannot be had.
     """
 
+    @cache  # it takes longer to make than a document takes to cut
+    def smaller() -> Cutter:
+        return splitter_cutter(size.markdown_splitter())
+
     def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
         found = [sections(text, max_level) for text in texts]
-        return split_pieces(texts, found, splitter_cutter(size.markdown_splitter()))
+        return split_pieces(texts, found, smaller())
 
     return cut

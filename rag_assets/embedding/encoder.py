@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from rag_assets.embedding.cache_writer import CacheWriter
+from rag_assets.compute.compute import Compute
+from rag_assets.compute.local import LOCAL
+from rag_assets.embedding.cache_writer import FLUSH_TEXTS, CacheWriter
 from rag_assets.embedding.loading import is_loaded, load_model
 from rag_assets.embedding.model_config import (
     config_sha256,
@@ -21,13 +25,15 @@ from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
 from rag_assets.embedding.precision import Precision
 from rag_assets.embedding.quiet import quiet_models
+from rag_assets.embedding.sent_model import SentModel
 from rag_assets.embedding.similarity_search import checked_lengths
 from rag_assets.embedding.unit_vectors import Vectors, to_unit_rows
 from rag_assets.store.canonical import fingerprint
-from rag_assets.store.vector_cache import VectorCache
+from rag_assets.store.vector_cache import MakeVectors, VectorCache
 
 Kind = Literal["query", "document"]
 Progress = Callable[[int, int], None]
+Rows = npt.NDArray[np.int64]
 
 BATCH_SIZE = 16
 BATCHES_PER_GROUP = 8
@@ -47,6 +53,7 @@ class Encoder:
         batch_size: int = BATCH_SIZE,
         device: str | None = None,
         precision: Precision = "float32",
+        compute: Compute = LOCAL,
     ) -> None:
         """Resolve the model's files; nothing is loaded.
 
@@ -60,6 +67,7 @@ class Encoder:
             device: ``cpu`` or ``cuda``; None takes CUDA where there is one.
             precision: in which the model computes; its vectors are made fp32, and of length 1, in
                 fp32.
+            compute: where new texts are embedded; equal but for rounding.
 
         Raises:
             ModelUnavailable: the model's files cannot be had.
@@ -70,7 +78,21 @@ class Encoder:
         self._batch_size = batch_size
         self._device = device
         self._precision: Precision = precision
+        self._compute = compute
         self._prompts: dict[Kind, str | None] = {"query": query_prompt, "document": document_prompt}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a worker on another machine needs: neither cache nor workers of its own."""
+        sent = {"files": SentModel.of(self.files), "_cache": None, "_compute": LOCAL}
+        return {**vars(self), **sent}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the model's files from this machine.
+
+        Raises:
+            ModelUnavailable: it has no such model, or another one of the name.
+        """
+        vars(self).update({**state, "files": state["files"].found(resolve_model)})
 
     def prompt(self, kind: Kind) -> str:
         """Return what is put before a text of this kind."""
@@ -98,16 +120,23 @@ class Encoder:
         }
 
     def encode(
-        self, texts: Sequence[str], *, kind: Kind, progress: Progress | None = None
+        self,
+        texts: Sequence[str],
+        *,
+        kind: Kind,
+        progress: Progress | None = None,
+        make: MakeVectors = np.zeros,
     ) -> Vectors:
         """Return one vector for each text, of length 1 unless the model's own are wanted.
 
-        Equal texts are embedded once; new ones are cached every 2,000 texts or 60 seconds.
+        Equal texts are embedded once; new ones are cached every 2,000 texts or 60 seconds. The
+        vectors are written where they stay, so that they are in memory once at most.
 
         Args:
             texts: may be empty strings, and may repeat.
             kind: which prompt, and which part of a model with two parts.
             progress: called with (texts embedded, texts to embed); not at all when none is new.
+            make: gives the array of a shape that receives the vectors; it may lie on disk.
 
         Returns:
             float32, shape (len(texts), dimension); shape (0, 0) for no texts.
@@ -118,25 +147,15 @@ class Encoder:
         """
         if not texts:
             return np.empty((0, 0), dtype=np.float32)
-        rows: dict[str, int] = {}
-        row_of_text = [rows.setdefault(text, len(rows)) for text in texts]
-        unique = list(rows)
         if self._cache is None:
-            return self._embed(unique, kind, None, progress)[row_of_text]
+            return self._embed_all(texts, kind, progress, make, self._compute)
         described = self.describe(kind)
         cache = VectorCache(self._cache, fingerprint(described))
-        keys = [described["prompt"] + text for text in unique]
-        vectors, found = cache.get(keys)
-        if not found.all():
-            missing = np.flatnonzero(~found)
-            new = self._embed([unique[row] for row in missing], kind, cache, progress)
-            if not found.any():
-                vectors = np.empty((len(unique), new.shape[1]), dtype=np.float32)
-            # Where another process embedded the same text first, its vector is the one that stays.
-            stored, is_stored = cache.get([keys[row] for row in missing])
-            new[is_stored] = stored[is_stored]
-            vectors[missing] = new
-        return vectors[row_of_text]
+        vectors, found = cache.get([described["prompt"] + text for text in texts], make)
+        if found.all():
+            return vectors
+        missing = np.flatnonzero(~found)
+        return self._embed(texts, missing, vectors, kind, cache, progress, make, self._compute)
 
     @property
     def is_loaded(self) -> bool:
@@ -150,25 +169,57 @@ class Encoder:
             ModelUnavailable: the model cannot be loaded.
             DataError: the model gives NaN for a text, or length 0 where it must be 1.
         """
-        return self._embed(list(texts), kind, None, None)
+        return self._embed_all(texts, kind, None, np.zeros, LOCAL)
+
+    def _embed_all(
+        self,
+        texts: Sequence[str],
+        kind: Kind,
+        progress: Progress | None,
+        make: MakeVectors,
+        compute: Compute,
+    ) -> Vectors:
+        rows = np.arange(len(texts))
+        nothing = np.empty((len(texts), 0), dtype=np.float32)
+        return self._embed(texts, rows, nothing, kind, None, progress, make, compute)
 
     def _embed(
-        self, texts: list[str], kind: Kind, cache: VectorCache | None, progress: Progress | None
+        self,
+        texts: Sequence[str],
+        missing: Rows,
+        vectors: Vectors,
+        kind: Kind,
+        cache: VectorCache | None,
+        progress: Progress | None,
+        make: MakeVectors,
+        compute: Compute,
     ) -> Vectors:
-        """Embed texts, longest first, so that the texts of a batch are of even length."""
-        order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
+        """Embed the texts that are missing into ``vectors``, longest first.
+
+        So the texts of a batch are of even length. ``vectors`` of dimension 0 are made anew as soon
+        as the dimension is known.
+        """
+        first: dict[str, int] = {}
+        sources = np.array([first.setdefault(texts[row], row) for row in missing.tolist()])
+        order = np.array(sorted(first.values(), key=lambda row: -len(texts[row])))
         prompt, size = self.prompt(kind), self._batch_size * BATCHES_PER_GROUP
-        parts: list[Vectors] = []
+        groups = [order[start : start + size] for start in range(0, len(order), size)]
+        blocks = (([texts[row] for row in rows],) for rows in groups)
+        n_done = 0
         with CacheWriter(cache) as writer:
-            for start in range(0, len(order), size):
-                group = [texts[row] for row in order[start : start + size]]
-                parts.append(self._embed_group(group, kind))
-                writer.add([prompt + text for text in group], parts[-1])
+            for number, part in compute.map(partial(self._embed_group, kind=kind), blocks):
+                rows = groups[number]
+                if not vectors.shape[1]:
+                    vectors = make((len(texts), part.shape[1]), dtype=np.float32)
+                vectors[rows] = part
+                writer.add([prompt + texts[row] for row in rows], part)
+                n_done += len(rows)
                 if progress is not None:
-                    progress(start + len(group), len(order))
-        in_order = np.concatenate(parts)
-        vectors = np.empty_like(in_order)
-        vectors[order] = in_order
+                    progress(n_done, len(order))
+        if cache is not None:
+            _take_stored(cache, texts, order, prompt, vectors)
+        again = sources != missing
+        vectors[missing[again]] = vectors[sources[again]]
         return vectors
 
     def _embed_group(self, texts: list[str], kind: Kind) -> Vectors:
@@ -191,3 +242,16 @@ class Encoder:
         own = np.asarray(raw, dtype=np.float32)
         checked_lengths(own, name_of)
         return own
+
+
+def _take_stored(
+    cache: VectorCache, texts: Sequence[str], rows: Rows, prompt: str, vectors: Vectors
+) -> None:
+    """Put the vectors of the cache into these rows of ``vectors``.
+
+    Where another process embedded the same text first, its vector is the one that stays.
+    """
+    for start in range(0, len(rows), FLUSH_TEXTS):
+        some = rows[start : start + FLUSH_TEXTS]
+        stored, is_stored = cache.get([prompt + texts[row] for row in some])
+        vectors[some[is_stored]] = stored[is_stored]

@@ -13,8 +13,7 @@ of the chunks' ids, with the fixed seed of faiss: equal vectors give an equal fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +23,7 @@ import numpy.typing as npt
 
 from rag_assets.embedding import flat_index
 from rag_assets.embedding.flat_index import FlatIndex
-from rag_assets.embedding.search import BLOCK, inner_products
+from rag_assets.embedding.search import BLOCK, inner_products, one_thread
 from rag_assets.embedding.similarity_search import checked_lengths, squared_distances
 from rag_assets.embedding.unit_vectors import Vectors
 from rag_assets.errors import DataError, StoreError, UsageError
@@ -85,7 +84,8 @@ def build(
     checked_lengths(ordered, lambda row: f"chunk '{ids[row]}'")
     graph = faiss.IndexHNSWFlat(max(ordered.shape[1], 1), m, _metric(measure))
     graph.hnsw.efConstruction = ef_construction
-    with _one_thread():
+    # Several threads would link chunks in the order in which they happen to be done.
+    with one_thread():
         graph.add(ordered.reshape(len(ids), -1) if ids else np.empty((0, graph.d), np.float32))
     # The vectors lie beside it already.
     faiss.write_index(graph, str(folder / GRAPH_FILE), faiss.IO_FLAG_SKIP_STORAGE)
@@ -184,18 +184,6 @@ def _metric(measure: Measure) -> int:
     faiss = _faiss()
     metric: int = faiss.METRIC_INNER_PRODUCT if measure == "dot" else faiss.METRIC_L2
     return metric
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Several threads would link chunks in the order in which they happen to be done."""
-    faiss = _faiss()
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(1)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(before)
 
 
 def _faiss() -> Any:  # noqa: ANN401 (its published types lack what is used here)

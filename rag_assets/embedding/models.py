@@ -5,6 +5,7 @@ Nothing here imports torch or runs code that comes with a model.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from rag_assets.embedding.hub import hub_snapshot
 from rag_assets.embedding.model_files import ModelFiles, read_model_files, sha256, tokenizer_file
 from rag_assets.errors import ModelUnavailable
+from rag_assets.package_versions import version
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -67,15 +69,23 @@ def load_tokenizer(name: str) -> Tokenizer:
 def open_tokenizer(file: Path) -> Tokenizer:
     """Return the tokenizer in a ``tokenizer.json`` with truncation and padding off.
 
+    It is one object for all who ask while the file is the same: nobody changes it.
+
     Raises:
         ModelUnavailable: the file cannot be read as one.
     """
-    from tokenizers import Tokenizer
-
     try:
-        tokenizer = Tokenizer.from_buffer(file.read_bytes())
+        status = file.stat()
+        return _tokenizer(str(file), status.st_size, status.st_mtime_ns, status.st_ino)
     except (OSError, ValueError) as error:
         raise ModelUnavailable(f"{file}: is not a tokenizer: {error}") from error
+
+
+@lru_cache(maxsize=2)
+def _tokenizer(file: str, *state: int) -> Tokenizer:
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_buffer(Path(file).read_bytes())
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
@@ -97,7 +107,7 @@ def _packaged_default(name: str) -> tuple[ModelFiles | None, str]:
             f"the package {DEFAULT_PACKAGE} holds other weights (SHA-256 {found}, the original's "
             f"is {DEFAULT_WEIGHTS_SHA256}) and is refused"
         )
-    return read_model_files(name, folder, package.version, "package"), ""
+    return read_model_files(name, folder, version(DEFAULT_PACKAGE), "package"), ""
 
 
 def _folder(package: Distribution) -> Path:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag_assets.embedding.flat_index import FlatIndex
-from rag_assets.embedding.search import BLOCK, MARGIN, inner_products
+from rag_assets.embedding.search import BLOCK, MARGIN, inner_products, matrix_products
 from rag_assets.embedding.unit_vectors import Vectors
 from rag_assets.errors import DataError, UsageError
 from rag_assets.ordering import Hits, top_k
@@ -140,7 +140,8 @@ def _search_block(space: Searchable, queries: Vectors, k: int) -> list[Hits]:
     if space.measure == "euclidean":
         asked = np.hstack([asked, np.ones((len(asked), 1), dtype=np.float32)])
     matrix = np.ascontiguousarray(space.matrix)
-    scores, positions = faiss.knn(asked, matrix, fetched, metric=faiss.METRIC_INNER_PRODUCT)
+    with matrix_products():
+        scores, positions = faiss.knn(asked, matrix, fetched, metric=faiss.METRIC_INNER_PRODUCT)
     return [
         _exact_hits(space, query, searched, candidates, float(lowest), k)
         for query, searched, candidates, lowest in zip(

@@ -8,11 +8,14 @@ model really pools stands in its own files.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rag_assets.compute.compute import Compute
+from rag_assets.compute.local import LOCAL
 from rag_assets.embedding.encoder import Encoder, Kind, Progress
 from rag_assets.embedding.loading import is_loaded, load_sparse_model
 from rag_assets.embedding.model_files import ModelFiles, modules_of, read_json
@@ -38,6 +41,7 @@ class SparseTextEncoder:
         cache: Path | None = None,
         query_prompt: str | None = None,
         document_prompt: str | None = None,
+        compute: Compute = LOCAL,
     ) -> None:
         """Resolve the model's files; nothing is loaded.
 
@@ -46,6 +50,7 @@ class SparseTextEncoder:
             cache: folder of the cache; None remembers nothing.
             query_prompt: put before every query; None takes the model's own, empty takes none.
             document_prompt: the same for documents.
+            compute: where new texts are encoded.
 
         Raises:
             ModelUnavailable: the model's files cannot be had, or it makes no sparse vectors.
@@ -54,7 +59,12 @@ class SparseTextEncoder:
             model, query_prompt=query_prompt, document_prompt=document_prompt, normalise=False
         )
         self._cache = cache
+        self._compute = compute
         _check_sparse(self.files)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a worker on another machine needs: neither cache nor workers of its own."""
+        return {**vars(self), "_cache": None, "_compute": LOCAL}
 
     @property
     def files(self) -> ModelFiles:
@@ -98,14 +108,17 @@ class SparseTextEncoder:
         found = {text: known[prompt + text] for text in unique if prompt + text in known}
         missing = sorted((t for t in unique if t not in found), key=len, reverse=True)
         size = BATCH_SIZE * BATCHES_PER_GROUP
-        for start in range(0, len(missing), size):
-            group = missing[start : start + size]
-            new = dict(zip(group, self.encode_now(group, kind=kind), strict=True))
+        groups = [missing[start : start + size] for start in range(0, len(missing), size)]
+        n_done = 0
+        encode = partial(self.encode_now, kind=kind)
+        for number, part in self._compute.map(encode, ((group,) for group in groups)):
+            new = dict(zip(groups[number], part, strict=True))
             if cache is not None:
                 cache.put({prompt + text: vector for text, vector in new.items()})
             found |= new
+            n_done += len(new)
             if progress is not None:
-                progress(start + len(group), len(missing))
+                progress(n_done, len(missing))
         return [found[text] for text in texts]
 
     def encode_now(self, texts: Sequence[str], *, kind: Kind) -> list[SparseVector]:

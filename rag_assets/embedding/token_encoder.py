@@ -7,11 +7,14 @@ tokens count, and how queries and documents are read.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rag_assets.compute.compute import Compute
+from rag_assets.compute.local import LOCAL
 from rag_assets.embedding.encoder import BATCH_SIZE, BATCHES_PER_GROUP, Encoder, Kind, Progress
 from rag_assets.embedding.loading import load_model, load_multi_vector_model
 from rag_assets.embedding.multi_vector import interaction_sha256, is_multi_vector
@@ -30,6 +33,7 @@ class TokenEncoder:
         cache: Path | None = None,
         query_prompt: str | None = None,
         document_prompt: str | None = None,
+        compute: Compute = LOCAL,
     ) -> None:
         """Resolve the model's files; nothing is loaded.
 
@@ -39,6 +43,7 @@ class TokenEncoder:
             query_prompt: put before every query; None takes the model's own. Given to a model such
                 as ColBERT, it replaces the model's own, its marker included.
             document_prompt: the same for documents.
+            compute: where new texts are encoded.
 
         Raises:
             ModelUnavailable: the model's files cannot be had.
@@ -47,6 +52,11 @@ class TokenEncoder:
         self._given = {"query": query_prompt, "document": document_prompt}
         self._is_multi_vector = is_multi_vector(self._encoder.files.path)
         self._cache = cache
+        self._compute = compute
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a worker on another machine needs: neither cache nor workers of its own."""
+        return {**vars(self), "_cache": None, "_compute": LOCAL}
 
     def describe(self, kind: Kind) -> Mapping[str, Any]:
         """Return all that determines the vectors of a text, without loading the model."""
@@ -80,14 +90,17 @@ class TokenEncoder:
         found = {text: known[prompt + text] for text in unique if prompt + text in known}
         missing = sorted((t for t in unique if t not in found), key=len, reverse=True)
         size = BATCH_SIZE * BATCHES_PER_GROUP
-        for start in range(0, len(missing), size):
-            group = missing[start : start + size]
-            new = dict(zip(group, self._embed(group, kind), strict=True))
+        groups = [missing[start : start + size] for start in range(0, len(missing), size)]
+        n_done = 0
+        embed = partial(self._embed, kind=kind)
+        for number, part in self._compute.map(embed, ((group,) for group in groups)):
+            new = dict(zip(groups[number], part, strict=True))
             if cache is not None:
                 cache.put({prompt + text: vectors for text, vectors in new.items()})
             found |= new
+            n_done += len(new)
             if progress is not None:
-                progress(start + len(group), len(missing))
+                progress(n_done, len(missing))
         return found
 
     def _opened(self, kind: Kind) -> TokenVectorCache | None:

@@ -13,6 +13,7 @@ from pydantic import (
     model_validator,
 )
 
+from rag_assets.compute.options import ComputeConfig
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.experiment.checks import ChecksConfig
 from rag_assets.experiment.names import checked_name, checked_owner
@@ -288,3 +289,4 @@ class ExperimentConfig(Options):
     owners: tuple[Owner, ...] = ()
     filters: Annotated[bool, Field(strict=True)] = False
     schedule: ScheduleConfig | None = None
+    compute: ComputeConfig = ComputeConfig()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rag_assets.compute.options import ComputeConfig
 from rag_assets.datasets.dataset import Dataset
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
 from rag_assets.experiment.checks import ChecksConfig
@@ -50,6 +51,7 @@ class Experiment:
         tuned: retrievers whose parameters were chosen on dev, so that dev cannot rank them.
         measurements: what is timed besides; no fingerprint holds it.
         schedule: when Dagster evaluates it again; no fingerprint holds it.
+        compute: where models and searches are computed; no fingerprint holds it.
         checks: how grave a failed check is.
         owners: e-mail addresses or ``team:<name>``, shown at the assets; nothing depends on them.
         context_tokenizer: counts the tokens of what a retriever returns.
@@ -78,6 +80,7 @@ class Experiment:
     tuned: frozenset[str] = frozenset()
     measurements: MeasurementsConfig = field(default_factory=MeasurementsConfig)
     schedule: ScheduleConfig | None = None
+    compute: ComputeConfig = field(default_factory=ComputeConfig)
     checks: ChecksConfig = field(default_factory=ChecksConfig)
     owners: tuple[str, ...] = ()
 

@@ -172,6 +172,7 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         context_tokenizer=config.context.tokenizer,
         tuned=tuned_retrievers(retrievers),
         schedule=config.schedule,
+        compute=config.compute,
     )
 
 

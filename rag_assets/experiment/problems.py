@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
+from rag_assets.compute.options import ComputeConfig
 from rag_assets.errors import allowed_names
 from rag_assets.experiment.config import (
     CHILD_CHUNKING_TYPES,
@@ -44,6 +45,7 @@ _SECTIONS: Mapping[str, type[BaseModel]] = {
     "context": ContextConfig,
     "measurements": MeasurementsConfig,
     "schedule": ScheduleConfig,
+    "compute": ComputeConfig,
 }
 
 _WORDS = {

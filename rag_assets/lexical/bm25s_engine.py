@@ -1,4 +1,4 @@
-"""BM25 by bm25s, with the scores of all (token, chunk) pairs precomputed.
+"""BM25 as bm25s computes it, with the scores of all (token, chunk) pairs precomputed.
 
 Its default is the variant ``lucene``; :mod:`rag_assets.lexical.bm25_variants` has the others. For a
 query q and a chunk d, with N chunks of which n(t) hold the token t, f(t, d) occurrences of t in d,
@@ -11,11 +11,13 @@ Source: Kamphuis, de Vries, Boytsov, Lin: Which BM25 Do You Mean? (ECIR 2020), v
 (accurate)". Like Lucene from 8.0 on, it lacks the constant factor k1 + 1, which changes no order.
 A token that is repeated in the query counts as often as it occurs.
 
-The arrays are a sparse matrix by columns: the entries of token t lie at ``indptr[t]`` to
-``indptr[t + 1]`` of ``indices`` (chunk) and ``data`` (score). bm25s computes them, here in float64
-(its default is float32, in which different scores may collapse into ties); the sums are formed
-here, in the order of the query's tokens like in ``bm25s.BM25.get_scores``. The files are named as
-bm25s names them: ``bm25s.BM25.load(folder)`` opens the folder.
+The arrays are a sparse matrix by columns: the entries of token t lie at ``indptr[t]`` to ``indptr[t
++ 1]`` of ``indices`` (chunk) and ``data`` (score). They have the bits that bm25s computes in
+float64 (its default is float32, in which different scores may collapse into ties), but are computed
+by :mod:`rag_assets.lexical.token_counts` and :mod:`rag_assets.lexical.bm25_weights`, without its
+loops over chunks. The sums are formed in the order of the query's tokens like in
+``bm25s.BM25.get_scores``, for the best chunks only by :mod:`rag_assets.lexical.best_rows`. The
+files are named as bm25s names them: ``bm25s.BM25.load(folder)`` opens the folder.
 
 The methods ``lucene``, ``robertson`` and ``atire`` of bm25s are the variants of these names. Its
 ``bm25l`` and ``bm25+`` store the difference to the score of an absent token, and add that score to
@@ -27,17 +29,22 @@ delta * idf.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from rag_assets.errors import StoreError
+from rag_assets.lexical.best_rows import Columns
 from rag_assets.lexical.bm25_variants import DEFAULT_DELTA
+from rag_assets.lexical.bm25_weights import bm25_weights
 from rag_assets.lexical.column_sums import column_sums
 from rag_assets.lexical.index_files import load_array, load_object, save_json
+from rag_assets.lexical.token_counts import TokenCounts
+from rag_assets.ordering import Hits, Positions
 
 VERSION = "2"
 
@@ -90,7 +97,7 @@ class Bm25sEngine:
     @classmethod
     def build(
         cls,
-        tokens: Sequence[list[str]],
+        tokens: Iterable[list[str]],
         k1: float,
         b: float,
         variant: str = "lucene",
@@ -98,14 +105,12 @@ class Bm25sEngine:
     ) -> Bm25sEngine:
         """Index the tokens of each chunk; ``delta`` of None is the variant's default."""
         delta = DEFAULT_DELTA.get(variant) if delta is None else delta
-        names = sorted({token for chunk in tokens for token in chunk})
-        vocabulary = {token: number for number, token in enumerate(names)}
-        if not vocabulary:  # bm25s would divide by a mean length of 0
-            nothing = np.empty(0, np.float64), np.empty(0, np.int32), np.zeros(1, np.int64)
-            return cls(*nothing, vocabulary, len(tokens), k1, b, variant, delta)
-        numbers = [[vocabulary[token] for token in chunk] for chunk in tokens]
-        arrays = _weights(numbers, vocabulary, k1, b, variant, delta)
-        return cls(*arrays, vocabulary, len(tokens), k1, b, variant, delta)
+        counts = TokenCounts.of(tokens)
+        kept = _NO_DELTA if delta is None else delta
+        # the mean length of no chunk, or of empty ones, would be nothing to divide by
+        data = bm25_weights(counts, k1, b, variant, kept) if counts.vocabulary else np.empty(0)
+        arrays = data, counts.chunks, counts.indptr
+        return cls(*arrays, counts.vocabulary, counts.lengths.size, k1, b, variant, delta)
 
     @classmethod
     def load(cls, folder: Path, *, mmap: bool = True) -> Bm25sEngine:
@@ -149,6 +154,15 @@ class Bm25sEngine:
         numbers = [self.vocabulary[token] for token in query_tokens if token in self.vocabulary]
         return column_sums(self.data, self.indices, self.indptr, numbers, self.n_chunks)
 
+    def best(self, query_tokens: Sequence[str], ids_rank: Positions, k: int) -> Hits:
+        """Return the ``k`` best chunks of those that score above 0, without scoring all."""
+        numbers = [self.vocabulary[token] for token in query_tokens if token in self.vocabulary]
+        return self._columns.best(numbers, ids_rank, k)
+
+    @cached_property
+    def _columns(self) -> Columns:
+        return Columns(self.data, self.indices, self.indptr, self.n_chunks)
+
     def _parameters(self) -> dict[str, object]:
         """Return the parameters under the names that bm25s gives them."""
         method, idf_method = _METHODS[self.variant]
@@ -163,31 +177,6 @@ class Bm25sEngine:
             "num_docs": self.n_chunks,
             "backend": "numpy",
         }
-
-
-def _weights(
-    numbers: list[list[int]],
-    vocabulary: dict[str, int],
-    k1: float,
-    b: float,
-    variant: str,
-    delta: float | None,
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Return what each token adds to the score of each chunk that holds it, by columns."""
-    import bm25s
-
-    method, idf_method = _METHODS[variant]
-    kept = _NO_DELTA if delta is None else delta
-    types = {"dtype": "float64", "int_dtype": "int32"}
-    bm25 = bm25s.BM25(k1=k1, b=b, delta=kept, method=method, idf_method=idf_method, **types)
-    bm25.index((numbers, vocabulary), create_empty_token=False, show_progress=False)
-    data, indices, indptr = (bm25.scores[name] for name in ("data", "indices", "indptr"))
-    holding = np.diff(indptr)
-    if variant == "bm25l":
-        data = data + np.repeat(bm25.nonoccurrence_array, holding)
-    if variant == "bm25plus":
-        data = data + np.repeat(kept * np.log((len(numbers) + 1) / holding), holding)
-    return data, indices, indptr
 
 
 def _variant(method: str, idf_method: str, folder: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from rag_assets.lexical.bm25_variants import resolve_delta, resolve_variant
 from rag_assets.lexical.bm25s_engine import Bm25sEngine
 from rag_assets.lexical.rank_bm25_engine import RankBm25Engine
 from rag_assets.lexical.tfidf_engine import TfIdfEngine
+from rag_assets.ordering import Hits, Positions
 from rag_assets.package_versions import version
 
 DISTRIBUTIONS = {"bm25s": "bm25s", "rank_bm25": "rank-bm25"}
@@ -39,16 +40,27 @@ class Engine(Protocol):
     def scores(self, query_tokens: Sequence[str]) -> npt.NDArray[np.float64]:
         """Return the score of every chunk; a repeated token counts as often as it occurs."""
 
+    def best(self, query_tokens: Sequence[str], ids_rank: Positions, k: int) -> Hits:
+        """Return the ``k`` best chunks of those that score above 0, in the one order.
+
+        Scores are those of ``scores``; ``ids_rank`` is the place of each chunk's id in byte order.
+
+        Raises:
+            UsageError: ``k`` is below 1.
+        """
+
 
 def build_engine(
     engine: str,
-    tokens: Sequence[list[str]],
+    tokens: Iterable[list[str]],
     k1: float,
     b: float,
     variant: str | None = None,
     delta: float | None = None,
 ) -> Engine:
     """Index the tokens of each chunk; see :mod:`rag_assets.lexical.bm25_variants`.
+
+    ``tokens`` is iterated over once.
 
     Raises:
         UsageError: there is no such engine, it does not compute the variant, or a parameter lies
@@ -61,7 +73,7 @@ def build_engine(
     if not 0 <= b <= 1:
         raise UsageError(f"b is {b}; must be from 0 to 1")
     if engine == "rank_bm25":
-        return RankBm25Engine.build(tokens, k1, b, chosen, delta)
+        return RankBm25Engine.build(list(tokens), k1, b, chosen, delta)
     return Bm25sEngine.build(tokens, k1, b, chosen, delta)
 
 

@@ -6,7 +6,7 @@ give the same files, byte for byte.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,9 @@ from rag_assets.ordering import Positions, byte_order_ranks
 
 FORMAT = 1
 """Version of the folder's layout; another one is refused."""
+
+TEXTS_AT_ONCE = 4096
+"""Texts that are analysed together: the tokens of all would take many times their memory."""
 
 _DESCRIPTION = "lexical_index.json"
 _CHUNK_IDS = "chunk_ids.json"
@@ -92,7 +95,7 @@ def build_index(
     """
     check_engine(engine)
 
-    def build(tokens: Sequence[list[str]]) -> Engine:
+    def build(tokens: Iterable[list[str]]) -> Engine:
         return build_engine(engine, tokens, k1, b, variant, delta)
 
     return write_index(
@@ -110,7 +113,7 @@ def write_index(
     chunk_ids: Sequence[str],
     texts: Sequence[str],
     engine: str,
-    build: Callable[[Sequence[list[str]]], Engine],
+    build: Callable[[Iterable[list[str]]], Engine],
     *,
     analyzer: str,
     folder: Path,
@@ -119,30 +122,40 @@ def write_index(
     """Analyse the chunks' texts, index their tokens by ``build``, and write all into ``folder``.
 
     The arguments, facts and errors are those of :func:`build_index`; ``engine`` is the name by
-    which :func:`rag_assets.lexical.engine.load_engine` opens what ``build`` returns.
+    which :func:`rag_assets.lexical.engine.load_engine` opens what ``build`` returns, and ``build``
+    iterates once over the tokens of the chunks, which are analysed as it does.
     """
     if len(chunk_ids) != len(texts):
         raise DataError(f"{len(chunk_ids)} chunk ids but {len(texts)} texts")
     resolved = resolve_analyzer(analyzer, texts)
     ranks = byte_order_ranks(chunk_ids)
     order = ranks.argsort().tolist()
-    tokens = analyze_all(resolved, [texts[i] for i in order])
+    lengths: list[int] = []
+    analysed = _analysed(resolved, [texts[i] for i in order], lengths)
+    tokens = list(analysed) if term_vectors else analysed
     built = build(tokens)
     built.save(folder)
-    if term_vectors:
+    if isinstance(tokens, list):
         TermVectors.build(tokens).save(folder)
     save_json(folder / _CHUNK_IDS, [chunk_ids[i] for i in order])
     save_json(folder / _DESCRIPTION, {"format": FORMAT, "engine": engine, "analyzer": resolved})
-    lengths = [len(chunk) for chunk in tokens]
     return {
         "engine": engine,
         "analyzer": resolved,
-        "chunks": len(tokens),
+        "chunks": len(lengths),
         "empty_chunks": lengths.count(0),
         "vocabulary": built.vocabulary_size,
         "mean_length": sum(lengths) / len(lengths) if lengths else 0.0,
         "bytes": sum(file.stat().st_size for file in folder.iterdir()),
     }
+
+
+def _analysed(analyzer: str, texts: Sequence[str], lengths: list[int]) -> Iterator[list[str]]:
+    """Yield the tokens of each text, and append their number to ``lengths``."""
+    for start in range(0, len(texts), TEXTS_AT_ONCE):
+        tokens = analyze_all(analyzer, texts[start : start + TEXTS_AT_ONCE])
+        lengths += map(len, tokens)
+        yield from tokens
 
 
 def engine_versions(engine: str, analyzer: str) -> dict[str, str]:

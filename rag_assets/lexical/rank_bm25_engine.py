@@ -32,6 +32,7 @@ import numpy.typing as npt
 
 from rag_assets.lexical.bm25_variants import DEFAULT_DELTA
 from rag_assets.lexical.index_files import load_object, save_json
+from rag_assets.ordering import Hits, Positions, best_above_zero
 
 VERSION = "2"
 EPSILON = 0.25
@@ -105,3 +106,7 @@ class RankBm25Engine:
             with np.errstate(invalid="ignore"):  # 0 / 0 where a token is absent and k1 is 0
                 totals += np.where(holds, self.bm25.get_scores([token]), 0.0)
         return totals
+
+    def best(self, query_tokens: Sequence[str], ids_rank: Positions, k: int) -> Hits:
+        """Return the ``k`` best chunks of those that score above 0."""
+        return best_above_zero(self.scores(query_tokens), ids_rank, k)

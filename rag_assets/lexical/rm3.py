@@ -21,12 +21,11 @@ from dataclasses import dataclass
 from math import fsum
 
 import numpy as np
-import numpy.typing as npt
 
 from rag_assets.lexical.analyzers import analyze_all
 from rag_assets.lexical.index import LexicalIndex
 from rag_assets.lexical.term_vectors import TermVectors
-from rag_assets.ordering import Hits, top_k
+from rag_assets.ordering import Hits, best_above_zero
 
 VERSION = "1"
 
@@ -92,17 +91,12 @@ def search_expanded(
     """
     found: list[Hits] = []
     for tokens in analyze_all(index.analyzer, queries):
-        first = _best(index, index.engine.scores(tokens), feedback.documents)
+        first = index.engine.best(tokens, index.ids_rank, feedback.documents)
         weights = expanded(tokens, first, vectors, feedback) if len(first.positions) else {}
         scores = np.zeros(len(index.chunk_ids))
         for token, weight in weights.items():
             scores += weight * index.engine.scores([token])
-        found.append(_best(index, scores, k))
+        found.append(best_above_zero(scores, index.ids_rank, k))
         if progress is not None:
             progress(len(found))
     return found
-
-
-def _best(index: LexicalIndex, scores: npt.NDArray[np.float64], k: int) -> Hits:
-    positions = top_k(scores, index.ids_rank, k, above=0.0)
-    return Hits(positions, scores[positions])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from rag_assets.lexical.analyzers import analyze_all
 from rag_assets.lexical.index import LexicalIndex
-from rag_assets.ordering import Hits, top_k
+from rag_assets.ordering import Hits
 
 PROGRESS_EVERY = 100
 """Queries between two reports of progress."""
@@ -34,9 +34,7 @@ def search(
     """
     found: list[Hits] = []
     for tokens in analyze_all(index.analyzer, queries):
-        scores = index.engine.scores(tokens)
-        positions = top_k(scores, index.ids_rank, k, above=0.0)
-        found.append(Hits(positions, scores[positions]))
+        found.append(index.engine.best(tokens, index.ids_rank, k))
         done = len(found)
         if progress is not None and (done % PROGRESS_EVERY == 0 or done == len(queries)):
             progress(done)

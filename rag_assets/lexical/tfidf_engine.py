@@ -24,7 +24,7 @@ weighting".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +34,8 @@ import numpy.typing as npt
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.lexical.column_sums import column_sums
 from rag_assets.lexical.index_files import load_array, load_object, save_json
+from rag_assets.lexical.token_counts import TokenCounts
+from rag_assets.ordering import Hits, Positions, best_above_zero
 
 VERSION = "1"
 WEIGHTINGS = ("raw", "length_normalised", "saturated", "sklearn")
@@ -73,7 +75,7 @@ class TfIdfEngine:
 
     @classmethod
     def build(
-        cls, tokens: Sequence[list[str]], weighting: str, k1: float = DEFAULT_K1
+        cls, tokens: Iterable[list[str]], weighting: str, k1: float = DEFAULT_K1
     ) -> TfIdfEngine:
         """Index the tokens of each chunk; ``k1`` > 0 is the parameter of ``saturated``.
 
@@ -84,18 +86,16 @@ class TfIdfEngine:
             raise UsageError(f"weighting {allowed_names(weighting, WEIGHTINGS)}")
         if not k1 > 0:
             raise UsageError(f"k1 is {k1}; must be above 0")
-        names = sorted({token for chunk in tokens for token in chunk})
-        vocabulary = {token: number for number, token in enumerate(names)}
-        counts, indices, columns = _counts(tokens, vocabulary)
-        holding = np.bincount(columns, minlength=len(names))
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(holding, dtype=np.int64)])
-        idf = _idf(holding, len(tokens), weighting)
-        lengths = np.array([len(chunk) for chunk in tokens], dtype=np.float64)
-        data = _saturation(counts, lengths[indices], weighting, k1) * idf[columns]
+        counts = TokenCounts.of(tokens)
+        n_chunks, holding, indices = counts.lengths.size, counts.holding, counts.chunks
+        idf = _idf(holding, n_chunks, weighting)
+        lengths = counts.lengths.astype(np.float64)
+        frequencies = counts.counts.astype(np.float64)
+        data = _saturation(frequencies, lengths[indices], weighting, k1) * np.repeat(idf, holding)
         if weighting == "sklearn":
-            norms = np.sqrt(np.bincount(indices, weights=data * data, minlength=len(tokens)))
+            norms = np.sqrt(np.bincount(indices, weights=data * data, minlength=n_chunks))
             data = data / norms[indices]
-        return cls(data, indices, indptr, idf, vocabulary, len(tokens), weighting)
+        return cls(data, indices, counts.indptr, idf, counts.vocabulary, n_chunks, weighting)
 
     @classmethod
     def load(cls, folder: Path, *, mmap: bool = True) -> TfIdfEngine:
@@ -141,18 +141,9 @@ class TfIdfEngine:
             self.data, self.indices, self.indptr, list(counts), self.n_chunks, factors.tolist()
         )
 
-
-def _counts(
-    tokens: Sequence[list[str]], vocabulary: dict[str, int]
-) -> tuple[Floats, npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Return how often each token occurs in each chunk, its chunk, and its number; by number."""
-    entries = [
-        (vocabulary[token], chunk, count)
-        for chunk, found in enumerate(tokens)
-        for token, count in Counter(found).items()
-    ]
-    table = np.array(sorted(entries), dtype=np.int64).reshape(-1, 3)
-    return table[:, 2].astype(np.float64), table[:, 1].astype(np.int32), table[:, 0]
+    def best(self, query_tokens: Sequence[str], ids_rank: Positions, k: int) -> Hits:
+        """Return the ``k`` best chunks of those that score above 0."""
+        return best_above_zero(self.scores(query_tokens), ids_rank, k)
 
 
 def _idf(holding: npt.NDArray[np.int64], n_chunks: int, weighting: str) -> Floats:

@@ -95,8 +95,10 @@ def bring_history(root: Path, locks: Path | None) -> None:
     copy = working_copy_of(root)
     there = _there(copy, root / HISTORY) if copy is not None else []
     if copy is not None and there:
-        known = HistoryFiles(root, locks).ids()
+        files = HistoryFiles(root, locks)
+        known = files.ids()
         copy.bring(path for path in there if path.stem not in known)
+        files.gather()  # a machine that is new here brings all, a file each
 
 
 def bring_named(root: Path, evaluation_id: str) -> None:

@@ -16,6 +16,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Unpack
 
+from rag_assets.compute.compute import Compute
+from rag_assets.compute.options import compute_of
 from rag_assets.datasets.lines import unreadable
 from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment.experiment import Experiment
@@ -118,7 +120,17 @@ class Pipeline:
             self.settings.store / "cache",
             lambda label, total: self.progress(f"{label} for {retriever}", total),
             self._measure_for(retriever, key) if key is not None else unmeasured,
+            self.compute,
         )
+
+    @property
+    def compute(self) -> Compute:
+        """Where models and searches are computed.
+
+        Raises:
+            UsageError: ``RAG_ASSETS_COMPUTE`` is wrong.
+        """
+        return compute_of(self.experiment.compute)
 
     def _measure_for(self, retriever: str, key: ArtifactKey) -> Measure:
         recipe = self.recipe(key)

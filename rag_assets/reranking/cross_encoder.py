@@ -8,7 +8,7 @@ documents equal.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from rag_assets.embedding.loading import default_device
 from rag_assets.embedding.quiet import quiet_models
+from rag_assets.embedding.sent_model import SentModel
 from rag_assets.errors import ModelUnavailable
 from rag_assets.reranking.candidates import Scores
 from rag_assets.reranking.local_models import described_model, loaded, resolve_reranking_model
@@ -44,6 +45,19 @@ class CrossEncoderScorer:
         self.files = resolve_reranking_model(model, KIND)
         self._max_length = max_length
         self._batch_size = batch_size
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a worker on another machine needs."""
+        return {**vars(self), "files": SentModel.of(self.files)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the model's files from this machine.
+
+        Raises:
+            ModelUnavailable: it has no such model, or another one of the name.
+        """
+        found = state["files"].found(partial(resolve_reranking_model, kind=KIND))
+        vars(self).update({**state, "files": found})
 
     def describe(self) -> Mapping[str, Any]:
         """Return all that determines the score of a pair, without loading the model.

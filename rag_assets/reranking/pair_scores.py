@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from rag_assets.compute.compute import Compute
+from rag_assets.compute.local import LOCAL
 from rag_assets.errors import DataError
 from rag_assets.reranking.candidates import Candidates, Scores
 from rag_assets.store.canonical import fingerprint
@@ -30,6 +32,7 @@ def rerank_by_pairs(
     described: Mapping[str, Any],
     cache: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
+    compute: Compute = LOCAL,
 ) -> list[Scores]:
     """Return the score of every candidate of every query.
 
@@ -39,6 +42,7 @@ def rerank_by_pairs(
         described: all that determines a score besides the two texts.
         cache: folder of the pair score cache; None remembers nothing.
         progress: called with (new pairs scored, new pairs); not at all when none is new.
+        compute: where new pairs are scored.
 
     Raises:
         DataError: a score is NaN or infinite.
@@ -53,12 +57,15 @@ def rerank_by_pairs(
     missing = np.flatnonzero(np.isnan(scores))
     # Pairs of even length stand together, which wastes least of a batch.
     order = sorted(missing.tolist(), key=lambda row: -sum(map(len, unique[row])))
-    for start in range(0, len(order), PORTION):
-        portion = order[start : start + PORTION]
-        pairs = [unique[row] for row in portion]
-        scores[portion] = kept(opened, pairs, _checked(scorer(pairs), pairs))
+    portions = [order[start : start + PORTION] for start in range(0, len(order), PORTION)]
+    blocks = (([unique[row] for row in portion],) for portion in portions)
+    n_done = 0
+    for number, new in compute.map(scorer, blocks):
+        pairs = [unique[row] for row in portions[number]]
+        scores[portions[number]] = kept(opened, pairs, _checked(new, pairs))
+        n_done += len(pairs)
         if progress is not None:
-            progress(start + len(portion), len(order))
+            progress(n_done, len(order))
     flat = scores[row_of_pair] if asked else scores
     ends = np.cumsum([0, *(len(one.texts) for one in candidates)])
     return [flat[start:end] for start, end in pairwise(ends.tolist())]

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 import pyarrow as pa
 from pydantic import Field, ValidationInfo, field_validator
 
+from rag_assets.compute.local import LOCAL
 from rag_assets.embedding import flat_index, hnsw_index, similarity_search
 from rag_assets.embedding.encoder import Encoder, Progress
 from rag_assets.embedding.model_files import ModelFiles
@@ -24,6 +26,7 @@ from rag_assets.retrievers.dense_searchers import FlatSearcher, HnswSearcher, Si
 from rag_assets.retrievers.measured_embedding import measured
 from rag_assets.retrievers.retriever import Searcher
 from rag_assets.retrievers.workspace import Workspace
+from rag_assets.store.vector_cache import MakeVectors
 
 
 class HnswOptions(Options):
@@ -55,11 +58,13 @@ class BiEncoder(EmbeddingRetriever):
         "rag_assets.embedding.loading",
         "rag_assets.embedding.models",
         "rag_assets.embedding.model_files",
+        "rag_assets.embedding.model_folder_state",
         "rag_assets.embedding.model_config",
         "rag_assets.embedding.precision",
         "rag_assets.embedding.unit_vectors",
         "rag_assets.embedding.flat_index",
         "rag_assets.embedding.hnsw_index",
+        "rag_assets.embedding.index_ids",
         "rag_assets.embedding.query_vectors",
         "rag_assets.embedding.search",
         "rag_assets.embedding.similarity_search",
@@ -129,7 +134,9 @@ class BiEncoder(EmbeddingRetriever):
         Among the facts are ``n_truncated``, how many chunks are longer than the model reads, and
         ``precision``.
         """
-        vectors = self._vectors(texts, "document", workspace)
+        # A graph is made of its chunks in another order.
+        make = np.zeros if self.hnsw is not None else flat_index.vectors_on_disk(folder)
+        vectors = self._vectors(texts, "document", workspace, make)
         facts = self._write(chunks.column("chunk_id").to_pylist(), vectors, folder)
         encoder = self._encoder()
         n_truncated = count_truncated(texts, encoder.files, encoder.prompt("document"))
@@ -172,10 +179,14 @@ class BiEncoder(EmbeddingRetriever):
         return "euclidean" if self.similarity == "euclidean" else "dot"
 
     def _vectors(
-        self, texts: Sequence[str], kind: Literal["query", "document"], workspace: Workspace
+        self,
+        texts: Sequence[str],
+        kind: Literal["query", "document"],
+        workspace: Workspace,
+        make: MakeVectors = np.zeros,
     ) -> Vectors:
         def encode(progress: Progress) -> Vectors:
-            return self._encoder(workspace).encode(texts, kind=kind, progress=progress)
+            return self._encoder(workspace).encode(texts, kind=kind, progress=progress, make=make)
 
         return measured(encode, texts, kind, workspace)
 
@@ -187,4 +198,5 @@ class BiEncoder(EmbeddingRetriever):
             document_prompt=self.document_prompt,
             normalise=self.similarity == "cosine",
             precision=resolved(self.precision),
+            compute=workspace.compute if workspace is not None else LOCAL,
         )

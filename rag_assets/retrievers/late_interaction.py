@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import Field
 
+from rag_assets.compute.local import LOCAL
 from rag_assets.embedding import token_index
 from rag_assets.embedding.encoder import Kind, Progress
 from rag_assets.embedding.model_files import ModelFiles
@@ -35,10 +36,12 @@ class LateInteraction(EmbeddingRetriever):
     model_kind: ClassVar[str | None] = "sentence-transformers"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.embedding.encoder",
+        "rag_assets.embedding.index_ids",
         "rag_assets.embedding.late_interaction",
         "rag_assets.embedding.loading",
         "rag_assets.embedding.model_config",
         "rag_assets.embedding.model_files",
+        "rag_assets.embedding.model_folder_state",
         "rag_assets.embedding.models",
         "rag_assets.embedding.multi_vector",
         "rag_assets.embedding.query_vectors",
@@ -104,6 +107,7 @@ class LateInteraction(EmbeddingRetriever):
             cache=workspace.cache_of("token_vectors") if workspace is not None else None,
             query_prompt=self.query_prompt,
             document_prompt=self.document_prompt,
+            compute=workspace.compute if workspace is not None else LOCAL,
         )
 
 

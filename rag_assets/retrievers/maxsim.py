@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from rag_assets.compute.local import LOCAL
 from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
 from rag_assets.embedding.token_encoder import TokenEncoder
@@ -33,6 +34,7 @@ class MaxSim(RerankedRetriever):
         "rag_assets.embedding.loading",
         "rag_assets.embedding.models",
         "rag_assets.embedding.model_files",
+        "rag_assets.embedding.model_folder_state",
         "rag_assets.embedding.model_config",
     )
 
@@ -67,4 +69,5 @@ class MaxSim(RerankedRetriever):
             cache=workspace.cache_of("token_vectors") if workspace is not None else None,
             query_prompt=self.query_prompt,
             document_prompt=self.document_prompt,
+            compute=workspace.compute if workspace is not None else LOCAL,
         )

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from rag_assets.compute.local import LOCAL
 from rag_assets.embedding.encoder import Encoder
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.embedding.unit_vectors import Vectors
@@ -33,6 +34,7 @@ class MMR(RerankedRetriever):
         "rag_assets.embedding.loading",
         "rag_assets.embedding.models",
         "rag_assets.embedding.model_files",
+        "rag_assets.embedding.model_folder_state",
         "rag_assets.embedding.model_config",
         "rag_assets.embedding.search",
         "rag_assets.embedding.unit_vectors",
@@ -70,4 +72,5 @@ class MMR(RerankedRetriever):
             cache=workspace.cache_of("embeddings") if workspace is not None else None,
             query_prompt=self.query_prompt,
             document_prompt=self.document_prompt,
+            compute=workspace.compute if workspace is not None else LOCAL,
         )

@@ -35,7 +35,9 @@ def scored_by_pairs(
             advance(done, total)
 
         cache = workspace.cache_of("pair_scores")
-        scores = rerank_by_pairs(candidates, scorer.score, scorer.describe(), cache, count)
+        scores = rerank_by_pairs(
+            candidates, scorer.score, scorer.describe(), cache, count, workspace.compute
+        )
     n_pairs = len({(one.query, text) for one in candidates for text in one.texts})
     workspace.measure("ask", time.perf_counter() - started, n_new, cached=False)
     workspace.measure("ask", None, n_pairs - n_new, cached=True)

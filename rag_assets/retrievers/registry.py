@@ -24,6 +24,7 @@ from rag_assets.retrievers.listwise import Listwise
 from rag_assets.retrievers.maxsim import MaxSim
 from rag_assets.retrievers.mmr import MMR
 from rag_assets.retrievers.openai_embedding import OpenAIEmbedding
+from rag_assets.retrievers.qdrant import Qdrant
 from rag_assets.retrievers.query_likelihood import QueryLikelihood
 from rag_assets.retrievers.rank_sums import Borda, InverseSquareRank
 from rag_assets.retrievers.rerank_api import RerankApi
@@ -68,6 +69,7 @@ OWN_TYPES: Mapping[str, type[Retriever]] = {
     "openai_embedding": OpenAIEmbedding,
     "splade": Splade,
     "late_interaction": LateInteraction,
+    "qdrant": Qdrant,
 }
 """``type`` -> class, in the order in which they are listed to people."""
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import Field
 
+from rag_assets.compute.local import LOCAL
 from rag_assets.embedding import sparse_index
 from rag_assets.embedding.encoder import Progress
 from rag_assets.embedding.model_files import ModelFiles
@@ -38,9 +39,11 @@ class Splade(EmbeddingRetriever):
     model_kind: ClassVar[str | None] = "sentence-transformers"
     search_kind: ClassVar[str | None] = "scipy"
     implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.embedding.index_ids",
         "rag_assets.embedding.loading",
         "rag_assets.embedding.model_config",
         "rag_assets.embedding.model_files",
+        "rag_assets.embedding.model_folder_state",
         "rag_assets.embedding.models",
         "rag_assets.embedding.query_vectors",
         "rag_assets.embedding.sparse_encoder",
@@ -120,6 +123,7 @@ class Splade(EmbeddingRetriever):
             cache=workspace.cache_of("sparse_embeddings") if workspace is not None else None,
             query_prompt=self.query_prompt,
             document_prompt=self.document_prompt,
+            compute=workspace.compute if workspace is not None else LOCAL,
         )
 
 

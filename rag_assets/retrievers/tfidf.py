@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -56,7 +56,7 @@ class TfIdf(AnalysedRetriever):
     def build(self, chunks: pa.Table, texts: Sequence[str], folder: Path) -> Mapping[str, Any]:
         """Analyse and index the texts."""
 
-        def build(tokens: Sequence[list[str]]) -> TfIdfEngine:
+        def build(tokens: Iterable[list[str]]) -> TfIdfEngine:
             return TfIdfEngine.build(tokens, self.weighting, self.k1 or DEFAULT_K1)
 
         ids = chunks.column("chunk_id").to_pylist()

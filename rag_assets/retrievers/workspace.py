@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from rag_assets.compute.compute import Compute
+from rag_assets.compute.local import LOCAL
 from rag_assets.progress import Progress, no_progress
 
 
@@ -55,11 +57,13 @@ class Workspace:
             remembers nothing.
         progress: ``progress(label, total)`` opens a progress bar.
         measure: keeps what something took.
+        compute: where models are run.
     """
 
     cache: Path | None = None
     progress: Progress = no_progress
     measure: Measure = unmeasured
+    compute: Compute = LOCAL
 
     def cache_of(self, kind: str) -> Path | None:
         """Return the folder of one kind of cached things, such as ``embeddings``."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,14 @@ from rag_assets.store.segments import KEY, Segments, text_keys
 
 Vectors = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]
+
+
+class MakeVectors(Protocol):
+    """Gives an array of a shape, as ``numpy.zeros`` does; it may lie on disk."""
+
+    def __call__(self, shape: tuple[int, int], *, dtype: type[np.float32]) -> Vectors:
+        """Return it."""
+
 
 _WRITING = {
     "compression": "none",  # vectors do not compress
@@ -34,22 +43,23 @@ class VectorCache:
         self.folder = root / space[:16]
         self._segments = Segments(self.folder, ["vector"], _check, "vector cache", _WRITING)
 
-    def get(self, texts: Sequence[str]) -> tuple[Vectors, Mask]:
+    def get(self, texts: Sequence[str], make: MakeVectors = np.zeros) -> tuple[Vectors, Mask]:
         """Look texts up.
 
         Args:
             texts: the exact texts that were embedded, with their prompt.
+            make: gives the array that receives the vectors.
 
         Returns:
             Vectors, float32, shape (len(texts), dimension), rows of zeros where nothing is known
             (dimension 0 when no text is), and a mask, shape (len(texts),), of what was found.
         """
-        vectors = np.zeros((len(texts), 0), dtype=np.float32)
+        vectors: Vectors = np.empty((len(texts), 0), dtype=np.float32)
         found = np.zeros(len(texts), dtype=np.bool_)
         for part in self._segments.find(text_keys(texts)):
             content = _matrix(part.values.column("vector"))
             if not vectors.shape[1]:
-                vectors = np.zeros((len(texts), content.shape[1]), dtype=np.float32)
+                vectors = make((len(texts), content.shape[1]), dtype=np.float32)
             vectors[part.asked] = content[part.rows]
             found[part.asked] = True
         return vectors, found

@@ -73,6 +73,23 @@ def test_what_is_looked_up_loads_no_model(tmp_path: Path) -> None:
     assert not again.is_loaded
 
 
+def test_vectors_are_written_where_they_stay(fresh: np.ndarray, tmp_path: Path) -> None:
+    made: list[np.ndarray] = []
+
+    def make(shape: tuple[int, int], *, dtype: type[np.float32]) -> np.ndarray:
+        made.append(np.zeros(shape, dtype))
+        return made[-1]
+
+    cached = Encoder(cache=tmp_path, device="cpu")
+    cached.encode(TEXTS[4:6], kind="document")
+    for calls in (1, 2):  # some are known, and then all
+        vectors = cached.encode(TEXTS, kind="document", make=make)
+        assert vectors is made[-1]
+        assert len(made) == calls
+        assert np.allclose(vectors, fresh, atol=1e-6)
+        assert np.array_equal(vectors[0], vectors[4])
+
+
 def test_meaning_is_near(encoder: Encoder) -> None:
     query = encoder.encode(["When does the boat depart?"], kind="query")
     documents = encoder.encode([TEXTS[0], TEXTS[5]], kind="document")

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rag_assets.embedding.flat_index import FlatIndex, build
+from rag_assets.embedding.flat_index import FlatIndex, build, vectors_on_disk
 from rag_assets.errors import DataError, StoreError
 
 
@@ -27,6 +27,18 @@ def test_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         build(["a", "b"], axes(2), tmp_path / name)
+    for file in ("vectors.npy", "chunk_ids.json"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+def test_vectors_that_are_made_on_disk_give_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    build(["a", "b"], axes(2), tmp_path / "one")
+    # By another name of the same folder.
+    made = vectors_on_disk(tmp_path / "two" / ".." / "two")((2, 2), dtype=np.float32)
+    made[:] = axes(2)
+    build(["a", "b"], made, tmp_path / "two")
     for file in ("vectors.npy", "chunk_ids.json"):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
 

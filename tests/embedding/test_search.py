@@ -90,8 +90,24 @@ def test_threads_and_blocks_change_nothing() -> None:
         faiss.omp_set_num_threads(1)
         for block in (1, 19, 64):
             assert found(index, queries, 20, block) == expected
+        faiss.omp_set_num_threads(3)
+        assert found(index, queries, 20, 9) == expected
     finally:
         faiss.omp_set_num_threads(threads)
+
+
+def test_settings_of_faiss_are_put_back_even_after_an_error() -> None:
+    import faiss
+
+    before = faiss.cvar.distance_compute_blas_threshold, faiss.omp_get_max_threads()
+    index = FlatIndex(("a", "b"), np.eye(2, dtype=np.float32))
+
+    def interrupted(done: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search(index, np.eye(2, dtype=np.float32), 1, interrupted, block=1)
+    assert (faiss.cvar.distance_compute_blas_threshold, faiss.omp_get_max_threads()) == before
 
 
 def test_smaller_k_is_a_prefix_of_a_larger_one() -> None:

@@ -18,7 +18,8 @@ Problem = Callable[[str | bytes], str]
 
 TOP_KEYS = (
     "name, dataset, chunking, query_sets, llm, retrievers, top_k, metrics, primary, baseline, "
-    "split, weight, statistics, measurements, context, checks, owners, filters, schedule"
+    "split, weight, statistics, measurements, context, checks, owners, filters, schedule, "
+    "compute"
 )
 TYPES = ", ".join(RETRIEVER_TYPES)
 BM25_KEYS = (

@@ -87,7 +87,7 @@ class BaseRuns(RunsStage):
         has_variants = pc.max(queries.column("variant")).as_py()
         # Variants of a query are searched as queries of their own, named by their row.
         names = range(queries.num_rows) if has_variants else queries.column("query_id").to_pylist()
-        searcher = self._open(pipeline, retriever, artifact)
+        searcher = self._spread(pipeline, self._open(pipeline, retriever, artifact))
         units = load_units(artifact.folder, searcher.chunk_ids)
         with pipeline.progress(f"search {retriever}", queries.num_rows) as advance:
 
@@ -147,6 +147,10 @@ class BaseRuns(RunsStage):
 
     def _open(self, pipeline: Pipeline, retriever: str, index: Artifact) -> Searcher[Any]:
         raise NotImplementedError
+
+    def _spread(self, pipeline: Pipeline, searcher: Searcher[Any]) -> Searcher[Any]:
+        """Return a searcher with the same hits, by workers elsewhere where that is worth it."""
+        return searcher
 
     def _search(
         self,

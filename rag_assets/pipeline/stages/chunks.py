@@ -80,7 +80,8 @@ class Chunks(Stage):
 
 
 def _embed(pipeline: Pipeline, chunking: str, model: str) -> Embed:
-    encoder = Encoder(model, cache=pipeline.settings.store / "cache" / "embeddings")
+    cache = pipeline.settings.store / "cache" / "embeddings"
+    encoder = Encoder(model, cache=cache, compute=pipeline.compute)
 
     def embed(texts: Sequence[str]) -> Vectors:
         with pipeline.progress(f"embed sentences for {chunking}", len(texts)) as advance:

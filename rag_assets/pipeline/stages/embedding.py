@@ -27,6 +27,7 @@ from rag_assets.pipeline.stages.query_sets import query_set_key
 from rag_assets.pipeline.stages.runs import model_kinds
 from rag_assets.retrievers.base import EmbeddingRetriever
 from rag_assets.retrievers.retriever import Searcher
+from rag_assets.retrievers.sharded_search import spread
 from rag_assets.retrievers.workspace import Workspace
 from rag_assets.schemas import QUERY_VECTORS
 from rag_assets.store.artifacts import Artifact, ArtifactKey
@@ -163,6 +164,9 @@ class EmbeddingRuns(BaseRuns):
 
     def _open(self, pipeline: Pipeline, retriever: str, index: Artifact) -> Searcher[pa.Table]:
         return _config(pipeline.experiment, retriever).open(index.folder)
+
+    def _spread(self, pipeline: Pipeline, searcher: Searcher[pa.Table]) -> Searcher[pa.Table]:
+        return spread(searcher, pipeline.compute)
 
     def _search(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rag_assets.compute.local import LOCAL
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.latency_sample import Search
 from rag_assets.pipeline.rankings import Ranked
@@ -128,8 +129,8 @@ class RerankedRuns(DerivedRuns):
         texts = texts_by_chunk(pipeline, retriever)
         lists = {one: candidate_lists(tables[0], queries, texts) for one, tables in read.items()}
         config = _config(pipeline.experiment, retriever)
-        # A bar for each query would be most of what is timed.
-        workspace = replace(pipeline.workspace(retriever), progress=no_progress)
+        # A bar for each query, or the way to a cluster, would be most of what is timed.
+        workspace = replace(pipeline.workspace(retriever), progress=no_progress, compute=LOCAL)
         return lambda one: config.rerank(lists[one], workspace)
 
 

@@ -1,0 +1,1 @@
+"""Where models and searches are computed: in this process, or by the workers of a cluster."""

@@ -1,0 +1,45 @@
+"""A model that is named to another machine, which must have the same files of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rag_assets.embedding.model_config import config_sha256
+from rag_assets.embedding.model_files import ModelFiles
+from rag_assets.errors import ModelUnavailable
+
+
+@dataclass(frozen=True)
+class SentModel:
+    """What is sent of a model: its name, or its folder, and the hashes of its files."""
+
+    files: ModelFiles
+    config_sha256: str
+
+    @classmethod
+    def of(cls, files: ModelFiles) -> SentModel:
+        """Describe the model of this machine."""
+        return cls(files, config_sha256(files.path))
+
+    def found(self, resolve: Callable[[str], ModelFiles]) -> ModelFiles:
+        """Return the files of the same model on this machine.
+
+        Args:
+            resolve: finds the files by the name or the folder.
+
+        Raises:
+            ModelUnavailable: there is none, or its files are others.
+        """
+        name = str(self.files.path) if self.files.source == "folder" else self.files.name
+        here = resolve(name)
+        if _hashes(SentModel.of(here)) != _hashes(self):
+            raise ModelUnavailable(
+                f"model '{name}' has other weights, another tokenizer or another configuration in "
+                f"{here.path} than where the evaluation runs; its folder must be the same"
+            )
+        return here
+
+
+def _hashes(sent: SentModel) -> tuple[str, str, str]:
+    return sent.files.weights_sha256, sent.files.tokenizer_sha256, sent.config_sha256

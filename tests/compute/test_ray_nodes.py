@@ -1,0 +1,129 @@
+"""`compute: ray` on a real cluster of this machine: two nodes, of which one is killed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import yaml
+
+from rag_assets.compute.options import ComputeConfig, compute_of, release_workers
+from rag_assets.errors import UsageError
+from rag_assets.evaluation.metric_names import parse_metric
+from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.progress import Advance
+from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.settings import StoreSettings
+from tests.ray_nodes import Nodes, ray_nodes
+from tests.reranking.tiny_models import cross_encoder
+from tests.static_model import save_static_model
+from tests.tiny_experiment import materialize
+
+pytest.importorskip("ray", reason="the extra ray is not installed")
+
+N_DOCUMENTS, N_QUERIES = 700, 40
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Nodes]:
+    with ray_nodes() as started:
+        yield started
+        release_workers()
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with documents for several blocks, and an experiment without `compute`."""
+    folder = tmp_path_factory.mktemp("several-blocks")
+    numbers = np.random.default_rng(3)
+    words = [f"w{number}" for number in range(300)]
+
+    def text(most: int) -> str:
+        return " ".join(numbers.choice(words, size=numbers.integers(2, most)))
+
+    documents = [{"doc_id": f"d{row}", "text": text(30)} for row in range(N_DOCUMENTS)]
+    queries = [{"query_id": f"q{row}", "text": text(5)} for row in range(N_QUERIES)]
+    judged = [{"query_id": f"q{row}", "doc_id": f"d{row}"} for row in range(N_QUERIES)]
+    rows = {"documents": documents, "queries": queries, "judgments": judged}
+    for name, content in rows.items():
+        lines = "".join(f"{json.dumps(row)}\n" for row in content)
+        (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+    models = tmp_path_factory.mktemp("models")
+    static = save_static_model(models / "static", [" ".join(words)])
+    reranker = cross_encoder(models / "reranker")
+    config = {
+        "name": "several",
+        "chunking": {"whole": {"strategy": "none"}},
+        "retrievers": {
+            "static": {"type": "embedding", "model": str(static)},
+            "reranked": {
+                "type": "cross_encoder",
+                "model": str(reranker),
+                "input": "static",
+                "candidates": 30,
+            },
+        },
+        "top_k": [1, 10],
+    }
+    (folder / "experiment.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    return folder
+
+
+def evaluated(experiment: Path, store: Path, progress: Any = None) -> Pipeline:
+    pipeline = Pipeline(load_experiment(experiment), StoreSettings.resolve(store))
+    if progress is not None:
+        pipeline.progress = progress
+    materialize(pipeline)
+    return pipeline
+
+
+def run(pipeline: Pipeline, retriever: str) -> pa.Table:
+    kind = "reranked_runs" if retriever == "reranked" else "embedding_runs"
+    return pipeline.artifact(ArtifactKey.of(kind, retriever=retriever, top_k="10")).table()
+
+
+@pytest.mark.slow
+def test_the_results_are_the_same_when_a_node_dies(
+    nodes: Nodes, experiment: Path, tmp_path: Path
+) -> None:
+    here = evaluated(experiment, tmp_path / "here")
+    killed: list[int] = []
+
+    @contextmanager
+    def killing(label: str, total: int) -> Iterator[Advance]:
+        def advance(done: int, all_of_them: int | None = None, /) -> None:
+            if label == "embed chunks for static" and not killed:
+                nodes.kill_one()
+                killed.append(done)
+
+        yield advance
+
+    file = experiment / "experiment.yaml"
+    options = {"type": "ray", "address": nodes.address, "workers": 2, "shard_rows": 200}
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write(yaml.safe_dump({"compute": options}))
+    there = evaluated(experiment, tmp_path / "there", killing)
+
+    release_workers()
+    assert 0 < killed[0] < N_DOCUMENTS
+    assert run(there, "static").equals(run(here, "static"))
+    ours, theirs = run(here, "reranked"), run(there, "reranked")
+    assert theirs.drop(["score"]).equals(ours.drop(["score"]))
+    np.testing.assert_allclose(theirs.column("score"), ours.column("score"), atol=1e-5)
+
+
+@pytest.mark.slow
+def test_what_the_work_says_is_said_here(nodes: Nodes) -> None:
+    compute = compute_of(ComputeConfig(type="ray", address=nodes.address, workers=1))
+    with pytest.raises(UsageError) as raised:
+        list(compute.map(parse_metric, [("sharpness",)]))
+    with pytest.raises(UsageError) as expected:
+        parse_metric("sharpness")
+    assert str(raised.value) == str(expected.value)

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import bm25s
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_assets.lexical import token_counts
+from rag_assets.lexical.bm25_weights import bm25_weights
+from rag_assets.lexical.token_counts import TokenCounts
+
+CORPORA = st.lists(st.lists(st.sampled_from("gfedcba"), max_size=9), max_size=12)
+SMALL_BLOCK_BITS = 1
+
+
+@pytest.fixture(scope="module", params=[SMALL_BLOCK_BITS, token_counts.BLOCK_BITS])
+def _block(request: pytest.FixtureRequest) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(token_counts, "BLOCK_BITS", request.param)
+        patch.setattr(token_counts, "BLOCK", 1 << request.param)
+        yield
+
+
+@pytest.mark.usefixtures("_block")
+@settings(deadline=None)
+@given(CORPORA)
+def test_equal_to_counters(chunks: list[list[str]]) -> None:
+    found = TokenCounts.of(iter(chunks))
+    assert list(found.vocabulary) == sorted({token for chunk in chunks for token in chunk})
+    assert list(found.vocabulary.values()) == list(range(len(found.vocabulary)))
+    assert found.lengths.tolist() == [len(chunk) for chunk in chunks]
+    expected = [
+        (number, chunk, Counter(chunks[chunk])[token])
+        for token, number in found.vocabulary.items()
+        for chunk in range(len(chunks))
+        if token in chunks[chunk]
+    ]
+    tokens = np.repeat(np.arange(len(found.vocabulary)), found.holding)
+    entries = zip(tokens.tolist(), found.chunks.tolist(), found.counts.tolist(), strict=True)
+    assert list(entries) == expected
+    arrays = found.indptr, found.chunks, found.counts
+    assert [array.dtype.name for array in arrays] == ["int64", "int32", "int32"]
+
+
+@pytest.mark.usefixtures("_block")
+@pytest.mark.parametrize("variant", ["lucene", "robertson", "atire"])
+def test_weights_are_those_of_bm25s_bit_for_bit(variant: str) -> None:
+    random = np.random.default_rng(5)
+    chunks = [
+        [f"t{number:02d}" for number in (random.pareto(1.0, size) * 3).astype(int) % 60]
+        for size in random.integers(0, 40, 80)
+    ]
+    counts = TokenCounts.of(chunks)
+    reference = bm25s.BM25(k1=0.9, b=0.4, method=variant, dtype="float64")
+    numbers = [[counts.vocabulary[token] for token in chunk] for chunk in chunks]
+    reference.index((numbers, counts.vocabulary), create_empty_token=False, show_progress=False)
+    weights = bm25_weights(counts, 0.9, 0.4, variant, 0.5)
+    assert weights.tobytes() == reference.scores["data"].tobytes()
+    assert counts.chunks.tobytes() == reference.scores["indices"].tobytes()
+    assert counts.indptr.tolist() == reference.scores["indptr"].tolist()
+
+
+def test_weights_do_not_depend_on_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    chunks = [list("aab"), list("bccc"), list("adde"), list("e"), list("ebb")]
+    counts = TokenCounts.of(chunks)
+    for variant in ("lucene", "bm25l", "bm25plus"):
+        whole = bm25_weights(counts, 1.2, 0.75, variant, 0.5)
+        with monkeypatch.context() as patch:
+            patch.setattr("rag_assets.lexical.bm25_weights.ENTRIES", 2)
+            parts = bm25_weights(counts, 1.2, 0.75, variant, 0.5)
+        assert parts.tobytes() == whole.tobytes()
