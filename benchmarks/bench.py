@@ -28,6 +28,8 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "metrics": (),
     "embedding": ("squad",),
     "incremental": (),
+    "vector_search": (),
+    "cost_curves": (),
     "grid": ("cranfield", "squad"),
 }
 """Script -> the data that it needs (``data_sets.PLACES``), in the order in which they run."""

