@@ -56,6 +56,10 @@ types: $(INSTALLED) ## static types
 unit: $(INSTALLED) ## tests only (ARGS="-k name" for some of them)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal $(ARGS)
 
+.PHONY: bench
+bench: $(INSTALLED) ## all benchmarks, and docs/benchmarks.md (ARGS="--quick", "--only NAME", "--data DIR")
+	$(BIN)/python benchmarks/bench.py $(ARGS)
+
 .PHONY: ui
 ui: $(INSTALLED) ## the Dagster UI on this machine (PORT=3000)
 	$(BIN)/dagster dev --host 127.0.0.1 --port $(PORT)

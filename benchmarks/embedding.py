@@ -1,7 +1,8 @@
 """How fast texts become vectors, beside plain ``SentenceTransformer.encode``.
 
-    python benchmarks/embedding.py build/benchmarks/squad_answerable.json build/embedding.json
-    python benchmarks/embedding.py SQUAD RESULT --texts 1000 --rounds 5 --threads 2
+    python benchmarks/embedding.py
+    python benchmarks/embedding.py --texts 1000 --rounds 5 --threads 2
+    python benchmarks/embedding.py --quick
 
 Real paragraphs of a SQuAD file, all-MiniLM-L6-v2, one process. In every round each system embeds
 all texts once, one after the other, so that what else the machine does hits all of them:
@@ -11,35 +12,33 @@ all texts once, one after the other, so that what else the machine does hits all
 - ``auto``: ours with ``precision: auto``, where the processor has instructions for bfloat16;
 - ``looked_up``: ours where all texts are in the vector cache, with opening it.
 
-Printed and written as JSON: seconds of wall and of CPU time, texts a second, the ratio to ``plain``
-(median over rounds of the ratio within a round), cosines to the vectors of ``plain``, and how many
-of the ten texts nearest to each text are the same.
+Of each: seconds of wall and of CPU time, texts a second, the ratio to ``plain`` (median over rounds
+of the ratio within a round), cosines to the vectors of ``plain``, and how many of the ten texts
+nearest to each text are the same.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any
 
-import click
+import data_sets
 import numpy as np
 import numpy.typing as npt
+from result import Limit, Result, Table
 
 from rag_assets.embedding.encoder import Encoder
 from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
-from rag_assets.embedding.precision import CPUINFO, has_bfloat16, resolved
-from rag_assets.package_versions import version
+from rag_assets.embedding.precision import resolved
 
 PACKAGES = ("numpy", "sentence-transformers", "tokenizers", "torch", "transformers")
 NEAREST = 10
+QUICK = Path("build/benchmarks/embedding.quick.json")
 
 Vectors = npt.NDArray[np.float32]
 System = Callable[[list[str]], Vectors]
@@ -47,8 +46,8 @@ System = Callable[[list[str]], Vectors]
 
 def paragraphs(source: Path, n_texts: int) -> list[str]:
     """Return different paragraphs of a SQuAD file, spread evenly over it."""
-    data = json.loads(source.read_text(encoding="utf-8"))["data"]
-    texts = [one["context"] for article in data for one in article["paragraphs"]]
+    articles = json.loads(source.read_text(encoding="utf-8"))["data"]
+    texts = [one["context"] for article in articles for one in article["paragraphs"]]
     unique = list(dict.fromkeys(texts))
     step = max(1, len(unique) // n_texts)
     return unique[::step][:n_texts]
@@ -114,65 +113,66 @@ def compared_to_plain(
     return found
 
 
-def machine() -> dict[str, Any]:
-    """Return the processor, as far as the system tells."""
-    import torch
-
-    lines = CPUINFO.read_text(encoding="utf-8").splitlines() if CPUINFO.is_file() else []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return {
-        "processor": models[0] if models else platform.processor(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "bfloat16_instructions": has_bfloat16(CPUINFO),
-        "load_before": os.getloadavg()[0],
-        "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-    }
-
-
-def show(found: Mapping[str, Mapping[str, float]]) -> None:
-    """Print a table."""
-    click.echo(
-        f"{'':10}{'texts/s':>9}{'wall':>10}{'CPU':>10}{'cosine: mean':>16}{'min':>12}{'same':>8}"
+def table(found: Mapping[str, Mapping[str, float]], n_texts: int, words: float) -> Table:
+    """Return a row a system."""
+    measured = list(found["plain"])
+    return Table(
+        f"{n_texts} paragraphs of {words:.0f} words on average, all-MiniLM-L6-v2. "
+        "`times_plain` are ratios to plain `SentenceTransformer.encode`, cosines those to its "
+        "vectors, `same_nearest` the share of the ten nearest texts that are the same.",
+        ["system", *measured],
+        [[name, *(row[column] for column in measured)] for name, row in found.items()],
     )
-    for name, row in found.items():
-        ratios = f"{row['times_plain_wall']:9.2f}x{row['times_plain_cpu']:9.2f}x"
-        cosines = f"{row['cosine_mean']:16.6f}{row['cosine_min']:12.6f}{row['same_nearest']:8.3f}"
-        click.echo(f"{name:10}{row['texts_a_second']:9.1f}{ratios}{cosines}")
+
+
+def limits(found: Mapping[str, Mapping[str, float]]) -> list[Limit]:
+    """Return what is aimed at of ``auto``, where the processor has it."""
+    if "auto" not in found:
+        return []
+    auto = found["auto"]
+    return [
+        Limit("`auto` beside plain, wall", auto["times_plain_wall"], 2.0, "x", at_least=True),
+        Limit("`auto`: mean cosine to plain", auto["cosine_mean"], 0.9999, "", at_least=True),
+    ]
+
+
+def notes(found: Mapping[str, object], threads: int, rounds: int) -> list[str]:
+    """Return what a reader of the table needs."""
+    told = [
+        f"{threads} thread{'s' if threads > 1 else ''} of torch, {rounds} rounds.",
+        "A killed run loses what it embedded since the last 2,000 texts or 60 seconds; the next "
+        "one goes on from there (`tests/embedding/test_encoder.py`).",
+    ]
+    if "auto" not in found:
+        told.append("This processor has no instructions for bfloat16: `auto` is float32 here.")
+    return told
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("source", type=Path)
-    parser.add_argument("result", type=Path)
     parser.add_argument("--texts", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, help="of torch; its own choice when absent")
+    parser.add_argument("--quick", action="store_true", help="24 texts, one round")
     asked = parser.parse_args()
+    source = data_sets.find("squad")
     import torch
 
     if asked.threads is not None:
         torch.set_num_threads(asked.threads)
-    where, texts = machine(), paragraphs(asked.source, asked.texts)
-    if not where["bfloat16_instructions"]:
-        click.echo("this processor has no instructions for bfloat16: `auto` is float32 here")
+    n_texts, rounds = (24, 1) if asked.quick else (asked.texts, asked.rounds)
+    texts = paragraphs(source, n_texts)
     with TemporaryDirectory() as folder:
-        times, vectors = measure(systems(Path(folder)), texts, asked.rounds)
+        times, vectors = measure(systems(Path(folder)), texts, rounds)
     found = compared_to_plain(times, vectors, len(texts))
-    show(found)
-    told = {
-        "texts": len(texts),
-        "words_a_text": sum(len(text.split()) for text in texts) / len(texts),
-        "rounds": asked.rounds,
-        "model": DEFAULT_MODEL,
-        "systems": found,
-        "machine": where,
-        "versions": {name: version(name) for name in PACKAGES},
-    }
-    asked.result.parent.mkdir(parents=True, exist_ok=True)
-    asked.result.write_text(f"{json.dumps(told, indent=1)}\n", encoding="utf-8")
+    words = sum(len(text.split()) for text in texts) / len(texts)
+    result = Result("embedding", "Embedding", "python benchmarks/embedding.py")
+    result.tables.append(table(found, len(texts), words))
+    result.limits += limits(found)
+    result.notes += notes(found, torch.get_num_threads(), rounds)
+    result.of_packages(PACKAGES)
+    result.write(QUICK if asked.quick else None)
 
 
 if __name__ == "__main__":

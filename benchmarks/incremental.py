@@ -1,7 +1,8 @@
 """What an evaluation costs when nothing, or little, changed; ratios of one run on one machine.
 
-    python benchmarks/incremental.py build/incremental
-    python benchmarks/incremental.py build/incremental --documents 100000 --parts corpus
+    python benchmarks/incremental.py
+    python benchmarks/incremental.py --documents 100000 --parts corpus
+    python benchmarks/incremental.py --quick
 
 Every line is a process of its own, ``rag-assets evaluate``, from the start of the interpreter to
 its end: wall time, CPU time of all its threads, and how many partitions it computed.
@@ -13,6 +14,8 @@ its end: wall time, CPU time of all its threads, and how many partitions it comp
 - ``corpus``: a made corpus (words by Zipf's law, a seed fixes them) under BM25, all-MiniLM-L6-v2
   and their fusion: cold, without a change, with another ``k`` of the fusion, and with one edited
   document.
+
+With ``--parts`` the result is written below ``build``: it is not the whole.
 """
 
 from __future__ import annotations
@@ -31,17 +34,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-import numpy as np
 import pyarrow.parquet as pq
+from result import Limit, Result, Table
+from zipf_experiment import write_config, write_corpus
 
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.pipeline.measurements import Measurements
 from rag_assets.pipeline.stages import STAGES
 
-HANDBOOK = Path(__file__).resolve().parents[1] / "data" / "handbook"
+REPOSITORY = Path(__file__).resolve().parents[1]
+HANDBOOK = REPOSITORY / "data" / "handbook"
+BUILD = REPOSITORY / "build" / "benchmarks"
 PARTS = ("handbook", "cells", "grid", "corpus")
-N_WORDS, N_QUERIES, SEED = 40, 200, 0
-VOCABULARY, EXPONENT = 20_000, 1.1
 NO_ARTIFACTS = ("history", "evaluations", "measurements")
 
 
@@ -56,11 +60,11 @@ class Run(NamedTuple):
 class Experiment:
     """A folder with an experiment, and a store of its own."""
 
-    def __init__(self, folder: Path, store: Path, name: str) -> None:
-        self.folder, self.store, self.name = folder, store, name
+    def __init__(self, folder: Path, store: Path, name: str, result: Result) -> None:
+        self.folder, self.store, self.name, self.result = folder, store, name, result
 
     def evaluate(self, what: str) -> Run:
-        """Run ``rag-assets evaluate``, print what it cost, and return it."""
+        """Run ``rag-assets evaluate``, print and note what it cost, and return it."""
         command = [sys.executable, "-m", "rag_assets.cli", "evaluate", str(self.folder)]
         before, started = _cpu(), time.perf_counter()
         done = subprocess.run(
@@ -72,7 +76,12 @@ class Experiment:
             raise SystemExit(f"{self.folder}: {done.stderr}")
         run = Run(wall, cpu, int(found[1]))
         click.echo(f"{what:<44}{wall:8.2f} s wall {cpu:8.2f} s CPU {run.computed:6d} computed")
+        self.result.tables[0].rows.append([what, wall, cpu, run.computed])
         return run
+
+    def limit(self, what: str, value: float, aim: float, unit: str = "s") -> None:
+        """Note a value beside what it must not be above."""
+        self.result.limits.append(Limit(what, value, aim, unit))
 
     def artifacts(self) -> set[Path]:
         """Return all files of results."""
@@ -96,24 +105,22 @@ def _cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def limit(what: str, value: float, most: float, unit: str = "s") -> None:
-    """Print a value beside what it must stay below."""
-    verdict = "ok" if value < most else "MISSED"
-    click.echo(f"  {what:<42}{value:8.2f} {unit}, must be below {most:g} {unit}: {verdict}")
-
-
-def handbook(folder: Path) -> None:
+def handbook(folder: Path, result: Result) -> None:
     """Evaluate the handbook twice."""
-    experiment = Experiment(HANDBOOK, folder / "handbook-store", "handbook")
+    experiment = Experiment(HANDBOOK, folder / "handbook-store", "handbook", result)
     experiment.evaluate("handbook, cold")
     before = experiment.artifacts()
     again = min(experiment.evaluate("handbook, without a change") for _ in range(3))
-    limit("without a change", again.wall, 3)
-    click.echo(f"  artifacts written: {len(experiment.artifacts() - before)}")
+    experiment.limit("handbook, without a change", again.wall, 3)
+    written = len(experiment.artifacts() - before)
+    experiment.limit("handbook, without a change: artifacts written", written, 0, "")
 
 
-def copied(folder: Path, name: str, retrievers: Mapping[str, Any], top_k: list[int]) -> Experiment:
-    """Return the handbook with other retrievers."""
+def copied(
+    folder: Path, retrievers: Mapping[str, Any], top_k: list[int], result: Result
+) -> Experiment:
+    """Return the handbook with other retrievers, named as its folder."""
+    name = folder.name
     shutil.copytree(HANDBOOK, folder / name, ignore=shutil.ignore_patterns("*.yaml"))
     config = {
         "name": name,
@@ -124,7 +131,7 @@ def copied(folder: Path, name: str, retrievers: Mapping[str, Any], top_k: list[i
         "primary": f"ndcg@{top_k[0]}",
     }
     (folder / name / "experiment.yaml").write_text(json.dumps(config), encoding="utf-8")
-    return Experiment(folder / name, folder / f"{name}-store", name)
+    return Experiment(folder / name, folder / f"{name}-store", name, result)
 
 
 def bm25(n: int) -> dict[str, Any]:
@@ -140,110 +147,91 @@ def bm25(n: int) -> dict[str, Any]:
     }
 
 
-def cells(folder: Path) -> None:
+def cells(folder: Path, result: Result, retrievers: int = 20) -> None:
     """Evaluate 100 cells twice."""
-    experiment = copied(folder, "cells", bm25(20), [1, 3, 5, 10, 100])
-    experiment.evaluate("100 cells, cold")
+    top_k = [1, 3, 5, 10, 100]
+    experiment = copied(folder, bm25(retrievers), top_k, result)
+    what = f"{retrievers * len(top_k)} cells"
+    experiment.evaluate(f"{what}, cold")
     before = experiment.artifacts()
-    again = min(experiment.evaluate("100 cells, without a change") for _ in range(3))
-    limit("without a change", again.wall, 6)
-    click.echo(f"  artifacts written: {len(experiment.artifacts() - before)}")
+    again = min(experiment.evaluate(f"{what}, without a change") for _ in range(3))
+    experiment.limit(f"{what}, without a change", again.wall, 6)
+    written = len(experiment.artifacts() - before)
+    experiment.limit(f"{what}, without a change: artifacts written", written, 0, "")
 
 
-def grid(folder: Path) -> None:
+def grid(folder: Path, result: Result) -> None:
     """Evaluate 8 retrievers at 6 cut-offs, and compare with the sum of their computations."""
     retrievers = bm25(6)
     for i in (1, 2):
         inputs = [f"bm25-{i}", f"bm25-{i + 2}"]
         retrievers[f"fused-{i}"] = {"type": "rrf", "inputs": inputs, "candidates": 100}
-    experiment = copied(folder, "grid", retrievers, [1, 3, 5, 10, 20, 100])
+    experiment = copied(folder, retrievers, [1, 3, 5, 10, 20, 100], result)
     run = experiment.evaluate("8 retrievers x 6 top_k, cold")
     pure = experiment.pure_seconds()
-    click.echo(f"  computations of all partitions            {pure:8.2f} s")
-    limit("overhead over them", run.wall - pure, 8)
+    result.notes.append(f"8 retrievers x 6 top_k: the computations themselves took {pure:.2f} s.")
+    experiment.limit("8 retrievers x 6 top_k: overhead over them", run.wall - pure, 8)
 
 
-def write_corpus(folder: Path, n_documents: int) -> None:
-    """Write documents of words by Zipf's law, and queries of words of one of them each."""
-    chance = np.random.default_rng(SEED)
-    syllables = [c + v for c in "bdfgklmnprst" for v in "aeiou"]
-    words = ["".join(chance.choice(syllables, size=3)) for _ in range(VOCABULARY)]
-    weights = 1 / np.arange(1, VOCABULARY + 1) ** EXPONENT
-    drawn = chance.choice(VOCABULARY, size=(n_documents, N_WORDS), p=weights / weights.sum())
-    folder.mkdir(parents=True)
-    with (folder / "documents.jsonl").open("w", encoding="utf-8") as file:
-        for number, row in enumerate(drawn):
-            text = " ".join(words[word] for word in row)
-            file.write(json.dumps({"id": f"d{number:07d}", "text": f"{text}."}) + "\n")
-    queries, labels = [], []
-    for number, target in enumerate(chance.choice(n_documents, size=N_QUERIES, replace=False)):
-        asked = " ".join(words[word] for word in sorted(set(drawn[target]))[-5:])
-        queries.append({"query_id": f"q{number}", "text": asked})
-        labels.append({"query_id": f"q{number}", "doc_id": f"d{target:07d}"})
-    for name, rows in (("queries", queries), ("judgments", labels)):
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
-
-
-def write_config(folder: Path, model: str, k: int) -> None:
-    """Write the experiment on the corpus."""
-    config = {
-        "name": "corpus",
-        "dataset": {"format": "jsonl", "judge": "document"},
-        "chunking": {"whole": {"strategy": "none"}},
-        "retrievers": {
-            "bm25": {"type": "bm25", "chunking": "whole", "analyzer": "whitespace"},
-            "dense": {"type": "embedding", "chunking": "whole", "model": model},
-            "hybrid": {"type": "rrf", "inputs": ["bm25", "dense"], "k": k},
-        },
-        "top_k": [10],
-        "metrics": ["ndcg", "recall"],
-        "primary": "ndcg@10",
-    }
-    (folder / "experiment.yaml").write_text(json.dumps(config), encoding="utf-8")
-
-
-def corpus(folder: Path, n_documents: int, model: str) -> None:
+def corpus(folder: Path, result: Result, n_documents: int, model: str) -> None:
     """Evaluate a corpus, change the fusion, then edit one document."""
     write_corpus(folder / "corpus", n_documents)
     write_config(folder / "corpus", model, 60)
-    experiment = Experiment(folder / "corpus", folder / "corpus-store", "corpus")
-    cold = experiment.evaluate(f"{n_documents:,} documents, cold")
+    experiment = Experiment(folder / "corpus", folder / "corpus-store", "corpus", result)
+    what = f"{n_documents:,} documents"
+    cold = experiment.evaluate(f"{what}, cold")
     embedded = experiment.n_vectors()
-    click.echo(f"  texts embedded: {embedded}")
-    experiment.evaluate("without a change")
+    experiment.evaluate(f"{what}, without a change")
     write_config(folder / "corpus", model, 10)
-    again = experiment.evaluate("another k of the fusion")
-    limit("of the cold time", 100 * again.wall / cold.wall, 5, "%")
-    limit("of the cold CPU time", 100 * again.cpu / cold.cpu, 5, "%")
+    _of_cold(experiment, cold, f"{what}, another k of the fusion")
     file = folder / "corpus" / "documents.jsonl"
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
     lines[n_documents // 2] = lines[n_documents // 2].replace(".", " edited.")
     file.write_text("".join(lines), encoding="utf-8")
-    edited = experiment.evaluate("one edited document")
-    click.echo(f"  texts embedded: {experiment.n_vectors() - embedded}")
-    limit("of the cold time", 100 * edited.wall / cold.wall, 5, "%")
-    limit("of the cold CPU time", 100 * edited.cpu / cold.cpu, 5, "%")
+    _of_cold(experiment, cold, f"{what}, one edited document")
+    again = experiment.n_vectors() - embedded
+    result.notes.append(f"Texts embedded: {embedded:,} cold, {again:,} after the edit.")
+
+
+def _of_cold(experiment: Experiment, cold: Run, what: str) -> None:
+    run = experiment.evaluate(what)
+    experiment.limit(f"{what}, of the cold wall time", 100 * run.wall / cold.wall, 5, "%")
+    experiment.limit(f"{what}, of the cold CPU time", 100 * run.cpu / cold.cpu, 5, "%")
+
+
+def parsed() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--folder", type=Path, default=BUILD / "incremental", help="emptied first")
+    parser.add_argument("--parts", nargs="+", choices=PARTS)
+    parser.add_argument("--documents", type=int, default=10_000)
+    parser.add_argument("--model", default=DEFAULT_MODEL)
+    parser.add_argument("--quick", action="store_true", help="two retrievers, no embedding")
+    return parser.parse_args()
 
 
 def main() -> None:
     """Measure the parts that are asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="where corpora and stores are put; emptied first")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
-    parser.add_argument("--documents", type=int, default=10_000)
-    parser.add_argument("--model", default=DEFAULT_MODEL)
-    asked = parser.parse_args()
-    folder = asked.folder.absolute()
+    asked = parsed()
+    command = "python benchmarks/incremental.py"
+    result = Result("incremental", "What a repeated evaluation costs", command)
+    caption = "One `rag-assets evaluate` a row, from the start of the interpreter to its end."
+    result.tables.append(Table(caption, ["", "wall s", "CPU s", "partitions computed"], []))
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    for part in asked.parts:
-        place = folder / part
+    for part in ["cells"] if asked.quick else asked.parts or PARTS:
+        place = asked.folder.absolute() / part
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         if part == "corpus":
-            corpus(place, asked.documents, asked.model)
+            corpus(place, result, asked.documents, asked.model)
+        elif part == "cells":
+            cells(place, result, 2 if asked.quick else 20)
         else:
-            {"handbook": handbook, "cells": cells, "grid": grid}[part](place)
+            {"handbook": handbook, "grid": grid}[part](place, result)
+    result.of_packages(["dagster", "duckdb", "pyarrow", "torch"])
+    whole = not (asked.quick or asked.parts)
+    name = "incremental.quick.json" if asked.quick else "incremental.part.json"
+    result.write(None if whole else BUILD / name)
 
 
 if __name__ == "__main__":

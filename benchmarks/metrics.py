@@ -2,28 +2,31 @@
 
     python benchmarks/metrics.py                              # 10,000 queries, 1,000 deep
     python benchmarks/metrics.py --queries 100000 --depth 100
+    python benchmarks/metrics.py --quick                      # 200 queries, 100 deep, without ranx
 
 Made data: each query has 30 judged documents, 20 of them in its run. Every contender reads the same
 two files and gives the same means, which are compared. Ours and pytrec_eval take turns in this
-process; ranx is installed by pip into an environment of its own and runs there: with an empty cache
-of compiled code (cold), with a filled one (cached), and a second time in one process (warm). Peak
-memory is that of a process for each.
+process; ranx runs in an environment of its own: with an empty cache of compiled code (cold), with a
+filled one (cached), and a second time in one process (warm). Peak memory is that of a process for
+each.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import statistics
-import subprocess
 import sys
 import time
-import venv
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from made_run import make_data
+from peers import REPOSITORY, ask, peak_bytes, python_with
+
+# Ours (`result`, `rag_assets`) is imported where it is used: ranx's environment has none of it.
 
 Means = dict[str, float]
 """``measure@k``, or ``mrr`` -> its mean."""
@@ -36,44 +39,16 @@ NAMES = {  # ours -> (that of pytrec_eval, that of ranx); these all three comput
     "map": ("map_cut", "map"),
     "hit_rate": ("success", "hit_rate"),
 }
-DOCUMENTS = 1_000_003  # a prime: steps of any length visit different documents
-REPOSITORY = Path(__file__).resolve().parents[1]
+RANX = ["ranx==0.3.21"]
+FOLDER = REPOSITORY / "build" / "benchmarks" / "metrics"
+QUICK = REPOSITORY / "build" / "benchmarks" / "metrics.quick.json"
 
 
-def make_data(folder: Path, queries: int, depth: int) -> None:
-    """Write ``run.parquet`` and ``judgments.parquet`` into ``folder``."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+class Took(NamedTuple):
+    """Seconds of one turn."""
 
-    made = np.random.default_rng(0)
-    names = pa.array([f"document-{number}" for number in range(DOCUMENTS)])
-    starts, steps = made.integers(1, DOCUMENTS, (2, queries))
-    ranks = np.arange(depth)
-    documents = (starts[:, None] + steps[:, None] * ranks) % DOCUMENTS
-    ids = names.take(pa.array(documents.ravel()))
-    query_ids = pa.array([f"query-{number}" for number in range(queries)])
-    columns = {
-        "query_id": query_ids.take(pa.array(np.repeat(np.arange(queries), depth))),
-        "rank": pa.array(np.tile(ranks + 1, queries).astype(np.int32)),
-        "score": pa.array(np.tile(depth - ranks, queries).astype(np.float64)),
-        "item_id": ids,
-        "chunk_id": ids,
-        "document_id": ids,
-    }
-    pq.write_table(pa.table(columns), folder / "run.parquet", compression="zstd")
-    # Ranks below the run's depth stand for documents that it does not hold.
-    judged = np.sort(made.random((queries, depth)).argsort(axis=1)[:, :20], axis=1)
-    judged = np.hstack([judged, np.tile(np.arange(depth, depth + 10), (queries, 1))])
-    found = (starts[:, None] + steps[:, None] * judged) % DOCUMENTS
-    ids = names.take(pa.array(found.ravel()))
-    columns = {
-        "query_id": query_ids.take(pa.array(np.repeat(np.arange(queries), judged.shape[1]))),
-        "evidence_id": ids,
-        "item_id": ids,
-        "grade": pa.array(made.integers(0, 4, found.size).astype(np.int32)),
-    }
-    pq.write_table(pa.table(columns), folder / "judgments.parquet", compression="zstd")
+    wall: float
+    cpu: float
 
 
 def ours(folder: Path) -> Means:
@@ -140,68 +115,49 @@ CONTENDERS: dict[str, Callable[[Path], Means]] = {
 }
 
 
-def timed(name: str, folder: Path) -> tuple[float, Means]:
-    """Return the seconds that one contender takes, and its means."""
-    started = time.perf_counter()
+def timed(name: str, folder: Path) -> tuple[Took, Means]:
+    """Return what one contender takes, and its means."""
+    cpu, started = time.process_time(), time.perf_counter()
     means = CONTENDERS[name](folder)
-    return time.perf_counter() - started, means
+    return Took(time.perf_counter() - started, time.process_time() - cpu), means
 
 
 def child(name: str, folder: Path, repeats: int) -> None:
     """Run one contender in this process and print times, means and peak memory as JSON."""
     results = [timed(name, folder) for _ in range(repeats)]
-    # Not ru_maxrss: that of a child begins with the memory of the process that started it.
-    status = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    peak = 1024 * next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
-    seconds = [one for one, _ in results]
-    print(json.dumps({"seconds": seconds, "means": results[0][1], "bytes": peak}))  # noqa: T201
+    found = {"took": [one for one, _ in results], "means": results[0][1], "bytes": peak_bytes()}
+    sys.stdout.write(f"{json.dumps(found)}\n")
 
 
-def in_child(python: str, name: str, folder: Path, repeats: int, **extra: str) -> dict[str, Any]:
+def in_child(
+    python: Path | str, name: str, folder: Path, repeats: int, **extra: str
+) -> dict[str, Any]:
     """Run one contender in a process of its own, with extra environment variables."""
     arguments = ["--child", name, "--folder", str(folder), "--repeats", str(repeats)]
-    paths = "" if name == "ranx" else str(REPOSITORY)
-    done = subprocess.run(
-        [python, __file__, *arguments],
-        env={**os.environ, "PYTHONPATH": paths, **extra},
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return ask(python, Path(__file__), arguments, extra)
 
 
-def ranx_python(folder: Path) -> str:
-    """Return the interpreter of an environment with ranx, made when it is not there."""
-    python = folder / "bin" / "python"
-    if not python.exists():
-        venv.create(folder, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "ranx"], check=True)
-    return str(python)
-
-
-def race(folder: Path, repeats: int) -> tuple[dict[str, list[float]], dict[str, Means]]:
+def race(folder: Path, repeats: int) -> tuple[dict[str, list[Took]], dict[str, Means]]:
     """Let the contenders of this process take turns."""
     names = ["rag_assets", "pytrec_eval"]
-    seconds: dict[str, list[float]] = {name: [] for name in names}
+    took: dict[str, list[Took]] = {name: [] for name in names}
     means: dict[str, Means] = {}
     for number in range(repeats):
         for name in names if number % 2 == 0 else reversed(names):
-            took, means[name] = timed(name, folder)
-            seconds[name].append(took)
-    return seconds, means
+            one, means[name] = timed(name, folder)
+            took[name].append(one)
+    return took, means
 
 
-def race_ranx(folder: Path, environment: Path) -> tuple[dict[str, list[float]], Means, int]:
+def race_ranx(folder: Path) -> tuple[dict[str, list[Took]], Means, int]:
     """Run ranx cold, cached and warm; return the seconds, the means and the peak memory."""
-    python, cache = ranx_python(environment), folder / "numba_cache"
+    python, cache = python_with("ranx", RANX), folder / "numba_cache"
     shutil.rmtree(cache, ignore_errors=True)
     cold = in_child(python, "ranx", folder, 1, NUMBA_CACHE_DIR=str(cache))
     again = in_child(python, "ranx", folder, 2, NUMBA_CACHE_DIR=str(cache))
-    cached, warm = again["seconds"]
-    seconds = {"ranx cold": cold["seconds"], "ranx cached": [cached], "ranx warm": [warm]}
-    return seconds, again["means"], again["bytes"]
+    turns = {"cold": cold["took"][0], "cached": again["took"][0], "warm": again["took"][1]}
+    took = {f"ranx {name}": [Took(*one)] for name, one in turns.items()}
+    return took, again["means"], again["bytes"]
 
 
 def parsed() -> argparse.Namespace:
@@ -212,39 +168,74 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--queries", type=int, default=10_000)
     parser.add_argument("--depth", type=int, default=1_000)
     parser.add_argument("--repeats", type=int, default=3, help="turns of each contender")
-    parser.add_argument("--folder", type=Path, default=REPOSITORY / "build" / "benchmark")
-    parser.add_argument("--without-ranx", action="store_true")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where made data is put")
+    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--child", choices=list(CONTENDERS), help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
+def rows(
+    took: dict[str, list[Took]], means: dict[str, Means], peaks: dict[str, int]
+) -> list[list[str | float | int | None]]:
+    """Return a row of each contender, with what it takes as many times as ours."""
+    ours_takes, ours_gives = took["rag_assets"], means["rag_assets"]
+    found: list[list[str | float | int | None]] = []
+    for name, turns in took.items():
+        alternates = len(turns) == len(ours_takes)
+        pairs = zip(turns, ours_takes if alternates else [_middle(ours_takes)], strict=True)
+        ratio = statistics.median(one.wall / own.wall for one, own in pairs)
+        who = name.split()[0]
+        apart = max(abs(value - ours_gives[key]) for key, value in means[who].items())
+        middle = _middle(turns)
+        found.append([name, middle.wall, middle.cpu, ratio, peaks[who] / 1e9, apart])
+    return found
+
+
+def _middle(turns: list[Took]) -> Took:
+    return Took(*(statistics.median(values) for values in zip(*turns, strict=True)))
+
+
 def main() -> None:
-    """Make the data, race and report."""
-    options = parsed()
-    if options.child:
-        child(options.child, options.folder, options.repeats)
+    """Make the data, race and write the result."""
+    asked = parsed()
+    if asked.child:
+        child(asked.child, asked.folder, asked.repeats)
         return
-    folder = options.folder / f"{options.queries}x{options.depth}"
+    from result import Limit, Result, Table
+
+    queries, depth, repeats = asked.queries, asked.depth, asked.repeats
+    if asked.quick:
+        queries, depth, repeats = 200, 100, 1
+    folder = asked.folder / f"{queries}x{depth}"
     if not (folder / "judgments.parquet").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        make_data(folder, options.queries, options.depth)
-    seconds, means = race(folder, options.repeats)
-    memory = {name: in_child(sys.executable, name, folder, 1)["bytes"] for name in seconds}
-    if not options.without_ranx:
-        of_ranx, means["ranx"], memory["ranx"] = race_ranx(folder, options.folder / "ranx")
-        seconds |= of_ranx
-    reference = means["rag_assets"]
-    lines = [f"{options.queries} queries x {options.depth} ranks, {len(reference)} metrics"]
-    ours_takes = statistics.median(seconds["rag_assets"])
-    for name, times in seconds.items():
-        middle = statistics.median(times)
-        every = " ".join(f"{one:.2f}" for one in times)
-        lines.append(f"{name:12} {middle:7.2f} s  {middle / ours_takes:5.1f} x ours  ({every})")
-    lines += [f"{name:12} {peak / 1e9:7.2f} GB at its peak" for name, peak in memory.items()]
-    for name, found in means.items():
-        apart = max(abs(value - reference[metric]) for metric, value in found.items())
-        lines.append(f"{name:12} means differ from ours by at most {apart:.1e}")
-    sys.stdout.write("\n".join(lines) + "\n")
+        make_data(folder, queries, depth)
+    took, means = race(folder, repeats)
+    own = {"PYTHONPATH": str(REPOSITORY)}
+    peaks = {name: in_child(sys.executable, name, folder, 1, **own)["bytes"] for name in took}
+    if not asked.quick:
+        of_ranx, means["ranx"], peaks["ranx"] = race_ranx(folder)
+        took |= of_ranx
+    result = Result("metrics", "Metrics", "python benchmarks/metrics.py")
+    result.tables.append(
+        Table(
+            f"{len(means['rag_assets'])} means over {queries:,} queries, {depth:,} ranks each, "
+            "from Parquet files to the means. `times ours` is of wall seconds; `apart` is how "
+            "far any mean is from ours.",
+            ["", "wall s", "CPU s", "times ours", "peak GB", "apart"],
+            rows(took, means, peaks),
+        )
+    )
+    apart = max(float(row[-1] or 0.0) for row in result.tables[0].rows)
+    result.limits.append(Limit("means differ from those of others", apart, 1e-6, ""))
+    result.notes.append(
+        f"Turns of ours and of pytrec_eval in one process: {repeats}. Of ranx: a process with an "
+        "empty cache of compiled code (cold), one with a filled one (cached), again there (warm)."
+    )
+    result.of_packages(["duckdb", "numpy", "pyarrow", "pytrec_eval-terrier"])
+    if not asked.quick:
+        result.versions |= dict(one.split("==") for one in RANX)
+    result.write(QUICK if asked.quick else None)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.llm.server import Server, serving
 from tests.s3_server import VARIABLES, make_bucket, s3_server
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -54,3 +55,10 @@ def s3_store(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     bucket = f"ferries-{uuid.uuid4().hex[:12]}"
     make_bucket(s3_url, bucket)
     return f"s3://{bucket}/nightly/runs"
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """Return a server on loopback that speaks the protocols of language models and rerankers."""
+    with serving() as running:
+        yield running

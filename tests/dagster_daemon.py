@@ -6,12 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from rag_assets.assets.instance import open_instance
+from tests.background import Process, module_running, wait_until
 from tests.tiny_experiment import Tiny
 
 ROOT = Path(__file__).parents[1]
@@ -44,24 +45,16 @@ def dagster(tiny: Tiny, *words: str) -> str:
     return done.stdout
 
 
+@dataclass(frozen=True)
 class Daemon:
-    """A daemon that runs; ``log`` is what it prints."""
+    """A daemon that runs in ``folder``, where its log lies."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
-        self.process = process
-        self.log = log
+    process: Process
+    folder: Path
 
     def wait(self, what: str, happened: Callable[[], bool]) -> None:
-        """Wait until something happened.
-
-        Raises:
-            TimeoutError: it did not, or the daemon died; with the end of the log.
-        """
-        deadline = time.monotonic() + PATIENCE
-        while not happened():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise TimeoutError(f"{what}\n{self.log.read_text()[-6000:]}")
-            time.sleep(0.3)
+        """Wait until something happened; see :func:`tests.background.wait_until`."""
+        wait_until(happened, what, {"daemon": self.process}, self.folder, PATIENCE)
 
 
 @contextmanager
@@ -73,21 +66,6 @@ def daemon(tiny: Tiny) -> Iterator[Daemon]:
     with open_instance(tiny.settings):
         pass
     log = tiny.root / "daemon.log"
-    with log.open("wb") as stream:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "dagster._daemon", "run", *MODULE],
-            cwd=tiny.root,
-            env=environment(tiny),
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        yield Daemon(process, log)
-    finally:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    words = ("dagster._daemon", "run", *MODULE)
+    with module_running(words, log, environment(tiny), signal.SIGINT) as process:
+        yield Daemon(process, tiny.root)

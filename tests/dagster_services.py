@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 from urllib.request import Request, urlopen
+
+from tests.background import HOST, Process, free_port, module_running, wait_until
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "deployment.md"
 PATIENCE = 240.0
@@ -32,25 +29,19 @@ def page_file(name: str) -> str:
     return found[1]
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @dataclass
 class Services:
     """The three processes; logs lie in ``folder``."""
 
     folder: Path
     port: int
-    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    processes: dict[str, Process] = field(default_factory=dict)
 
     def ask(self, query: str, **variables: object) -> Any:
         """Ask the webserver; return ``data``."""
         body = json.dumps({"query": query, "variables": variables}).encode()
         headers = {"Content-Type": "application/json"}
-        request = Request(f"http://127.0.0.1:{self.port}/graphql", body, headers)
+        request = Request(f"http://{HOST}:{self.port}/graphql", body, headers)
         with urlopen(request, timeout=60) as response:
             answer = json.load(response)
         if "errors" in answer:
@@ -66,18 +57,8 @@ class Services:
             return False
 
     def wait(self, what: str, happened: Callable[[], object]) -> None:
-        """Wait until something happened.
-
-        Raises:
-            TimeoutError: it did not, or a process died; with the ends of the logs.
-        """
-        deadline = time.monotonic() + PATIENCE
-        while not happened():
-            dead = [name for name, process in self.processes.items() if process.poll() is not None]
-            if dead or time.monotonic() > deadline:
-                logs = [file.read_text()[-3000:] for file in sorted(self.folder.glob("*.log"))]
-                raise TimeoutError("\n".join([what, *dead, *logs]))
-            time.sleep(0.2)
+        """Wait until something happened; see :func:`tests.background.wait_until`."""
+        wait_until(happened, what, self.processes, self.folder, PATIENCE)
 
 
 @contextmanager
@@ -85,7 +66,7 @@ def services(folder: Path, workspace: str, environment: Mapping[str, str]) -> It
     """Run the three processes in ``folder``; all are stopped at the end."""
     code, web = free_port(), free_port()
     (folder / "workspace.yaml").write_text(workspace.replace("4000", str(code)), encoding="utf-8")
-    loopback = ("--host", "127.0.0.1", "--port")
+    loopback = ("--host", HOST, "--port")
     target = ("-w", "workspace.yaml")
     commands = {
         "code": (
@@ -98,31 +79,8 @@ def services(folder: Path, workspace: str, environment: Mapping[str, str]) -> It
     running = Services(folder, web)
     with ExitStack() as stack:
         for name, command in commands.items():
-            process = stack.enter_context(_process(folder / f"{name}.log", command, environment))
-            running.processes[name] = process
+            log = folder / f"{name}.log"
+            process = module_running(command, log, environment, signal.SIGTERM)
+            running.processes[name] = stack.enter_context(process)
         running.wait("an answer of the webserver", running.answers)
         yield running
-
-
-@contextmanager
-def _process(
-    log: Path, command: tuple[str, ...], environment: Mapping[str, str]
-) -> Iterator[subprocess.Popen[bytes]]:
-    with log.open("wb") as stream:
-        process = subprocess.Popen(
-            [sys.executable, "-m", *command],
-            cwd=log.parent,
-            env=environment,
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        yield process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(timeout=15)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()

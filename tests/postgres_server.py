@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.background import free_port
 
 PASSWORD = "a password: with / and @"
 
@@ -42,7 +43,7 @@ def postgres() -> Iterator[int]:
 
 @contextmanager
 def _server(binaries: Path, folder: Path) -> Iterator[int]:
-    data, port, user = folder / "data", _free_port(), _user()
+    data, port, user = folder / "data", free_port(), _user()
     password = folder / "password"
     password.write_text(PASSWORD, encoding="utf-8")
     if user:
@@ -93,9 +94,3 @@ def _call(command: list[str], folder: Path, user: Mapping[str, Any]) -> None:
 
 def _user() -> dict[str, Any]:
     return {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import runpy
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -97,3 +98,26 @@ def test_four_bit_blocks() -> None:
     found = script["weights"](data, 0, (2, 16), quantised=True)
     assert found[0].tolist() == [(i - 8) / 2 for i in range(16)]
     assert found[1].tolist() == [(7 - i) / 2 for i in range(16)]
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(BENCHMARKS / "bench.py"), *arguments]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+
+
+def test_one_command_runs_the_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    script = runpy.run_path(str(BENCHMARKS / "bench.py"))
+    assert all((BENCHMARKS / f"{name}.py").is_file() for name in script["BENCHMARKS"])
+    done = bench("--quick", "--only", "metrics")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "== metrics: done" in done.stdout
+    file = REPOSITORY / "build" / "benchmarks" / "metrics.quick.json"
+    found = json.loads(file.read_text(encoding="utf-8"))
+    assert [row[-1] for row in found["tables"][0]["rows"]] == [0, 0], "pytrec_eval's means are ours"
+
+
+def test_without_data_a_benchmark_is_skipped(tmp_path: Path) -> None:
+    done = bench("--quick", "--only", "embedding", "--data", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "== embedding: skipped: no data 'squad'" in done.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,17 @@ def test_remote_store(folder: Path, s3_store: str, monkeypatch: pytest.MonkeyPat
 def test_terminal(folder: Path) -> None:
     used = {command.line.split()[1] for command in walk("terminal.md", folder)}
     assert {"evaluate", "-v", "leaderboard", "validate"} <= used
+
+
+def test_benchmarks() -> None:
+    """The page is what benchmarks/page.py writes of the results: nothing is typed by hand."""
+    script = runpy.run_path(str(DOCS.parent / "benchmarks" / "page.py"))
+    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    assert page == script["page"](), "run `python benchmarks/page.py`"
+    commands = re.findall(r"^python (benchmarks/\w+\.py)", page, re.M)
+    assert commands
+    for command in commands:
+        assert (DOCS.parent / command).is_file(), command
 
 
 def test_every_format_is_on_the_page() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from rag_assets.embedding.index_ids import load_ids, save_ids
 from rag_assets.embedding.unit_vectors import Vectors, check_unit_rows
 from rag_assets.errors import DataError, StoreError
 from rag_assets.ordering import Positions, byte_order_ranks
 from rag_assets.store.vector_cache import MakeVectors
 
 VECTORS_FILE = "vectors.npy"
-IDS_FILE = "chunk_ids.json"
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class FlatIndex:
             StoreError: the folder does not hold an index, or its files do not fit together.
         """
         try:
-            chunk_ids = json.loads((folder / IDS_FILE).read_text(encoding="utf-8"))
+            chunk_ids = load_ids(folder)
             vectors = _open_vectors(folder / VECTORS_FILE)
         except (OSError, ValueError, EOFError) as error:
             raise StoreError(f"embedding index {folder} cannot be read: {error}") from error
@@ -58,7 +57,7 @@ class FlatIndex:
                 f"embedding index {folder} is damaged: {len(chunk_ids)} ids, and vectors of shape "
                 f"{vectors.shape} and type {vectors.dtype}"
             )
-        return cls(tuple(chunk_ids), vectors)
+        return cls(chunk_ids, vectors)
 
 
 def vectors_on_disk(folder: Path) -> MakeVectors:
@@ -105,9 +104,7 @@ def save(chunk_ids: Sequence[str], vectors: Vectors, folder: Path) -> dict[str, 
     made = vectors.filename if isinstance(vectors, np.memmap) else None
     if made is None or Path(made).resolve() != file.resolve():  # else it is there already
         np.save(file, plain, allow_pickle=False)
-    (folder / IDS_FILE).write_text(
-        json.dumps(list(chunk_ids), ensure_ascii=False), encoding="utf-8"
-    )
+    save_ids(chunk_ids, folder)
     return {"chunks": len(plain), "dimension": plain.shape[1], "bytes": plain.nbytes}
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_assets.embedding.model_files import module_folders, modules_of, read_json, sha256
+from rag_assets.embedding.model_folder_state import kept_while_unchanged
 from rag_assets.errors import ModelUnavailable
 from rag_assets.store.canonical import fingerprint
 
@@ -31,6 +32,7 @@ POOLING_FLAGS = {
 }
 
 
+@kept_while_unchanged
 def declared_prompt(folder: Path, kind: str) -> str:
     """Return the prompt that the model declares for ``query`` or ``document``, else empty."""
     config = _mapping(folder / "config_sentence_transformers.json")
@@ -41,6 +43,7 @@ def declared_prompt(folder: Path, kind: str) -> str:
     return ""
 
 
+@kept_while_unchanged
 def declared_max_seq_length(folder: Path) -> int | None:
     """Return after how many tokens a text is cut; None when the model declares no limit."""
     first = module_folders(folder)[0]
@@ -57,6 +60,7 @@ def declared_max_seq_length(folder: Path) -> int | None:
     return min(known, default=None)
 
 
+@kept_while_unchanged
 def declared_pooling(folder: Path) -> list[str]:
     """Return how token vectors become one; ``mean`` for a model without a pooling module.
 
@@ -73,12 +77,14 @@ def declared_pooling(folder: Path) -> list[str]:
     return ["mean"]
 
 
+@kept_while_unchanged
 def has_tasks(folder: Path) -> bool:
     """Return whether the model embeds queries and documents by different modules."""
     types = [str(part.get("type", "")) for part in modules_of(folder)]
     return any(name.endswith((".Router", ".Asym")) for name in types)
 
 
+@kept_while_unchanged
 def config_sha256(folder: Path) -> str:
     """Return one hash of all configuration files that shape a vector."""
     return fingerprint({name: sha256(file) for name, file in _config_files(folder)})

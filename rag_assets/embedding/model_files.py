@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rag_assets.embedding.model_folder_state import kept_while_unchanged
 from rag_assets.errors import ModelUnavailable
 from rag_assets.store.canonical import fingerprint
 
@@ -54,6 +55,12 @@ def read_model_files(name: str, folder: Path, revision: str, source: str) -> Mod
         ModelUnavailable: the folder is not a model's, lacks safetensors weights or a tokenizer, or
             holds a part of the model as a pickle only.
     """
+    return ModelFiles(name, folder, revision, *_hashes_of(folder), source)
+
+
+@kept_while_unchanged
+def _hashes_of(folder: Path) -> tuple[str, str]:
+    """Return the SHA-256 of weights and of tokenizer."""
     weights = [file for part in module_folders(folder) for file in _weights(part)]
     if not weights:
         raise ModelUnavailable(
@@ -66,9 +73,7 @@ def read_model_files(name: str, folder: Path, revision: str, source: str) -> Mod
             f"{folder} holds no tokenizer: there is no {TOKENIZER_FILE} and none of "
             f"{', '.join(SLOW_TOKENIZER_FILES)}"
         )
-    return ModelFiles(
-        name, folder, revision, _hash_of(weights, folder), _hash_of(tokenizers, folder), source
-    )
+    return _hash_of(weights, folder), _hash_of(tokenizers, folder)
 
 
 def is_complete(folder: Path) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rag_assets.embedding.hub import hub_snapshot
 from rag_assets.embedding.model_files import ModelFiles, read_model_files, sha256, tokenizer_file
 from rag_assets.errors import ModelUnavailable
+from rag_assets.package_versions import version
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -97,7 +98,7 @@ def _packaged_default(name: str) -> tuple[ModelFiles | None, str]:
             f"the package {DEFAULT_PACKAGE} holds other weights (SHA-256 {found}, the original's "
             f"is {DEFAULT_WEIGHTS_SHA256}) and is refused"
         )
-    return read_model_files(name, folder, package.version, "package"), ""
+    return read_model_files(name, folder, version(DEFAULT_PACKAGE), "package"), ""
 
 
 def _folder(package: Distribution) -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_assets.embedding.model_files import modules_of, read_json, sha256
+from rag_assets.embedding.model_folder_state import kept_while_unchanged
 
 _TYPES = ("MultiVectorEncoder", "ColBERT")
 _MARKERS = ("query_prefix", "document_prefix", "query_length", "do_query_expansion")
@@ -20,6 +21,7 @@ _MARKERS = ("query_prefix", "document_prefix", "query_length", "do_query_expansi
 _CONFIGS = ("config_sentence_transformers.json", "artifact.metadata")
 
 
+@kept_while_unchanged
 def is_multi_vector(folder: Path) -> bool:
     """Return whether a model folder holds such a model.
 

@@ -7,7 +7,6 @@ stands beside them. A chunk without a component of the query is no hit, as in an
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,11 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rag_assets.embedding.index_ids import load_ids, save_ids
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
 from rag_assets.store.sparse_vector_cache import SparseVector
 
-IDS_FILE = "chunk_ids.json"
 COMPONENTS_FILE = "components.npy"
 WEIGHTS_FILE = "weights.npy"
 STARTS_FILE = "first_entries.npy"
@@ -75,8 +74,7 @@ def build(
     }
     for name, content in contents.items():
         np.save(folder / name, content, allow_pickle=False)
-    ids = json.dumps([chunk_ids[row] for row in order], ensure_ascii=False)
-    (folder / IDS_FILE).write_text(ids, encoding="utf-8")
+    save_ids([chunk_ids[row] for row in order], folder)
     size = sum(content.nbytes for content in contents.values())
     mean = round(float(np.mean(lengths)), 3) if lengths else 0.0
     return {"chunks": len(lengths), "bytes": size, "mean_components": mean}
@@ -91,7 +89,7 @@ def load(folder: Path) -> SparseIndex:
     from scipy.sparse import csr_array
 
     try:
-        chunk_ids = json.loads((folder / IDS_FILE).read_text(encoding="utf-8"))
+        chunk_ids = load_ids(folder)
         names = (WEIGHTS_FILE, COMPONENTS_FILE, STARTS_FILE)
         weights, components, starts = (np.load(folder / n, allow_pickle=False) for n in names)
         shape = (len(chunk_ids), int(components.max(initial=-1)) + 1)
@@ -99,7 +97,7 @@ def load(folder: Path) -> SparseIndex:
         by_chunk.check_format(full_check=True)
     except (OSError, ValueError, EOFError) as error:
         raise StoreError(f"sparse index {folder} cannot be read: {error}") from error
-    return SparseIndex(tuple(chunk_ids), by_chunk.T.tocsr())
+    return SparseIndex(chunk_ids, by_chunk.T.tocsr())
 
 
 def search(

@@ -7,7 +7,6 @@ from the best k is then scored pair by pair, as a reranker scores it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,12 +16,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rag_assets.embedding.index_ids import load_ids, save_ids
 from rag_assets.embedding.late_interaction import NOTHING, maxsim
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
 from rag_assets.store.token_vector_cache import TokenVectors
 
-IDS_FILE = "chunk_ids.json"
 VECTORS_FILE = "token_vectors.npy"
 STARTS_FILE = "first_tokens.npy"
 
@@ -93,8 +92,7 @@ def build(
         content[begin:end] = vectors[row]
     content.flush()
     np.save(folder / STARTS_FILE, starts, allow_pickle=False)
-    ids = json.dumps([chunk_ids[row] for row in order], ensure_ascii=False)
-    (folder / IDS_FILE).write_text(ids, encoding="utf-8")
+    save_ids([chunk_ids[row] for row in order], folder)
     mean = round(float(np.mean(lengths)), 3) if lengths else 0.0
     return {"chunks": len(lengths), "bytes": content.nbytes, "mean_tokens": mean}
 
@@ -106,7 +104,7 @@ def load(folder: Path) -> TokenIndex:
         StoreError: the folder holds no such index, or its files do not fit together.
     """
     try:
-        chunk_ids = json.loads((folder / IDS_FILE).read_text(encoding="utf-8"))
+        chunk_ids = load_ids(folder)
         vectors = np.load(folder / VECTORS_FILE, mmap_mode="r", allow_pickle=False)
         starts = np.load(folder / STARTS_FILE, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
@@ -116,7 +114,7 @@ def load(folder: Path) -> TokenIndex:
             f"token index {folder} is damaged: {len(chunk_ids)} ids, {len(starts)} starts and "
             f"vectors of shape {vectors.shape}"
         )
-    return TokenIndex(tuple(chunk_ids), np.asarray(vectors), starts)
+    return TokenIndex(chunk_ids, np.asarray(vectors), starts)
 
 
 def search(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rag_assets.evaluation.grouped import group_metrics
 from rag_assets.evaluation.metric_names import GROUP_MEASURES, RANKING_MEASURES, Metric
 from rag_assets.evaluation.metrics import Cell, Source, query_metrics
+from rag_assets.store.parquet_files import read_parquet
 
 
 def all_metrics(
@@ -47,7 +47,7 @@ def all_metrics(
 
 def _tables(sources: Mapping[str, Source]) -> dict[str, pa.Table]:
     return {
-        name: source if isinstance(source, pa.Table) else pq.read_table(source, partitioning=None)
+        name: source if isinstance(source, pa.Table) else read_parquet(source)
         for name, source in sources.items()
     }
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING, Source, query_metrics
 from rag_assets.evaluation.summary import mean
+from rag_assets.store.parquet_files import read_parquet
 
 Means = dict[Metric, float | None]
 """Metric -> its mean over answerable queries; None when there is none."""
@@ -47,5 +47,5 @@ def mean_metrics(
 
 def _query_ids(judgments: Source) -> pa.ChunkedArray:
     if isinstance(judgments, Path):
-        judgments = pq.read_table(judgments, columns=["query_id"], partitioning=None)
+        judgments = read_parquet(judgments, ["query_id"])
     return judgments.column("query_id")

@@ -9,10 +9,10 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rag_assets.errors import DataError
 from rag_assets.evaluation.metric_names import LARGEST_GMAX, Metric
+from rag_assets.store.parquet_files import read_parquet
 
 RUN_COLUMNS = ("query_id", "rank", "score", "item_id")
 JUDGMENT_COLUMNS = ("query_id", "evidence_id", "item_id", "grade")
@@ -93,7 +93,7 @@ def _stack(
 
 
 def _read(path: Path, columns: Sequence[str]) -> pa.Table:
-    return pq.read_table(path, columns=list(columns), partitioning=None)
+    return read_parquet(path, list(columns))
 
 
 def _pairs(first: str, second: str, pairs: Sequence[tuple[int, int]]) -> pa.Table:

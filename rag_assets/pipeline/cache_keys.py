@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rag_assets.chunking.spans import indexed_texts
 from rag_assets.pipeline.evaluation_names import snapshot_ids
 from rag_assets.pipeline.evaluations import FOLDER, Evaluation, read_evaluation
 from rag_assets.store.artifacts import read_manifest
+from rag_assets.store.parquet_files import read_parquet
 from rag_assets.store.segments import KEY
 
 
@@ -83,9 +83,9 @@ def _prompts(config: Mapping[str, object]) -> Iterator[str]:
 def _texts(asset: str, path: Path) -> set[str]:
     match asset:
         case "chunks":
-            return chunk_texts(pq.read_table(path, partitioning=None))
+            return chunk_texts(read_parquet(path))
         case "queries" | "query_sets":
-            column = pq.read_table(path, columns=["text"], partitioning=None).column("text")
+            column = read_parquet(path, ["text"]).column("text")
             return set(column.to_pylist())
         case _:
             return set()

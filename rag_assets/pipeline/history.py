@@ -14,7 +14,8 @@ from rag_assets.pipeline.bringing import bring_history, bring_records
 from rag_assets.pipeline.evaluations import FOLDER, read_evaluation
 from rag_assets.pipeline.history_files import ATTEMPTS, HistoryFiles
 from rag_assets.pipeline.history_rows import history_table
-from rag_assets.pipeline.history_sql import evaluations_sql, metrics_sql
+from rag_assets.pipeline.history_sql import LISTS, metrics_sql
+from rag_assets.schemas import HISTORY
 from rag_assets.store.atomic import TEMPORARY_MARK
 
 _logger = logging.getLogger("rag_assets")
@@ -73,8 +74,11 @@ class History:
         Args:
             last: so many of the newest; None: all.
         """
-        limit = "" if last is None else f" LIMIT {last}"
-        return self._ask(evaluations_sql, f"ORDER BY evaluation_id DESC{limit}")[::-1]
+        names = [name for name in HISTORY.arrow().names if name not in LISTS]
+        if last is not None:
+            return self._files.newest(names, last)
+        rows: list[Row] = self._files.table(names).to_pylist()
+        return rows
 
     def ids(self, *, complete: bool = False) -> list[str]:
         """Return the ids of all evaluations, or of the complete ones, the oldest first."""
@@ -99,24 +103,26 @@ class History:
             which += f" AND retriever IN ({', '.join('?' * len(retrievers))})"
             values += retrievers
         where = f"WHERE {which} ORDER BY evaluation_id, retriever, split"
-        return self._ask(metrics_sql, where, values)
+        return self._ask(metrics_sql, where, values, since)
 
     def metrics(self, evaluations: Sequence[str]) -> list[Row]:
         """Return one row an evaluation, retriever, split, cut-off and metric, of some ids."""
         if not evaluations:
             return []
         where = f"WHERE evaluation_id IN ({', '.join('?' * len(evaluations))})"
-        return self._ask(metrics_sql, f"{where} ORDER BY evaluation_id", evaluations)
+        return self._ask(
+            metrics_sql, f"{where} ORDER BY evaluation_id", evaluations, min(evaluations)
+        )
 
     def newest_first(self, columns: Sequence[str]) -> Iterator[Row]:
         """Yield columns of evaluations, the newest first; older ones are read when wanted."""
         return self._files.newest_first(columns)
 
     def _ask(
-        self, sql: Callable[[str], str], rest: str, values: Sequence[object] = ()
+        self, sql: Callable[[str], str], rest: str, values: Sequence[object], since: str
     ) -> list[Row]:
         for _ in range(ATTEMPTS):
-            paths = self._files.paths()
+            paths = self._files.paths(since)
             if not paths:
                 return []
             files = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)

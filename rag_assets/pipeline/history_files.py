@@ -1,35 +1,45 @@
 """The history of an experiment: Parquet files of evaluations that are never changed.
 
 Every evaluation writes one file, ``history/<id>.parquet``. Many small files are slow to read, so
-from time to time they are gathered into one, ``history/<first id>--<last id>.parquet``: rows
-move, none changes. A row that stands in two files, because a process was killed while it gathered,
-is one row.
+from time to time they are gathered, see :mod:`rag_assets.pipeline.history_gathering`, into
+``history/<first id>--<last id>.parquet``. A row that stands in two files, because a process was
+killed while it gathered, is one row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rag_assets.errors import StoreError
+from rag_assets.pipeline.history_gathering import (
+    add_rows,
+    first_id,
+    gather,
+    history_files,
+    is_due,
+    last_id,
+    once,
+)
 from rag_assets.schemas import HISTORY, SCHEMA_VERSION
-from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file
 from rag_assets.store.locks import locked
 
-FOLDER = "history"
+T = TypeVar("T")
 
-GATHERED = 100
-"""So many files of single evaluations become one."""
+FOLDER = "history"
 
 ATTEMPTS = 3
 """A file that was listed may be gathered before it is read; then the folder is listed again."""
 
-_BETWEEN = "--"
+
+PYTHON_ROWS = 50
+"""So many rows become Python objects at once: who looks for one evaluation needs few."""
 
 
 class HistoryFiles:
@@ -44,22 +54,34 @@ class HistoryFiles:
         self._lock = None if locks is None else locks / root.name / "history.lock"
 
     def add(self, rows: pa.Table) -> None:
-        """Add evaluations: a table of :data:`rag_assets.schemas.HISTORY`.
+        """Add evaluations.
+
+        Args:
+            rows: a table of :data:`rag_assets.schemas.HISTORY`, in the order of time.
 
         Raises:
             StoreError: the store cannot be written.
         """
-        for number, evaluation_id in enumerate(rows.column("evaluation_id").to_pylist()):
-            self._write(f"{evaluation_id}.parquet", rows.slice(number, 1))
-        if len(self._single()) >= GATHERED:
-            self._gather()
+        add_rows(self.folder, rows)
+        self.gather()
 
-    def paths(self) -> list[Path]:
-        """Return all files, in the order of their evaluations."""
-        if not self.folder.is_dir():
-            return []
-        files = self.folder.glob("*.parquet")
-        return sorted(file for file in files if TEMPORARY_MARK not in file.name)
+    def gather(self) -> None:
+        """Gather small files, if there are so many that it is worth it.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        if self._lock is not None and is_due(self.folder):
+            with locked(self._lock):
+                gather(self.folder)
+
+    def paths(self, since: str = "") -> list[Path]:
+        """Return the files, in the order of their evaluations.
+
+        Args:
+            since: without those whose evaluations are all older than this id.
+        """
+        return [path for path in history_files(self.folder) if last_id(path) >= since]
 
     def ids(self) -> set[str]:
         """Return the ids of all evaluations.
@@ -68,7 +90,7 @@ class HistoryFiles:
             StoreError: a file cannot be read, or is of another version.
         """
         table = self.table(["evaluation_id", "schema_version"])
-        others = set(table.column("schema_version").to_pylist()) - {SCHEMA_VERSION}
+        others = set(table.column("schema_version").unique().to_pylist()) - {SCHEMA_VERSION}
         if others:
             raise StoreError(
                 f"{self.folder}: schema version {others.pop()}, this program writes "
@@ -87,16 +109,23 @@ class HistoryFiles:
             StoreError: a file cannot be read.
         """
         names = list(columns) if columns is not None else HISTORY.arrow().names
-        for attempt in range(ATTEMPTS):
-            try:
-                return self._read(names)
-            except FileNotFoundError as error:
-                if attempt == ATTEMPTS - 1:
-                    raise StoreError(f"{error.filename}: cannot be read; try again") from error
-        raise AssertionError
+        return self._again(lambda: _read(self.paths(), names))
+
+    def newest(self, columns: Iterable[str], most: int) -> list[dict[str, Any]]:
+        """Return so many of the newest evaluations, the oldest of them first.
+
+        Args:
+            columns: those that are wanted; ``evaluation_id`` must be among them.
+            most: how many.
+
+        Raises:
+            StoreError: a file cannot be read.
+        """
+        names = list(columns)
+        return self._again(lambda: list(islice(self.newest_first(names), most)))[::-1]
 
     def newest_first(self, columns: Iterable[str]) -> Iterator[dict[str, Any]]:
-        """Yield evaluations, the newest first; a file is read when its first row is wanted.
+        """Yield evaluations, the newest first; rows are read when the first of them is wanted.
 
         Args:
             columns: those that are wanted; ``evaluation_id`` must be among them.
@@ -107,51 +136,69 @@ class HistoryFiles:
         """
         names = list(columns)
         for paths in _disjoint(self.paths()):
-            yield from reversed(self._read(names, paths).to_pylist())
+            for rows in _backwards(paths, names):
+                for end in range(rows.num_rows, 0, -PYTHON_ROWS):
+                    begin = max(0, end - PYTHON_ROWS)
+                    yield from reversed(rows.slice(begin, end - begin).to_pylist())
 
-    def _read(self, names: list[str], paths: list[Path] | None = None) -> pa.Table:
-        fields = [HISTORY.arrow().field(name) for name in names]
-        parts = [pa.schema(fields).empty_table()]
-        for path in self.paths() if paths is None else paths:
+    def _again(self, read: Callable[[], T]) -> T:
+        """Read; once more when a file was gathered between its listing and its reading."""
+        for attempt in range(ATTEMPTS):
             try:
-                parts.append(pq.read_table(path, columns=names, partitioning=None).select(names))
-            except FileNotFoundError:
-                raise
-            except (OSError, pa.ArrowException, KeyError) as error:
-                what = " ".join(str(error).split())
-                raise StoreError(
-                    f"{path}: is not a readable history ({what}); delete it: `rag-assets history` "
-                    f"makes the rows of the evaluations that are still there again"
-                ) from error
-        return _once(pa.concat_tables(parts, promote_options="permissive"))
+                return read()
+            except FileNotFoundError as error:
+                if attempt == ATTEMPTS - 1:
+                    raise StoreError(f"{error.filename}: cannot be read; try again") from error
+        raise AssertionError
 
-    def _single(self) -> list[Path]:
-        return [path for path in self.paths() if _BETWEEN not in path.stem]
 
-    def _gather(self) -> None:
-        """Put the files of single evaluations into one; one that is damaged stays where it is."""
-        if self._lock is None:
-            return
-        with locked(self._lock):
-            single = self._single()
-            if len(single) < GATHERED:
-                return  # another process was first
-            gathered = [path for path in self.paths() if _BETWEEN in path.stem]
-            known = pa.array({row for path in gathered for row in _ids_in(path)}, pa.string())
-            parts = {path: table for path in single if (table := _table_of(path)) is not None}
-            if not parts:
-                return
-            rows = _once(pa.concat_tables(parts.values(), promote_options="permissive"))
-            new = rows.filter(pc.invert(pc.is_in(rows["evaluation_id"], known)))
-            if new.num_rows:
-                ids = new.column("evaluation_id").to_pylist()
-                self._write(f"{ids[0]}{_BETWEEN}{ids[-1]}.parquet", new)
-            for path in parts:
-                path.unlink(missing_ok=True)
+def _read(paths: Iterable[Path], names: list[str]) -> pa.Table:
+    """Return the rows of files, each once, in the order of time."""
+    parts = []
+    for path in paths:
+        with _opened(path) as file:
+            parts.append(file.read(_there(file, names)))
+    return once(_together(parts, names))
 
-    def _write(self, name: str, rows: pa.Table) -> None:
-        with atomic_file(self.folder / name) as temporary:
-            pq.write_table(rows.combine_chunks(), temporary, compression="zstd")
+
+def _backwards(paths: list[Path], names: list[str]) -> Iterator[pa.Table]:
+    """Yield the rows of files, later ones first; in a table they are in the order of time."""
+    if len(paths) > 1:
+        yield _read(paths, names)
+        return
+    with _opened(paths[0]) as file:
+        for number in reversed(range(file.num_row_groups)):
+            yield _together([file.read_row_group(number, _there(file, names))], names)
+
+
+def _there(file: pq.ParquetFile, names: list[str]) -> list[str]:
+    """Return the columns that a file has: one of an older version may lack some, which are null."""
+    there = set(file.schema_arrow.names)
+    missing = [name for name in names if name not in there]
+    if any(not HISTORY.arrow().field(name).nullable for name in missing):
+        raise KeyError(f"no column {', '.join(missing)}")
+    return [name for name in names if name in there]
+
+
+def _together(parts: list[pa.Table], names: list[str]) -> pa.Table:
+    empty = pa.schema([HISTORY.arrow().field(name) for name in names]).empty_table()
+    return pa.concat_tables([empty, *parts], promote_options="permissive")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """Open a file; what is wrong with it is told with what helps."""
+    try:
+        with pq.ParquetFile(path) as file:
+            yield file
+    except FileNotFoundError:
+        raise
+    except (OSError, pa.ArrowException, KeyError) as error:
+        what = " ".join(str(error).split())
+        raise StoreError(
+            f"{path}: is not a readable history ({what}); delete it: `rag-assets history` "
+            f"makes the rows of the evaluations that are still there again"
+        ) from error
 
 
 def _disjoint(paths: Iterable[Path]) -> Iterator[list[Path]]:
@@ -161,32 +208,11 @@ def _disjoint(paths: Iterable[Path]) -> Iterator[list[Path]]:
     """
     group: list[Path] = []
     first = ""
-    for path in sorted(paths, key=lambda path: path.stem.split(_BETWEEN)[-1], reverse=True):
-        begin, end = path.stem.split(_BETWEEN)[0], path.stem.split(_BETWEEN)[-1]
-        if group and end < first:
+    for path in sorted(paths, key=last_id, reverse=True):
+        if group and last_id(path) < first:
             yield group
             group = []
-        first = min(first, begin) if group else begin
+        first = min(first, first_id(path)) if group else first_id(path)
         group.append(path)
     if group:
         yield group
-
-
-def _table_of(path: Path) -> pa.Table | None:
-    try:
-        return pq.read_table(path, partitioning=None)
-    except (OSError, pa.ArrowException):
-        return None  # who reads the history is told
-
-
-def _ids_in(path: Path) -> list[str]:
-    table = _table_of(path)
-    return [] if table is None else table.column("evaluation_id").to_pylist()
-
-
-def _once(rows: pa.Table) -> pa.Table:
-    """Return each evaluation once, in the order of time."""
-    first: dict[str, int] = {}
-    for number, evaluation_id in enumerate(rows.column("evaluation_id").to_pylist()):
-        first.setdefault(evaluation_id, number)
-    return rows.take(pa.array([first[name] for name in sorted(first)], pa.int64()))

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rag_assets.schemas import HISTORY, LEADERBOARD, SCHEMA_VERSION
 from rag_assets.store.artifacts import Manifest, read_manifest
 from rag_assets.store.canonical import canonical_json, fingerprint
+from rag_assets.store.parquet_files import read_parquet
 
 if TYPE_CHECKING:
     from rag_assets.pipeline.evaluations import Evaluation
@@ -119,7 +119,7 @@ def _metrics(root: Path, evaluation: Evaluation) -> Iterator[Row]:
     declared = set(LEADERBOARD.arrow().names)
     for entry in evaluation.entries_of("leaderboard"):
         try:
-            board = pq.read_table(root / entry.path, partitioning=None)
+            board = read_parquet(root / entry.path)
         except (OSError, pa.ArrowInvalid):
             continue
         names = [name for name in board.column_names if name not in declared]

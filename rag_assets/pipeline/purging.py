@@ -31,6 +31,7 @@ from rag_assets.store.cache_files import (
     keys_of,
     readable,
 )
+from rag_assets.store.parquet_files import read_parquet
 from rag_assets.store.settings import StoreSettings
 from rag_assets.store.text_search import Fragments
 
@@ -170,7 +171,7 @@ def _entries(
         if segment.kind in VECTORS:
             rows = pc.is_in(keys_of(segment), keys)
         elif segment.kind == COMPLETIONS:
-            table = pq.read_table(segment.path, columns=["request", "text"], partitioning=None)
+            table = read_parquet(segment.path, ["request", "text"])
             either = pc.or_(*(texts.fragments.in_column(column) for column in table.columns))
             rows = either.combine_chunks()
         else:

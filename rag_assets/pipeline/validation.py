@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rag_assets.datasets.dataset import Read
 from rag_assets.datasets.problems import collecting
@@ -39,6 +38,7 @@ from rag_assets.pipeline.stages.query_filters import uses_filters
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES, TableSchema
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.parquet_files import read_parquet
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ def _churn(pipeline: Pipeline, evaluation: Evaluation, sources: _Sources) -> pa.
 
 def _table(path: Path) -> pa.Table:
     try:
-        return pq.read_table(path, partitioning=None).replace_schema_metadata(None)
+        return read_parquet(path).replace_schema_metadata(None)
     except (OSError, pa.ArrowInvalid) as error:
         raise StoreError(f"{path}: is not a readable artifact ({error})") from error
 

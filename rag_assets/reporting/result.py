@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rag_assets.errors import NotEvaluated, StoreError, UsageError
 from rag_assets.evaluation.leaderboard import splits_of
@@ -19,6 +18,7 @@ from rag_assets.pipeline.measurements import Measurements
 from rag_assets.reporting.notebook.tabular import Tabular
 from rag_assets.reporting.slices import TAG, Slice, members_by, slices
 from rag_assets.store.artifacts import ArtifactKey, Manifest, read_manifest
+from rag_assets.store.parquet_files import read_parquet
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -285,7 +285,7 @@ class EvaluationResult(Tabular):
     def _table(self, entry: SnapshotEntry) -> pa.Table:
         path = self.root / entry.path
         try:
-            table = pq.read_table(path, partitioning=None)
+            table = read_parquet(path)
         except FileNotFoundError as error:
             name = self.evaluation.experiment
             problem = f"{path}: the artifact was removed since {name} was evaluated"

@@ -6,7 +6,6 @@ from collections.abc import Collection
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rag_assets.errors import DataError, NotEvaluated
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
@@ -19,6 +18,7 @@ from rag_assets.pipeline.stages.judgments import judgments_key
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
 from rag_assets.store.artifacts import ArtifactKey, read_manifest
+from rag_assets.store.parquet_files import read_parquet
 
 MATTERS = 0.05
 """The leaderboard speaks of ties from this share of the averaged queries on."""
@@ -97,7 +97,7 @@ def _ranking(result: EvaluationResult, retriever: str, top_k: int) -> pa.Table:
     for file in sorted(folder.glob(f"depth=*/{fingerprint[:16]}.parquet"), key=_depth):
         manifest = read_manifest(file)
         if manifest is not None and _depth(file) >= top_k + BELOW:
-            table = pq.read_table(file, partitioning=None).replace_schema_metadata(None)
+            table = read_parquet(file).replace_schema_metadata(None)
             return cut(table, top_k + BELOW)
     same = [k for k, key in keys.items() if _fingerprint(result, key) == fingerprint]
     return cut(result.table(keys[max(same)]), top_k + BELOW)

@@ -35,10 +35,12 @@ class LateInteraction(EmbeddingRetriever):
     model_kind: ClassVar[str | None] = "sentence-transformers"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.embedding.encoder",
+        "rag_assets.embedding.index_ids",
         "rag_assets.embedding.late_interaction",
         "rag_assets.embedding.loading",
         "rag_assets.embedding.model_config",
         "rag_assets.embedding.model_files",
+        "rag_assets.embedding.model_folder_state",
         "rag_assets.embedding.models",
         "rag_assets.embedding.multi_vector",
         "rag_assets.embedding.query_vectors",

@@ -33,6 +33,7 @@ class MaxSim(RerankedRetriever):
         "rag_assets.embedding.loading",
         "rag_assets.embedding.models",
         "rag_assets.embedding.model_files",
+        "rag_assets.embedding.model_folder_state",
         "rag_assets.embedding.model_config",
     )
 

@@ -33,6 +33,7 @@ class MMR(RerankedRetriever):
         "rag_assets.embedding.loading",
         "rag_assets.embedding.models",
         "rag_assets.embedding.model_files",
+        "rag_assets.embedding.model_folder_state",
         "rag_assets.embedding.model_config",
         "rag_assets.embedding.search",
         "rag_assets.embedding.unit_vectors",

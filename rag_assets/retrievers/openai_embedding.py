@@ -50,6 +50,7 @@ class OpenAIEmbedding(EmbeddingRetriever):
         "rag_assets.llm.openai_embeddings",
         "rag_assets.embedding.unit_vectors",
         "rag_assets.embedding.flat_index",
+        "rag_assets.embedding.index_ids",
         "rag_assets.embedding.query_vectors",
         "rag_assets.embedding.search",
         "rag_assets.embedding.similarity_search",

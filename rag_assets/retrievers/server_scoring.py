@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Annotated, Protocol
+from abc import ABC
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Protocol
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
+from rag_assets.llm.endpoint import Endpoint
+from rag_assets.options import Number
+from rag_assets.reranking import rerank_api
 from rag_assets.reranking.candidates import Candidates
-from rag_assets.reranking.rerank_api import Asking, Endpoint, rerank_by_api
-from rag_assets.retrievers.derived import Reranked
+from rag_assets.reranking.rerank_api import Asking, rerank_by_api
+from rag_assets.retrievers.derived import Reranked, RerankedRetriever
 from rag_assets.retrievers.workspace import Workspace
 
 HOW_ASKED = frozenset({"api_key_env", "timeout", "retries", "backoff", "concurrency", "batch_size"})
 """Options that change no score."""
 
 
-class Server(Endpoint, Protocol):
+class Server(rerank_api.Endpoint, Protocol):
     """What scores the documents of a query, and counts."""
 
     @property
@@ -72,3 +76,49 @@ def _address(base_url: str) -> str:
 
 Address = Annotated[str, AfterValidator(_address)]
 """Where a server is, without a secret."""
+
+
+class ServerReranker(RerankedRetriever, ABC):
+    """A reranker that a server scores for; its key is in the variable ``api_key_env``."""
+
+    model_kind: ClassVar[str | None] = "http"
+    implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.reranking.rerank_answers",
+        "rag_assets.reranking.rerank_api",
+        "rag_assets.retrievers.server_scoring",
+        "rag_assets.store.pair_score_cache",
+    )
+
+    base_url: Address
+    model: str = Field(min_length=1)
+    api_key_env: str | None = Field(default=None, min_length=1)
+    batch_size: int = Field(default=32, ge=1, strict=True)
+    concurrency: int = Field(default=4, ge=1, le=64, strict=True)
+    timeout: Number = Field(default=60.0, gt=0)
+    retries: int = Field(default=4, ge=0, le=20, strict=True)
+    backoff: Number = Field(default=1.0, ge=0)
+
+    def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
+        """Return the options that determine results."""
+        return super().described(exclude=exclude | HOW_ASKED)
+
+    def asking(self, workspace: Workspace, *, listwise: bool = False) -> Asking:
+        """Return how candidates are sent; ``listwise``: those of a query in one request."""
+        return Asking(
+            self.describe(),
+            batch_size=self.batch_size,
+            listwise=listwise,
+            concurrency=self.concurrency,
+            cache=workspace.cache_of("pair_scores"),
+        )
+
+    def endpoint(self) -> Endpoint:
+        """Return where the server is and how often it is tried."""
+        return Endpoint(
+            self.model,
+            self.base_url,
+            self.api_key_env,
+            timeout=self.timeout,
+            retries=self.retries,
+            backoff=self.backoff,
+        )

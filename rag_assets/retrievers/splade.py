@@ -38,9 +38,11 @@ class Splade(EmbeddingRetriever):
     model_kind: ClassVar[str | None] = "sentence-transformers"
     search_kind: ClassVar[str | None] = "scipy"
     implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.embedding.index_ids",
         "rag_assets.embedding.loading",
         "rag_assets.embedding.model_config",
         "rag_assets.embedding.model_files",
+        "rag_assets.embedding.model_folder_state",
         "rag_assets.embedding.models",
         "rag_assets.embedding.query_vectors",
         "rag_assets.embedding.sparse_encoder",

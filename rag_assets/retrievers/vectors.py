@@ -34,6 +34,7 @@ class FileVectorsRetriever(EmbeddingRetriever):
     search_kind: ClassVar[str | None] = "faiss"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.embedding.flat_index",
+        "rag_assets.embedding.index_ids",
         "rag_assets.embedding.query_vectors",
         "rag_assets.embedding.search",
         "rag_assets.embedding.similarity_search",

@@ -18,6 +18,9 @@ from rag_assets.statistics.resampling import Floats
 DECIMALS = 12
 """Differences are rounded to so many, so that those equal on paper share a rank."""
 
+MOST_EXACT = 13
+"""Units with ties or zeros for which all choices of signs are looked at, as scipy does."""
+
 
 def wilcoxon_p_value(sums: Floats, weights: Floats) -> float | None:
     """Return the two-sided p.
@@ -32,11 +35,31 @@ def wilcoxon_p_value(sums: Floats, weights: Floats) -> float | None:
     Returns:
         1 when all differences are 0; None without any unit.
     """
-    from scipy.stats import wilcoxon
-
     if sums.size == 0:
         return None
     differences = np.round(sums / weights, DECIMALS)
     if not differences.any():
         return 1.0
+    magnitudes = np.abs(differences[differences != 0])
+    plain = magnitudes.size == differences.size == np.unique(magnitudes).size
+    if differences.size <= MOST_EXACT and not plain:
+        return _exact_p_value(differences)
+    from scipy.stats import wilcoxon
+
     return float(wilcoxon(differences, zero_method="pratt").pvalue)
+
+
+def _exact_p_value(differences: Floats) -> float:
+    """Return the share of all choices of signs whose sum of ranks is as far out, on two sides.
+
+    What scipy finds by computing each of the 2^n choices by itself, seconds for 13 units.
+    """
+    from scipy.stats import rankdata
+
+    ranks = rankdata(np.abs(differences))
+    found = ranks[differences > 0].sum()
+    sums = np.zeros(1)
+    for rank in ranks[differences != 0]:
+        sums = np.concatenate([sums, sums + rank])
+    # Ranks are halves, so sums are exact.
+    return min(1.0, 2 * min(float(np.mean(sums <= found)), float(np.mean(sums >= found))))

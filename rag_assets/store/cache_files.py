@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file, remove
+from rag_assets.store.parquet_files import read_parquet
 
 CACHE = "cache"
 """The folder of all content caches in the store."""
@@ -66,7 +67,7 @@ def without(segment: CacheSegment, dropped: pa.BooleanArray) -> None:
     Raises:
         StoreError: the store cannot be written.
     """
-    table = pq.read_table(segment.path, partitioning=None)
+    table = read_parquet(segment.path)
     kept = table.filter(pc.invert(dropped))
     if kept.num_rows:
         # The time at the beginning of the name decides which of two equal keys is read.
@@ -87,7 +88,7 @@ def without(segment: CacheSegment, dropped: pa.BooleanArray) -> None:
 
 def keys_of(segment: CacheSegment) -> pa.Array:
     """Return the keys of a segment, in the order of its rows."""
-    column = pq.read_table(segment.path, columns=["key"], partitioning=None).column("key")
+    column = read_parquet(segment.path, ["key"]).column("key")
     return column.combine_chunks()
 
 

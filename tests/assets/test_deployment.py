@@ -14,8 +14,9 @@ from rag_assets.assets.instance import open_instance
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.pipeline.evaluations import Evaluation, read_current
 from rag_assets.store.artifacts import ArtifactKey
+from tests.background import free_port
 from tests.dagster_daemon import environment
-from tests.dagster_services import free_port, page_file, services
+from tests.dagster_services import page_file, services
 from tests.dagster_state import evaluate_now, n_runs, not_fresh
 from tests.postgres_server import PASSWORD, postgres
 from tests.tiny_experiment import Tiny, matching

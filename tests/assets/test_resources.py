@@ -13,11 +13,10 @@ from rag_assets.assets.whole import definitions_of
 from rag_assets.experiment import Experiment
 from rag_assets.llm.keys import given_keys, key_of
 from rag_assets.store.settings import StoreSettings
+from tests.assets.asking import KEY_VARIABLE, ask
 from tests.dagster_state import QUIET
 from tests.llm.server import Server, says, serving
 from tests.tiny_experiment import Tiny
-
-KEY_VARIABLE = "A_KEY_OF_TESTS"
 
 
 @pytest.fixture
@@ -29,17 +28,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def asking(small: Tiny, server: Server) -> Tiny:
-    small.config["llm"] = {
-        "model": "m",
-        "base_url": server.base_url,
-        "api_key_env": KEY_VARIABLE,
-        "retries": 0,
-    }
-    small.config["query_sets"] = {"clear": {"strategy": "rewrite"}}
-    bm25 = small.config["retrievers"]["bm25"]
-    small.config["retrievers"]["clear"] = {**bm25, "query_set": "clear"}
-    small.write_config()
-    return small
+    return ask(small, server.base_url)
 
 
 class VaultKeys(ModelKeys):

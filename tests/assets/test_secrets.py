@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
+from tests.assets.asking import ask
 from tests.llm import server as replies
 from tests.llm.server import Server, serving
 from tests.tiny_experiment import Tiny
@@ -42,17 +43,9 @@ def holding(folder: Path, secret: str) -> list[Path]:
 
 def evaluated(tiny: Tiny, base_url: str) -> Result:
     """Evaluate an experiment with a query set that a language model writes."""
-    tiny.config["llm"] = {
-        "model": "m",
-        "base_url": base_url,
-        "api_key_env": "MY_SECRET_KEY",
-        "retries": 0,
-    }
-    tiny.config["query_sets"] = {"clear": {"strategy": "rewrite"}}
-    bm25 = tiny.config["retrievers"]["bm25"]
-    tiny.config["retrievers"] = {"bm25": bm25, "clear": {**bm25, "query_set": "clear"}}
     tiny.config["top_k"] = [5]
     tiny.write()
+    ask(tiny, base_url, "MY_SECRET_KEY")
     runner = CliRunner(env={"COLUMNS": "80", "MY_SECRET_KEY": KEY, "DAGSTER_HOME": None})
     words = ["evaluate", str(tiny.folder), "--store", str(tiny.settings.store)]
     return runner.invoke(main, words)

@@ -15,12 +15,11 @@ from rag_assets.assets.servers import MODEL_POOL, SERVER_POOL
 from rag_assets.errors import UsageError
 from rag_assets.llm.completions import GIVE_UP_AFTER
 from rag_assets.pipeline.evaluations import read_current
+from tests.assets.asking import KEY_VARIABLE, ask
 from tests.dagster_state import QUIET, run_as_ui
 from tests.llm import server as replies
 from tests.llm.server import Server, serving
 from tests.tiny_experiment import MINILM, QUERIES, Tiny
-
-KEY_VARIABLE = "A_KEY_OF_TESTS"
 
 N_QUERIES = GIVE_UP_AFTER + 1
 """All are asked together; so many that are not served end the step."""
@@ -36,20 +35,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 @pytest.fixture
 def asking(small: Tiny, server: Server) -> Tiny:
-    """A retriever whose queries a language model rewrites; the client itself never asks twice."""
-    small.config["llm"] = {
-        "model": "m",
-        "base_url": server.base_url,
-        "api_key_env": KEY_VARIABLE,
-        "retries": 0,
-        "concurrency": 1,
-    }
-    small.config["query_sets"] = {"clear": {"strategy": "rewrite"}}
-    small.config["retrievers"]["clear"] = {
-        **small.config["retrievers"]["bm25"],
-        "query_set": "clear",
-    }
-    small.write_config()
+    """More queries than a step goes on with."""
+    ask(small, server.base_url, concurrency=1)
     more = [{"query_id": f"more{n}", "text": f"further question {n}"} for n in range(N_QUERIES)]
     small.write_rows("queries.jsonl", [*QUERIES, *more[len(QUERIES) :]])
     return small

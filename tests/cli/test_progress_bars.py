@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from rag_assets.cli.progress_bars import WINDOW, Pace, progress_bar, rate_text, remaining_text
+from tests.terminal import ESCAPE, written_to_terminal
 
 
 class Clock:
@@ -75,20 +71,7 @@ def drawn() -> str:
         "with progress_bar('search bm25', 200) as advance:\n"
         "    time.sleep(0.2); advance(100); time.sleep(0.3)\n"
     )
-    ours, theirs = pty.openpty()
-    root = str(Path(__file__).parents[2])
-    environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm", "PYTHONPATH": root}
-    with subprocess.Popen([sys.executable, "-c", code], stderr=theirs, env=environment) as process:
-        os.close(theirs)
-        parts = []
-        try:
-            while part := os.read(ours, 65536):
-                parts.append(part)
-        except OSError:  # the other end is closed
-            pass
-        process.wait(60)
-    os.close(ours)
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", b"".join(parts).decode())
+    return ESCAPE.sub("", written_to_terminal(["-c", code], {}))
 
 
 def test_a_terminal_sees_rate_and_remaining_time(drawn: str) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,11 +11,11 @@ from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
 from tests.beir_folder import write_beir
+from tests.terminal import ESCAPE, written_to_terminal
 
 LONG = "what_the_search_in_production_returned_in_november"
 YAML = f"retrievers: {{bm25: {{type: bm25}}, {LONG}: {{type: bm25, k1: 2}}}}\n"
 COMMANDS = ("leaderboard", "compare", "history", "plan", "attribution", "gate --against baseline")
-ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 @pytest.fixture(scope="module")
@@ -56,13 +53,10 @@ def test_in_a_pipe_a_row_is_a_line_without_blanks_at_its_end(evaluated: Path, co
 
 def test_a_terminal_marks_the_best_value_and_no_color_leaves_it_bold(evaluated: Path) -> None:
     words = ["leaderboard", str(evaluated / "tiny"), "--store", str(evaluated / "store")]
-    program = [sys.executable, "-m", "rag_assets.cli", *words]
     shown = []
     for variable in ("COLORTERM", "NO_COLOR"):
-        root = str(Path(__file__).parents[2])
-        kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}
-        environment = {**kept, "COLUMNS": "80", "TERM": "xterm", "PYTHONPATH": root}
-        shown.append(_on_a_terminal(program, {**environment, variable: "1"}))
+        variables = {"NO_COLOR": None, variable: "1"}
+        shown.append(written_to_terminal(["-m", "rag_assets.cli", *words], variables))
     colour, bold = shown
     assert "\x1b[1;32m" in colour
     assert "\x1b[1m" in bold
@@ -73,10 +67,7 @@ def test_a_terminal_marks_the_best_value_and_no_color_leaves_it_bold(evaluated: 
 def test_an_evaluation_says_what_is_computed_and_leaves_the_table(tmp_path: Path) -> None:
     folder = write_beir(tmp_path / "tiny", {"experiment.yaml": "retrievers: {b: {type: bm25}}\n"})
     words = ["evaluate", str(folder), "--store", str(tmp_path / "store")]
-    root = str(Path(__file__).parents[2])
-    environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm", "PYTHONPATH": root}
-    program = [sys.executable, "-m", "rag_assets.cli", *words]
-    written = ESCAPE.sub("", _on_a_terminal(program, environment))
+    written = ESCAPE.sub("", written_to_terminal(["-m", "rag_assets.cli", *words], {}))
     lines = [line.strip() for line in re.split(r"[\r\n]+", written)]
     assert any(re.search(r" 0:\d\d \d+ partitions computed  \w+", line) for line in lines)
     assert max(map(len, lines[: lines.index("ndcg by top_k")])) <= 80
@@ -84,21 +75,3 @@ def test_an_evaluation_says_what_is_computed_and_leaves_the_table(tmp_path: Path
     assert lines.index("ndcg by top_k") > max(
         number for number, line in enumerate(lines) if "partitions computed  " in line
     )
-
-
-def _on_a_terminal(program: list[str], environment: dict[str, str]) -> str:
-    """Return what a program writes to a terminal."""
-    import pty
-
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(program, stdout=theirs, stderr=theirs, env=environment) as process:
-        os.close(theirs)
-        parts = []
-        try:
-            while part := os.read(ours, 65536):
-                parts.append(part)
-        except OSError:  # the other end is closed
-            pass
-        process.wait(60)
-    os.close(ours)
-    return b"".join(parts).decode()

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from rag_assets.cli import main
 from rag_assets.errors import NotEvaluated, StoreError, UsageError
-from rag_assets.pipeline import history_files
+from rag_assets.pipeline import history_gathering
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.history import History, fill_in
 from rag_assets.pipeline.history_files import HistoryFiles
@@ -101,7 +101,7 @@ def test_a_metric_over_time(tiny: Tiny) -> None:
 def test_rows_move_into_one_file_and_none_changes(
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history_files, "GATHERED", 4)
+    monkeypatch.setattr(history_gathering, "GATHERED", 4)
     files, before = files_of(tiny), files_of(tiny).table()
     for _ in range(8):
         tiny.snapshot()
@@ -113,7 +113,7 @@ def test_rows_move_into_one_file_and_none_changes(
 
 
 def test_a_damaged_file_stops_no_evaluation(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_files, "GATHERED", 3)
+    monkeypatch.setattr(history_gathering, "GATHERED", 3)
     damaged = files_of(tiny).paths()[0]
     damaged.write_bytes(b"PAR1")
     for _ in range(3):

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rag_assets.pipeline import history_files
+from rag_assets.pipeline import history_files, history_gathering
 from rag_assets.pipeline.evaluation_names import ANCHOR
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.reporting.history_states import history_identity, states
@@ -105,7 +105,7 @@ def test_rows_made_again_inside_a_gathered_file_are_in_order(
     opened: Callable[..., EvaluationResult],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(history_files, "GATHERED", 3)
+    monkeypatch.setattr(history_gathering, "GATHERED", 3)
     rows = [at(row, n, content_digest=str(n)) for n in range(7)]
     opened([rows[1], rows[2], rows[4]])
     result = opened([rows[3], rows[0]])

@@ -9,7 +9,7 @@ import pytest
 
 from rag_assets.errors import UsageError
 from rag_assets.reporting.webhook import NotDelivered, place_of, post
-from tests.dagster_services import free_port
+from tests.background import free_port
 from tests.loopback_webhook import Webhook, webhook
 
 

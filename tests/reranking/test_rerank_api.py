@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +12,9 @@ from rag_assets.reranking.candidates import Candidates
 from rag_assets.retrievers.derived import Reranked
 from rag_assets.retrievers.rerank_api import RerankApi
 from rag_assets.retrievers.workspace import Workspace
-from tests.llm.server import Server, error, json_reply, serving, shared_words
+from tests.llm.server import Server, error, json_reply, shared_words
 
 DOCUMENTS = ["a dog", "the wind", "wind in the northern harbour", "a dog"]
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving() as running:
-        yield running
 
 
 def asked(query: str, texts: Sequence[str] = DOCUMENTS) -> Candidates:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from rag_assets.reranking.candidates import Candidates
 from rag_assets.retrievers.cohere import Cohere
 from rag_assets.retrievers.derived import Reranked
 from rag_assets.retrievers.workspace import Workspace
-from tests.llm.server import Server, error, json_reply, serving, shared_words
+from tests.llm.server import Server, error, json_reply, shared_words
+from tests.retrievers.measured import Measured
 
 DOCUMENTS = ["a dog", "the wind", "wind in the northern harbour", "a dog"]
 
@@ -24,31 +25,6 @@ needs_cohere = pytest.mark.skipif(
     find_spec("cohere") is None,
     reason="needs the package cohere: pip install 'rag-assets[cohere]'",
 )
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving() as running:
-        yield running
-
-
-class Measured:
-    """Keeps what a retriever measures."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[int, bool, int | None, float | None]] = []
-
-    def __call__(
-        self,
-        what: str,
-        seconds: float | None,
-        amount: int,
-        *,
-        cached: bool,
-        tokens: int | None = None,
-        cost: float | None = None,
-    ) -> None:
-        self.told.append((amount, cached, tokens, cost))
 
 
 def config(server: Server, **options: object) -> Cohere:
@@ -100,12 +76,12 @@ def test_the_cost_is_that_of_the_searches_charged(server: Server) -> None:
     measured = Measured()
     rerank(config(server, price=2.5), ["wind 1", "wind 2"], measure=measured)
     assert measured.told == [
-        (6, False, None, pytest.approx(4 * 2.5 / 1_000)),
-        (0, True, None, None),
+        ("ask", 6, False, True, None, pytest.approx(4 * 2.5 / 1_000)),
+        ("ask", 0, True, False, None, None),
     ]
     unpriced = Measured()
     rerank(config(server), ["wind"], measure=unpriced)
-    assert unpriced.told[0] == (3, False, None, None)
+    assert unpriced.told[0] == ("ask", 3, False, True, None, None)
 
 
 def test_how_is_asked_and_the_price_determine_no_result(server: Server) -> None:

@@ -9,6 +9,7 @@ from rag_assets.reranking.candidates import Candidates, Scores
 from rag_assets.retrievers.pair_scoring import scored_by_pairs
 from rag_assets.retrievers.workspace import Workspace
 from rag_assets.store.pair_score_cache import Pair
+from tests.retrievers.measured import Measured
 
 
 class Lengths:
@@ -27,25 +28,16 @@ def asked(query: str, *texts: str) -> Candidates:
 
 
 def test_what_is_new_and_what_was_known_is_measured(tmp_path: Path) -> None:
-    measured: list[tuple[bool, int, bool]] = []
-
-    def measure(
-        what: str,
-        seconds: float | None,
-        amount: int,
-        *,
-        cached: bool,
-        tokens: int | None = None,
-        cost: float | None = None,
-    ) -> None:
-        assert what == "ask"
-        measured.append((cached, amount, seconds is None))
-
-    workspace = Workspace(tmp_path, measure=measure)
+    measured = Measured()
+    workspace = Workspace(tmp_path, measure=measured)
     first = [asked("dog", "ab", "abcd", "ab")]
     found = scored_by_pairs(first, Lengths(), workspace)
     assert found[0].tolist() == [2, 4, 2]
-    assert measured == [(False, 2, False), (True, 0, True)], "equal texts are scored once"
-    measured.clear()
+    new, known = measured.told
+    assert new[:4] == ("ask", 2, False, True), "equal texts are scored once"
+    assert known[:4] == ("ask", 0, True, False)
+    measured.told.clear()
     scored_by_pairs([*first, asked("cat", "ab")], Lengths(), workspace)
-    assert measured == [(False, 1, False), (True, 2, True)]
+    new, known = measured.told
+    assert new[:4] == ("ask", 1, False, True)
+    assert known[:4] == ("ask", 2, True, False)

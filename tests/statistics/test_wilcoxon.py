@@ -16,6 +16,21 @@ def test_equals_scipy(n: int) -> None:
     assert wilcoxon_p_value(*column(alone(values))) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_a_few_ties_and_zeros_are_exact_as_in_scipy(seed: int) -> None:
+    drawn = np.random.default_rng(seed)
+    values = drawn.choice([-2.0, -1.0, 0.0, 1.0, 1.0, 2.5], drawn.integers(1, 8))
+    values[0] = 1.0
+    expected = stats.wilcoxon(values, zero_method="pratt").pvalue
+    assert wilcoxon_p_value(*column(alone(values))) == expected
+
+
+@pytest.mark.parametrize(("n", "exact"), [(13, True), (14, False)])
+def test_many_ties_are_exact_up_to_13(n: int, exact: bool) -> None:
+    found = wilcoxon_p_value(*column(alone(np.ones(n))))
+    assert (found == 2.0 ** (1 - n)) == exact
+
+
 def test_zeros_are_ranked_as_pratt_does() -> None:
     values = np.concatenate([np.random.default_rng(1).choice([-1.0, 0.5, 1.0], 60), np.zeros(40)])
     found = wilcoxon_p_value(*column(alone(values)))

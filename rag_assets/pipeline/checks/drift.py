@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.checks.check import MOST_EXAMPLES, Check, Found
@@ -17,6 +17,7 @@ from rag_assets.pipeline.stages.sources import QUERIES_KEY
 from rag_assets.retrievers.base import ORIGINAL, EmbeddingRetriever
 from rag_assets.statistics.score_drift import FEWEST, BestScores, Limits, ScoreDrift, too_few
 from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.parquet_files import read_parquet
 
 NAME = "drift"
 
@@ -144,11 +145,10 @@ def _best_scores(state: State, key: ArtifactKey) -> BestScores | None:
     if run is None or queries is None:
         return None
     try:
-        first = pq.read_table(
-            run.path, columns=["query_id", "score"], filters=[("rank", "==", 1)], partitioning=None
-        )
+        ranking = read_parquet(run.path, ["query_id", "rank", "score"])
     except (OSError, pa.ArrowException):
         return None
+    first = ranking.filter(pc.equal(ranking["rank"], 1))
     scores = dict(zip(first["query_id"].to_pylist(), first["score"].to_pylist(), strict=True))
     failed = failures_of(run.manifest)
     ids = [one for one in queries.table()["query_id"].to_pylist() if one not in failed]

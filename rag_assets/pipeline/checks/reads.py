@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rag_assets.pipeline.checks.states import State, anchor_of, of_pipeline
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages.chunks import chunks_key
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
+from rag_assets.store.parquet_files import read_parquet
 
 _UNITS = ["chunk_id", "document_id", "parent_chunk_id"]
 
@@ -60,7 +60,7 @@ class Reads:
         chunkings = self.pipeline.experiment.chunkings_of(retriever)
         if chunkings not in self._units:
             paths = [self.pipeline.artifact(chunks_key(name)).path for name in chunkings]
-            tables = [pq.read_table(path, columns=_UNITS, partitioning=None) for path in paths]
+            tables = [read_parquet(path, _UNITS) for path in paths]
             self._units[chunkings] = pa.concat_tables(
                 [table.replace_schema_metadata(None) for table in tables]
             )

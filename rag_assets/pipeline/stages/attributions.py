@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import pyarrow.parquet as pq
-
 from rag_assets.evaluation.attribution import attributions
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
@@ -20,6 +18,7 @@ from rag_assets.pipeline.stages.runs import RunsStage, run_key
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QRELS_KEY
 from rag_assets.schemas import ATTRIBUTIONS
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.parquet_files import read_parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -107,7 +106,7 @@ class Attributions(Stage):
         experiment = pipeline.experiment
         qrels = pipeline.artifact(QRELS_KEY).table()
         corpus = pipeline.artifact(DOCUMENTS_KEY).path
-        documents = pq.read_table(corpus, columns=["document_id"], partitioning=None)
+        documents = read_parquet(corpus, ["document_id"])
         for key in keys:
             retriever = key["retriever"]
             own, *inputs = _looked_at(experiment, key)

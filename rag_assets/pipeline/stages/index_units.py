@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from rag_assets.store.parquet_files import read_parquet
+
 _FILE = "units.parquet"
 
 
@@ -23,7 +25,7 @@ def save_units(folder: Path, chunks: pa.Table) -> None:
 
 def load_units(folder: Path, chunk_ids: Sequence[str]) -> pa.Table:
     """Return the ids of these chunks, of their documents and parents, in the same order."""
-    units = pq.read_table(folder / _FILE)
+    units = read_parquet(folder / _FILE)
     wanted = pa.array(chunk_ids, pa.string())
     rows = pc.index_in(wanted, units.column("chunk_id").combine_chunks())
     return units.take(rows)

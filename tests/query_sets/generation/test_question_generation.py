@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,7 +31,7 @@ from rag_assets.query_sets.model_output import Unusable
 from rag_assets.schemas import CHUNKS, DOCUMENTS
 from tests.llm import server as replies
 from tests.llm.requests import model
-from tests.llm.server import Server, serving
+from tests.llm.server import Server
 
 TEXT = "Ann Lee built the mill at Brook in 1812. =SUM is a function. The end, the end."
 SPANS = {"mill": (0, 40), "sum": (41, 60), "end": (61, 79)}
@@ -63,12 +62,6 @@ def chunks() -> pa.Table:
 
 def asked(*pairs: tuple[str, str]) -> replies.Reply:
     return replies.says(json.dumps([{"question": q, "answer": a} for q, a in pairs]))
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving() as running:
-        yield running
 
 
 def generated(server: Server, folder: Path, n: int = 3) -> GeneratedQuestions:

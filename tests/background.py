@@ -1,0 +1,73 @@
+"""Processes that run beside a test, and ports for them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+Process = subprocess.Popen[bytes]
+HOST = "127.0.0.1"
+
+
+def free_port() -> int:
+    """Return a port on which nothing listens."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def module_running(
+    words: tuple[str, ...], log: Path, environment: Mapping[str, str], stop: signal.Signals
+) -> Iterator[Process]:
+    """Run a module with its arguments in the folder of its log.
+
+    It is sent ``stop`` at the end; if it does not end, it and what it started are killed.
+    """
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *words],
+            cwd=log.parent,
+            env=environment,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        process.send_signal(stop)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def wait_until(
+    happened: Callable[[], object],
+    what: str,
+    processes: Mapping[str, Process],
+    folder: Path,
+    patience: float,
+) -> None:
+    """Wait until something happened.
+
+    Raises:
+        TimeoutError: it did not in ``patience`` seconds, or a process died; with the ends of the
+            logs in ``folder``.
+    """
+    deadline = time.monotonic() + patience
+    while not happened():
+        dead = [name for name, process in processes.items() if process.poll() is not None]
+        if dead or time.monotonic() > deadline:
+            logs = [file.read_text()[-6000:] for file in sorted(folder.glob("*.log"))]
+            raise TimeoutError("\n".join([what, *dead, *logs]))
+        time.sleep(0.2)
