@@ -94,7 +94,8 @@ class Segments:
         self._refresh()
         pending = np.arange(len(keys), dtype=np.int64)
         while pending.size:
-            places = self._places(keys.take(pa.array(pending)))
+            is_all = pending.size == len(keys)  # which are not copied
+            places = self._places(keys if is_all else keys.take(pa.array(pending)))
             pending, places = pending[places >= 0], places[places >= 0]
             damaged = []
             for segment, at, rows in _by_segment(self._segments, places):
