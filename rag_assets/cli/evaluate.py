@@ -88,10 +88,11 @@ def command(
 def _print_notes(pipeline: Pipeline) -> None:
     """Print what the readers found odd; nothing is dropped without a word."""
     for stage in pipeline.stages():
-        for key in stage.keys(pipeline.experiment):
-            artifact = pipeline.current(key)
-            for note in artifact.manifest.facts.get("notes", []) if artifact else []:
-                messages().print(f"note: {stage.name}: {note}", markup=False)
+        artifacts = [pipeline.current(key) for key in stage.keys(pipeline.experiment)]
+        facts = [artifact.manifest.facts for artifact in artifacts if artifact]
+        # Cells that are cut from one ranking have the same.
+        for note in dict.fromkeys(note for own in facts for note in own.get("notes", [])):
+            messages().print(f"note: {stage.name}: {note}", markup=False)
 
 
 def _print_overlaps(result: EvaluationResult, rows: list[Row]) -> None:

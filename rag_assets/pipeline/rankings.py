@@ -7,7 +7,7 @@ and depth; a shallower need is served from a deeper ranking, a deeper one makes 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -25,10 +25,14 @@ ASSET = "rankings"
 
 
 class Ranked(NamedTuple):
-    """What a search gave: table of :data:`rag_assets.schemas.RUNS`, and the queries that failed."""
+    """What a search gave: table of :data:`rag_assets.schemas.RUNS`, and the queries that failed.
+
+    Its facts are worth showing, and determine nothing.
+    """
 
     table: pa.Table
     failures: Mapping[str, str] = {}
+    facts: Mapping[str, Any] = {}
 
 
 class Ranker(SingleSearches, Protocol):
@@ -42,11 +46,12 @@ class Ranker(SingleSearches, Protocol):
 
 
 class Ranking(NamedTuple):
-    """A ranking cut at some depth, the fingerprint of the whole, and the queries that failed."""
+    """A ranking cut at some depth; fingerprint, failed queries and facts are those of the whole."""
 
     table: pa.Table
     fingerprint: str
     failures: Mapping[str, str]
+    facts: Mapping[str, Any]
 
 
 def result_digest(table: pa.Table, failures: Mapping[str, str]) -> str:
@@ -80,7 +85,8 @@ class Rankings:
             if found is None:
                 found = self._compute(ranker, retriever, recipe, top_k, depth)
         table = cut(self._read(found), depth)
-        return Ranking(table, recipe.fingerprint, found.manifest.failures)
+        facts = {name: value for name, value in found.manifest.facts.items() if name != "depth"}
+        return Ranking(table, recipe.fingerprint, found.manifest.failures, facts)
 
     def holds(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> bool:
         """Return whether the ranking is stored at ``depth`` or deeper."""
@@ -129,7 +135,7 @@ class Rankings:
             inputs=recipe.inputs,
             versions=recipe.versions,
             rows=table.num_rows,
-            facts={"depth": depth},
+            facts={**found.facts, "depth": depth},
             failures=failures,
         )
         key = ArtifactKey.of(ASSET, retriever=retriever, depth=depth)

@@ -81,3 +81,8 @@ class HnswSearcher:
         """Return an exact searcher of these chunks: the graph leads to too few of them."""
         index = self.index.flat.among(positions)
         return SimilaritySearcher(similarity_search.searchable(index, self.index.measure))
+
+    def exact(self) -> SimilaritySearcher:
+        """Return an exact searcher of all chunks."""
+        index = self.index
+        return SimilaritySearcher(similarity_search.searchable(index.flat, index.measure))

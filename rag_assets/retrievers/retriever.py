@@ -42,6 +42,14 @@ class Divisible(Protocol):
         """Return a searcher of the chunks at these positions; its own count from 0."""
 
 
+@runtime_checkable
+class Approximate(Protocol):
+    """A searcher that may miss chunks, and knows how to search without missing any."""
+
+    def exact(self) -> Searcher[Any]:
+        """Return a searcher of the same chunks, by the same scores, that misses none."""
+
+
 class Retriever(Options):
     """Options of one retriever.
 

@@ -17,6 +17,7 @@ from rag_assets.ordering import Hits, Positions
 from rag_assets.pipeline.latency_sample import Search, values_by_query
 from rag_assets.pipeline.rankings import Ranked
 from rag_assets.pipeline.stage import Input, Recipe
+from rag_assets.pipeline.stages.exact_recall import exact_recall
 from rag_assets.pipeline.stages.index_units import load_units
 from rag_assets.pipeline.stages.query_filters import QUERY_FILTERS_KEY, uses_filters
 from rag_assets.pipeline.stages.runs import RunsStage
@@ -48,6 +49,7 @@ class BaseRuns(RunsStage):
         "rag_assets.query_sets.variant_fusion",
         "rag_assets.pipeline.stages.runs",
         "rag_assets.pipeline.stages.base_runs",
+        "rag_assets.pipeline.stages.exact_recall",
         "rag_assets.pipeline.stages.index_units",
     )
 
@@ -104,7 +106,12 @@ class BaseRuns(RunsStage):
         if has_variants:
             config = self._config(pipeline.experiment, retriever)
             table = _fused(config, _of_variants(table, queries), depth)
-        return Ranked(table, asked.manifest.failures)
+
+        def search_by(one: Searcher[Any], numbers: Sequence[int], k: int) -> list[Hits]:
+            return self._search(one, queries, numbers, k, None)
+
+        facts = exact_recall(searcher, search_by, retriever, queries.num_rows)
+        return Ranked(table, asked.manifest.failures, facts)
 
     def searcher(
         self, pipeline: Pipeline, retriever: str, top_k: int, depth: int, query_ids: Sequence[str]

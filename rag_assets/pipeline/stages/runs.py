@@ -97,7 +97,7 @@ class RunsStage(Stage):
             depth = self.depth(pipeline.experiment, retriever, top_k)
             ranking = pipeline.rankings.table(self, retriever, top_k, depth)
             ties = tied_at_cut(ranking.table, top_k, ends_known=self.ends_known)
-            facts = {"ranking": ranking.fingerprint, TIES: ties}
+            facts = {**ranking.facts, "ranking": ranking.fingerprint, TIES: ties}
             yield key, TableProduct(cut(ranking.table, top_k), facts, ranking.failures)
 
     def depth(self, experiment: Experiment, retriever: str, top_k: int) -> int:
