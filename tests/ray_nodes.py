@@ -20,6 +20,7 @@ class Nodes:
     def __init__(self, cluster: Any) -> None:
         self._cluster = cluster
         self._others: list[Any] = []
+        self._n_added = 0
 
     @property
     def address(self) -> str:
@@ -27,7 +28,11 @@ class Nodes:
 
     def add(self) -> None:
         """Start a node with room for one worker."""
-        node = self._cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
+        address = f"127.0.0.{3 + self._n_added}"
+        node = self._cluster.add_node(
+            num_cpus=1, object_store_memory=MEMORY, node_ip_address=address
+        )
+        self._n_added += 1
         self._others.append(node)
 
     def kill_one(self) -> None:

@@ -15,6 +15,7 @@ import click
 from rag_assets import schemas
 from rag_assets.cli import main as program
 from rag_assets.cli.summaries import SUMMARIES
+from rag_assets.compute.options import ComputeConfig
 from rag_assets.evaluation import answer_hits, grouped, metrics
 from rag_assets.evaluation.metric_names import (
     ALIASES,
@@ -61,6 +62,8 @@ EXPERIMENT_KEYS: Mapping[str, str] = {
     "filters": "whether all base retrievers keep to what a query's metadata asks for "
     "([filters.md](../filters.md))",
     "schedule": "[when Dagster evaluates it again](#schedule)",
+    "compute": "[where models and searches are computed](#compute): here, or on a "
+    "[Ray cluster](../cluster.md)",
 }
 """Key of experiment.yaml -> what it means."""
 
@@ -74,6 +77,7 @@ BLOCKS: Mapping[str, type[Options]] = {
     "checks": ChecksConfig,
     "checks.drift": DriftConfig,
     "schedule": ScheduleConfig,
+    "compute": ComputeConfig,
 }
 
 

@@ -62,9 +62,9 @@ def _check_answers(address: str) -> None:
 
 def _refused(address: str, problem: str) -> str:
     where = "on this machine, nor is RAY_ADDRESS set" if address == "auto" else f"at {address}"
-    first = " ".join(problem.split())[:300]
+    what = " ".join(problem.split())[:300].rstrip(".")
     return (
-        f"compute: ray found no Ray cluster {where}: {first} Start one with `ray start --head`, "
+        f"compute: ray found no Ray cluster {where}: {what}; start one with `ray start --head`, "
         "give its `address`, or set RAG_ASSETS_COMPUTE=local"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,14 @@ def test_no_fingerprint_holds_it_and_a_plan_reaches_no_cluster(tmp_path: Path) -
     assert tiny.run() == set()
 
 
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UsageError, match=r"pip install 'rag-assets\[ray\]'$"):
+        connect("auto")
+
+
 def test_where_nobody_answers_there_is_one_line() -> None:
+    pytest.importorskip("ray")
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))  # nobody else gets the port, and nobody listens
         address = f"127.0.0.1:{bound.getsockname()[1]}"
