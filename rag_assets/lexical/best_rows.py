@@ -61,6 +61,7 @@ DENSE_BYTES = 1 << 28
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int32]
+Places = npt.NDArray[np.intp]
 
 
 @dataclass
@@ -132,13 +133,13 @@ class Columns:
         for each in known:  # in their order, like those of all rows
             sums += self._at(each, rows)
         best = np.lexsort((ids_rank[rows], sums))[::-1][:k]  # exact at the cut: few, and all tied
-        return Hits(rows[best].astype(np.int64), sums[best])
+        return Hits(rows[best], sums[best])
 
     def _best_of_all(self, columns: Sequence[int], ids_rank: Positions, k: int) -> Hits:
         sums = column_sums(self.data, self.indices, self.indptr, columns, self.n_rows)
         return best_above_zero(sums, ids_rank, k)
 
-    def _may_be_best(self, columns: list[tuple[Column, int]], k: int) -> Rows:
+    def _may_be_best(self, columns: list[tuple[Column, int]], k: int) -> Places:
         """Return ascending rows, among them the ``k`` best and all tied with the last of them."""
         columns.sort(key=lambda each: -each[0].highest * each[1])
         highs = [each.highest * n for each, n in columns]
@@ -161,37 +162,38 @@ class Columns:
             i += 1
         return rows
 
-    def _added(self, columns: Sequence[tuple[Column, int]], least: float) -> tuple[Rows, Floats]:
+    def _added(self, columns: Sequence[tuple[Column, int]], least: float) -> tuple[Places, Floats]:
         """Return the rows, ascending, in which the sum of some columns is above 0 and ``least``."""
-        rows: Rows = np.concatenate([each.rows for each, _ in columns])
+        # numpy would turn other integers into these, again at each use
+        rows = np.concatenate([each.rows for each, _ in columns], dtype=np.intp)
         values: Floats = np.concatenate(
             [each.values if n == 1 else each.values * n for each, n in columns]
         )
         least = max(least, TINY)
         if rows.size * SHARE > self.n_rows:
-            sums: Floats = np.bincount(rows, weights=values, minlength=self.n_rows)
-            reached = np.flatnonzero(sums >= least).astype(np.int32)
-            return reached, sums[reached]
+            totals: Floats = np.bincount(rows, weights=values, minlength=self.n_rows)
+            reached = (totals >= least).nonzero()[0]
+            return reached, totals[reached]
         sums = self._zeros()
         np.add.at(sums, rows, values)
-        found = rows[sums[rows] >= least]
+        found = rows[sums.take(rows) >= least]
         found.sort()
         found = found[np.concatenate([found[1:] != found[:-1], [True]])] if found.size else found
         of_found = sums[found]
         sums[rows] = 0.0
         return found, of_found
 
-    def _at(self, column: Column, rows: Rows) -> Floats:
+    def _at(self, column: Column, rows: Places) -> Floats:
         """Return the values of a column for some rows; 0 where it has no entry."""
         if column.dense is not None:
-            return column.dense[rows]
+            return column.dense.take(rows)
         if rows.size * LOOK_UP > column.rows.size:
-            zeros = self._zeros()
-            zeros[column.rows] = column.values
-            found: Floats = zeros[rows]
-            zeros[column.rows] = 0.0
+            zeros, own = self._zeros(), column.rows.astype(np.intp)
+            zeros[own] = column.values
+            found: Floats = zeros.take(rows)
+            zeros[own] = 0.0
             return found
-        places = column.rows.searchsorted(rows)
+        places = column.rows.searchsorted(rows.astype(np.int32))
         held = column.rows.take(places, mode="clip") == rows
         found = column.values.take(places, mode="clip") * held
         return found
