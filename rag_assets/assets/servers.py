@@ -10,7 +10,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.stage import Stage
 from rag_assets.pipeline.stages import STAGES
 
-SERVER_KINDS = frozenset({"http", "openai"})
+SERVER_KINDS = frozenset({"http", "openai", "qdrant"})
 """Kinds of stages whose model is behind a server."""
 
 MODEL_KINDS = frozenset({"sentence-transformers", "transformers"})
