@@ -66,5 +66,5 @@ def ray_nodes() -> Iterator[Nodes]:
             yield nodes
         finally:
             del os.environ["RAY_TMPDIR"]
-            ray.shutdown()  # type: ignore[no-untyped-call]
-            cluster.shutdown()
+            ray.shutdown()
+            cluster.shutdown()  # type: ignore[no-untyped-call]
