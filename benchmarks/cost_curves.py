@@ -260,6 +260,10 @@ NOTES = [
     "and one exact search over vectors of 32 dimensions, top_k 10, and 4 metrics.",
     "The history holds copies of the files of one evaluation with other ids, times, means and now "
     "and then another configuration; the store holds the artifacts of one.",
+    "Retrievers are compared two by two, 780 pairs of 40, so that part is quadratic by what is "
+    "asked: about 2 ms of CPU a pair on 100 queries. All else grows with the cells.",
+    "A history lies in at most a few dozen files, and its newest rows are read alone; ids of all "
+    "rows are read each time, to see whether a row is missing that a snapshot could give again.",
 ]
 
 if __name__ == "__main__":
