@@ -75,8 +75,11 @@ def _loaded_as(
 def is_loaded(
     files: ModelFiles, device: str | None = None, precision: Precision = "float32"
 ) -> bool:
-    """Return whether the model is in memory."""
-    return (files.path, files.weights_sha256, device or default_device(), precision) in _loaded
+    """Return whether the model is in memory; torch is not loaded to say that none is."""
+    return (
+        bool(_loaded)
+        and (files.path, files.weights_sha256, device or default_device(), precision) in _loaded
+    )
 
 
 def forget_models() -> None:
