@@ -28,6 +28,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "metrics": (),
     "embedding": ("squad",),
     "incremental": (),
+    "lexical": (),
     "vector_search": (),
     "cost_curves": (),
     "grid": ("cranfield", "squad"),
