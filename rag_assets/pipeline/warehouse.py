@@ -104,7 +104,9 @@ def rebuild(settings: StoreSettings) -> Path:
             atomic_file(settings.warehouse) as temporary,
             duckdb.connect(str(temporary)) as connection,
         ):
+            connection.begin()  # one transaction: else each comment on a column is one
             _fill(connection, settings.store, roots)
+            connection.commit()
     except duckdb.Error as error:
         problem = " ".join(str(error).split())
         raise StoreError(f"cannot build {settings.warehouse}: {problem}") from error
