@@ -171,7 +171,8 @@ class Columns:
         )
         least = max(least, TINY)
         if rows.size * SHARE > self.n_rows:
-            totals: Floats = np.bincount(rows, weights=values, minlength=self.n_rows)
+            summed = np.bincount(rows, weights=values, minlength=self.n_rows)
+            totals = summed.astype(np.float64, copy=False)
             reached = (totals >= least).nonzero()[0]
             return reached, totals[reached]
         sums = self._zeros()

