@@ -10,8 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-MEMORY = 80 * 2**20
-"""Bytes of a node's object store: the least that Ray takes."""
+NODE = {
+    "num_cpus": 1,
+    "object_store_memory": 80 * 2**20,  # the least that Ray takes
+    "node_ip_address": "127.0.0.1",
+}
+LOOPBACK_ONLY = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Where it is 0 a process takes 127.0.0.1 for its address; else Ray listens everywhere."""
 
 
 class Nodes:
@@ -20,7 +25,6 @@ class Nodes:
     def __init__(self, cluster: Any) -> None:
         self._cluster = cluster
         self._others: list[Any] = []
-        self._n_added = 0
 
     @property
     def address(self) -> str:
@@ -28,12 +32,13 @@ class Nodes:
 
     def add(self) -> None:
         """Start a node with room for one worker."""
-        address = f"127.0.0.{3 + self._n_added}"
-        node = self._cluster.add_node(
-            num_cpus=1, object_store_memory=MEMORY, node_ip_address=address
-        )
-        self._n_added += 1
-        self._others.append(node)
+        self._others.append(self._cluster.add_node(**NODE))
+
+    def processes(self) -> list[int]:
+        """Return the ids of the processes of all nodes."""
+        nodes = [self._cluster.head_node, *self._others]
+        infos = [info for node in nodes for all in node.all_processes.values() for info in all]
+        return [info.process.pid for info in infos]
 
     def kill_one(self) -> None:
         """Take a node's power away."""
@@ -48,23 +53,22 @@ def ray_nodes() -> Iterator[Nodes]:
     # Names of sockets are short, so the folder is not that of the test.
     with tempfile.TemporaryDirectory(prefix="r", dir="/tmp", ignore_cleanup_errors=True) as folder:
         # Else the cluster would be known to everybody on the machine, as `auto`.
-        os.environ |= {"RAY_TMPDIR": folder, "RAY_USAGE_STATS_ENABLED": "0"}
+        own = {"RAY_TMPDIR": folder, "RAY_USAGE_STATS_ENABLED": "0", LOOPBACK_ONLY: "0"}
+        os.environ |= own
         import ray
+        from ray._private import ray_constants
         from ray.cluster_utils import Cluster
 
+        ray_constants.ENABLE_RAY_CLUSTER = False  # it may have been imported before
         (Path(folder) / "ray").mkdir()
-        head = {
-            "num_cpus": 1,
-            "object_store_memory": MEMORY,
-            "include_dashboard": False,
-            "node_ip_address": "127.0.0.2",
-        }
+        head = {**NODE, "include_dashboard": False}
         cluster = Cluster(initialize_head=True, head_node_args=head)
         try:
             nodes = Nodes(cluster)
             nodes.add()
             yield nodes
         finally:
-            del os.environ["RAY_TMPDIR"]
+            for name in own:
+                del os.environ[name]
             ray.shutdown()
             cluster.shutdown()  # type: ignore[no-untyped-call]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pytest
 import yaml
@@ -87,6 +89,19 @@ def evaluated(experiment: Path, store: Path, progress: Any = None) -> Pipeline:
 def run(pipeline: Pipeline, retriever: str) -> pa.Table:
     kind = "reranked_runs" if retriever == "reranked" else "embedding_runs"
     return pipeline.artifact(ArtifactKey.of(kind, retriever=retriever, top_k="10")).table()
+
+
+@pytest.mark.slow
+def test_the_cluster_listens_on_loopback_only(nodes: Nodes) -> None:
+    listening = [
+        connection.laddr.ip.removeprefix("::ffff:")  # IPv4 on a socket of both
+        for pid in nodes.processes()
+        for process in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True))
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    assert listening
+    assert all(ip_address(ip).is_loopback for ip in listening), listening
 
 
 @pytest.mark.slow
