@@ -35,7 +35,7 @@ setup: $(INSTALLED) ## create .venv and install the pinned packages
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with venv and pip is needed; none was found. Name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
-	@echo "installing packages into $(VENV), once: about 2.6 GB on disk, one to three minutes ..."
+	@echo "installing packages into $(VENV), once: about 3.4 GB on disk, one to three minutes ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv --clear $(VENV)
 	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq --no-compile --constraint constraints.txt --editable '.[dev]'
 	@# In parallel, and twice as fast as pip does it. A few packages ship files for other Pythons.
