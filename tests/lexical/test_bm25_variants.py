@@ -131,7 +131,7 @@ def test_worked_example_of_delta() -> None:
     assert absent == 0
 
 
-@pytest.mark.parametrize("engine", VARIANTS)
+@pytest.mark.parametrize("engine", ["bm25s", "rank_bm25"])  # tantivy has its own test
 @pytest.mark.parametrize("mmap", [True, False])
 def test_saved_and_loaded_every_variant_scores_the_same(
     tmp_path: Path, engine: str, mmap: bool

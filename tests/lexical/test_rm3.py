@@ -27,7 +27,7 @@ def index(folder: Path, engine: str = "bm25s") -> tuple[LexicalIndex, TermVector
         engine=engine,
         analyzer="whitespace",
         k1=1.2,
-        b=0.0,
+        b=0.75 if engine == "tantivy" else 0.0,
         folder=folder,
         term_vectors=True,
     )

@@ -4,6 +4,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -220,11 +221,11 @@ def test_damaged_folders_are_named(tmp_path: Path) -> None:
         ({"delta": 1.0}, "delta belongs to the variants bm25l and bm25plus, not to lucene_lossy"),
     ],
 )
-def test_what_it_does_not_compute(options: dict[str, float], message: str) -> None:
+def test_what_it_does_not_compute(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         BM25(type="bm25", engine="tantivy", **options)
     with pytest.raises(UsageError, match=message):
-        build_engine("tantivy", [["a"]], **{"k1": 1.2, "b": 0.75, **options})  # type: ignore[arg-type]
+        build_engine("tantivy", [["a"]], **{"k1": 1.2, "b": 0.75, **options})
     assert BM25(type="bm25", engine="tantivy", k1=1.2, b=0.75).variant == "lucene_lossy"
 
 
