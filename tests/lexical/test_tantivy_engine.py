@@ -36,7 +36,7 @@ def _temporary_files_in_memory(tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 def lossy(length: int) -> int:
     """Return the length as one byte keeps it."""
-    kept = [*range(32), *(24 + m * 2**e for e in range(20) for m in range(8, 16))]
+    kept: list[int] = [*range(32), *(24 + m * 2**e for e in range(20) for m in range(8, 16))]
     return max(each for each in kept if each <= length)
 
 
