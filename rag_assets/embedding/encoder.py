@@ -25,7 +25,7 @@ from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
 from rag_assets.embedding.precision import Precision
 from rag_assets.embedding.quiet import quiet_models
-from rag_assets.embedding.sent_model import SentModel
+from rag_assets.embedding.sent_model import SentByName
 from rag_assets.embedding.similarity_search import checked_lengths
 from rag_assets.embedding.unit_vectors import Vectors, to_unit_rows
 from rag_assets.store.canonical import fingerprint
@@ -39,7 +39,7 @@ BATCH_SIZE = 16
 BATCHES_PER_GROUP = 8
 
 
-class Encoder:
+class Encoder(SentByName):
     """A model, its prompts and its cache; the model is loaded for the first unknown text."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Encoder:
         Raises:
             ModelUnavailable: the model's files cannot be had.
         """
-        self.files: ModelFiles = resolve_model(model)
+        self.files = self._resolve(model)
         self._cache = cache
         self._normalise = normalise
         self._batch_size = batch_size
@@ -83,16 +83,10 @@ class Encoder:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a worker on another machine needs: neither cache nor workers of its own."""
-        sent = {"files": SentModel.of(self.files), "_cache": None, "_compute": LOCAL}
-        return {**vars(self), **sent}
+        return {**super().__getstate__(), "_cache": None, "_compute": LOCAL}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the model's files from this machine.
-
-        Raises:
-            ModelUnavailable: it has no such model, or another one of the name.
-        """
-        vars(self).update({**state, "files": state["files"].found(resolve_model)})
+    def _resolve(self, name: str) -> ModelFiles:
+        return resolve_model(name)
 
     def prompt(self, kind: Kind) -> str:
         """Return what is put before a text of this kind."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from rag_assets.embedding.model_config import config_sha256
 from rag_assets.embedding.model_files import ModelFiles
@@ -39,6 +41,28 @@ class SentModel:
                 f"{here.path} than where the evaluation runs; its folder must be the same"
             )
         return here
+
+
+class SentByName(ABC):
+    """What works with a model, and takes the model's files of the machine that it is sent to."""
+
+    files: ModelFiles
+
+    @abstractmethod
+    def _resolve(self, name: str) -> ModelFiles:
+        """Return the files of a model by its name or its folder."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a worker on another machine needs."""
+        return {**vars(self), "files": SentModel.of(self.files)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the model's files from this machine.
+
+        Raises:
+            ModelUnavailable: it has no such model, or another one of the name.
+        """
+        vars(self).update({**state, "files": state["files"].found(self._resolve)})
 
 
 def _hashes(sent: SentModel) -> tuple[str, str, str]:

@@ -14,15 +14,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rag_assets.embedding.loading import default_device
+from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.quiet import quiet_models
-from rag_assets.embedding.sent_model import SentModel
+from rag_assets.embedding.sent_model import SentByName
 from rag_assets.reranking.candidates import Scores
 from rag_assets.reranking.local_models import described_model, loaded, resolve_reranking_model
 from rag_assets.store.pair_score_cache import Pair
@@ -40,7 +41,7 @@ class _Sequence(NamedTuple):
     n_query: int
 
 
-class QueryLikelihoodScorer:
+class QueryLikelihoodScorer(SentByName):
     """A causal language model; it is loaded for the first pair."""
 
     def __init__(self, model: str, *, max_length: int | None = None, batch_size: int = 8) -> None:
@@ -54,22 +55,12 @@ class QueryLikelihoodScorer:
         Raises:
             ModelUnavailable: the model's files cannot be had.
         """
-        self.files = resolve_reranking_model(model, KIND)
+        self.files = self._resolve(model)
         self._max_length = max_length
         self._batch_size = batch_size
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what a worker on another machine needs."""
-        return {**vars(self), "files": SentModel.of(self.files)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the model's files from this machine.
-
-        Raises:
-            ModelUnavailable: it has no such model, or another one of the name.
-        """
-        found = state["files"].found(partial(resolve_reranking_model, kind=KIND))
-        vars(self).update({**state, "files": found})
+    def _resolve(self, name: str) -> ModelFiles:
+        return resolve_reranking_model(name, KIND)
 
     def describe(self) -> Mapping[str, Any]:
         """Return all that determines the score of a pair, without loading the model.
