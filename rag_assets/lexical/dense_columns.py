@@ -1,4 +1,4 @@
-"""The longest columns of a sparse matrix, also as arrays over all rows: quick to add, to look up."""
+"""The longest columns of a sparse matrix as arrays over all rows: quick to add, to look up."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fit_float32(values: npt.NDArray[np.float64]) -> bool:
     if not values.size or SMALL <= values.min() <= values.max() <= LARGE:
         return True
     above = values[values > 0]
-    return not above.size or bool(SMALL <= above.min() and above.max() <= LARGE)
+    return not above.size or bool(above.min() >= SMALL and above.max() <= LARGE)
 
 
 @dataclass(frozen=True)

@@ -46,9 +46,7 @@ class Engine(Protocol):
     def scores(self, query_tokens: Sequence[str]) -> npt.NDArray[np.float64]:
         """Return the score of every chunk; a repeated token counts as often as it occurs."""
 
-    def best(
-        self, queries: Iterable[Sequence[str]], ids_rank: Positions, k: int
-    ) -> Iterator[Hits]:
+    def best(self, queries: Iterable[Sequence[str]], ids_rank: Positions, k: int) -> Iterator[Hits]:
         """Yield for each query the ``k`` best chunks of those that score above 0, in the one order.
 
         Scores are those of ``scores``; ``ids_rank`` is the place of each chunk's id in byte order.

@@ -107,9 +107,7 @@ class RankBm25Engine:
                 totals += np.where(holds, self.bm25.get_scores([token]), 0.0)
         return totals
 
-    def best(
-        self, queries: Iterable[Sequence[str]], ids_rank: Positions, k: int
-    ) -> Iterator[Hits]:
+    def best(self, queries: Iterable[Sequence[str]], ids_rank: Positions, k: int) -> Iterator[Hits]:
         """Yield for each query the ``k`` best chunks of those that score above 0."""
         for query in queries:
             yield best_above_zero(self.scores(query), ids_rank, k)

@@ -129,9 +129,7 @@ class TantivyEngine:
         totals[hits.positions] = hits.scores
         return totals
 
-    def best(
-        self, queries: Iterable[Sequence[str]], ids_rank: Positions, k: int
-    ) -> Iterator[Hits]:
+    def best(self, queries: Iterable[Sequence[str]], ids_rank: Positions, k: int) -> Iterator[Hits]:
         """Yield for each query the ``k`` best chunks of those that score above 0.
 
         Raises:

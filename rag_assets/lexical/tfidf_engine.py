@@ -141,9 +141,7 @@ class TfIdfEngine:
             self.data, self.indices, self.indptr, list(counts), self.n_chunks, factors.tolist()
         )
 
-    def best(
-        self, queries: Iterable[Sequence[str]], ids_rank: Positions, k: int
-    ) -> Iterator[Hits]:
+    def best(self, queries: Iterable[Sequence[str]], ids_rank: Positions, k: int) -> Iterator[Hits]:
         """Yield for each query the ``k`` best chunks of those that score above 0."""
         for query in queries:
             yield best_above_zero(self.scores(query), ids_rank, k)

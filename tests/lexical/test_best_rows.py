@@ -8,16 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
-from rag_assets.lexical import best_rows, dense_columns
-from rag_assets.lexical.best_rows import Columns, Grid
+from rag_assets.lexical import best_rows as searching
+from rag_assets.lexical import dense_columns
+from rag_assets.lexical.best_rows import best_rows
 from rag_assets.lexical.column_sums import column_sums
+from rag_assets.lexical.query_block import Grid
+from rag_assets.lexical.sparse_columns import SparseColumns
 from rag_assets.ordering import Hits, Positions, best_above_zero
 
 N_ROWS, N_COLUMNS = 300, 24
 QUERIES = st.lists(st.lists(st.integers(0, N_COLUMNS - 1), max_size=9), max_size=7)
 
 
-def columns(seed: int, different: int, scale: float = 1.0) -> Columns:
+def columns(seed: int, different: int, scale: float = 1.0) -> SparseColumns:
     """Return columns of all lengths, long ones with low values, as words have; and many ties."""
     random = np.random.default_rng(seed)
     rows, values = [], []
@@ -26,20 +29,20 @@ def columns(seed: int, different: int, scale: float = 1.0) -> Columns:
         rows.append(np.sort(random.choice(N_ROWS, size, replace=False)).astype(np.int32))
         values.append(np.log(1 + number) * random.integers(0, different + 1, size) / different)
     indptr = np.concatenate([[0], np.cumsum([part.size for part in rows])])
-    return Columns(np.concatenate(values) * scale, np.concatenate(rows), indptr, N_ROWS)
+    return SparseColumns(np.concatenate(values) * scale, np.concatenate(rows), indptr, N_ROWS)
 
 
 def ids(seed: int) -> Positions:
     return np.random.default_rng(seed).permutation(N_ROWS)
 
 
-def of_all(made: Columns, wanted: list[int], ids_rank: Positions, k: int) -> Hits:
+def of_all(made: SparseColumns, wanted: list[int], ids_rank: Positions, k: int) -> Hits:
     sums = column_sums(made.data, made.indices, made.indptr, wanted, made.n_rows)
     return best_above_zero(sums, ids_rank, k)
 
 
-def check(made: Columns, queries: list[list[int]], ids_rank: Positions, k: int) -> None:
-    found = list(made.best(queries, ids_rank, k))
+def check(made: SparseColumns, queries: list[list[int]], ids_rank: Positions, k: int) -> None:
+    found = list(best_rows(made, queries, ids_rank, k))
     assert len(found) == len(queries)
     for wanted, own in zip(queries, found, strict=True):
         expected = of_all(made, wanted, ids_rank, k)
@@ -60,7 +63,7 @@ def test_equal_to_adding_all(
     seed: int, different: int, queries: list[list[int]], k: int, cells: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(best_rows, "CELLS", cells)
+        patched.setattr(searching, "CELLS", cells)
         made, ids_rank = columns(seed, different), ids(seed)
         for _ in range(2):  # the second time with what was kept
             check(made, queries, ids_rank, k)
@@ -75,11 +78,11 @@ def test_values_that_float32_cannot_keep(scale: float, queries: list[list[int]])
 
 
 def test_sums_that_float32_rounds_to_one() -> None:
-    """Rows differ by less than float32 shows, in all groups, and are ordered as float64 has them."""
+    """Rows differ by less than float32 shows, and are ordered as float64 has them."""
     random = np.random.default_rng(0)
     rows = np.tile(np.arange(N_ROWS, dtype=np.int32), 3)
     values = 1 + 1e-9 * random.random(rows.size)
-    made = Columns(values, rows, np.arange(4) * N_ROWS, N_ROWS)
+    made = SparseColumns(values, rows, np.arange(4) * N_ROWS, N_ROWS)
     check(made, [[0, 1, 2], [2, 1, 0], [1]], ids(0), 5)
 
 
@@ -89,7 +92,7 @@ def test_many_terms() -> None:
 
 
 def test_more_than_is_added_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(best_rows, "ADDED", 20)
+    monkeypatch.setattr(searching, "ADDED", 20)
     check(columns(2, 1), [[0, 1, 2], [], [4]], ids(2), 50)
 
 
@@ -112,10 +115,10 @@ def test_threads_search_at_once() -> None:
 
 
 def test_nothing_to_search() -> None:
-    empty = Columns(np.empty(0), np.empty(0, np.int32), np.zeros(1, np.int64), 0)
-    (found,) = empty.best([[]], np.empty(0, np.int64), 3)
+    empty = SparseColumns(np.empty(0), np.empty(0, np.int32), np.zeros(1, np.int64), 0)
+    (found,) = best_rows(empty, [[]], np.empty(0, np.int64), 3)
     assert found.positions.size == found.scores.size == 0
-    assert list(columns(0, 3).best([], ids(0), 3)) == []
+    assert list(best_rows(columns(0, 3), [], ids(0), 3)) == []
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 29, 1000, 123_457])
@@ -128,4 +131,4 @@ def test_groups_hold_each_row_once(n_rows: int, k: int) -> None:
 
 def test_fewer_than_one_row_is_refused() -> None:
     with pytest.raises(UsageError, match="k is 0"):
-        next(columns(1, 3).best([[1, 2]], ids(1), 0))
+        next(best_rows(columns(1, 3), [[1, 2]], ids(1), 0))

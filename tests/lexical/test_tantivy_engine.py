@@ -117,7 +117,9 @@ def test_the_cut_goes_through_ties_of_any_number() -> None:
     np.testing.assert_array_equal(best.scores, engine.scores(["a"])[best.positions])
     reversed_ids = ranks(engine)[::-1].copy()
     assert best_of(engine, ["a"], reversed_ids, 3).positions.tolist() == [n + 1, 1, 2]
-    assert best_of(engine, ["a"], ranks(engine), 10_000).positions.tolist() == [*range(n + 1, 0, -1)]
+    assert best_of(engine, ["a"], ranks(engine), 10_000).positions.tolist() == [
+        *range(n + 1, 0, -1)
+    ]
     with pytest.raises(UsageError, match="k is 0"):
         best_of(engine, ["a"], ranks(engine), 0)
 
