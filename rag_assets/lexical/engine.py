@@ -20,8 +20,8 @@ from rag_assets.lexical.tfidf_engine import TfIdfEngine
 from rag_assets.ordering import Hits, Positions
 from rag_assets.package_versions import version
 
-DISTRIBUTIONS = {"bm25s": "bm25s", "rank_bm25": "rank-bm25", "tantivy": "tantivy"}
-"""Engine of BM25 -> the installed package that computes it."""
+DISTRIBUTIONS = {"rank_bm25": "rank-bm25", "tantivy": "tantivy"}
+"""Engine of BM25 -> the installed package that computes it; ``bm25s`` is computed here."""
 
 TFIDF = "tfidf"
 """The engine of TF-IDF, which is our own."""
@@ -104,14 +104,15 @@ def load_engine(engine: str, folder: Path, *, mmap: bool = True) -> Engine:
 
 
 def own_versions(engine: str) -> dict[str, str]:
-    """Return the versions of the engine's package and of the code that drives it.
+    """Return the version of the engine's code here, and of the package that it drives.
 
     Raises:
         UsageError: there is no such engine.
     """
     check_engine(engine)
-    package = DISTRIBUTIONS[engine]
-    return {f"engine.{engine}": _CODE_VERSIONS[engine], package: version(package)}
+    own = {f"engine.{engine}": _CODE_VERSIONS[engine]}
+    package = DISTRIBUTIONS.get(engine)
+    return own if package is None else {**own, package: version(package)}
 
 
 def check_engine(engine: str) -> None:
@@ -120,7 +121,7 @@ def check_engine(engine: str) -> None:
     Raises:
         UsageError: there is no such engine, or an extra is missing.
     """
-    if engine not in DISTRIBUTIONS:
-        raise UsageError(f"engine {allowed_names(engine, DISTRIBUTIONS)}")
+    if engine not in _CODE_VERSIONS:
+        raise UsageError(f"engine {allowed_names(engine, _CODE_VERSIONS)}")
     if engine == "tantivy" and find_spec(tantivy_engine.PACKAGE) is None:
         raise UsageError(tantivy_engine.MISSING)
