@@ -34,6 +34,7 @@ class LateInteraction(EmbeddingRetriever):
     code_version: ClassVar[str] = "1"
     model_kind: ClassVar[str | None] = "sentence-transformers"
     implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.embedding.encode_unknown",
         "rag_assets.embedding.encoder",
         "rag_assets.embedding.index_ids",
         "rag_assets.embedding.late_interaction",

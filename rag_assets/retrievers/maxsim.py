@@ -27,6 +27,7 @@ class MaxSim(RerankedRetriever):
     model_kind: ClassVar[str | None] = "sentence-transformers"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.reranking.maxsim",
+        "rag_assets.embedding.encode_unknown",
         "rag_assets.embedding.late_interaction",
         "rag_assets.embedding.multi_vector",
         "rag_assets.embedding.token_encoder",

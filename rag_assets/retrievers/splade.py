@@ -38,6 +38,7 @@ class Splade(EmbeddingRetriever):
     model_kind: ClassVar[str | None] = "sentence-transformers"
     search_kind: ClassVar[str | None] = "scipy"
     implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.embedding.encode_unknown",
         "rag_assets.embedding.index_ids",
         "rag_assets.embedding.loading",
         "rag_assets.embedding.model_config",
