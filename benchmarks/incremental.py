@@ -34,9 +34,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+import numpy as np
 import pyarrow.parquet as pq
+from hybrid_experiment import write_config
 from result import Limit, Result, Table
-from zipf_experiment import write_config, write_corpus
+from zipf_corpus import write_corpus
 
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.pipeline.measurements import Measurements
@@ -46,6 +48,9 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 HANDBOOK = REPOSITORY / "data" / "handbook"
 BUILD = REPOSITORY / "build" / "benchmarks"
 PARTS = ("handbook", "cells", "grid", "corpus")
+N_QUERIES, SEED = 200, 0
+"""Of the part ``corpus``."""
+
 NO_ARTIFACTS = ("history", "evaluations", "measurements")
 
 
@@ -175,7 +180,7 @@ def grid(folder: Path, result: Result) -> None:
 
 def corpus(folder: Path, result: Result, n_documents: int, model: str) -> None:
     """Evaluate a corpus, change the fusion, then edit one document."""
-    write_corpus(folder / "corpus", n_documents)
+    write_corpus(folder / "corpus", n_documents, N_QUERIES, np.random.default_rng(SEED))
     write_config(folder / "corpus", model, 60)
     experiment = Experiment(folder / "corpus", folder / "corpus-store", "corpus", result)
     what = f"{n_documents:,} documents"

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 from peers import REPOSITORY, python_with
 from result import Cell, Limit, Result, Table
+from zipf_corpus import ZipfWords
 
 WORDS, MEAN_LENGTH, N_QUERIES, SEED = 500_000, 60, 1000, 0
 SIZES, QUICK_SIZES = (1_000, 10_000, 100_000, 1_000_000), (500, 5_000)
@@ -110,18 +111,18 @@ def make_corpus(folder: Path, n_chunks: int) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     made = np.random.default_rng([SEED, n_chunks])
-    words = np.array([f"w{number}" for number in range(WORDS + 1)], dtype=object)
+    words = ZipfWords(np.array([f"w{n}" for n in range(1, WORDS + 1)], dtype=object), 1)
     of_queries = set(made.integers(0, n_chunks, N_QUERIES).tolist())
     chosen: list[Any] = []
     with (folder / "chunks.txt").open("w", encoding="ascii") as file:
         for start in range(0, n_chunks, 10_000):
             lengths = np.maximum(1, made.poisson(MEAN_LENGTH, min(10_000, n_chunks - start)))
-            ranks = ((WORDS + 1) ** made.random(lengths.sum())).astype(np.int64)
-            for number, chunk in enumerate(np.split(words[ranks], np.cumsum(lengths)[:-1]), start):
-                file.write(" ".join(chunk) + "\n")
+            drawn = words.draw(made, lengths.sum())
+            for number, chunk in enumerate(np.split(drawn, np.cumsum(lengths)[:-1]), start):
+                file.write(words.text(chunk) + "\n")
                 chosen += [chunk] if number in of_queries else []
     queries = [
-        " ".join(made.choice(chosen[number % len(chosen)], made.integers(3, 13)))
+        words.text(made.choice(chosen[number % len(chosen)], made.integers(3, 13)))
         for number in range(N_QUERIES)
     ]
     (folder / "queries.txt").write_text("\n".join(queries) + "\n", encoding="ascii")

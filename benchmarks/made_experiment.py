@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from zipf_corpus import write_corpus
 
 SEED = 0
-WORDS, VOCABULARY, ZIPF = 40, 20_000, 1.1
-ASKED = 5
-"""Words of a query: the rarest of its document."""
-
 DIMENSION, NOISE = 32, 0.15
 
 
@@ -41,33 +38,13 @@ class Size:
 
 def write_experiment(folder: Path, size: Size) -> None:
     """Write documents, queries, labels, vectors and ``experiment.yaml`` into a new folder."""
-    folder.mkdir(parents=True)
     chance = np.random.default_rng(SEED)
-    syllables = [c + v for c in "bdfgklmnprst" for v in "aeiou"]
-    words = ["".join(chance.choice(syllables, size=3)) for _ in range(VOCABULARY)]
-    weights = 1 / np.arange(1, VOCABULARY + 1) ** ZIPF
-    drawn = chance.choice(VOCABULARY, size=(size.documents, WORDS), p=weights / weights.sum())
-    ids = [f"d{number:07d}" for number in range(size.documents)]
-    texts = (" ".join(words[word] for word in row) for row in drawn)
-    _write_rows(
-        folder / "documents.jsonl",
-        [{"id": name, "text": f"{text}."} for name, text in zip(ids, texts, strict=True)],
-    )
-    targets = chance.integers(0, size.documents, size=size.queries)
-    names = [f"q{number:06d}" for number in range(size.queries)]
-    asked = [" ".join(words[word] for word in sorted(set(drawn[t]))[-ASKED:]) for t in targets]
-    _write_rows(
-        folder / "queries.jsonl",
-        [{"query_id": name, "text": text} for name, text in zip(names, asked, strict=True)],
-    )
-    _write_rows(
-        folder / "judgments.jsonl",
-        [{"query_id": q, "doc_id": ids[t]} for q, t in zip(names, targets, strict=True)],
-    )
+    corpus = write_corpus(folder, size.documents, size.queries, chance)
     vectors = chance.normal(size=(size.documents, DIMENSION)).astype(np.float32)
-    near = vectors[targets] + chance.normal(scale=NOISE * DIMENSION**0.5, size=(1, DIMENSION))
-    _write_vectors(folder, "chunks", ids, vectors)
-    _write_vectors(folder, "queries", names, near.astype(np.float32))
+    noise = chance.normal(scale=NOISE * DIMENSION**0.5, size=(1, DIMENSION))
+    _write_vectors(folder, "chunks", corpus.ids, vectors)
+    near = (vectors[corpus.targets] + noise).astype(np.float32)
+    _write_vectors(folder, "queries", corpus.queries, near)
     config = configuration(folder.name, size)
     (folder / "experiment.yaml").write_text(json.dumps(config), encoding="utf-8")
 
@@ -97,10 +74,6 @@ def configuration(name: str, size: Size) -> dict[str, Any]:
         "metrics": ["hit_rate", "mrr", "ndcg", "recall"],
         "primary": f"ndcg@{top_k[-1]}",
     }
-
-
-def _write_rows(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def _write_vectors(

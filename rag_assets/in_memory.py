@@ -6,8 +6,11 @@ import atexit
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-import duckdb
+if TYPE_CHECKING:
+    import duckdb
+
 
 _DATABASES: dict[int, duckdb.DuckDBPyConnection] = {}
 """Process id -> its database; a forked child must not use that of its parent."""
@@ -19,12 +22,13 @@ def in_memory() -> Iterator[duckdb.DuckDBPyConnection]:
 
     Tables and views must be temporary: others are seen by all connections.
     """
+    import duckdb
+
     process = os.getpid()
+    if not _DATABASES:
+        # Else it lives until the interpreter takes its modules apart, and DuckDB complains of that.
+        atexit.register(_DATABASES.clear)
     if process not in _DATABASES:
         _DATABASES[process] = duckdb.connect()
     with _DATABASES[process].cursor() as connection:
         yield connection
-
-
-# Otherwise it lives until the interpreter takes its modules apart, and DuckDB complains of that.
-atexit.register(_DATABASES.clear)

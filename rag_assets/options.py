@@ -15,6 +15,9 @@ Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
 class Options(BaseModel):
-    """Keys of one block of an ``experiment.yaml``; an unknown key is an error."""
+    """Keys of one block of an ``experiment.yaml``; an unknown key is an error.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    The validator of a type is built when a block of it is first read: most types are never used.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)

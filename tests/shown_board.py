@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
-from rag_assets.pipeline.evaluations import record
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.recording import record
 from rag_assets.pipeline.selection import Selection
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import result_rows

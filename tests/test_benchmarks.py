@@ -136,6 +136,34 @@ def test_the_grid_reads_what_it_wrote(tmp_path: Path, monkeypatch: pytest.Monkey
     assert made["read"](tmp_path / "beir") == drawn
 
 
+def test_made_texts_have_words_by_zipfs_law_and_are_the_same_again(tmp_path: Path) -> None:
+    made = runpy.run_path(str(BENCHMARKS / "zipf_corpus.py"))
+    for exponent in (1, 1.1):
+        words = made["ZipfWords"](np.array([f"w{n}" for n in range(1000)], dtype=object), exponent)
+        drawn = words.draw(np.random.default_rng(0), 200_000)
+        counts = np.bincount(drawn, minlength=1000)
+        assert len(counts) == 1000
+        edges = np.arange(1, 1002, dtype=float)
+        area = np.log(edges) if exponent == 1 else 1 - edges ** (1 - exponent)
+        expected = np.diff(area) / area[-1] * len(drawn)
+        assert (np.abs(counts - expected) < 6 * np.sqrt(expected)).all()
+    assert words.text(np.array([2, 0])) == "w2 w0"
+    files = ("documents.jsonl", "queries.jsonl", "judgments.jsonl")
+    for name in ("a", "b"):
+        corpus = made["write_corpus"](tmp_path / name, 20, 30, np.random.default_rng(3))
+    for file in files:
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+    rows = [
+        [json.loads(line) for line in (tmp_path / "a" / file).read_text().splitlines()]
+        for file in files
+    ]
+    assert [len(part) for part in rows] == [20, 30, 30]
+    texts = {row["id"]: row["text"].strip(".").split() for row in rows[0]}
+    for query, label, target in zip(rows[1], rows[2], corpus.targets, strict=True):
+        assert label == {"query_id": query["query_id"], "doc_id": corpus.ids[target]}
+        assert set(query["text"].split()) <= set(texts[label["doc_id"]])
+
+
 @pytest.mark.parametrize(
     ("cell", "text"),
     [

@@ -15,8 +15,9 @@ from typing import Any
 import yaml
 
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.evaluations import Evaluation, record
+from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.recording import record
 from rag_assets.pipeline.selection import Selection
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.settings import StoreSettings

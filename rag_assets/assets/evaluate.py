@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from rag_assets.assets.reported import Reported
 from rag_assets.errors import CheckFailed, NotEvaluated, StoreError
 from rag_assets.pipeline.checks.blocked import Blocked
-from rag_assets.pipeline.evaluations import Evaluation, read_current, record
+from rag_assets.pipeline.evaluations import Evaluation, read_current
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.recording import record
 from rag_assets.pipeline.registry import register
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.warehouse import is_up_to_date, rebuild

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any
 
 import click
@@ -16,6 +18,9 @@ from rag_assets.cli.verbosity import with_verbosity
 from rag_assets.errors import RagAssetsError
 
 INTERRUPTED = 3
+
+NEW_OBJECTS = 50_000
+"""After so many the garbage collector looks for garbage: imports make many that all stay."""
 
 _log = logging.getLogger(__name__)
 
@@ -29,8 +34,6 @@ class _Group(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return one command."""
-        from importlib import import_module
-
         if cmd_name not in SUMMARIES:
             return None
         module = import_module(f"rag_assets.cli.{cmd_name.replace('-', '_')}")
@@ -80,6 +83,7 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 (click's signature)
         """Run a command; an expected failure is one line on stderr and an exit code."""
         started = time.perf_counter()
+        gc.set_threshold(NEW_OBJECTS)
         try:
             return super().invoke(ctx)
         except RagAssetsError as error:

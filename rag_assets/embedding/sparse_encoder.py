@@ -16,6 +16,7 @@ import numpy as np
 
 from rag_assets.compute.compute import Compute
 from rag_assets.compute.local import LOCAL
+from rag_assets.embedding.encode_unknown import encode_unknown
 from rag_assets.embedding.encoder import Encoder, Kind, Progress
 from rag_assets.embedding.loading import is_loaded, load_sparse_model
 from rag_assets.embedding.model_files import ModelFiles, modules_of, read_json
@@ -101,24 +102,15 @@ class SparseTextEncoder:
             ModelUnavailable: the model cannot be loaded.
             DataError: the model gives NaN or infinity for a text.
         """
-        prompt = self.prompt(kind)
-        unique = list(dict.fromkeys(texts))
-        cache = self._opened(kind)
-        known = cache.get([prompt + text for text in unique]) if cache is not None else {}
-        found = {text: known[prompt + text] for text in unique if prompt + text in known}
-        missing = sorted((t for t in unique if t not in found), key=len, reverse=True)
-        size = BATCH_SIZE * BATCHES_PER_GROUP
-        groups = [missing[start : start + size] for start in range(0, len(missing), size)]
-        n_done = 0
-        encode = partial(self.encode_now, kind=kind)
-        for number, part in self._compute.map(encode, ((group,) for group in groups)):
-            new = dict(zip(groups[number], part, strict=True))
-            if cache is not None:
-                cache.put({prompt + text: vector for text, vector in new.items()})
-            found |= new
-            n_done += len(new)
-            if progress is not None:
-                progress(n_done, len(missing))
+        found = encode_unknown(
+            texts,
+            partial(self.encode_now, kind=kind),
+            prompt=self.prompt(kind),
+            cache=self._opened(kind),
+            compute=self._compute,
+            group_size=BATCH_SIZE * BATCHES_PER_GROUP,
+            progress=progress,
+        )
         return [found[text] for text in texts]
 
     def encode_now(self, texts: Sequence[str], *, kind: Kind) -> list[SparseVector]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from rag_assets.compute.compute import Compute
 from rag_assets.compute.local import LOCAL
+from rag_assets.embedding.encode_unknown import encode_unknown
 from rag_assets.embedding.encoder import BATCH_SIZE, BATCHES_PER_GROUP, Encoder, Kind, Progress
 from rag_assets.embedding.loading import load_model, load_multi_vector_model
 from rag_assets.embedding.multi_vector import interaction_sha256, is_multi_vector
@@ -83,25 +84,15 @@ class TokenEncoder:
         Raises:
             ModelUnavailable: the model cannot be loaded.
         """
-        prompt = self._encoder.prompt(kind)
-        unique = list(dict.fromkeys(texts))
-        cache = self._opened(kind)
-        known = cache.get([prompt + text for text in unique]) if cache is not None else {}
-        found = {text: known[prompt + text] for text in unique if prompt + text in known}
-        missing = sorted((t for t in unique if t not in found), key=len, reverse=True)
-        size = BATCH_SIZE * BATCHES_PER_GROUP
-        groups = [missing[start : start + size] for start in range(0, len(missing), size)]
-        n_done = 0
-        embed = partial(self._embed, kind=kind)
-        for number, part in self._compute.map(embed, ((group,) for group in groups)):
-            new = dict(zip(groups[number], part, strict=True))
-            if cache is not None:
-                cache.put({prompt + text: vectors for text, vectors in new.items()})
-            found |= new
-            n_done += len(new)
-            if progress is not None:
-                progress(n_done, len(missing))
-        return found
+        return encode_unknown(
+            texts,
+            partial(self._embed, kind=kind),
+            prompt=self._encoder.prompt(kind),
+            cache=self._opened(kind),
+            compute=self._compute,
+            group_size=BATCH_SIZE * BATCHES_PER_GROUP,
+            progress=progress,
+        )
 
     def _opened(self, kind: Kind) -> TokenVectorCache | None:
         if self._cache is None:

@@ -8,8 +8,8 @@ what "stands in" means.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-import duckdb
 import pyarrow as pa
 
 from rag_assets.evaluation.answer_text import bounded, normalised
@@ -17,6 +17,9 @@ from rag_assets.evaluation.contexts import text_of
 from rag_assets.evaluation.metrics import Cell
 from rag_assets.evaluation.returned_texts import create_returned, register_cells, split_cells
 from rag_assets.in_memory import in_memory
+
+if TYPE_CHECKING:
+    import duckdb
 
 MEASURES = ("answer_hit",)
 """What this module computes."""

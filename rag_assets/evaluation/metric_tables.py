@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -13,6 +13,9 @@ import pyarrow as pa
 from rag_assets.errors import DataError
 from rag_assets.evaluation.metric_names import LARGEST_GMAX, Metric
 from rag_assets.store.parquet_files import read_parquet
+
+if TYPE_CHECKING:
+    import duckdb
 
 RUN_COLUMNS = ("query_id", "rank", "score", "item_id")
 JUDGMENT_COLUMNS = ("query_id", "evidence_id", "item_id", "grade")
@@ -110,6 +113,8 @@ def check_units(runs: Mapping[str, pa.Table | Path]) -> None:
     Raises:
         DataError: names the run, the query, the unit, and where it stands.
     """
+    import duckdb
+
     names = sorted(runs)
     with duckdb.connect() as connection:
         _stack(connection, "runs", "run", [runs[name] for name in names], RUN_COLUMNS)

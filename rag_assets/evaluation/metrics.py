@@ -43,7 +43,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeAlias
 
-import duckdb
 import pyarrow as pa
 
 from rag_assets.errors import UsageError
@@ -96,6 +95,8 @@ def query_metrics(
         DataError: a unit stands twice for a query of a run, or two have one rank; a grade is
             higher than a metric allows.
     """
+    import duckdb
+
     cells = list(dict.fromkeys(cutoffs))
     wanted = list({metric.column: metric._replace(cutoff=None) for metric in metrics}.values())
     for metric in wanted:

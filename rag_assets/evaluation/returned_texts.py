@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.evaluation.metrics import Cell
+
+if TYPE_CHECKING:
+    import duckdb
 
 _RETURNED = """
 CREATE TEMP TABLE returned AS

@@ -17,8 +17,8 @@ and ``precision`` have no such need.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,6 +27,9 @@ from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
 from rag_assets.in_memory import in_memory
 from rag_assets.schemas import RUNS
+
+if TYPE_CHECKING:
+    import duckdb
 
 BOUNDED = ("hit_rate", "mrr", "ndcg", "recall", "precision")
 """Measures with bounds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self, Union
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -17,6 +17,7 @@ from rag_assets.compute.options import ComputeConfig
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.experiment.checks import ChecksConfig
 from rag_assets.experiment.names import checked_name, checked_owner
+from rag_assets.experiment.one_of import OneOf
 from rag_assets.experiment.query_sets import LlmConfig, QuerySetConfig
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.options import Depth, Number, Options
@@ -186,17 +187,6 @@ class ParentChunking(Options):
 
 
 _AnyChunking = NoneChunking | _SmallChunking | ParentChunking
-ChunkingConfig = Annotated[_AnyChunking, Field(discriminator="strategy")]
-
-
-if TYPE_CHECKING:
-    RetrieverConfig = Retriever
-else:
-    RetrieverConfig = Annotated[
-        Union[tuple(RETRIEVER_TYPES.values())],  # noqa: UP007 (the types are known at run time)
-        Field(discriminator="type"),
-    ]
-
 CHILD_CHUNKING_TYPES: dict[str, type[Options]] = {
     "recursive": RecursiveChunking,
     "fixed": FixedChunking,
@@ -206,6 +196,8 @@ CHILD_CHUNKING_TYPES: dict[str, type[Options]] = {
 }
 PARENT_CHUNKING_TYPES: dict[str, type[Options]] = {"none": NoneChunking, **CHILD_CHUNKING_TYPES}
 CHUNKING_TYPES: dict[str, type[Options]] = {**PARENT_CHUNKING_TYPES, "parent": ParentChunking}
+ChunkingConfig = Annotated[_AnyChunking, OneOf(CHUNKING_TYPES, "strategy")]
+RetrieverConfig = Annotated[Retriever, OneOf(RETRIEVER_TYPES, "type")]
 
 
 class SplitConfig(Options):

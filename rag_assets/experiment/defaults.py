@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rag_assets.datasets.dataset import Dataset
 from rag_assets.datasets.folder_labels import LabelledFolder
 from rag_assets.datasets.query_log import COUNT
@@ -12,10 +14,7 @@ from rag_assets.experiment.config import (
     RecursiveChunking,
     RetrieverConfig,
 )
-from rag_assets.retrievers.bm25 import BM25
-from rag_assets.retrievers.embedding import BiEncoder
-from rag_assets.retrievers.maxsim import MaxSim
-from rag_assets.retrievers.rrf import RRF
+from rag_assets.retrievers.registry import OWN_TYPES
 
 
 def default_chunkings(dataset: Dataset) -> dict[str, ChunkingConfig]:
@@ -31,12 +30,13 @@ def default_retrievers() -> dict[str, RetrieverConfig]:
     Late interaction needs no weights but MiniLM's. It reads the fusion, because that holds what
     either of the others finds: a reranker cannot bring back what its input has missed.
     """
-    return {
-        "bm25": BM25(type="bm25"),
-        "minilm": BiEncoder(type="embedding"),
-        "hybrid": RRF(type="rrf", inputs=("bm25", "minilm")),
-        "maxsim": MaxSim(type="maxsim", input="hybrid", candidates=20),
+    blocks: dict[str, dict[str, Any]] = {
+        "bm25": {"type": "bm25"},
+        "minilm": {"type": "embedding"},
+        "hybrid": {"type": "rrf", "inputs": ["bm25", "minilm"]},
+        "maxsim": {"type": "maxsim", "input": "hybrid", "candidates": 20},
     }
+    return {name: OWN_TYPES[block["type"]](**block) for name, block in blocks.items()}
 
 
 def default_weight(dataset: Dataset) -> str | None:

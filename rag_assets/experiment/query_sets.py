@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from rag_assets.experiment.one_of import OneOf
 from rag_assets.llm.budget import Limits
 from rag_assets.llm.client import ChatModel
 from rag_assets.llm.endpoint import BASE_URL_VARIABLE, DEFAULT_BASE_URL, MODEL_VARIABLE, Endpoint
@@ -207,5 +208,5 @@ QuerySetConfig = Annotated[
     | HydeQuerySet
     | DecomposeQuerySet
     | StepBackQuerySet,
-    Field(discriminator="strategy"),
+    OneOf(QUERY_SET_TYPES, "strategy"),
 ]

@@ -10,27 +10,46 @@ import json
 import secrets
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.pipeline.bringing import bring_current
-from rag_assets.pipeline.failures import has_failures
-from rag_assets.pipeline.history_files import HistoryFiles
-from rag_assets.pipeline.history_rows import history_table
-from rag_assets.pipeline.origin import Origin, origin_of
-from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.publishing import publish
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.artifacts import ArtifactKey
-from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.remote.opened import shown_store
 
 FOLDER = "evaluations"
 CURRENT = "current"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an evaluation comes from.
+
+    Attributes:
+        user: name of the account that ran it; None: it has none.
+        git_commit: of the repository that holds the experiment; None: none does.
+        git_dirty: whether files of the experiment differ from that commit.
+        configuration: the experiment with its defaults filled in, without paths and keys.
+        code_versions: stage -> its code version, of the stages that the experiment uses.
+        packages: package -> version.
+    """
+
+    user: str | None = None
+    git_commit: str | None = None
+    git_dirty: bool | None = None
+    configuration: Mapping[str, Any] = field(default_factory=dict)
+    code_versions: Mapping[str, str] = field(default_factory=dict)
+    packages: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def experiment_digest(self) -> str | None:
+        """SHA-256 of the configuration; None where it was not kept."""
+        return fingerprint(self.configuration) if self.configuration else None
 
 
 @dataclass(frozen=True)
@@ -93,67 +112,6 @@ class Evaluation:
 def new_evaluation_id(now: datetime) -> str:
     """Return an id that sorts by time and is unique across processes."""
     return f"{now:%Y%m%dT%H%M%S%f}-{secrets.token_hex(2)}"
-
-
-def record(
-    pipeline: Pipeline,
-    *,
-    started: datetime,
-    trigger: str,
-    computed: int,
-    dagster_runs: tuple[str, ...] = (),
-) -> Evaluation:
-    """Write the snapshot of what is current now and its row of the history, and make it current."""
-    experiment = pipeline.experiment
-    entries = tuple(_entries(pipeline))
-    cells = len(experiment.retrievers) * len(experiment.top_k)
-    evaluation = Evaluation(
-        evaluation_id=new_evaluation_id(started),
-        experiment=experiment.name,
-        source=str(experiment.source),
-        started=started.isoformat(timespec="milliseconds"),
-        finished=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        trigger=trigger,
-        primary=str(experiment.primary),
-        baseline=experiment.baseline,
-        complete=sum(_is_cell(entry, experiment.has_qrels) for entry in entries) == cells
-        and not has_failures(pipeline),
-        computed=computed,
-        dagster_runs=dagster_runs,
-        entries=entries,
-        origin=origin_of(experiment),
-    )
-    root = pipeline.store.root
-    pipeline.store.verified.save()
-    text = json.dumps({**asdict(evaluation), "content": evaluation.content}, indent=1)
-    write_text(root / FOLDER / f"{evaluation.evaluation_id}.json", text)
-    HistoryFiles(root, pipeline.settings.locks).add(history_table(root, [evaluation]))
-    publish(root, pipeline.settings.locks, evaluation.evaluation_id, computed=computed)
-    write_text(root / CURRENT, evaluation.evaluation_id)
-    return evaluation
-
-
-def _is_cell(entry: SnapshotEntry, has_qrels: bool) -> bool:
-    return entry.asset == "metrics" if has_qrels else entry.asset.endswith("_runs")
-
-
-def _entries(pipeline: Pipeline) -> list[SnapshotEntry]:
-    entries = []
-    for stage in pipeline.stages():
-        for key in stage.keys(pipeline.experiment):
-            artifact = pipeline.current(key)
-            if artifact is not None:
-                entries.append(
-                    SnapshotEntry(
-                        asset=key.asset,
-                        partition=dict(key.partition),
-                        fingerprint=artifact.manifest.fingerprint,
-                        digest=artifact.manifest.digests["all"],
-                        rows=artifact.manifest.rows,
-                        path=artifact.path.relative_to(pipeline.store.root).as_posix(),
-                    )
-                )
-    return entries
 
 
 def read_current(root: Path) -> Evaluation:

@@ -12,7 +12,6 @@ import platform
 import re
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,8 @@ from pydantic import BaseModel
 
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
+from rag_assets.pipeline.evaluations import Origin
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.store.canonical import fingerprint
 
 PACKAGES = ("rag-assets", "dagster", "duckdb", "numpy", "pyarrow", "scipy")
 """What computes or stores the numbers of every experiment; engines are in their own artifacts."""
@@ -31,32 +30,6 @@ GIT_SECONDS = 5
 """How long git may take before the commit is unknown."""
 
 _ADDRESS = re.compile(r"^(?P<scheme>[a-z][a-z0-9+.-]*://)(?:[^/@]*@)?(?P<place>[^?#]*)", re.I)
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where an evaluation comes from.
-
-    Attributes:
-        user: name of the account that ran it; None: it has none.
-        git_commit: of the repository that holds the experiment; None: none does.
-        git_dirty: whether files of the experiment differ from that commit.
-        configuration: the experiment with its defaults filled in, without paths and keys.
-        code_versions: stage -> its code version, of the stages that the experiment uses.
-        packages: package -> version.
-    """
-
-    user: str | None = None
-    git_commit: str | None = None
-    git_dirty: bool | None = None
-    configuration: Mapping[str, Any] = field(default_factory=dict)
-    code_versions: Mapping[str, str] = field(default_factory=dict)
-    packages: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def experiment_digest(self) -> str | None:
-        """SHA-256 of the configuration; None where it was not kept."""
-        return fingerprint(self.configuration) if self.configuration else None
 
 
 def origin_of(experiment: Experiment) -> Origin:

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from rag_assets.pipeline.checks.regressions import is_shown
+from rag_assets.pipeline.shown import is_shown
 from rag_assets.reporting.comparisons import Compared
 from rag_assets.reporting.rank_moves import Move, MovedQuery
 from rag_assets.reporting.verdict import p_text, verdict

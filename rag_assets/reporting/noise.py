@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from rag_assets.pipeline.checks.regressions import is_shown
+from rag_assets.pipeline.shown import is_shown
 from rag_assets.pipeline.stages.comparisons import COMPARISONS_KEY
 from rag_assets.pipeline.stages.intervals import intervals_key
 from rag_assets.reporting.compare_view import interval_name, interval_text

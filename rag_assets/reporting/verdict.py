@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rag_assets.pipeline.checks.regressions import is_shown
+from rag_assets.pipeline.shown import is_shown
 
 
 def verdict(row: dict[str, Any], n_pairs: int) -> str:

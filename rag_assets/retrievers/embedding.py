@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, ValidationInfo, field_validator
 
-from rag_assets.compute.local import LOCAL
 from rag_assets.embedding import flat_index, hnsw_index, similarity_search
 from rag_assets.embedding.encoder import Encoder, Progress
 from rag_assets.embedding.model_files import ModelFiles
@@ -25,7 +24,7 @@ from rag_assets.retrievers.base import EmbeddingRetriever
 from rag_assets.retrievers.dense_searchers import FlatSearcher, HnswSearcher, SimilaritySearcher
 from rag_assets.retrievers.measured_embedding import measured
 from rag_assets.retrievers.retriever import Searcher
-from rag_assets.retrievers.workspace import Workspace
+from rag_assets.retrievers.workspace import ALONE, Workspace
 from rag_assets.store.vector_cache import MakeVectors
 
 
@@ -190,13 +189,13 @@ class BiEncoder(EmbeddingRetriever):
 
         return measured(encode, texts, kind, workspace)
 
-    def _encoder(self, workspace: Workspace | None = None) -> Encoder:
+    def _encoder(self, workspace: Workspace = ALONE) -> Encoder:
         return Encoder(
             self.model,
-            cache=workspace.cache_of("embeddings") if workspace is not None else None,
+            cache=workspace.cache_of("embeddings"),
             query_prompt=self.query_prompt,
             document_prompt=self.document_prompt,
             normalise=self.similarity == "cosine",
             precision=resolved(self.precision),
-            compute=workspace.compute if workspace is not None else LOCAL,
+            compute=workspace.compute,
         )

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import Field
 
-from rag_assets.compute.local import LOCAL
 from rag_assets.embedding import token_index
 from rag_assets.embedding.encoder import Kind, Progress
 from rag_assets.embedding.model_files import ModelFiles
@@ -21,7 +20,7 @@ from rag_assets.ordering import Hits, Positions
 from rag_assets.package_versions import version
 from rag_assets.retrievers.base import EmbeddingRetriever
 from rag_assets.retrievers.measured_embedding import measured
-from rag_assets.retrievers.workspace import Workspace
+from rag_assets.retrievers.workspace import ALONE, Workspace
 from rag_assets.store.token_vector_cache import TokenVectors
 
 
@@ -35,6 +34,7 @@ class LateInteraction(EmbeddingRetriever):
     code_version: ClassVar[str] = "1"
     model_kind: ClassVar[str | None] = "sentence-transformers"
     implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.embedding.encode_unknown",
         "rag_assets.embedding.encoder",
         "rag_assets.embedding.index_ids",
         "rag_assets.embedding.late_interaction",
@@ -101,13 +101,13 @@ class LateInteraction(EmbeddingRetriever):
 
         return measured(encode, texts, kind, workspace)
 
-    def _encoder(self, workspace: Workspace | None = None) -> TokenEncoder:
+    def _encoder(self, workspace: Workspace = ALONE) -> TokenEncoder:
         return TokenEncoder(
             self.model,
-            cache=workspace.cache_of("token_vectors") if workspace is not None else None,
+            cache=workspace.cache_of("token_vectors"),
             query_prompt=self.query_prompt,
             document_prompt=self.document_prompt,
-            compute=workspace.compute if workspace is not None else LOCAL,
+            compute=workspace.compute,
         )
 
 

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from rag_assets.compute.local import LOCAL
 from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
 from rag_assets.embedding.token_encoder import TokenEncoder
@@ -15,7 +14,7 @@ from rag_assets.package_versions import version
 from rag_assets.reranking.candidates import Candidates
 from rag_assets.reranking.maxsim import rerank_by_maxsim
 from rag_assets.retrievers.derived import Reranked, RerankedRetriever
-from rag_assets.retrievers.workspace import Workspace
+from rag_assets.retrievers.workspace import ALONE, Workspace
 
 
 class MaxSim(RerankedRetriever):
@@ -28,6 +27,7 @@ class MaxSim(RerankedRetriever):
     model_kind: ClassVar[str | None] = "sentence-transformers"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.reranking.maxsim",
+        "rag_assets.embedding.encode_unknown",
         "rag_assets.embedding.late_interaction",
         "rag_assets.embedding.multi_vector",
         "rag_assets.embedding.token_encoder",
@@ -50,7 +50,7 @@ class MaxSim(RerankedRetriever):
 
     def describe(self) -> Mapping[str, Any]:
         """Return what determines the token vectors of queries and documents."""
-        encoder = self._encoder(None)
+        encoder = self._encoder()
         return {"query": encoder.describe("query"), "document": encoder.describe("document")}
 
     def read_by(self) -> ModelFiles:
@@ -63,11 +63,11 @@ class MaxSim(RerankedRetriever):
         with workspace.progress("rerank", len(candidates)) as advance:
             return Reranked(rerank_by_maxsim(candidates, encoder, advance))
 
-    def _encoder(self, workspace: Workspace | None) -> TokenEncoder:
+    def _encoder(self, workspace: Workspace = ALONE) -> TokenEncoder:
         return TokenEncoder(
             self.model,
-            cache=workspace.cache_of("token_vectors") if workspace is not None else None,
+            cache=workspace.cache_of("token_vectors"),
             query_prompt=self.query_prompt,
             document_prompt=self.document_prompt,
-            compute=workspace.compute if workspace is not None else LOCAL,
+            compute=workspace.compute,
         )

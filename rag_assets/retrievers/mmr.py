@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from rag_assets.compute.local import LOCAL
 from rag_assets.embedding.encoder import Encoder
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.embedding.unit_vectors import Vectors
@@ -16,7 +15,7 @@ from rag_assets.package_versions import version
 from rag_assets.reranking.candidates import Candidates
 from rag_assets.reranking.mmr import rerank_by_mmr
 from rag_assets.retrievers.derived import Reranked, RerankedRetriever
-from rag_assets.retrievers.workspace import Workspace
+from rag_assets.retrievers.workspace import ALONE, Workspace
 
 
 class MMR(RerankedRetriever):
@@ -53,7 +52,7 @@ class MMR(RerankedRetriever):
 
     def describe(self) -> Mapping[str, Any]:
         """Return what determines the vectors of queries and documents."""
-        encoder = self._encoder(None)
+        encoder = self._encoder()
         return {"query": encoder.describe("query"), "document": encoder.describe("document")}
 
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
@@ -66,11 +65,11 @@ class MMR(RerankedRetriever):
         """Return the unit vectors of documents, float32, shape (len(texts), dimension)."""
         return self._encoder(workspace).encode(texts, kind="document")
 
-    def _encoder(self, workspace: Workspace | None) -> Encoder:
+    def _encoder(self, workspace: Workspace = ALONE) -> Encoder:
         return Encoder(
             self.model,
-            cache=workspace.cache_of("embeddings") if workspace is not None else None,
+            cache=workspace.cache_of("embeddings"),
             query_prompt=self.query_prompt,
             document_prompt=self.document_prompt,
-            compute=workspace.compute if workspace is not None else LOCAL,
+            compute=workspace.compute,
         )

@@ -12,29 +12,10 @@ from typing import get_args
 
 from rag_assets.errors import ConfigError
 from rag_assets.retrievers.base import EmbeddingRetriever, LexicalRetriever
-from rag_assets.retrievers.bm25 import BM25
-from rag_assets.retrievers.cohere import Cohere
-from rag_assets.retrievers.convex import Convex
-from rag_assets.retrievers.cross_encoder import CrossEncoder
 from rag_assets.retrievers.derived import FusedRetriever, RerankedRetriever
-from rag_assets.retrievers.embedding import BiEncoder
 from rag_assets.retrievers.imported import ImportedRetriever
-from rag_assets.retrievers.late_interaction import LateInteraction
-from rag_assets.retrievers.listwise import Listwise
-from rag_assets.retrievers.maxsim import MaxSim
-from rag_assets.retrievers.mmr import MMR
-from rag_assets.retrievers.openai_embedding import OpenAIEmbedding
-from rag_assets.retrievers.qdrant import Qdrant
-from rag_assets.retrievers.query_likelihood import QueryLikelihood
-from rag_assets.retrievers.rank_sums import Borda, InverseSquareRank
-from rag_assets.retrievers.rerank_api import RerankApi
+from rag_assets.retrievers.lazy_types import LazyTypes
 from rag_assets.retrievers.retriever import Retriever
-from rag_assets.retrievers.rrf import RRF
-from rag_assets.retrievers.run_file import RunFileRetriever
-from rag_assets.retrievers.score_sums import CombMnz, CombSum
-from rag_assets.retrievers.splade import Splade
-from rag_assets.retrievers.tfidf import TfIdf
-from rag_assets.retrievers.vectors import FileVectorsRetriever
 
 GROUP = "rag_assets.retrievers"
 
@@ -47,30 +28,32 @@ FAMILIES = (
 )
 """What a type is a class of."""
 
-OWN_TYPES: Mapping[str, type[Retriever]] = {
-    "bm25": BM25,
-    "tfidf": TfIdf,
-    "embedding": BiEncoder,
-    "rrf": RRF,
-    "convex": Convex,
-    "comb_sum": CombSum,
-    "comb_mnz": CombMnz,
-    "borda": Borda,
-    "isr": InverseSquareRank,
-    "maxsim": MaxSim,
-    "cross_encoder": CrossEncoder,
-    "query_likelihood": QueryLikelihood,
-    "rerank_api": RerankApi,
-    "cohere": Cohere,
-    "listwise": Listwise,
-    "mmr": MMR,
-    "run_file": RunFileRetriever,
-    "vectors": FileVectorsRetriever,
-    "openai_embedding": OpenAIEmbedding,
-    "splade": Splade,
-    "late_interaction": LateInteraction,
-    "qdrant": Qdrant,
+_PLACES = {
+    "bm25": "bm25:BM25",
+    "tfidf": "tfidf:TfIdf",
+    "embedding": "embedding:BiEncoder",
+    "rrf": "rrf:RRF",
+    "convex": "convex:Convex",
+    "comb_sum": "score_sums:CombSum",
+    "comb_mnz": "score_sums:CombMnz",
+    "borda": "rank_sums:Borda",
+    "isr": "rank_sums:InverseSquareRank",
+    "maxsim": "maxsim:MaxSim",
+    "cross_encoder": "cross_encoder:CrossEncoder",
+    "query_likelihood": "query_likelihood:QueryLikelihood",
+    "rerank_api": "rerank_api:RerankApi",
+    "cohere": "cohere:Cohere",
+    "listwise": "listwise:Listwise",
+    "mmr": "mmr:MMR",
+    "run_file": "run_file:RunFileRetriever",
+    "vectors": "vectors:FileVectorsRetriever",
+    "openai_embedding": "openai_embedding:OpenAIEmbedding",
+    "splade": "splade:Splade",
+    "late_interaction": "late_interaction:LateInteraction",
+    "qdrant": "qdrant:Qdrant",
 }
+
+OWN_TYPES: Mapping[str, type[Retriever]] = LazyTypes(_PLACES)
 """``type`` -> class, in the order in which they are listed to people."""
 
 
@@ -81,19 +64,21 @@ def retriever_types() -> Mapping[str, type[Retriever]]:
         ConfigError: an entry point cannot be imported, takes a name that exists, or is no class of
             a family that answers to its name.
     """
-    types = dict(OWN_TYPES)
-    owners = dict.fromkeys(OWN_TYPES, "rag_assets")
+    added: dict[str, type[Retriever]] = {}
+    owners = dict.fromkeys(_PLACES, "rag_assets")
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
-        if point.name in types:
+        if point.name in owners:
             raise _broken(point, f"the type exists already, in {owners[point.name]}")
-        types[point.name] = _loaded(point)
+        added[point.name] = _loaded(point)
         owners[point.name] = _owner(point)
-    return types
+    return LazyTypes(_PLACES, added)
 
 
 def _loaded(point: EntryPoint) -> type[Retriever]:
     try:
         found = point.load()
+        if isinstance(found, type) and issubclass(found, Retriever):
+            found.model_rebuild()  # what is wrong with its options is told here
     except Exception as error:  # whatever the package does when it is imported
         raise _broken(point, f"cannot be imported: {type(error).__name__}: {error}") from error
     if not (isinstance(found, type) and issubclass(found, FAMILIES)):

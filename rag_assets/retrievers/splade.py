@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import Field
 
-from rag_assets.compute.local import LOCAL
 from rag_assets.embedding import sparse_index
 from rag_assets.embedding.encoder import Progress
 from rag_assets.embedding.model_files import ModelFiles
@@ -21,7 +20,7 @@ from rag_assets.ordering import Hits
 from rag_assets.package_versions import version
 from rag_assets.retrievers.base import EmbeddingRetriever
 from rag_assets.retrievers.measured_embedding import measured
-from rag_assets.retrievers.workspace import Workspace
+from rag_assets.retrievers.workspace import ALONE, Workspace
 from rag_assets.store.sparse_vector_cache import SparseVector
 
 Kind = Literal["query", "document"]
@@ -39,6 +38,7 @@ class Splade(EmbeddingRetriever):
     model_kind: ClassVar[str | None] = "sentence-transformers"
     search_kind: ClassVar[str | None] = "scipy"
     implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.embedding.encode_unknown",
         "rag_assets.embedding.index_ids",
         "rag_assets.embedding.loading",
         "rag_assets.embedding.model_config",
@@ -117,13 +117,13 @@ class Splade(EmbeddingRetriever):
 
         return measured(encode, texts, kind, workspace)
 
-    def _encoder(self, workspace: Workspace | None = None) -> SparseTextEncoder:
+    def _encoder(self, workspace: Workspace = ALONE) -> SparseTextEncoder:
         return SparseTextEncoder(
             self.model,
-            cache=workspace.cache_of("sparse_embeddings") if workspace is not None else None,
+            cache=workspace.cache_of("sparse_embeddings"),
             query_prompt=self.query_prompt,
             document_prompt=self.document_prompt,
-            compute=workspace.compute if workspace is not None else LOCAL,
+            compute=workspace.compute,
         )
 
 

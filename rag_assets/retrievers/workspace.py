@@ -68,3 +68,7 @@ class Workspace:
     def cache_of(self, kind: str) -> Path | None:
         """Return the folder of one kind of cached things, such as ``embeddings``."""
         return self.cache / kind if self.cache is not None else None
+
+
+ALONE = Workspace()
+"""No surroundings: nothing is remembered or shown, and models are run in this process."""

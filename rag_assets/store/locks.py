@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock
-
 from rag_assets.errors import StoreError
 
 
@@ -18,6 +16,8 @@ def locked(file: Path) -> Iterator[None]:
     Raises:
         StoreError: the folder cannot be written.
     """
+    from filelock import FileLock
+
     lock = FileLock(file)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rag_assets.errors import NotEvaluated, StoreError
-from rag_assets.pipeline import evaluations
+from rag_assets.pipeline import recording
 from rag_assets.pipeline.evaluations import all_experiments, read_current, read_evaluation
 from rag_assets.store.atomic import write_text
 from tests.tiny_experiment import Tiny, short
@@ -46,7 +46,7 @@ def test_the_old_state_stays_until_the_last_moment(
         seen.append((path.name, read_current(tiny.artifacts)))
         write_text(path, text)
 
-    monkeypatch.setattr(evaluations, "write_text", spy)
+    monkeypatch.setattr(recording, "write_text", spy)
     new = tiny.snapshot()
     assert seen == [(f"{new.evaluation_id}.json", old), ("current", old)]
     assert read_current(tiny.artifacts) == new
@@ -64,7 +64,7 @@ def test_an_interruption_leaves_the_current_evaluation(
             raise KeyboardInterrupt
         write_text(path, text)
 
-    monkeypatch.setattr(evaluations, "write_text", interrupted)
+    monkeypatch.setattr(recording, "write_text", interrupted)
     with pytest.raises(KeyboardInterrupt):
         tiny.snapshot()
     assert read_current(tiny.artifacts) == old

@@ -123,7 +123,7 @@ import os, signal, sys
 from datetime import UTC, datetime
 from pathlib import Path
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.evaluations import record
+from rag_assets.pipeline.recording import record
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.store.remote.objects import Objects
 from rag_assets.store.settings import StoreSettings

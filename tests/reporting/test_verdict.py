@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rag_assets.pipeline.checks.regressions import is_shown
+from rag_assets.pipeline.shown import is_shown
 from rag_assets.reporting.verdict import p_text, verdict
 
 ROW: dict[str, Any] = {

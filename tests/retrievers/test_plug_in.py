@@ -150,6 +150,17 @@ def test_a_broken_plug_in_is_named(
     assert "\n" not in str(caught.value)
 
 
+def test_options_that_pydantic_cannot_read_are_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = FINE.replace("    n: int =", "    strange: memoryview\n    n: int =")
+    install(tmp_path, source, pyproject("broken", "shared_ngrams"))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "broken_module", raising=False)
+    with pytest.raises(ConfigError, match="cannot be imported: PydanticSchemaGenerationError: "):
+        retriever_types()
+
+
 def test_two_packages_with_one_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("one", "two"):
         install(tmp_path, FINE, pyproject(name, "shared_ngrams"))

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
-from rag_assets.statistics.detectable import ALPHA
-
-
-def is_shown(row: dict[str, Any]) -> bool:
-    """Return whether chance is ruled out: p below 0.05, after Holm where that is known."""
-    p = row["p_adjusted"] if row["p_adjusted"] is not None else row["p_randomisation"]
-    return p is not None and p < ALPHA
+from rag_assets.pipeline.shown import is_shown
 
 
 def regressions(comparisons: pa.Table, baseline: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rag_assets.pipeline.checks.regressions import is_shown
+from rag_assets.pipeline.shown import is_shown
 from rag_assets.reporting.report.view import Context, View
 from rag_assets.reporting.verdict import p_text
 

@@ -1,0 +1,83 @@
+"""Ends an evaluation: its snapshot, its row of the history, and the pointer to the current one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from rag_assets.pipeline.evaluations import (
+    CURRENT,
+    FOLDER,
+    Evaluation,
+    SnapshotEntry,
+    new_evaluation_id,
+)
+from rag_assets.pipeline.failures import has_failures
+from rag_assets.pipeline.history_files import HistoryFiles
+from rag_assets.pipeline.history_rows import history_table
+from rag_assets.pipeline.origin import origin_of
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.publishing import publish
+from rag_assets.store.atomic import write_text
+
+
+def record(
+    pipeline: Pipeline,
+    *,
+    started: datetime,
+    trigger: str,
+    computed: int,
+    dagster_runs: tuple[str, ...] = (),
+) -> Evaluation:
+    """Write the snapshot of what is current now and its row of the history, and make it current."""
+    experiment = pipeline.experiment
+    entries = tuple(_entries(pipeline))
+    cells = len(experiment.retrievers) * len(experiment.top_k)
+    evaluation = Evaluation(
+        evaluation_id=new_evaluation_id(started),
+        experiment=experiment.name,
+        source=str(experiment.source),
+        started=started.isoformat(timespec="milliseconds"),
+        finished=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        trigger=trigger,
+        primary=str(experiment.primary),
+        baseline=experiment.baseline,
+        complete=sum(_is_cell(entry, experiment.has_qrels) for entry in entries) == cells
+        and not has_failures(pipeline),
+        computed=computed,
+        dagster_runs=dagster_runs,
+        entries=entries,
+        origin=origin_of(experiment),
+    )
+    root = pipeline.store.root
+    pipeline.store.verified.save()
+    text = json.dumps({**asdict(evaluation), "content": evaluation.content}, indent=1)
+    write_text(root / FOLDER / f"{evaluation.evaluation_id}.json", text)
+    HistoryFiles(root, pipeline.settings.locks).add(history_table(root, [evaluation]))
+    publish(root, pipeline.settings.locks, evaluation.evaluation_id, computed=computed)
+    write_text(root / CURRENT, evaluation.evaluation_id)
+    return evaluation
+
+
+def _is_cell(entry: SnapshotEntry, has_qrels: bool) -> bool:
+    return entry.asset == "metrics" if has_qrels else entry.asset.endswith("_runs")
+
+
+def _entries(pipeline: Pipeline) -> list[SnapshotEntry]:
+    entries = []
+    for stage in pipeline.stages():
+        for key in stage.keys(pipeline.experiment):
+            artifact = pipeline.current(key)
+            if artifact is not None:
+                entries.append(
+                    SnapshotEntry(
+                        asset=key.asset,
+                        partition=dict(key.partition),
+                        fingerprint=artifact.manifest.fingerprint,
+                        digest=artifact.manifest.digests["all"],
+                        rows=artifact.manifest.rows,
+                        path=artifact.path.relative_to(pipeline.store.root).as_posix(),
+                    )
+                )
+    return entries
