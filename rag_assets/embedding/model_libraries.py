@@ -4,7 +4,8 @@ Both model libraries import scikit-learn and scipy's statistics for a handful of
 only their training and evaluation call, and these bring pandas and a thousand modules: together a
 third of the time until a model is there. So while the libraries are imported, and in their own
 import statements only, these functions are replaced by ones that import what they stand for when
-they are called.
+they are called. Nothing else is changed: a model's classes and its vectors are those of the
+libraries.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import builtins
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from importlib import import_module
 from threading import Lock
 from types import SimpleNamespace
@@ -35,6 +37,9 @@ LATE = {
 """Functions that are imported when they are called; a module of which any other is asked for is
 imported at once, as without this file."""
 
+SCAN = "create_import_structure_from_path"
+"""The function of transformers that finds out what a folder of its modules defines."""
+
 IMPORTERS = ("sentence_transformers", "transformers")
 
 _one_at_a_time = Lock()
@@ -53,7 +58,7 @@ def import_model_libraries() -> None:
 
 @contextmanager
 def late_functions() -> Iterator[None]:
-    """Give the importers late functions inside the block; the imports of all others are as ever."""
+    """Give the importers late functions inside the block; what others import is as ever."""
     imported = builtins.__import__
 
     def late_or_imported(
@@ -66,13 +71,30 @@ def late_functions() -> Iterator[None]:
         asked = set(fromlist or ())
         if asked and name in LATE and asked <= LATE[name] and _is_importer(globals):
             return SimpleNamespace(**{own: _late(name, own) for own in asked})
-        return imported(name, globals, locals, fromlist or (), level)
+        module = imported(name, globals, locals, fromlist or (), level)
+        if name.endswith("import_utils") and _is_importer(globals):
+            _keep_what_is_scanned(module)
+        return module
 
     builtins.__import__ = late_or_imported
     try:
         yield
     finally:
         builtins.__import__ = imported
+
+
+def _keep_what_is_scanned(module: Any) -> None:  # noqa: ANN401 (a module)
+    """Let transformers read the files of its 550 models once, and not twice.
+
+    It remembers what it found, but of 128 folders only. Where it does so in another way, it is left
+    alone.
+    """
+    scan = getattr(module, SCAN, None)
+    plain = getattr(scan, "__wrapped__", None)
+    if plain is None or not hasattr(scan, "cache_parameters"):
+        return
+    if scan.cache_parameters()["maxsize"] is not None:
+        setattr(module, SCAN, lru_cache(maxsize=None)(plain))
 
 
 def _is_importer(names: Mapping[str, object] | None) -> bool:

@@ -14,12 +14,16 @@ SCRIPT = """
 import builtins, inspect, sys
 from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
 from rag_assets.embedding.loading import load_model
+from rag_assets.embedding.model_libraries import SCAN
 own = builtins.__import__
 load_model(resolve_model(DEFAULT_MODEL)).encode(["a text"], show_progress_bar=False)
 assert builtins.__import__ is own
 late = [name for name in ("sklearn", "scipy.stats", "scipy.optimize", "pandas", "datasets")
         if name in sys.modules]
 assert not late, late
+from transformers.utils import import_utils
+scanned = getattr(import_utils, SCAN).cache_info()
+assert scanned.hits > 100, scanned
 
 from sentence_transformers.util import manhattan_sim
 assert manhattan_sim([[1.0, 2.0]], [[1.0, 4.0]]).tolist() == [[-2.0]]
@@ -28,9 +32,21 @@ assert inspect.getmodule(pairwise_distances).__name__.startswith("sklearn.")
 """
 
 
+OFFERED = """
+import transformers, transformers.models
+for module in (transformers, transformers.models):
+    print(sorted(module._class_to_module.items()), sorted(module._object_missing_backend))
+"""
+
+
+def printed_by(script: str) -> bytes:
+    return subprocess.run([sys.executable, "-c", script], check=True, capture_output=True).stdout
+
+
 def test_what_only_training_uses_is_imported_when_it_is_called() -> None:
     """A new version of a library that imports more, or in another way, fails here."""
-    subprocess.run([sys.executable, "-c", SCRIPT], check=True)
+    offered = printed_by(SCRIPT + OFFERED)
+    assert offered == printed_by(OFFERED) != b""
 
 
 def test_what_is_late_is_a_function() -> None:
