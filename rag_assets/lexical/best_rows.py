@@ -1,222 +1,103 @@
-"""The best rows of a sum of columns without the sum of all rows: exact, by upper bounds.
+"""The best rows of sums of columns, for many queries at once: exact, by sums in float32.
 
-No row gets more from a column than the column's highest value. So columns are added by descending
-highest value, and as soon as the highest values of all that are left, together, are less than what
-the k-th best row has already, no row that only they hold can be among the best. Of the rows seen so
-far only those stay that could still reach the k-th best, and what the columns left add to them is
-looked up, column by column, with fewer rows each time. This is MaxScore (Turtle and Flood: Query
-Evaluation: Strategies and Optimizations, 1995), a term at a time. In text the columns left are
-those of frequent words, with most of the entries.
+Sums in float64 of all rows, and a sort of them, are most of the work of a search. Here
 
-The sums of the rows that stay at last are formed again in the order of the query, so that they have
-the bits of :func:`rag_assets.lexical.column_sums.column_sums`; until then bounds have a margin that
-is wider than any rounding.
+1. the columns of each query are added in float32, the long ones as arrays over all rows
+   (:mod:`rag_assets.lexical.dense_columns`), the others entry by entry;
+2. rows are put in groups, n // groups rows each. The k-th highest of the groups' maxima is at most
+   the k-th highest sum, as k groups have a row that reaches it; only rows that reach it, less a
+   margin wider than any rounding, can be among the best: a little more than k of them;
+3. for these the sums are formed again, in float64 and in the order of the query, so that they have
+   the bits of :func:`rag_assets.lexical.column_sums.column_sums`; and they are sorted.
 
-Tried, at 100,000 chunks: ``np.unique`` takes a hash table and several times as long as a sort with
-a comparison; ``np.add.reduceat`` after a stable sort of the rows, twice as long as ``np.add.at``;
-``np.flatnonzero`` of floats ten times as long as of a comparison; ``np.partition``, see
-:func:`rag_assets.ordering.kth_highest`.
+Each step is done for a block of queries at once, since a call of numpy takes as long as adding a
+thousand numbers, and a small corpus has not many more.
+
+A sum of n values, each rounded to float32, is off by less than a share of (n + 1) / 2**24 (Higham:
+Accuracy and Stability of Numerical Algorithms, 2002, section 4.2; no value is negative).
+
+Tried, at 1,000 to 1,000,000 chunks: MaxScore (Turtle and Flood, 1995), which leaves out the columns
+of frequent words, takes some 60 calls of numpy a query, and 1.3 to 4 times as long; sums of a block
+by ``np.bincount`` in float64, with no third step, twice as long from 10,000 chunks on; slices of
+the columns, concatenated, instead of the numbers of their entries: a sixth less at 1,000,000
+chunks, a quarter more at 1,000.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
+from rag_assets.errors import UsageError
 from rag_assets.lexical.column_sums import column_sums
-from rag_assets.ordering import Hits, Positions, best_above_zero, kth_highest
+from rag_assets.lexical.query_block import Candidates, Grid, QueryBlock
+from rag_assets.lexical.sparse_columns import SparseColumns
+from rag_assets.ordering import Hits, Positions, best_above_zero
 
-FEW_ENTRIES = 4096
-"""With so few entries or rows all of them are added: the steps here take longer."""
+CELLS = 1 << 20
+"""Sums that are formed at once, or those of one query; four times as many take twice as long."""
 
-ENOUGH = 8
-"""With so many times the rows that are wanted no more of them are left out one by one."""
+ROOM = 16
+"""Cells that a row which is wanted takes too, for what is added again."""
 
-SHORT = 1024
-"""A column with fewer entries is rather added than looked up."""
-
-LOOK_UP = 16
-"""A column with so many times the entries of the rows that are wanted is searched, not spread."""
-
-SHARE = 8
-"""With one entry in so many rows, sums are formed over all rows."""
-
-TINY = float(np.nextafter(0.0, 1.0))
-"""The least sum that is above 0."""
-
-MARGIN = 1 - 1e-12
-"""Sums of the same values in another order differ by less."""
-
-DENSE_SHARE = 8
-"""A column that holds one row in so many is also kept as an array over all rows ..."""
-
-DENSE_BYTES = 1 << 28
-"""... while all such arrays together take no more than this."""
-
-Floats = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.int32]
-Places = npt.NDArray[np.intp]
+ADDED = 1 << 22
+"""Values that are added again at most; of more, as where most rows are tied, all are added."""
 
 
-@dataclass
-class Column:
-    """One column, and what is known of it.
+def best_rows(
+    matrix: SparseColumns, queries: Iterable[Sequence[int]], ids_rank: Positions, k: int
+) -> Iterator[Hits]:
+    """Yield for each query the ``k`` rows with the highest sum above 0 of its columns.
 
-    Attributes:
-        rows: of its entries, ascending, int32, shape (entries,).
-        values: float64, shape (entries,).
-        highest: of the values.
-        kth: k -> the k-th highest value, 0 where there are fewer.
-        dense: its value for every row, where that is kept.
+    Args:
+        matrix: the columns.
+        queries: numbers of columns each; one that is repeated is added as often.
+        ids_rank: place of each row's id in byte order, shape (n_rows,).
+        k: rows at most.
+
+    Raises:
+        UsageError: ``k`` is below 1.
     """
+    if k < 1:
+        raise UsageError(f"k is {k}; at least 1 item must be asked for")
+    grid = Grid.of(matrix.n_rows, k)
+    by_rank = np.empty(matrix.n_rows, dtype=np.int64)
+    by_rank[ids_rank] = np.arange(matrix.n_rows)
+    waiting, at_once = iter(queries), max(1, CELLS // max(grid.cells, ROOM * k))
+    while wanted := [*islice(waiting, at_once)]:
+        block = QueryBlock(matrix, wanted, grid)
+        few = block.candidates(k, ids_rank, by_rank) if block.add() else None
+        if few is not None and few.rows.size * block.length <= ADDED:
+            yield from _ranked(few, block.scores(few), len(wanted), k)
+        else:
+            yield from (_best_of_all(matrix, query, ids_rank, k) for query in wanted)
 
-    rows: Rows
-    values: Floats
-    highest: float
-    kth: dict[int, float] = field(default_factory=dict)
-    dense: Floats | None = None
 
-    def kth_highest(self, k: int) -> float:
-        """Return the k-th highest value, 0 where there are fewer."""
-        found = self.kth.get(k)
-        if found is None:
-            found = self.kth[k] = kth_highest(self.values, k) if self.values.size >= k else 0.0
-        return found
+def _best_of_all(
+    matrix: SparseColumns, columns: Sequence[int], ids_rank: Positions, k: int
+) -> Hits:
+    sums = column_sums(matrix.data, matrix.indices, matrix.indptr, columns, matrix.n_rows)
+    return best_above_zero(sums, ids_rank, k)
 
 
-@dataclass(frozen=True)
-class Columns:
-    """A sparse matrix by columns whose values are not negative, and what is known of its columns.
-
-    What was found out of a column is kept: threads that find it out at once find the same.
-
-    Attributes:
-        data: value of each entry, float64, shape (entries,).
-        indices: row of each entry, ascending within a column, int32, shape (entries,).
-        indptr: first entry of each column, at least one of each, int64, shape (columns + 1,).
-        n_rows: number of rows.
-    """
-
-    data: Floats
-    indices: Rows
-    indptr: npt.NDArray[np.int64]
-    n_rows: int
-    _known: dict[int, Column] = field(default_factory=dict, repr=False)
-    _dense: list[int] = field(default_factory=list, repr=False)
-    _own: threading.local = field(default_factory=threading.local, repr=False)
-
-    def best(self, columns: Sequence[int], ids_rank: Positions, k: int) -> Hits:
-        """Return the ``k`` rows with the highest sum above 0 of some columns.
-
-        Args:
-            columns: numbers of the columns; one that is repeated is added as often.
-            ids_rank: place of each row's id in byte order, shape (n_rows,).
-            k: rows at most.
-
-        Raises:
-            UsageError: ``k`` is below 1.
-        """
-        if self.n_rows < FEW_ENTRIES or k < 1:
-            return self._best_of_all(columns, ids_rank, k)
-        known = [self._column(column) for column in columns]
-        if sum(each.rows.size for each in known) < FEW_ENTRIES:
-            return self._best_of_all(columns, ids_rank, k)
-        times = Counter(columns)
-        rows = self._may_be_best([(self._column(one), n) for one, n in times.items()], k)
-        sums = np.zeros(rows.size)
-        for each in known:  # in their order, like those of all rows
-            sums += self._at(each, rows)
-        best = np.lexsort((ids_rank[rows], sums))[::-1][:k]  # exact at the cut: few, and all tied
-        return Hits(rows[best], sums[best])
-
-    def _best_of_all(self, columns: Sequence[int], ids_rank: Positions, k: int) -> Hits:
-        sums = column_sums(self.data, self.indices, self.indptr, columns, self.n_rows)
-        return best_above_zero(sums, ids_rank, k)
-
-    def _may_be_best(self, columns: list[tuple[Column, int]], k: int) -> Places:
-        """Return ascending rows, among them the ``k`` best and all tied with the last of them."""
-        columns.sort(key=lambda each: -each[0].highest * each[1])
-        highs = [each.highest * n for each, n in columns]
-        left = [*accumulate(reversed(highs), initial=0.0)][::-1]
-        least = max(each.kth_highest(k) * n for each, n in columns)
-        i = next((i for i, high in enumerate(left) if high < least * MARGIN), len(highs))
-        while i < len(highs) and columns[i][0].rows.size < SHORT:
-            i += 1
-        rows, sums = self._added(columns[:i], least * MARGIN - left[i])
-        while rows.size > k:
-            reached = sums[sums >= least]
-            if reached.size > k:
-                least = kth_highest(reached, k)
-            stay = sums >= least * MARGIN - left[i]
-            rows = rows[stay]
-            if rows.size <= ENOUGH * k or i == len(highs):
-                break
-            column, n = columns[i]
-            sums = sums[stay] + n * self._at(column, rows)
-            i += 1
-        return rows
-
-    def _added(self, columns: Sequence[tuple[Column, int]], least: float) -> tuple[Places, Floats]:
-        """Return the rows, ascending, in which the sum of some columns is above 0 and ``least``."""
-        # numpy would turn other integers into these, again at each use
-        rows = np.concatenate([each.rows for each, _ in columns], dtype=np.intp)
-        values: Floats = np.concatenate(
-            [each.values if n == 1 else each.values * n for each, n in columns]
-        )
-        least = max(least, TINY)
-        if rows.size * SHARE > self.n_rows:
-            summed = np.bincount(rows, weights=values, minlength=self.n_rows)
-            totals = summed.astype(np.float64, copy=False)
-            reached = (totals >= least).nonzero()[0]
-            return reached, totals[reached]
-        sums = self._zeros()
-        np.add.at(sums, rows, values)
-        found = rows[sums.take(rows) >= least]
-        found.sort()
-        found = found[np.concatenate([found[1:] != found[:-1], [True]])] if found.size else found
-        of_found = sums[found]
-        sums[rows] = 0.0
-        return found, of_found
-
-    def _at(self, column: Column, rows: Places) -> Floats:
-        """Return the values of a column for some rows; 0 where it has no entry."""
-        if column.dense is not None:
-            return column.dense.take(rows)
-        if rows.size * LOOK_UP > column.rows.size:
-            zeros, own = self._zeros(), column.rows.astype(np.intp)
-            zeros[own] = column.values
-            found: Floats = zeros.take(rows)
-            zeros[own] = 0.0
-            return found
-        places = column.rows.searchsorted(rows.astype(np.int32))
-        held = column.rows.take(places, mode="clip") == rows
-        found = column.values.take(places, mode="clip") * held
-        return found
-
-    def _zeros(self) -> Floats:
-        """Return an array of a zero for each row, which belongs to this thread and must stay so."""
-        kept: Floats | None = getattr(self._own, "zeros", None)
-        if kept is None:
-            kept = self._own.zeros = np.zeros(self.n_rows)
-        return kept
-
-    def _column(self, number: int) -> Column:
-        known = self._known.get(number)
-        if known is not None:
-            return known
-        part = slice(int(self.indptr[number]), int(self.indptr[number + 1]))
-        values = self.data[part]
-        column = Column(self.indices[part], values, float(values.max()))
-        room = 8 * self.n_rows * (len(self._dense) + 1) <= DENSE_BYTES
-        if column.rows.size * DENSE_SHARE > self.n_rows and room:
-            column.dense = np.zeros(self.n_rows)
-            column.dense[column.rows] = values
-            self._dense.append(number)
-        self._known[number] = column
-        return column
+def _ranked(
+    candidates: Candidates, scores: npt.NDArray[np.float64], n_queries: int, k: int
+) -> Iterator[Hits]:
+    """Yield the best of each query: candidates come by rank of the id, a stable sort keeps it."""
+    counts = np.bincount(candidates.queries, minlength=n_queries)
+    most = int(counts.max())
+    firsts = np.arange(n_queries) * most
+    places = np.arange(scores.size) + (firsts - counts.cumsum() + counts).take(candidates.queries)
+    totals = np.zeros(n_queries * most)
+    totals[places] = scores
+    rows = np.zeros(n_queries * most, dtype=np.int64)
+    rows[places] = candidates.rows
+    ascending = totals.reshape(n_queries, most).argsort(axis=1, kind="stable")
+    best = ascending[:, : -k - 1 : -1] + firsts[:, None]
+    best_totals, best_rows_of = totals.take(best), rows.take(best)
+    counts = (best_totals > 0).sum(axis=1)
+    for query, n in enumerate(counts.tolist()):
+        yield Hits(best_rows_of[query, :n], best_totals[query, :n])

@@ -29,7 +29,7 @@ delta * idf.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -38,11 +38,12 @@ import numpy as np
 import numpy.typing as npt
 
 from rag_assets.errors import StoreError
-from rag_assets.lexical.best_rows import Columns
+from rag_assets.lexical.best_rows import best_rows
 from rag_assets.lexical.bm25_variants import DEFAULT_DELTA
 from rag_assets.lexical.bm25_weights import bm25_weights
 from rag_assets.lexical.column_sums import column_sums
 from rag_assets.lexical.index_files import load_array, load_object, save_json
+from rag_assets.lexical.sparse_columns import SparseColumns
 from rag_assets.lexical.token_counts import TokenCounts
 from rag_assets.ordering import Hits, Positions
 
@@ -151,17 +152,21 @@ class Bm25sEngine:
 
     def scores(self, query_tokens: Sequence[str]) -> npt.NDArray[np.float64]:
         """Return the score of every chunk, float64, shape (n_chunks,); 0 where no token occurs."""
-        numbers = [self.vocabulary[token] for token in query_tokens if token in self.vocabulary]
-        return column_sums(self.data, self.indices, self.indptr, numbers, self.n_chunks)
+        known = self._known(query_tokens)
+        return column_sums(self.data, self.indices, self.indptr, known, self.n_chunks)
 
-    def best(self, query_tokens: Sequence[str], ids_rank: Positions, k: int) -> Hits:
-        """Return the ``k`` best chunks of those that score above 0, without scoring all."""
-        numbers = [self.vocabulary[token] for token in query_tokens if token in self.vocabulary]
-        return self._columns.best(numbers, ids_rank, k)
+    def best(self, queries: Iterable[Sequence[str]], ids_rank: Positions, k: int) -> Iterator[Hits]:
+        """Yield for each query the ``k`` best chunks of those that score above 0."""
+        return best_rows(self._columns, map(self._known, queries), ids_rank, k)
+
+    def _known(self, query_tokens: Sequence[str]) -> list[int]:
+        """Return the numbers of the tokens that are in the vocabulary."""
+        vocabulary = self.vocabulary
+        return [vocabulary[token] for token in query_tokens if token in vocabulary]
 
     @cached_property
-    def _columns(self) -> Columns:
-        return Columns(self.data, self.indices, self.indptr, self.n_chunks)
+    def _columns(self) -> SparseColumns:
+        return SparseColumns(self.data, self.indices, self.indptr, self.n_chunks)
 
     def _parameters(self) -> dict[str, object]:
         """Return the parameters under the names that bm25s gives them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
@@ -20,8 +20,8 @@ from rag_assets.lexical.tfidf_engine import TfIdfEngine
 from rag_assets.ordering import Hits, Positions
 from rag_assets.package_versions import version
 
-DISTRIBUTIONS = {"bm25s": "bm25s", "rank_bm25": "rank-bm25", "tantivy": "tantivy"}
-"""Engine of BM25 -> the installed package that computes it."""
+DISTRIBUTIONS = {"rank_bm25": "rank-bm25", "tantivy": "tantivy"}
+"""Engine of BM25 -> the installed package that computes it; ``bm25s`` is computed here."""
 
 TFIDF = "tfidf"
 """The engine of TF-IDF, which is our own."""
@@ -46,8 +46,8 @@ class Engine(Protocol):
     def scores(self, query_tokens: Sequence[str]) -> npt.NDArray[np.float64]:
         """Return the score of every chunk; a repeated token counts as often as it occurs."""
 
-    def best(self, query_tokens: Sequence[str], ids_rank: Positions, k: int) -> Hits:
-        """Return the ``k`` best chunks of those that score above 0, in the one order.
+    def best(self, queries: Iterable[Sequence[str]], ids_rank: Positions, k: int) -> Iterator[Hits]:
+        """Yield for each query the ``k`` best chunks of those that score above 0, in the one order.
 
         Scores are those of ``scores``; ``ids_rank`` is the place of each chunk's id in byte order.
 
@@ -104,14 +104,15 @@ def load_engine(engine: str, folder: Path, *, mmap: bool = True) -> Engine:
 
 
 def own_versions(engine: str) -> dict[str, str]:
-    """Return the versions of the engine's package and of the code that drives it.
+    """Return the version of the engine's code here, and of the package that it drives.
 
     Raises:
         UsageError: there is no such engine.
     """
     check_engine(engine)
-    package = DISTRIBUTIONS[engine]
-    return {f"engine.{engine}": _CODE_VERSIONS[engine], package: version(package)}
+    own = {f"engine.{engine}": _CODE_VERSIONS[engine]}
+    package = DISTRIBUTIONS.get(engine)
+    return own if package is None else {**own, package: version(package)}
 
 
 def check_engine(engine: str) -> None:
@@ -120,7 +121,7 @@ def check_engine(engine: str) -> None:
     Raises:
         UsageError: there is no such engine, or an extra is missing.
     """
-    if engine not in DISTRIBUTIONS:
-        raise UsageError(f"engine {allowed_names(engine, DISTRIBUTIONS)}")
+    if engine not in _CODE_VERSIONS:
+        raise UsageError(f"engine {allowed_names(engine, _CODE_VERSIONS)}")
     if engine == "tantivy" and find_spec(tantivy_engine.PACKAGE) is None:
         raise UsageError(tantivy_engine.MISSING)

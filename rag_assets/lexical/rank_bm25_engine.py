@@ -22,7 +22,7 @@ multiplies what a token adds by its frequency once more than Lv and Zhai's formu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,6 +107,7 @@ class RankBm25Engine:
                 totals += np.where(holds, self.bm25.get_scores([token]), 0.0)
         return totals
 
-    def best(self, query_tokens: Sequence[str], ids_rank: Positions, k: int) -> Hits:
-        """Return the ``k`` best chunks of those that score above 0."""
-        return best_above_zero(self.scores(query_tokens), ids_rank, k)
+    def best(self, queries: Iterable[Sequence[str]], ids_rank: Positions, k: int) -> Iterator[Hits]:
+        """Yield for each query the ``k`` best chunks of those that score above 0."""
+        for query in queries:
+            yield best_above_zero(self.scores(query), ids_rank, k)

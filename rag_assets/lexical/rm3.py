@@ -90,8 +90,9 @@ def search_expanded(
         UsageError: ``k`` is below 1.
     """
     found: list[Hits] = []
-    for tokens in analyze_all(index.analyzer, queries):
-        first = index.engine.best(tokens, index.ids_rank, feedback.documents)
+    analysed = [*analyze_all(index.analyzer, queries)]
+    unexpanded = index.engine.best(analysed, index.ids_rank, feedback.documents)
+    for tokens, first in zip(analysed, unexpanded, strict=True):
         weights = expanded(tokens, first, vectors, feedback) if len(first.positions) else {}
         scores = np.zeros(len(index.chunk_ids))
         for token, weight in weights.items():

@@ -33,8 +33,8 @@ def search(
         UsageError: ``k`` is below 1.
     """
     found: list[Hits] = []
-    for tokens in analyze_all(index.analyzer, queries):
-        found.append(index.engine.best(tokens, index.ids_rank, k))
+    for hits in index.engine.best(analyze_all(index.analyzer, queries), index.ids_rank, k):
+        found.append(hits)
         done = len(found)
         if progress is not None and (done % PROGRESS_EVERY == 0 or done == len(queries)):
             progress(done)

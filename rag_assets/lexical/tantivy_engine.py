@@ -35,7 +35,7 @@ import shutil
 import tempfile
 import uuid
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,22 +129,30 @@ class TantivyEngine:
         totals[hits.positions] = hits.scores
         return totals
 
-    def best(self, query_tokens: Sequence[str], ids_rank: Positions, k: int) -> Hits:
-        """Return the ``k`` best chunks of those that score above 0.
+    def best(self, queries: Iterable[Sequence[str]], ids_rank: Positions, k: int) -> Iterator[Hits]:
+        """Yield for each query the ``k`` best chunks of those that score above 0.
 
-        tantivy breaks ties by its own order: more hits are fetched until no further one can be tied
-        with the k-th.
+        Raises:
+            UsageError: ``k`` is below 1.
         """
         if k < 1:
             raise UsageError(f"k is {k}; at least 1 item must be asked for")
-        query = self._query(query_tokens)
+        for query in queries:
+            hits = self._first_with_ties(self._query(query), k)
+            best = top_k(hits.scores, ids_rank[hits.positions], k, above=0.0)
+            yield Hits(hits.positions[best], hits.scores[best])
+
+    def _first_with_ties(self, query: Any, k: int) -> Hits:  # noqa: ANN401
+        """Return more than the first ``k`` hits: no other one is tied with the k-th.
+
+        tantivy breaks ties by its own order.
+        """
         n = k + TIES
         hits = self._first(query, n)
         while hits.scores.size == n and hits.scores[-1] == hits.scores[k - 1]:
             n *= 4
             hits = self._first(query, n)
-        best = top_k(hits.scores, ids_rank[hits.positions], k, above=0.0)
-        return Hits(hits.positions[best], hits.scores[best])
+        return hits
 
     def _query(self, tokens: Sequence[str]) -> Any:  # noqa: ANN401
         tantivy = _tantivy()

@@ -24,7 +24,7 @@ weighting".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -141,9 +141,10 @@ class TfIdfEngine:
             self.data, self.indices, self.indptr, list(counts), self.n_chunks, factors.tolist()
         )
 
-    def best(self, query_tokens: Sequence[str], ids_rank: Positions, k: int) -> Hits:
-        """Return the ``k`` best chunks of those that score above 0."""
-        return best_above_zero(self.scores(query_tokens), ids_rank, k)
+    def best(self, queries: Iterable[Sequence[str]], ids_rank: Positions, k: int) -> Iterator[Hits]:
+        """Yield for each query the ``k`` best chunks of those that score above 0."""
+        for query in queries:
+            yield best_above_zero(self.scores(query), ids_rank, k)
 
 
 def _idf(holding: npt.NDArray[np.int64], n_chunks: int, weighting: str) -> Floats:

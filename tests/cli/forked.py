@@ -85,7 +85,6 @@ def forking(
 
 def serve() -> None:
     """Answer until the input ends."""
-    import bm25s  # noqa: F401
     import faiss  # noqa: F401
 
     import rag_assets.assets.recording

@@ -156,7 +156,6 @@ def test_ids_must_be_unique_and_as_many_as_texts(tmp_path: Path) -> None:
 def test_versions_name_engine_package_and_analyzer() -> None:
     assert set(engine_versions("bm25s", "english")) == {
         "engine.bm25s",
-        "bm25s",
         "analyzer.english",
         "PyStemmer",
         "unicode",

@@ -18,6 +18,7 @@ from rag_assets.lexical import engine as engines
 from rag_assets.lexical.bm25s_engine import Bm25sEngine
 from rag_assets.lexical.engine import build_engine
 from rag_assets.lexical.tantivy_engine import LONGEST, TIES, TantivyEngine
+from rag_assets.ordering import Hits
 from rag_assets.retrievers.bm25 import BM25
 
 TOKENS = st.lists(st.sampled_from("abcdefg"), max_size=12)
@@ -53,6 +54,12 @@ def formula(chunks: list[list[str]], query: list[str]) -> npt.NDArray[np.float64
                 f = count[token]
                 scores[i] += 2.2 * idf * f / (f + 1.2 * (1 - 0.75 + 0.75 * relative))
     return scores
+
+
+def best_of(
+    engine: TantivyEngine, query: list[str], ids_rank: npt.NDArray[np.int64], k: int
+) -> Hits:
+    return next(engine.best([query], ids_rank, k))
 
 
 def ranks(engine: TantivyEngine) -> npt.NDArray[np.int64]:
@@ -105,14 +112,16 @@ def test_a_token_in_all_but_few_of_many_chunks() -> None:
 def test_the_cut_goes_through_ties_of_any_number() -> None:
     n = 5 * TIES
     engine = TantivyEngine.build([["b"], *[["a", "b"]] * n, ["a", "a"]])
-    best = engine.best(["a"], ranks(engine), 3)
+    best = best_of(engine, ["a"], ranks(engine), 3)
     assert best.positions.tolist() == [n + 1, n, n - 1]
     np.testing.assert_array_equal(best.scores, engine.scores(["a"])[best.positions])
     reversed_ids = ranks(engine)[::-1].copy()
-    assert engine.best(["a"], reversed_ids, 3).positions.tolist() == [n + 1, 1, 2]
-    assert engine.best(["a"], ranks(engine), 10_000).positions.tolist() == [*range(n + 1, 0, -1)]
+    assert best_of(engine, ["a"], reversed_ids, 3).positions.tolist() == [n + 1, 1, 2]
+    assert best_of(engine, ["a"], ranks(engine), 10_000).positions.tolist() == [
+        *range(n + 1, 0, -1)
+    ]
     with pytest.raises(UsageError, match="k is 0"):
-        engine.best(["a"], ranks(engine), 0)
+        best_of(engine, ["a"], ranks(engine), 0)
 
 
 def test_a_shorter_list_begins_a_longer_one_and_copies_score_the_same() -> None:
@@ -121,11 +130,11 @@ def test_a_shorter_list_begins_a_longer_one_and_copies_score_the_same() -> None:
     of_chunk = random.integers(0, 40, 3_000)
     engine = TantivyEngine.build([kinds[i] for i in of_chunk])
     query = [f"w{n}" for n in random.integers(0, 20, 9)]
-    whole, all_scores = engine.best(query, ranks(engine), 3_000), engine.scores(query)
+    whole, all_scores = best_of(engine, query, ranks(engine), 3_000), engine.scores(query)
     for kind in range(40):
         assert len(set(all_scores[of_chunk == kind].tolist())) == 1
     for k in (1, 7, 100, 1_000):
-        part = engine.best(query, ranks(engine), k)
+        part = best_of(engine, query, ranks(engine), k)
         np.testing.assert_array_equal(part.positions, whole.positions[:k])
         np.testing.assert_array_equal(part.scores, whole.scores[:k])
 
@@ -176,8 +185,8 @@ def test_several_segments_give_the_same_scores(tmp_path: Path) -> None:
     query = ["w18", "w4", "w4", "w360"]
     for engine in (many, TantivyEngine.load(tmp_path)):
         np.testing.assert_array_equal(engine.scores(query), one.scores(query))
-        found = engine.best(query, ranks(engine), 50)
-        assert found.positions.tolist() == one.best(query, ranks(one), 50).positions.tolist()
+        found = best_of(engine, query, ranks(engine), 50)
+        assert found.positions.tolist() == best_of(one, query, ranks(one), 50).positions.tolist()
 
 
 def test_the_temporary_folder_goes_with_the_engine() -> None:
@@ -195,7 +204,7 @@ def test_no_tokens_at_all(tmp_path: Path, chunks: list[list[str]]) -> None:
     for engine in (built, TantivyEngine.load(tmp_path)):
         assert engine.vocabulary_size == 0
         assert engine.scores(["a"]).tolist() == [0.0] * len(chunks)
-        assert engine.best(["a"], ranks(engine), 3).positions.size == 0
+        assert best_of(engine, ["a"], ranks(engine), 3).positions.size == 0
 
 
 def test_damaged_folders_are_named(tmp_path: Path) -> None:
