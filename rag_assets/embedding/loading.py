@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag_assets.embedding.model_files import ModelFiles
+from rag_assets.embedding.model_libraries import import_model_libraries
 from rag_assets.embedding.precision import Precision
 from rag_assets.embedding.quiet import quiet_models
 from rag_assets.errors import ModelUnavailable
@@ -63,6 +64,7 @@ def _loaded_as(
 
     failures = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
     try:
+        import_model_libraries()
         where = device or default_device()
         return _load(files.path, files.weights_sha256, where, kind, precision)
     except failures as error:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from rag_assets.embedding.hub import hub_snapshot
 from rag_assets.embedding.model_config import config_sha256, declared_max_seq_length
 from rag_assets.embedding.model_files import ModelFiles, read_json, read_model_files, sha256
+from rag_assets.embedding.model_libraries import import_model_libraries
 from rag_assets.errors import ModelUnavailable, UsageError
 
 Loaded = TypeVar("Loaded")
@@ -94,6 +95,7 @@ def loaded(files: ModelFiles, kind: str, load: Callable[[], Loaded]) -> Loaded:
 
     failures = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
     try:
+        import_model_libraries()
         return load()
     except failures as error:
         what = " ".join(str(error).split())[:300]

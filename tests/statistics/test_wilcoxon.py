@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from rag_assets.statistics.units import units_of
@@ -29,6 +31,20 @@ def test_a_few_ties_and_zeros_are_exact_as_in_scipy(seed: int) -> None:
 def test_many_ties_are_exact_up_to_13(n: int, exact: bool) -> None:
     found = wilcoxon_p_value(*column(alone(np.ones(n))))
     assert (found == 2.0 ** (1 - n)) == exact
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from([-1.5, -1.0, -0.5, 0.0, 0.25, 0.5, 2.0]), min_size=14, max_size=90))
+def test_many_units_have_the_bits_of_scipy(drawn: list[float]) -> None:
+    values = np.array([*drawn, 1.0, 1.0])
+    expected = stats.wilcoxon(values, zero_method="pratt").pvalue
+    assert wilcoxon_p_value(*column(alone(values))) == expected
+
+
+@pytest.mark.parametrize("n", [50, 51, 3_000])
+def test_units_without_ties_have_the_bits_of_scipy(n: int) -> None:
+    values = np.round(np.random.default_rng(n).normal(0.01, 1, n), 12)
+    assert wilcoxon_p_value(*column(alone(values))) == stats.wilcoxon(values).pvalue
 
 
 def test_zeros_are_ranked_as_pratt_does() -> None:

@@ -15,6 +15,7 @@ from rag_assets.evaluation.windows import expanded_contexts
 from rag_assets.experiment.config import ParentChunking
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
+from rag_assets.pipeline.counted_before import counted_before, with_known_counts
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
 from rag_assets.pipeline.stages.chunks import chunks_key
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY
@@ -41,6 +42,7 @@ class Contexts(Stage):
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.evaluation.contexts",
         "rag_assets.embedding.context_tokenizer",
+        "rag_assets.pipeline.counted_before",
     )
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
@@ -66,8 +68,8 @@ class Contexts(Stage):
         for key in keys:
             chunks = pipeline.artifact(chunks_key(key["chunking"])).table()
 
-            def count(texts: Sequence[str], name: str = key["chunking"]) -> list[int]:
-                return _count_tokens(pipeline, texts, name)
+            def count(texts: Sequence[str], own: ArtifactKey = key) -> list[int]:
+                return _count_tokens(pipeline, texts, own, self.code_version)
 
             yield key, TableProduct(contexts(chunks, documents, count))
 
@@ -85,6 +87,7 @@ class RetrieverContexts(Stage):
         "rag_assets.evaluation.contexts",
         "rag_assets.evaluation.windows",
         "rag_assets.embedding.context_tokenizer",
+        "rag_assets.pipeline.counted_before",
     )
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {"tokens": ("context_id", "n_tokens")}
 
@@ -120,17 +123,21 @@ class RetrieverContexts(Stage):
             tables = [pipeline.artifact(contexts_key(name)).table() for name in chunkings]
             expand = pipeline.experiment.retrievers[key["retriever"]].neighbours
             if expand is not None:
-                tables = _expanded(pipeline, key["retriever"], tables, expand)
+                tables = _expanded(pipeline, key, self.code_version, tables, expand)
             yield key, TableProduct(of_retriever(tables, pipeline.experiment.judge))
 
 
 def _expanded(
-    pipeline: Pipeline, retriever: str, tables: Sequence[pa.Table], expand: WindowExpansion
+    pipeline: Pipeline,
+    key: ArtifactKey,
+    code_version: str,
+    tables: Sequence[pa.Table],
+    expand: WindowExpansion,
 ) -> list[pa.Table]:
     documents = document_texts(pipeline)
 
     def count(texts: Sequence[str]) -> list[int]:
-        return _count_tokens(pipeline, texts, retriever)
+        return _count_tokens(pipeline, texts, key, code_version)
 
     return [expanded_contexts(one, expand.chunks, documents, count) for one in tables]
 
@@ -146,7 +153,20 @@ def document_texts(pipeline: Pipeline) -> dict[str, str]:
     return dict(zip(table["document_id"].to_pylist(), table["text"].to_pylist(), strict=True))
 
 
-def _count_tokens(pipeline: Pipeline, texts: Sequence[str], name: str) -> list[int]:
+def _count_tokens(
+    pipeline: Pipeline, texts: Sequence[str], key: ArtifactKey, code_version: str
+) -> list[int]:
+    versions = _tokenizer_versions(pipeline)
+    known = counted_before(pipeline.store, key, code_version, versions)
+    _, name = key.partition[0]
+
+    def count(new: list[str]) -> list[int]:
+        return _count_by_tokenizer(pipeline, new, name)
+
+    return with_known_counts(texts, known, count)
+
+
+def _count_by_tokenizer(pipeline: Pipeline, texts: Sequence[str], name: str) -> list[int]:
     tokenizer = open_tokenizer(context_tokenizer_file(pipeline.experiment.context_tokenizer))
     found: list[int] = []
     with pipeline.progress(f"count tokens of {name}", len(texts)) as advance:
