@@ -9,29 +9,74 @@ from pathlib import Path
 
 import pytest
 
+from rag_assets.retrievers.registry import OWN_TYPES
+from tests.tiny_experiment import Tiny
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 HEAVY = ("faiss", "scipy", "sentence_transformers", "sklearn", "torch", "transformers")
-SCRIPT = """
-import importlib, json, sys
+IMPORTED = """
+import importlib
 importlib.import_module(sys.argv[1])
-print(json.dumps(sorted(sys.modules)))
+"""
+COMMAND = """
+from rag_assets.cli import main
+main(sys.argv[1:], standalone_mode=False)
+"""
+TYPES = """
+from rag_assets.retrievers.registry import RETRIEVER_TYPES
+assert len(list(RETRIEVER_TYPES)) == len(RETRIEVER_TYPES) and sys.argv[1] in RETRIEVER_TYPES
+before = set(sys.modules)
+RETRIEVER_TYPES[sys.argv[1]]
+assert not before & {f"rag_assets.retrievers.{name}" for name in RETRIEVER_TYPES}, before
 """
 
 
-def loaded_by(module: str) -> set[str]:
-    """Return the names of all modules that a new process has after importing one."""
-    command = [sys.executable, "-c", SCRIPT, module]
+def modules_after(script: str, *arguments: str) -> set[str]:
+    """Return the names of all modules that a new process has after a script."""
+    whole = f"import json, sys\n{script}\nprint(json.dumps(sorted(sys.modules)))"
+    command = [sys.executable, "-c", whole, *arguments]
     result = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr[-2000:]
     return set(json.loads(result.stdout.splitlines()[-1]))
 
 
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """Lexical retrievers and a fusion, as they are after an evaluation."""
+    tiny = Tiny(tmp_path_factory.mktemp("tiny")).write()
+    tiny.run()
+    tiny.snapshot()
+    return tiny
+
+
 @pytest.mark.parametrize("module", ["rag_assets", "rag_assets.cli", "rag_assets.definitions"])
 def test_import_loads_no_heavy_library(module: str) -> None:
-    loaded = loaded_by(module)
+    loaded = modules_after(IMPORTED, module)
     assert module in loaded
     assert loaded.isdisjoint(HEAVY)
 
 
 def test_package_alone_loads_no_dagster() -> None:
-    assert "dagster" not in loaded_by("rag_assets")
+    assert "dagster" not in modules_after(IMPORTED, "rag_assets")
+
+
+@pytest.mark.parametrize("command", ["leaderboard", "history"])
+def test_what_is_read_is_shown_without_what_computes_it(evaluated: Tiny, command: str) -> None:
+    place = (str(evaluated.folder), "--store", str(evaluated.settings.store))
+    loaded = modules_after(COMMAND, command, *place)
+    assert {"rag_assets.pipeline.evaluations", "rag_assets.retrievers.rrf"} <= loaded
+    assert loaded.isdisjoint(HEAVY)
+    assert loaded.isdisjoint({"dagster", "filelock", "jinja2", "plotly", "pyarrow.dataset"})
+    assert ("duckdb" in loaded) == (command == "history")
+    computing = {f"rag_assets.pipeline.{name}" for name in ("pipeline", "stages", "checks")}
+    assert loaded.isdisjoint(computing)
+    used = {OWN_TYPES[one["type"]].__module__ for one in evaluated.config["retrievers"].values()}
+    types = {OWN_TYPES[name].__module__ for name in OWN_TYPES}
+    assert loaded & types == used
+
+
+@pytest.mark.parametrize("name", ["rrf", "vectors"])
+def test_a_type_is_loaded_when_it_is_asked_for(name: str) -> None:
+    loaded = modules_after(TYPES, name)
+    types = {OWN_TYPES[one].__module__ for one in OWN_TYPES}
+    assert loaded & types == {OWN_TYPES[name].__module__}

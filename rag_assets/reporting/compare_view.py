@@ -12,6 +12,7 @@ from rich.text import Text
 
 from rag_assets.pipeline.shown import is_shown
 from rag_assets.reporting.comparisons import Compared
+from rag_assets.reporting.interval_text import interval_name, interval_text
 from rag_assets.reporting.rank_moves import Move, MovedQuery
 from rag_assets.reporting.verdict import p_text, verdict
 from rag_assets.statistics.detectable import ALPHA, POWER
@@ -80,18 +81,6 @@ def moves_view(
     of = [f"{list(counts.values()).count(name)} {name}" for name in ("won", "tied", "lost")]
     legend = f"queries of {b}: {', '.join(of)}; the last columns are ranks, - not retrieved"
     return Group(_title(compared, f"{b} against {a}"), table, "", Text(legend))
-
-
-def interval_name(confidence: float) -> str:
-    """Return ``95 % interval``."""
-    return f"{100 * confidence:g} % interval"
-
-
-def interval_text(row: dict[str, Any]) -> str:
-    """Return the bounds of a row, in brackets; a dash where there are none."""
-    if row["low"] is None:
-        return "-"
-    return f"[{row['low']:.4f}, {row['high']:.4f}]"
 
 
 def _title(compared: Compared, what: str) -> Text:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.reasons import Reason
-from rag_assets.reporting.compare_view import interval_name, interval_text
+from rag_assets.reporting.interval_text import interval_name, interval_text
 from rag_assets.reporting.verdict import p_text
 
 SHOWN = 20

@@ -10,9 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rag_assets.pipeline.shown import is_shown
-from rag_assets.pipeline.stages.comparisons import COMPARISONS_KEY
-from rag_assets.pipeline.stages.intervals import intervals_key
-from rag_assets.reporting.compare_view import interval_name, interval_text
+from rag_assets.reporting.interval_text import interval_name, interval_text
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
 from rag_assets.statistics.detectable import ALPHA
@@ -34,7 +32,7 @@ def near_best(result: EvaluationResult, rows: Sequence[Row]) -> set[str]:
     best = {row["retriever"] for row in board if row["position"] == 1}
     unranked = {row["retriever"] for row in board if row["position"] is None}
     near = set()
-    for row in _rows(result, COMPARISONS_KEY.asset):
+    for row in _rows(result, "comparisons"):
         pair = {row["retriever_a"], row["retriever_b"]}
         if row["split"] == split and row["difference"] is not None and not is_shown(row):
             near |= pair - best - unranked if pair & best else set()
@@ -74,7 +72,7 @@ def interval_parts(result: EvaluationResult, rows: Sequence[Row]) -> list[Render
 
 def _interval(result: EvaluationResult, retriever: str, split: str) -> dict[str, Any] | None:
     wanted = (split, result.primary.cutoff, result.primary.column)
-    for row in _rows(result, intervals_key(retriever).asset, retriever):
+    for row in _rows(result, "intervals", retriever):
         if (row["split"], row["top_k"], row["metric"]) == wanted and row["mean"] is not None:
             return row
     return None

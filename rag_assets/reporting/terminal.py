@@ -18,7 +18,9 @@ from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
 from rag_assets.reporting.similarity_view import similarity_parts
 from rag_assets.reporting.slices import TAG, Slice
-from rag_assets.reporting.tie_rows import MATTERS
+
+MATTERS = 0.05
+"""Ties are spoken of from this share of the averaged queries on."""
 
 
 def leaderboard_view(result: EvaluationResult, rows: Sequence[Row]) -> RenderableType:

@@ -20,9 +20,6 @@ from rag_assets.reporting.rows import Row
 from rag_assets.store.artifacts import ArtifactKey, read_manifest
 from rag_assets.store.parquet_files import read_parquet
 
-MATTERS = 0.05
-"""The leaderboard speaks of ties from this share of the averaged queries on."""
-
 
 def tie_rows(
     result: EvaluationResult, retrievers: Collection[str], top_k: int, split: str

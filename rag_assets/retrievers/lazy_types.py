@@ -24,6 +24,10 @@ class LazyTypes(Mapping[str, type[Retriever]]):
         self._loaded = dict(loaded or {})
         self._names = dict.fromkeys([*places, *self._loaded])
 
+    def and_also(self, types: Mapping[str, type[Retriever]]) -> LazyTypes:
+        """Return these types and others, which are there."""
+        return LazyTypes(self._places, {**self._loaded, **types})
+
     def __getitem__(self, name: str) -> type[Retriever]:
         """Return the class of a type."""
         if name not in self._loaded:

@@ -28,33 +28,33 @@ FAMILIES = (
 )
 """What a type is a class of."""
 
-_PLACES = {
-    "bm25": "bm25:BM25",
-    "tfidf": "tfidf:TfIdf",
-    "embedding": "embedding:BiEncoder",
-    "rrf": "rrf:RRF",
-    "convex": "convex:Convex",
-    "comb_sum": "score_sums:CombSum",
-    "comb_mnz": "score_sums:CombMnz",
-    "borda": "rank_sums:Borda",
-    "isr": "rank_sums:InverseSquareRank",
-    "maxsim": "maxsim:MaxSim",
-    "cross_encoder": "cross_encoder:CrossEncoder",
-    "query_likelihood": "query_likelihood:QueryLikelihood",
-    "rerank_api": "rerank_api:RerankApi",
-    "cohere": "cohere:Cohere",
-    "listwise": "listwise:Listwise",
-    "mmr": "mmr:MMR",
-    "run_file": "run_file:RunFileRetriever",
-    "vectors": "vectors:FileVectorsRetriever",
-    "openai_embedding": "openai_embedding:OpenAIEmbedding",
-    "splade": "splade:Splade",
-    "late_interaction": "late_interaction:LateInteraction",
-    "qdrant": "qdrant:Qdrant",
-}
-
-OWN_TYPES: Mapping[str, type[Retriever]] = LazyTypes(_PLACES)
-"""``type`` -> class, in the order in which they are listed to people."""
+OWN_TYPES = LazyTypes(
+    {
+        "bm25": "bm25:BM25",
+        "tfidf": "tfidf:TfIdf",
+        "embedding": "embedding:BiEncoder",
+        "rrf": "rrf:RRF",
+        "convex": "convex:Convex",
+        "comb_sum": "score_sums:CombSum",
+        "comb_mnz": "score_sums:CombMnz",
+        "borda": "rank_sums:Borda",
+        "isr": "rank_sums:InverseSquareRank",
+        "maxsim": "maxsim:MaxSim",
+        "cross_encoder": "cross_encoder:CrossEncoder",
+        "query_likelihood": "query_likelihood:QueryLikelihood",
+        "rerank_api": "rerank_api:RerankApi",
+        "cohere": "cohere:Cohere",
+        "listwise": "listwise:Listwise",
+        "mmr": "mmr:MMR",
+        "run_file": "run_file:RunFileRetriever",
+        "vectors": "vectors:FileVectorsRetriever",
+        "openai_embedding": "openai_embedding:OpenAIEmbedding",
+        "splade": "splade:Splade",
+        "late_interaction": "late_interaction:LateInteraction",
+        "qdrant": "qdrant:Qdrant",
+    }
+)
+"""``type`` -> module and class, in the order in which they are listed to people."""
 
 
 def retriever_types() -> Mapping[str, type[Retriever]]:
@@ -65,13 +65,13 @@ def retriever_types() -> Mapping[str, type[Retriever]]:
             a family that answers to its name.
     """
     added: dict[str, type[Retriever]] = {}
-    owners = dict.fromkeys(_PLACES, "rag_assets")
+    owners = dict.fromkeys(OWN_TYPES, "rag_assets")
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
         if point.name in owners:
             raise _broken(point, f"the type exists already, in {owners[point.name]}")
         added[point.name] = _loaded(point)
         owners[point.name] = _owner(point)
-    return LazyTypes(_PLACES, added)
+    return OWN_TYPES.and_also(added)
 
 
 def _loaded(point: EntryPoint) -> type[Retriever]:

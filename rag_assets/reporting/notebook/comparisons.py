@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rag_assets.pipeline.shown import is_shown
-from rag_assets.reporting.compare_view import interval_name
+from rag_assets.reporting.interval_text import interval_name
 from rag_assets.reporting.notebook.evaluations import whiskers
 from rag_assets.reporting.notebook.html import Cell, table_html, words
 from rag_assets.reporting.notebook.palette import colours, figure, plain
