@@ -121,6 +121,7 @@ CONFIG: dict[str, Any] = {
     "metrics": ["hit_rate", "mrr", "ndcg"],
     "primary": "ndcg@5",
     "baseline": "bm25",
+    "measurements": {"latency_sample": 1},
 }
 
 MINILM: dict[str, Any] = {
