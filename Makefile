@@ -13,7 +13,8 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 # Two test processes with one thread each: on two cores, more threads only wait for each other. Each takes
-# half of the files, and then from the other, so most fixtures of a file are made once.
+# half of the files, and then from the other, so most fixtures of a file are made once. Compiled modules
+# are kept, whatever the environment says: a hundred processes import them.
 TEST_PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
@@ -54,7 +55,7 @@ types: $(INSTALLED) ## static types
 
 .PHONY: unit
 unit: $(INSTALLED) ## tests only (ARGS="-k name" for some of them)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal $(ARGS)
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal $(ARGS)
 
 .PHONY: bench
 bench: $(INSTALLED) ## all benchmarks, and docs/benchmarks.md (ARGS="--quick", "--only NAME", "--data DIR")

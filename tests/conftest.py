@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,11 @@ from tests.s3_server import VARIABLES, make_bucket, s3_server
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+# What tests write lies in memory where there is room: nobody waits for a disk then.
+IN_MEMORY, ROOM = Path("/dev/shm"), 8 * 2**30
+if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > ROOM:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 
 # How long an example takes says nothing about its result.
 settings.register_profile("untimed", deadline=None)

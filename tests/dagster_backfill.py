@@ -33,7 +33,7 @@ from dagster._utils.hosted_user_process import recon_job_from_origin
 PATIENCE = 500.0
 """Seconds after which a backfill that has not ended will not."""
 
-RUNS_AT_A_TIME = 4
+RUNS_AT_A_TIME = 2
 
 _ENDED = (
     BulkActionStatus.COMPLETED_SUCCESS,

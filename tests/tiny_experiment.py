@@ -122,6 +122,8 @@ CONFIG: dict[str, Any] = {
     "metrics": ["hit_rate", "mrr", "ndcg"],
     "primary": "ndcg@5",
     "baseline": "bm25",
+    "measurements": {"latency_sample": 1},
+    "statistics": {"resamples": 1000},
 }
 
 MINILM: dict[str, Any] = {

@@ -7,6 +7,7 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -88,6 +89,8 @@ def test_a_server_that_is_not_there_is_one_line(
 ) -> None:
     file = deployed.settings.dagster_home / "dagster.yaml"
     file.write_text(file.read_text().replace(str(port), str(free_port())), encoding="utf-8")
+    # Dagster asks again and again, later and later, for eleven seconds.
+    monkeypatch.setattr("dagster_postgres.utils.time", SimpleNamespace(sleep=lambda seconds: None))
     with pytest.raises(StoreError, match=r"^cannot write .*: connection to server .* refused") as e:
         evaluate_now(deployed)
     assert "\n" not in str(e.value)

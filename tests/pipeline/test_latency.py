@@ -32,6 +32,24 @@ def slow_clock(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
         monkeypatch.setattr(f"rag_assets.{module}.time", clock)
 
 
+def all_timed(tiny: Tiny) -> Tiny:
+    """Write the experiment with the sample that is the default; other tests time one query."""
+    del tiny.config["measurements"]
+    return tiny.write()
+
+
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    tiny = all_timed(Tiny(tmp_path_factory.mktemp("timed") / "master"))
+    tiny.run()
+    return tiny
+
+
+@pytest.fixture
+def tiny(timed: Tiny, tmp_path: Path) -> Tiny:
+    return timed.copy_to(tmp_path / "tiny")
+
+
 def latencies(tiny: Tiny) -> dict[tuple[str | None, bool | None], Measurement]:
     found = [m for m in tiny.pipeline().measurements.all() if m["what"] == "latency"]
     keys = [(m["retriever"], m["cached"]) for m in found]
@@ -170,7 +188,7 @@ def test_no_sample_and_a_slow_clock_change_no_result(
     assert latencies(off) == {}
     assert off.snapshot().content == expected
     slow_clock(monkeypatch, 0.3)
-    slow = Tiny(tmp_path / "slow").write()
+    slow = all_timed(Tiny(tmp_path / "slow"))
     slow.run()
     assert 0 < latencies(slow)["bm25", False]["amount"] < len(QUERIES)
     assert slow.snapshot().content == expected
@@ -209,7 +227,7 @@ def embedded(with_minilm: Tiny) -> Callable[[], Amounts]:
 def test_with_a_model_the_query_is_encoded_past_the_cache(
     with_minilm: Tiny, embedded: Callable[[], Amounts]
 ) -> None:
-    with_minilm.run()
+    all_timed(with_minilm).run()
     n_chunks, n_queries = 18, len(QUERIES)
     assert embedded() == {
         ("embedding_index", False): n_chunks,

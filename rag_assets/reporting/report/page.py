@@ -102,7 +102,9 @@ def page(result: EvaluationResult, identity: str) -> str:
     )
 
 
+@cache
 def _environment() -> Environment:
+    """Return the templates; each is compiled once a process, which takes longer than to fill it."""
     loader = PackageLoader(PACKAGE, "templates")
     made = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     made.filters["code"] = _code
