@@ -49,10 +49,14 @@ def write(folder: Path, given: Input) -> None:
 
 
 def cranfield(folder: Path) -> Input:
-    """Return Cranfield without its empty documents."""
+    """Return Cranfield without its empty documents, of which one is judged."""
     found = read(folder)
     kept = {key: text for key, text in found.documents.items() if text.strip()}
-    return found._replace(documents=kept)
+    qrels = {
+        query: {key: grade for key, grade in own.items() if key in kept}
+        for query, own in found.qrels.items()
+    }
+    return found._replace(documents=kept, qrels=qrels)
 
 
 def squad(file: Path) -> Input:

@@ -89,7 +89,7 @@ def _keep_what_is_scanned(module: Any) -> None:  # noqa: ANN401 (a module)
     It remembers what it found, but of 128 folders only. Where it does so in another way, it is left
     alone.
     """
-    scan = getattr(module, SCAN, None)
+    scan: Any = getattr(module, SCAN, None)
     plain = getattr(scan, "__wrapped__", None)
     if plain is None or not hasattr(scan, "cache_parameters"):
         return
