@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import uuid
@@ -26,6 +27,16 @@ if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > ROOM:
 # How long an example takes says nothing about its result.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+def pytest_collection_finish() -> None:
+    """Look no more for garbage among the tests and modules, which stay to the end."""
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let the interpreter take everything apart at its end, as DuckDB wants it."""
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")
