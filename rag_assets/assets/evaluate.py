@@ -13,7 +13,6 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from rag_assets.assets.reported import Reported
-from rag_assets.collections_paused import collections_paused
 from rag_assets.errors import CheckFailed, NotEvaluated, StoreError
 from rag_assets.pipeline.checks.blocked import Blocked
 from rag_assets.pipeline.evaluations import Evaluation, read_current
@@ -147,9 +146,8 @@ def _recorded(
     pipeline: Pipeline, stages: StaleStages, trigger: str, given: DagsterInstance | None
 ) -> str:
     """Open Dagster; it is imported here and not before, since most evaluations find no work."""
-    with collections_paused():
-        from rag_assets.assets.instance import open_instance, storage_errors
-        from rag_assets.assets.recording import record_run
+    from rag_assets.assets.instance import open_instance, storage_errors
+    from rag_assets.assets.recording import record_run
 
     if given is not None:
         return record_run(pipeline, stages, given, trigger)

@@ -15,7 +15,6 @@ from click.shell_completion import CompletionItem
 from rag_assets import __version__
 from rag_assets.cli.summaries import SUMMARIES
 from rag_assets.cli.verbosity import with_verbosity
-from rag_assets.collections_paused import collections_paused
 from rag_assets.errors import RagAssetsError
 
 INTERRUPTED = 3
@@ -37,8 +36,7 @@ class _Group(click.Group):
         """Return one command."""
         if cmd_name not in SUMMARIES:
             return None
-        with collections_paused():
-            module = import_module(f"rag_assets.cli.{cmd_name.replace('-', '_')}")
+        module = import_module(f"rag_assets.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return with_verbosity(command)
 

@@ -20,7 +20,6 @@ from threading import Lock
 from types import SimpleNamespace
 from typing import Any
 
-from rag_assets.collections_paused import collections_paused
 from rag_assets.embedding.quiet import quiet_models
 
 LATE = {
@@ -49,7 +48,7 @@ def import_model_libraries() -> None:
     """Import torch, transformers and sentence-transformers, if they are not there yet."""
     if "sentence_transformers" in sys.modules:
         return
-    with _one_at_a_time, late_functions(), collections_paused():
+    with _one_at_a_time, late_functions():
         import torch  # noqa: F401
 
         with quiet_models():
