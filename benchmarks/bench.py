@@ -32,6 +32,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "vector_search": (),
     "cost_curves": (),
     "grid": ("cranfield", "squad"),
+    "profiles": ("squad",),
 }
 """Script -> the data that it needs (``data_sets.PLACES``), in the order in which they run."""
 

@@ -40,6 +40,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -48,7 +49,13 @@ MEGABYTE = 1_000_000
 SYLLABLES = ("ba", "ce", "di", "fo", "gu", "har", "kel", "lim", "mör", "nas", "pol", "sund", "ta")
 
 
-IMPORTS = ("pyarrow.json", "pyarrow.parquet", "rag_assets.datasets", "rag_assets.pipeline.pipeline")
+IMPORTS = (
+    "filelock",
+    "pyarrow.json",
+    "pyarrow.parquet",
+    "rag_assets.datasets",
+    "rag_assets.pipeline.pipeline",
+)
 
 
 def main() -> None:
@@ -150,6 +157,8 @@ def measure(way: str, corpus: Path) -> dict[str, float]:
     """Read in this process, after the imports, and say what it took."""
     for name in IMPORTS:
         import_module(name)
+    if find_spec("pandas") is not None:  # pyarrow looks for it when it first makes an array
+        import_module("pandas")
     before = peak()
     wall, cpu = time.perf_counter(), time.process_time()
     rows = WAYS[way](corpus)
