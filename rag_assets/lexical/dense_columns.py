@@ -90,10 +90,10 @@ class DenseColumns:
             return
         part = slice(int(self.indptr[column]), int(self.indptr[column + 1]))
         rows = self.indices[part]
+        self.values[slot].fill(0)
         if not fit_float32(self.data[part]):
             self.misfits.add(column)
             return
-        self.values[slot].fill(0)
         self.values[slot][rows] = self.data[part]
         self.places[slot].fill(ABSENT)
         self.places[slot][rows] = np.arange(rows.size, dtype=np.int32)

@@ -90,7 +90,7 @@ def search_expanded(
         UsageError: ``k`` is below 1.
     """
     found: list[Hits] = []
-    analysed = [*analyze_all(index.analyzer, queries)]
+    analysed = analyze_all(index.analyzer, queries)
     unexpanded = index.engine.best(analysed, index.ids_rank, feedback.documents)
     for tokens, first in zip(analysed, unexpanded, strict=True):
         weights = expanded(tokens, first, vectors, feedback) if len(first.positions) else {}

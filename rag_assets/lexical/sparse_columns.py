@@ -29,8 +29,8 @@ class Space(NamedTuple):
     @classmethod
     def of(cls, n_cells: int) -> Space:
         """Make them."""
-        empty = np.empty(n_cells, dtype=np.float32), np.zeros(n_cells, dtype=np.bool_)
-        return cls(*empty, np.empty(n_cells, dtype=np.int32))
+        sums, numbers = np.empty(n_cells, dtype=np.float32), np.empty(n_cells, dtype=np.int32)
+        return cls(sums, np.zeros(n_cells, dtype=np.bool_), numbers)
 
 
 @dataclass(frozen=True)
