@@ -13,13 +13,21 @@ are measured on the same resamples, and differences between them are paired.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from rag_assets.statistics.resampling import Floats, Resampling, blocks, on_grid
 from rag_assets.statistics.units import Units
 
 METHOD = "percentile bootstrap"
+
+Counts = npt.NDArray[np.integer[Any]]
+
+_KEPT = 1 << 25
+"""Counts that are kept for the next intervals, at most; 64 MiB of them for up to 65,535 units."""
 
 
 def bootstrap_intervals(units: Units, resampling: Resampling) -> tuple[Floats, Floats]:
@@ -56,10 +64,26 @@ def _resampled_means(units: Units, resampling: Resampling) -> Floats:
 
 def _counts(n_units: int, resampling: Resampling) -> Iterator[tuple[int, int, Floats]]:
     """Yield blocks of resamples: how often each unit was drawn, shape (block, units)."""
-    generator = resampling.generator()
-    for start, end in blocks(resampling.resamples, n_units):
+    small = n_units * resampling.resamples <= _KEPT
+    drawn = _kept if small else _drawn
+    start = 0
+    for counts in drawn(n_units, resampling.resamples, resampling.seed):
+        yield start, start + len(counts), counts.astype(np.float64)
+        start += len(counts)
+
+
+@lru_cache(maxsize=2)
+def _kept(n_units: int, resamples: int, seed: int) -> tuple[Counts, ...]:
+    """Return what is drawn; all retrievers and pairs of an experiment are given the same."""
+    kind = np.min_scalar_type(n_units)  # a unit can be drawn as often as there are units
+    return tuple(counts.astype(kind) for counts in _drawn(n_units, resamples, seed))
+
+
+def _drawn(n_units: int, resamples: int, seed: int) -> Iterator[Counts]:
+    generator = Resampling(resamples=resamples, seed=seed).generator()
+    for start, end in blocks(resamples, n_units):
         n_rows = end - start
         drawn = generator.integers(0, n_units, size=(n_rows, n_units))
         drawn += np.arange(n_rows)[:, None] * n_units
         counts = np.bincount(drawn.ravel(), minlength=n_rows * n_units)
-        yield start, end, counts.reshape(n_rows, n_units).astype(np.float64)
+        yield counts.reshape(n_rows, n_units)
