@@ -1,108 +1,117 @@
-"""What all fusions share: each input gives each of its items a value, and the values are summed.
-
-An item that an input does not hold gets nothing from it, and one that it holds twice counts once,
-at its best rank.
-"""
+"""What the inputs of a fusion hold: each item of an input once, at its best rank."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from rag_assets.errors import UsageError
-from rag_assets.in_memory import in_memory
-from rag_assets.schemas import RUNS
+Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.int64]
 
-# The chunk shown for a fused unit is the one of the input that ranks the unit highest; the first
-# input wins a tie. Values are summed in their own order: the last bit of a sum depends neither on
-# threads nor on which input gave which value, so items with the same values tie exactly.
-_FUSE = """
-WITH contributions AS (
-    SELECT query_id, item_id, input, min(rank) AS rank, arg_min(score, rank) AS score,
-           arg_min(chunk_id, rank) AS chunk_id, arg_min(document_id, rank) AS document_id
-    FROM inputs WHERE rank <= $candidates GROUP BY ALL
-), valued AS (
-    SELECT query_id, item_id, input, rank, chunk_id, document_id,
-           ({value}) * weight AS value
-    FROM contributions JOIN weights USING (input)
-), fused AS (
-    SELECT query_id, item_id,
-           {total} AS score,
-           first(chunk_id ORDER BY rank, input) AS chunk_id,
-           first(document_id ORDER BY rank, input) AS document_id
-    FROM valued GROUP BY ALL
-), ranked AS (
-    SELECT *, row_number() OVER (
-        PARTITION BY query_id ORDER BY score DESC, encode(item_id) DESC) AS rank
-    FROM fused
-)
-SELECT query_id, rank::INTEGER AS rank, score, item_id, chunk_id, document_id
-FROM ranked WHERE rank <= $depth ORDER BY query_id, rank
-"""
-
-SUM = "sum(value ORDER BY value DESC)"
-"""The total of most fusions."""
-
-SUM_TIMES_FOUND = f"{SUM} * count(*)"
-"""The sum, times how many inputs hold the item."""
+ROWS = 1 << 22
+"""Rows that are worked on at once, unless one query has more; some 100 bytes each."""
 
 
-def fuse(
-    rankings: Sequence[pa.Table],
-    *,
-    value: str,
-    total: str = SUM,
-    candidates: int,
-    depth: int,
-    weights: Sequence[float] | None = None,
-    minima: Sequence[float] | None = None,
-) -> pa.Table:
-    """Fuse rankings of the same queries.
+@dataclass(frozen=True)
+class Contributions:
+    """Whole queries, a row for each query, item and input that holds it, sorted by these.
+
+    Attributes:
+        rows: where each row is in the stacked rankings, shape (rows,), as are all others.
+        queries: number of the query, in the order of the ids' bytes.
+        items: number of the item, in the same order.
+        inputs: number of the input.
+        ranks: from 1.
+        scores: of the input.
+        minima: the lowest score that the input could give.
+    """
+
+    rows: Numbers
+    queries: Numbers
+    items: Numbers
+    inputs: Numbers
+    ranks: Numbers
+    scores: Floats
+    minima: Floats
+
+    @property
+    def lists(self) -> Numbers:
+        """Number of the list that a row is of: one query's items in one input."""
+        n_inputs = 1 + int(self.inputs.max(initial=0))
+        return self.queries * n_inputs + self.inputs
+
+    @property
+    def firsts(self) -> Numbers:
+        """The first row of each item of a query."""
+        is_first = np.ones(self.rows.size, dtype=bool)
+        is_first[1:] = (np.diff(self.queries) != 0) | (np.diff(self.items) != 0)
+        return np.flatnonzero(is_first)
+
+    @property
+    def sizes(self) -> Numbers:
+        """In how many inputs each item of a query is."""
+        return np.diff(self.firsts, append=self.rows.size)
+
+
+def contributions(
+    stacked: pa.Table, inputs: Numbers, candidates: int, minima: Floats
+) -> Iterator[Contributions]:
+    """Yield what rankings hold, some queries at a time.
 
     Args:
-        rankings: tables of :data:`rag_assets.schemas.RUNS`, one an input.
-        value: SQL expression for what an input gives an item; it may use ``rank``, ``score``,
-            ``minimum`` (of the input) and windows over ``query_id, input``.
-        total: SQL aggregate of the column ``value``.
+        stacked: tables of :data:`rag_assets.schemas.RUNS`, one below the other.
+        inputs: number of the input of each row.
         candidates: how many ranks of each input are read.
-        depth: how many ranks are kept.
-        weights: a factor for each input; 1 for all when absent.
         minima: the lowest score that each input could give.
-
-    Returns:
-        Table of :data:`rag_assets.schemas.RUNS`, sorted by query id and rank.
-
-    Raises:
-        UsageError: there are not as many weights or minima as rankings.
     """
-    for name, given in (("weights", weights), ("minima", minima)):
-        if given is not None and len(given) != len(rankings):
-            raise UsageError(f"{len(given)} {name} for {len(rankings)} inputs")
-    with in_memory() as connection:
-        connection.register("inputs", _stacked(rankings))
-        connection.register("weights", _factors(len(rankings), weights, minima))
-        sql = _FUSE.format(value=value, total=total)
-        values = {"candidates": candidates, "depth": depth}
-        fused = connection.sql(sql, params=values).to_arrow_table()
-    return RUNS.check(fused.cast(RUNS.arrow()).combine_chunks())
+    ranks = stacked["rank"].to_numpy().astype(np.int64)
+    rows = np.flatnonzero(ranks <= candidates)
+    queries = _numbered(stacked["query_id"])
+    # In the order of the queries, so that those of a block lie together.
+    rows = rows[np.argsort(queries[rows], kind="stable")]
+    items, scores = _numbered(stacked["item_id"]), stacked["score"].to_numpy()
+    ends = np.flatnonzero(np.diff(queries[rows], append=-1)) + 1
+    for start, end in _blocks(ends):
+        block = rows[start:end]
+        order = np.lexsort((ranks[block], inputs[block], items[block], queries[block]))
+        block = block[order]
+        block = block[_changes(queries[block], items[block], inputs[block])]
+        of_input = inputs[block]
+        numbers = queries[block], items[block], of_input, ranks[block]
+        yield Contributions(block, *numbers, scores[block], minima[of_input])
 
 
-def _stacked(rankings: Sequence[pa.Table]) -> pa.Table:
-    columns = ["query_id", "rank", "score", "item_id", "chunk_id", "document_id"]
-    return pa.concat_tables(
-        table.select(columns).append_column("input", pa.array([i] * table.num_rows, pa.int32()))
-        for i, table in enumerate(rankings)
-    )
+def _numbered(ids: pa.ChunkedArray) -> Numbers:
+    """Return a number for each id, in the order of their UTF-8 bytes."""
+    encoded = ids.dictionary_encode()
+    if not len(encoded):
+        return np.empty(0, dtype=np.int64)
+    codes = np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
+    order = pc.sort_indices(encoded.chunk(0).dictionary).to_numpy()
+    places = np.empty(order.size, dtype=np.int64)
+    places[order] = np.arange(order.size)
+    return places.take(codes)
 
 
-def _factors(
-    count: int, weights: Sequence[float] | None, minima: Sequence[float] | None
-) -> pa.Table:
-    return pa.table(
-        {
-            "input": pa.array(range(count), pa.int32()),
-            "weight": pa.array(weights or [1.0] * count, pa.float64()),
-            "minimum": pa.array(minima or [0.0] * count, pa.float64()),
-        }
-    )
+def _changes(*columns: Numbers) -> npt.NDArray[np.bool_]:
+    """Return where any of the columns is another than in the row before."""
+    changed = np.zeros(columns[0].size, dtype=bool)
+    changed[:1] = True
+    for column in columns:
+        changed[1:] |= column[1:] != column[:-1]
+    return changed
+
+
+def _blocks(ends: Numbers) -> Iterator[tuple[int, int]]:
+    """Yield [start, end) of blocks of whole queries, given where each query ends."""
+    start = 0
+    while start < (ends[-1] if ends.size else 0):
+        fitting = int(np.searchsorted(ends, start + ROWS, side="right")) - 1
+        end = int(ends[max(fitting, int(np.searchsorted(ends, start, side="right")))])
+        yield start, end
+        start = end

@@ -1,4 +1,4 @@
-"""Normalisations of the scores of one input for one query, as SQL expressions.
+"""Normalisations of the scores of one input for one query.
 
 A normalised score is 0 for the worst that an input could say of an item, so that an item which the
 input does not hold, and which gets nothing, never stands above one that it holds.
@@ -17,22 +17,73 @@ sd is that of the population.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
+
+import numpy as np
+
+from rag_assets.fusion.contributions import Contributions, Floats, Numbers
+from rag_assets.fusion.sum_of_values import ValueOf
 
 Normalisation = Literal["min_max", "theoretical_min_max", "z_score", "distribution", "none"]
 
-_LIST = "OVER (PARTITION BY query_id, input)"
-_MEAN, _SD = f"avg(score) {_LIST}", f"stddev_pop(score) {_LIST}"
-_LOW, _HIGH = f"min(score) {_LIST}", f"max(score) {_LIST}"
 
-EXPRESSIONS: dict[Normalisation, str] = {
-    "min_max": f"coalesce((score - {_LOW}) / nullif({_HIGH} - {_LOW}, 0), 1)",
-    "theoretical_min_max": f"coalesce((score - minimum) / nullif({_HIGH} - minimum, 0), 1)",
-    "z_score": f"coalesce((score - {_LOW}) / nullif({_SD}, 0), 1)",
-    "distribution": (
-        f"greatest(0, least(1, coalesce((score - ({_MEAN} - 3 * {_SD})) / nullif(6 * {_SD}, 0), "
-        "0.5)))"
-    ),
-    "none": "score",
+def _min_max(found: Contributions) -> Floats:
+    low, high = _bounds(found)
+    return _share(found.scores - low, high - low, 1.0)
+
+
+def _theoretical_min_max(found: Contributions) -> Floats:
+    _, high = _bounds(found)
+    return _share(found.scores - found.minima, high - found.minima, 1.0)
+
+
+def _z_score(found: Contributions) -> Floats:
+    low, _ = _bounds(found)
+    return _share(found.scores - low, _mean_and_sd(found)[1], 1.0)
+
+
+def _distribution(found: Contributions) -> Floats:
+    mean, sd = _mean_and_sd(found)
+    return np.clip(_share(found.scores - (mean - 3 * sd), 6 * sd, 0.5), 0, 1)
+
+
+NORMALISED: Mapping[Normalisation, ValueOf] = {
+    "min_max": _min_max,
+    "theoretical_min_max": _theoretical_min_max,
+    "z_score": _z_score,
+    "distribution": _distribution,
+    "none": lambda found: found.scores,
 }
-"""Normalisation -> SQL over ``score``, and ``minimum`` of the input."""
+"""Normalisation -> the scores that it makes."""
+
+
+def _bounds(found: Contributions) -> tuple[Floats, Floats]:
+    """Return the lowest and the highest score of each row's list."""
+    lists = found.lists
+    n_lists = 1 + int(lists.max(initial=-1))
+    low, high = np.full(n_lists, np.inf), np.full(n_lists, -np.inf)
+    np.minimum.at(low, lists, found.scores)
+    np.maximum.at(high, lists, found.scores)
+    return low[lists], high[lists]
+
+
+def _mean_and_sd(found: Contributions) -> tuple[Floats, Floats]:
+    """Return the mean and the standard deviation of each row's list; 0 where all are equal."""
+    lists = found.lists
+    low, high = _bounds(found)
+    mean = _means(found.scores, lists)
+    sd = np.sqrt(_means((found.scores - mean) ** 2, lists))
+    return mean, np.where(low == high, 0.0, sd)
+
+
+def _means(values: Floats, lists: Numbers) -> Floats:
+    sizes = np.maximum(np.bincount(lists), 1)
+    means: Floats = np.bincount(lists, weights=values)[lists] / sizes[lists]
+    return means
+
+
+def _share(part: Floats, whole: Floats, otherwise: float) -> Floats:
+    """Return part / whole, and something else where the whole is 0."""
+    shares = np.full(part.size, otherwise)
+    return np.divide(part, whole, out=shares, where=whole != 0)

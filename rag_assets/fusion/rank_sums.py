@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
-from rag_assets.fusion.contributions import SUM_TIMES_FOUND, fuse
+from rag_assets.fusion.contributions import Contributions, Floats
+from rag_assets.fusion.sum_of_values import fuse
 
 
 def borda(
@@ -24,10 +26,13 @@ def borda(
     weights: Sequence[float] | None = None,
 ) -> pa.Table:
     """Fuse by Borda points above those of an absent item."""
-    union = "count(DISTINCT item_id) OVER (PARTITION BY query_id)"
-    held = "count(*) OVER (PARTITION BY query_id, input)"
-    value = f"({union} - rank + 1) - ({union} - {held} + 1) / 2"
-    return fuse(rankings, value=value, candidates=candidates, depth=depth, weights=weights)
+    return fuse(rankings, value=_points, candidates=candidates, depth=depth, weights=weights)
+
+
+def _points(found: Contributions) -> Floats:
+    union = np.bincount(found.queries[found.firsts])[found.queries]
+    held = np.bincount(found.lists)[found.lists]
+    return (union - found.ranks + 1) - (union - held + 1) / 2
 
 
 def inverse_square_rank(
@@ -40,8 +45,8 @@ def inverse_square_rank(
     """Fuse by the sum of 1 / rank^2, times the number of inputs that hold the item."""
     return fuse(
         rankings,
-        value="1 / (rank * rank)",
-        total=SUM_TIMES_FOUND,
+        value=lambda found: 1 / found.ranks**2,
+        times_found=True,
         candidates=candidates,
         depth=depth,
         weights=weights,

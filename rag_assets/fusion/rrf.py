@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from rag_assets.fusion.contributions import fuse
+from rag_assets.fusion.sum_of_values import fuse
 
 
 def reciprocal_rank_fusion(
@@ -35,5 +35,10 @@ def reciprocal_rank_fusion(
     Returns:
         Table of :data:`rag_assets.schemas.RUNS`, sorted by query id and rank.
     """
-    value = f"1 / ({float(k)!r}::DOUBLE + rank)"
-    return fuse(rankings, value=value, candidates=candidates, depth=depth, weights=weights)
+    return fuse(
+        rankings,
+        value=lambda found: 1 / (k + found.ranks),
+        candidates=candidates,
+        depth=depth,
+        weights=weights,
+    )

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from rag_assets.fusion.contributions import SUM, SUM_TIMES_FOUND, fuse
-from rag_assets.fusion.normalisation import EXPRESSIONS, Normalisation
+from rag_assets.fusion.normalisation import NORMALISED, Normalisation
+from rag_assets.fusion.sum_of_values import fuse
 
 
 def comb_sum(
@@ -24,11 +24,10 @@ def comb_sum(
     weights: Sequence[float] | None = None,
     minima: Sequence[float] | None = None,
 ) -> pa.Table:
-    """Fuse by the sum of normalised scores; see :func:`rag_assets.fusion.contributions.fuse`."""
+    """Fuse by the sum of normalised scores; see :func:`rag_assets.fusion.sum_of_values.fuse`."""
     return fuse(
         rankings,
-        value=EXPRESSIONS[normalisation],
-        total=SUM,
+        value=NORMALISED[normalisation],
         candidates=candidates,
         depth=depth,
         weights=weights,
@@ -48,8 +47,8 @@ def comb_mnz(
     """Fuse by the sum of normalised scores, times the number of inputs that hold the item."""
     return fuse(
         rankings,
-        value=EXPRESSIONS[normalisation],
-        total=SUM_TIMES_FOUND,
+        value=NORMALISED[normalisation],
+        times_found=True,
         candidates=candidates,
         depth=depth,
         weights=weights,

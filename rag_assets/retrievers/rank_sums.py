@@ -17,12 +17,13 @@ class RankSum(FusedRetriever):
 
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.fusion.contributions",
+        "rag_assets.fusion.sum_of_values",
         "rag_assets.fusion.rank_sums",
     )
 
     def versions(self) -> Mapping[str, str]:
         """Return the version of what sums and sorts."""
-        return {"duckdb": version("duckdb")}
+        return {"numpy": version("numpy")}
 
 
 class Borda(RankSum):

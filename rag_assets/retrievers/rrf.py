@@ -24,6 +24,7 @@ class RRF(FusedRetriever):
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.fusion.rrf",
         "rag_assets.fusion.contributions",
+        "rag_assets.fusion.sum_of_values",
     )
 
     type: Literal["rrf"]
@@ -31,7 +32,7 @@ class RRF(FusedRetriever):
 
     def versions(self) -> Mapping[str, str]:
         """Return the version of what sums and sorts."""
-        return {"duckdb": version("duckdb")}
+        return {"numpy": version("numpy")}
 
     def fuse(self, rankings: Sequence[pa.Table], *, candidates: int, depth: int) -> pa.Table:
         """Fuse rankings by the sum of 1 / (k + rank)."""

@@ -24,6 +24,7 @@ class ScoreSum(FusedRetriever):
 
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.fusion.contributions",
+        "rag_assets.fusion.sum_of_values",
         "rag_assets.fusion.normalisation",
         "rag_assets.fusion.score_sums",
     )
@@ -46,7 +47,7 @@ class ScoreSum(FusedRetriever):
 
     def versions(self) -> Mapping[str, str]:
         """Return the version of what sums and sorts."""
-        return {"duckdb": version("duckdb")}
+        return {"numpy": version("numpy")}
 
 
 class CombSum(ScoreSum):

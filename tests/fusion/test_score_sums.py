@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
-from rag_assets.fusion.normalisation import EXPRESSIONS, Normalisation
+from rag_assets.fusion.normalisation import NORMALISED, Normalisation
 from rag_assets.fusion.rrf import reciprocal_rank_fusion
 from rag_assets.fusion.score_sums import comb_mnz, comb_sum
 from tests.fusion.fusing import Scored, expected_order, ranking, scores
@@ -49,7 +49,7 @@ LISTS = st.dictionaries(
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(LISTS, min_size=2, max_size=3),
-    st.sampled_from(sorted(EXPRESSIONS)),
+    st.sampled_from(sorted(NORMALISED)),
     st.sampled_from([comb_sum, comb_mnz]),
 )
 def test_equals_the_formula(

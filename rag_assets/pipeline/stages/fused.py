@@ -23,8 +23,7 @@ class FusedRuns(DerivedRuns):
 
     name = "fused_runs"
     family = "fused"
-    code_version = "3"
-    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
+    code_version = "4"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.pipeline.stages.derived_runs",
         "rag_assets.pipeline.stages.runs",
