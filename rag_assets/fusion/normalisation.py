@@ -79,11 +79,12 @@ def _mean_and_sd(found: Contributions) -> tuple[Floats, Floats]:
 
 def _means(values: Floats, lists: Numbers) -> Floats:
     sizes = np.maximum(np.bincount(lists), 1)
-    means: Floats = np.bincount(lists, weights=values)[lists] / sizes[lists]
-    return means
+    sums = np.bincount(lists, weights=values).astype(np.float64)
+    return (sums / sizes)[lists]
 
 
 def _share(part: Floats, whole: Floats, otherwise: float) -> Floats:
     """Return part / whole, and something else where the whole is 0."""
     shares = np.full(part.size, otherwise)
-    return np.divide(part, whole, out=shares, where=whole != 0)
+    np.divide(part, whole, out=shares, where=whole != 0)
+    return shares
