@@ -1,7 +1,7 @@
 """A whole grid: cold, without a change, and after one change, beside what one would use instead.
 
     python benchmarks/grid.py
-    python benchmarks/grid.py --questions 5928 --rounds 3
+    python benchmarks/grid.py --questions 5928 --rounds 5
     python benchmarks/grid.py --documents 60   # tries all contenders
     python benchmarks/grid.py --quick          # ours and the script, 150 documents
 
@@ -137,7 +137,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--questions", type=int, default=1_000, help="of SQuAD, at most")
     parser.add_argument("--llama-questions", type=int, default=225, help="of LlamaIndex, at most")
     parser.add_argument("--documents", type=int, help="of each collection, to try all contenders")
-    parser.add_argument("--rounds", type=int, default=2, help="of ours and the script, cold")
+    parser.add_argument("--rounds", type=int, default=3, help="of ours and the script, cold")
     parser.add_argument("--quick", action="store_true")
     return parser.parse_args()
 
