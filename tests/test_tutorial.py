@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 NOTEBOOK = REPOSITORY / "docs" / "tutorial.ipynb"
+CHAPTER, N_DOCUMENTS = "safety", 6
 
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
@@ -27,11 +29,33 @@ def test_it_is_kept_without_outputs() -> None:
     assert NOTEBOOK.stat().st_size < 20_000
 
 
+def copy_of_the_handbook(folder: Path) -> None:
+    """Write the first documents of the notebook's chapter, and what is asked and judged of them.
+
+    The model reads a few documents where a reader's reads sixteen.
+    """
+    shutil.copytree(REPOSITORY / "data" / "handbook", folder)
+    documents = sorted((folder / CHAPTER).iterdir())
+    for document in documents[N_DOCUMENTS:]:
+        document.unlink()
+    gone = {document.relative_to(folder).as_posix() for document in documents[N_DOCUMENTS:]}
+    rows = {name: _rows(folder / f"{name}.jsonl") for name in ("queries", "judgments")}
+    lost = {row["query_id"] for row in rows["judgments"] if row["doc_id"] in gone}
+    for name, found in rows.items():
+        kept = [row for row in found if row["query_id"] not in lost]
+        lines = "".join(f"{json.dumps(row)}\n" for row in kept)
+        (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Last line of a cell -> what it showed: MIME type -> text."""
     root = tmp_path_factory.mktemp("checkout")
-    shutil.copytree(REPOSITORY / "data" / "handbook", root / "data" / "handbook")
+    copy_of_the_handbook(root / "data" / "handbook")
     (root / "docs").mkdir()
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     with pytest.MonkeyPatch.context() as patch:

@@ -118,7 +118,7 @@ CONFIG: dict[str, Any] = {
         "hybrid": {"type": "rrf", "inputs": ["bm25", "bm25-whole"], "candidates": 100},
         "shallow": {"type": "rrf", "inputs": ["bm25", "okapi"], "candidates": "top_k"},
     },
-    "top_k": [1, 3, 5],
+    "top_k": [3, 5],
     "metrics": ["hit_rate", "mrr", "ndcg"],
     "primary": "ndcg@5",
     "baseline": "bm25",

@@ -1,20 +1,40 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from rag_assets.pipeline.registry import register
 from tests.dagster_state import evaluate_now
-from tests.tiny_experiment import Tiny
+from tests.tiny_experiment import CONFIG, Tiny
 
 
 @pytest.fixture(scope="session")
-def assets_master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+def masters(tmp_path_factory: pytest.TempPathFactory) -> Callable[[tuple[int, ...]], Tiny]:
+    """Return a function that gives the experiment with some cut-offs, evaluated once."""
+
+    @cache
+    def made(top_k: tuple[int, ...]) -> Tiny:
+        tiny = Tiny(tmp_path_factory.mktemp("assets") / "master")
+        tiny.config["top_k"] = [*top_k]
+        evaluate_now(tiny.write())
+        return tiny
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def cutoffs(request: pytest.FixtureRequest) -> tuple[int, ...]:
+    """The cut-offs of a module's experiments: its TOP_K, or those of every other."""
+    return tuple(getattr(request.module, "TOP_K", CONFIG["top_k"]))
+
+
+@pytest.fixture(scope="module")
+def assets_master(masters: Callable[[tuple[int, ...]], Tiny], cutoffs: tuple[int, ...]) -> Tiny:
     """The experiment, evaluated once; tests get copies."""
-    tiny = Tiny(tmp_path_factory.mktemp("assets") / "master").write()
-    evaluate_now(tiny)
-    return tiny
+    return masters(cutoffs)
 
 
 @pytest.fixture
@@ -24,9 +44,11 @@ def tiny(assets_master: Tiny, tmp_path: Path) -> Tiny:
 
 
 @pytest.fixture
-def fresh(tmp_path: Path) -> Tiny:
+def fresh(tmp_path: Path, cutoffs: tuple[int, ...]) -> Tiny:
     """The experiment with an empty store."""
-    return Tiny(tmp_path / "fresh").write()
+    tiny = Tiny(tmp_path / "fresh")
+    tiny.config["top_k"] = [*cutoffs]
+    return tiny.write()
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ from tests.dagster_state import (
 from tests.damage import damage, drop_query, set_cell
 from tests.tiny_experiment import Tiny
 
+TOP_K = (1, 3, 5)
+
 BAD = ArtifactKey.of("lexical_runs", retriever="bm25", top_k=3)
 UNKNOWN = set_cell("chunk_id", 0, "gone.md")
 

@@ -26,6 +26,8 @@ from rag_assets.store.settings import StoreSettings
 from tests.dagster_state import counts, evaluate_now, materializations, n_runs, not_fresh, statuses
 from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny, matching
 
+TOP_K = (1, 3, 5)
+
 ROOT = Path(__file__).parents[2]
 N_PARTITIONS = 73
 

@@ -23,6 +23,8 @@ from rag_assets.pipeline.stages.metrics import metrics_key
 from tests.dagster_state import QUIET, counts, n_runs, not_fresh
 from tests.tiny_experiment import Tiny, matching
 
+TOP_K = (1, 3, 5)
+
 SCHEDULE = {"cron": "0 3 * * *", "timezone": "Europe/Berlin"}
 
 

@@ -22,6 +22,8 @@ from tests.dagster_state import (
 )
 from tests.tiny_experiment import Tiny, matching
 
+TOP_K = (1, 3, 5)
+
 
 def test_a_partition_that_is_up_to_date_is_reported_as_reused(tiny: Tiny) -> None:
     result = run_as_ui(tiny, ["metrics"], partition="bm25|3")

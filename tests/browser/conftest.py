@@ -104,6 +104,7 @@ def tiny_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[EvaluationRes
 def history_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[EvaluationResult, Path]:
     """Four states: the second is the anchor, and the labels of the third are others."""
     tiny = Tiny(tmp_path_factory.mktemp("history"))
+    tiny.config["top_k"] = [1, 3, 5]
     tiny.config["retrievers"] = {
         name: tiny.config["retrievers"][name] for name in ("bm25", "bm25-whole", "okapi")
     }

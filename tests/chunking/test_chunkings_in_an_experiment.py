@@ -29,21 +29,21 @@ CHUNKINGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture
-def tiny(tmp_path: Path) -> Tiny:
-    tiny = Tiny(tmp_path).write()
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """The experiment with everything up to date; tests only read it."""
+    tiny = Tiny(tmp_path_factory.mktemp("chunkings") / "tiny")
     tiny.config["chunking"] = CHUNKINGS
     tiny.config["retrievers"] = {
         name: {"type": "bm25", "chunking": name, "analyzer": "english"} for name in CHUNKINGS
     } | {"mixed": {"type": "rrf", "inputs": ["sentence", "family"]}}
     tiny.config["baseline"] = "sentence"
-    tiny.write_config()
+    tiny.write().run()
     return tiny
 
 
-def test_one_set_of_labels_scores_every_chunking(tiny: Tiny) -> None:
-    tiny.run()
-    pipeline = tiny.pipeline()
+def test_one_set_of_labels_scores_every_chunking(computed: Tiny) -> None:
+    pipeline = computed.pipeline()
     relevant = {}
     for name in pipeline.experiment.retrievers:
         metrics = pipeline.artifact(ArtifactKey.of("metrics", retriever=name, top_k=5)).table()
@@ -55,9 +55,8 @@ def test_one_set_of_labels_scores_every_chunking(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize("chunking", ["family", "whole-family"])
-def test_a_run_holds_parents_once_and_counts_them(tiny: Tiny, chunking: str) -> None:
-    tiny.run()
-    pipeline = tiny.pipeline()
+def test_a_run_holds_parents_once_and_counts_them(computed: Tiny, chunking: str) -> None:
+    pipeline = computed.pipeline()
     chunks = pipeline.artifact(ArtifactKey.of("chunks", chunking=chunking)).table().to_pylist()
     parent_of = {row["chunk_id"]: row["parent_chunk_id"] for row in chunks}
     assert len(set(parent_of.values())) < len(parent_of)
@@ -75,20 +74,21 @@ def test_a_run_holds_parents_once_and_counts_them(tiny: Tiny, chunking: str) -> 
     assert items <= set(parent_of.values())
 
 
-def test_what_is_indexed_is_not_cut_again(tiny: Tiny) -> None:
-    tiny.run()
+def test_what_is_indexed_is_not_cut_again(computed: Tiny, tmp_path: Path) -> None:
+    tiny = computed.copy_to(tmp_path / "tiny")
     tiny.config["chunking"] = {
         **CHUNKINGS,
         "headings": {**CHUNKINGS["headings"], "indexed": "title+text"},
     }
     tiny.write_config()
-    computed = tiny.run()
-    assert not [key for key in computed if key.startswith("chunks")]
-    indexes = [key for key in computed if key.startswith("lexical_index")]
+    again = tiny.run()
+    assert not [key for key in again if key.startswith("chunks")]
+    indexes = [key for key in again if key.startswith("lexical_index")]
     assert indexes == ["lexical_index/headings"]
 
 
-def test_semantic_children_under_an_embedding_retriever(tiny: Tiny) -> None:
+def test_semantic_children_under_an_embedding_retriever(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path)
     tiny.config["chunking"] = {
         "topics": {
             "strategy": "parent",
@@ -98,8 +98,7 @@ def test_semantic_children_under_an_embedding_retriever(tiny: Tiny) -> None:
     }
     tiny.config["retrievers"] = {"minilm": {"type": "embedding", "chunking": "topics"}}
     tiny.config["baseline"] = "minilm"
-    tiny.write_config()
-    tiny.run()
+    tiny.write().run()
     pipeline = tiny.pipeline()
     run = ArtifactKey.of("embedding_runs", retriever="minilm", top_k=5)
     rows = pipeline.artifact(run).table().to_pylist()

@@ -20,6 +20,7 @@ def invoke(*arguments: object) -> Result:
 @pytest.fixture
 def tiny(tmp_path: Path) -> Tiny:
     tiny = Tiny(tmp_path / "tiny")
+    tiny.config["top_k"] = [1, 3, 5]
     kept = ("bm25", "okapi")
     tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in kept}
     tiny.write()

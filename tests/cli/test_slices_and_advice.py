@@ -20,6 +20,7 @@ def invoke(*arguments: object) -> Result:
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     """One retriever; documents in two languages; at top_k 5 less than half is judged."""
     tiny = Tiny(tmp_path_factory.mktemp("slices") / "tiny")
+    tiny.config["top_k"] = [1, 3, 5]
     tiny.config["retrievers"] = {"bm25": tiny.config["retrievers"]["bm25"]}
     tiny.write()
     tiny.replace("fares.md", "# Fares", "---\nlang: sv\n---\n# Fares")

@@ -18,6 +18,7 @@ Invoke = Callable[..., Result]
 def split(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke) -> Tiny:
     tiny = Tiny(tmp_path_factory.mktemp("split") / "tiny")
     tiny.config["retrievers"] = {"bm25": tiny.config["retrievers"]["bm25"]}
+    tiny.config["top_k"] = [1, 3, 5]
     tiny.config["split"] = {"dev": 0.5, "seed": 0}
     tiny.write()
     result = invoke("evaluate", tiny.folder, "--store", tiny.root / "store")

@@ -51,6 +51,7 @@ def test_example(
     tiny = Tiny(tmp_path)
     kept = tiny.config["retrievers"]["bm25"]
     tiny.config["retrievers"] = {"bm25": kept}
+    tiny.config["top_k"] = [1, 3, 5]
     tiny.config |= yaml.safe_load(config)
     tiny.write()
     folds = ["dev", "dev", "test", "test", "test", "test"]

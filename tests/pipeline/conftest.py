@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,16 +13,34 @@ from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.store.atomic import remove
 from tests.remote_machines import Evaluated, Machines, names_sent
 from tests.s3_server import VARIABLES, make_bucket
-from tests.tiny_experiment import MINILM, Tiny
+from tests.tiny_experiment import CONFIG, MINILM, Tiny
 
 
 @pytest.fixture(scope="session")
-def pipeline_master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+def masters(tmp_path_factory: pytest.TempPathFactory) -> Callable[[tuple[int, ...]], Tiny]:
+    """Return a function that gives the experiment with some cut-offs, computed once."""
+
+    @cache
+    def made(top_k: tuple[int, ...]) -> Tiny:
+        tiny = Tiny(tmp_path_factory.mktemp("pipeline") / "master")
+        tiny.config["top_k"] = [*top_k]
+        tiny.write().run()
+        tiny.snapshot()
+        return tiny
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def cutoffs(request: pytest.FixtureRequest) -> tuple[int, ...]:
+    """The cut-offs of a module's experiments: its TOP_K, or those of every other."""
+    return tuple(getattr(request.module, "TOP_K", CONFIG["top_k"]))
+
+
+@pytest.fixture(scope="module")
+def pipeline_master(masters: Callable[[tuple[int, ...]], Tiny], cutoffs: tuple[int, ...]) -> Tiny:
     """The experiment, computed once; tests get copies."""
-    tiny = Tiny(tmp_path_factory.mktemp("pipeline") / "master").write()
-    tiny.run()
-    tiny.snapshot()
-    return tiny
+    return masters(cutoffs)
 
 
 @pytest.fixture
@@ -30,9 +50,11 @@ def tiny(pipeline_master: Tiny, tmp_path: Path) -> Tiny:
 
 
 @pytest.fixture
-def fresh(tmp_path: Path) -> Tiny:
+def fresh(tmp_path: Path, cutoffs: tuple[int, ...]) -> Tiny:
     """The experiment with an empty store."""
-    return Tiny(tmp_path / "fresh").write()
+    tiny = Tiny(tmp_path / "fresh")
+    tiny.config["top_k"] = [*cutoffs]
+    return tiny.write()
 
 
 @pytest.fixture

@@ -18,13 +18,14 @@ def attributed(tiny: Tiny, retriever: str) -> dict[str, dict[str, Any]]:
     return {f"{row['query_id']} {row['evidence_id']}": row for row in table.to_pylist()}
 
 
-@pytest.fixture
-def at_1(fresh: Tiny) -> Tiny:
-    """The experiment with recall at 1 as its primary metric, computed."""
-    fresh.config |= {"metrics": ["ndcg", "recall"], "primary": "recall@1"}
-    fresh.configure("narrow", type="rrf", inputs=["bm25", "bm25-whole"], candidates=1)
-    fresh.run()
-    return fresh
+@pytest.fixture(scope="module")
+def at_1(pipeline_master: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """The experiment with recall at 1 as its primary metric, computed; tests only read it."""
+    tiny = pipeline_master.copy_to(tmp_path_factory.mktemp("attributions") / "at_1")
+    tiny.config |= {"metrics": ["ndcg", "recall"], "primary": "recall@1"}
+    tiny.configure("narrow", type="rrf", inputs=["bm25", "bm25-whole"], candidates=1)
+    tiny.run()
+    return tiny
 
 
 def test_the_share_found_is_the_recall_of_the_same_cell(at_1: Tiny) -> None:
@@ -86,10 +87,10 @@ def test_what_a_fusion_moves_down_is_lost_in_it(fresh: Tiny) -> None:
     assert attributed(fresh, "odd")["q2 harbours.md#51-122"]["lost_at"] == "cut_at_k"
 
 
-def test_a_base_retriever_that_finds_nothing_lost_it_below_its_candidates(fresh: Tiny) -> None:
-    fresh.replace("queries.jsonl", "last ferry in winter", "opera")
-    fresh.run()
-    row = attributed(fresh, "okapi")["q5 timetable.md#39-94"]
+def test_a_base_retriever_that_finds_nothing_lost_it_below_its_candidates(tiny: Tiny) -> None:
+    tiny.replace("queries.jsonl", "last ferry in winter", "opera")
+    tiny.run()
+    row = attributed(tiny, "okapi")["q5 timetable.md#39-94"]
     assert (row["lost_at"], row["rank"], row["n_relevant_units"]) == ("below_candidates", None, 1)
 
 

@@ -43,15 +43,28 @@ def changed(tiny: Tiny, k1: float) -> None:
     tiny.snapshot()
 
 
+@pytest.fixture(scope="module")
+def changed_master(pipeline_master: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """The experiment after an evaluation with another k1."""
+    tiny = pipeline_master.copy_to(tmp_path_factory.mktemp("cleaning") / "master")
+    changed(tiny, 0.4)
+    return tiny
+
+
+@pytest.fixture
+def edited(changed_master: Tiny, tmp_path: Path) -> Tiny:
+    """A copy of that experiment, with its two evaluations."""
+    return changed_master.copy_to(tmp_path / "edited")
+
+
 def names(tiny: Tiny) -> EvaluationNames:
     return EvaluationNames(tiny.artifacts, tiny.settings.locks)
 
 
-def test_nothing_that_a_snapshot_names_is_an_orphan(tiny: Tiny) -> None:
-    changed(tiny, 0.4)
-    before = everything(tiny)
-    assert clean(tiny, None, orphans=True) == []
-    assert everything(tiny) == before
+def test_nothing_that_a_snapshot_names_is_an_orphan(edited: Tiny) -> None:
+    before = everything(edited)
+    assert clean(edited, None, orphans=True) == []
+    assert everything(edited) == before
 
 
 def test_an_artifact_that_no_snapshot_names_is_one(tiny: Tiny) -> None:
@@ -96,10 +109,9 @@ def test_the_anchor_stays_and_can_be_compared(tiny: Tiny) -> None:
     assert len(EvaluationPair.of(old, new, {"q1", "q2"}).rows()) == 5
 
 
-def test_an_evaluation_after_cleaning_computes_nothing(tiny: Tiny) -> None:
-    changed(tiny, 0.4)
-    clean(tiny, 0.0, orphans=True)
-    assert tiny.run() == set()
+def test_an_evaluation_after_cleaning_computes_nothing(edited: Tiny) -> None:
+    clean(edited, 0.0, orphans=True)
+    assert edited.run() == set()
 
 
 def test_unfinished_files_go(tiny: Tiny) -> None:
@@ -111,11 +123,10 @@ def test_unfinished_files_go(tiny: Tiny) -> None:
     assert {one.path for one in clean(tiny, None, orphans=True)} == {unfinished, folder}
 
 
-def test_a_snapshot_that_cannot_be_read_stops_it(tiny: Tiny) -> None:
-    changed(tiny, 0.4)
-    sorted((tiny.artifacts / "evaluations").glob("*.json"))[0].write_text("{")
+def test_a_snapshot_that_cannot_be_read_stops_it(edited: Tiny) -> None:
+    sorted((edited.artifacts / "evaluations").glob("*.json"))[0].write_text("{")
     with pytest.raises(StoreError, match="is not a readable evaluation"):
-        clean(tiny, 0.0, orphans=True)
+        clean(edited, 0.0, orphans=True)
 
 
 def command(tiny: Tiny, *words: str) -> Result:
@@ -123,28 +134,27 @@ def command(tiny: Tiny, *words: str) -> Result:
     return runner.invoke(main, ["clean", "--store", str(tiny.settings.store), *words])
 
 
-def test_the_command(tiny: Tiny) -> None:
-    changed(tiny, 0.4)
-    before = everything(tiny)
-    dry = command(tiny, "--older-than", "0")
+def test_the_command(edited: Tiny) -> None:
+    before = everything(edited)
+    dry = command(edited, "--older-than", "0")
     assert dry.exit_code == 0
     assert "would be removed" in dry.stdout
     assert "--yes does it" in dry.stderr
-    assert everything(tiny) == before
-    rows = json.loads(command(tiny, "--older-than", "0", "--format", "json").stdout)
+    assert everything(edited) == before
+    rows = json.loads(command(edited, "--older-than", "0", "--format", "json").stdout)
     assert {"experiment": "tiny", "what": "snapshots", "count": 1} in [
         {name: row[name] for name in ("experiment", "what", "count")} for row in rows
     ]
-    done = command(tiny, "--older-than", "0", "--experiment", "tiny", "--yes")
+    done = command(edited, "--older-than", "0", "--experiment", "tiny", "--yes")
     assert "removed" in done.stdout
-    assert len(everything(tiny)) == len(before) - sum(
+    assert len(everything(edited)) == len(before) - sum(
         row["count"] for row in rows if row["what"] != "lexical_index"
-    ) - len([path for path in before - everything(tiny) if "lexical_index" in str(path)])
-    assert command(tiny, "--older-than", "0", "--yes").stdout == "nothing to remove\n"
-    assert command(tiny).exit_code == 2
+    ) - len([path for path in before - everything(edited) if "lexical_index" in str(path)])
+    assert command(edited, "--older-than", "0", "--yes").stdout == "nothing to remove\n"
+    assert command(edited).exit_code == 2
     assert (
         "unknown experiment 'tony' (did you mean 'tiny'?)"
-        in command(tiny, "--orphans", "--experiment", "tony").stderr
+        in command(edited, "--orphans", "--experiment", "tony").stderr
     )
 
 

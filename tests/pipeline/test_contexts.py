@@ -137,7 +137,7 @@ def test_answerability_in_the_warehouse(tiny: Tiny) -> None:
 def test_a_cell_that_is_not_evaluated_has_no_answerability(fresh: Tiny) -> None:
     fresh.write_rows("queries.jsonl", [*QUERIES, {"query_id": "q7", "text": "zebras"}])
     pipeline = fresh.pipeline()
-    materialize(pipeline, Selection.of(pipeline.experiment, ["bm25", "okapi"], [1]))
+    materialize(pipeline, Selection.of(pipeline.experiment, ["bm25", "okapi"], [3]))
     assert rows_of(fresh, ArtifactKey.of("answerability")) == []
     pipeline = fresh.pipeline()
     materialize(pipeline, Selection.of(pipeline.experiment, ["bm25"], [5]))

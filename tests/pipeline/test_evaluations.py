@@ -11,6 +11,8 @@ from rag_assets.pipeline.evaluations import all_experiments, read_current, read_
 from rag_assets.store.atomic import write_text
 from tests.tiny_experiment import Tiny, short
 
+TOP_K = (1, 3, 5)
+
 
 def test_a_snapshot_names_every_artifact(tiny: Tiny) -> None:
     evaluation = tiny.snapshot()

@@ -33,7 +33,7 @@ def windows(tmp_path: Path) -> Tiny:
         "fused": {"type": "rrf", "inputs": ["bm25", "wide"]},
         "fused-wide": {"type": "rrf", "inputs": ["bm25", "wide"], "expand": {"type": "window"}},
     }
-    tiny.config |= {"metrics": ["ndcg", "recall", "answer_hit"]}
+    tiny.config |= {"metrics": ["ndcg", "recall", "answer_hit"], "top_k": [1, 3, 5]}
     tiny.config["context"] = {"tokenizer": str(word_tokenizer(tiny.root))}
     tiny.write()
     tiny.write_rows("queries.jsonl", [q | {"answers": ANSWERS.get(q["query_id"])} for q in QUERIES])

@@ -23,6 +23,8 @@ from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.schemas import HISTORY
 from tests.tiny_experiment import Tiny
 
+TOP_K = (1, 3, 5)
+
 
 def history_of(tiny: Tiny) -> History:
     return History(tiny.artifacts, tiny.settings.locks)
@@ -269,6 +271,6 @@ def test_a_configuration_keeps_no_path_and_no_password(fresh: Tiny) -> None:
 
 
 def test_a_moved_folder_is_the_same_experiment(fresh: Tiny, tmp_path: Path) -> None:
-    moved = Tiny(tmp_path / "moved").write()
+    moved = Tiny(tmp_path / "moved", fresh.config).write()
     digests = {origin_of(one.pipeline().experiment).experiment_digest for one in (fresh, moved)}
     assert len(digests) == 1

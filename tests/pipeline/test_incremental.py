@@ -14,6 +14,8 @@ from tests.context_tokens import word_tokenizer
 from tests.planned import is_done, planned
 from tests.tiny_experiment import CONFIG, DOCUMENTS, JUDGMENTS, QUERIES, Tiny, matching
 
+TOP_K = (1, 3, 5)
+
 Change = Callable[[Tiny], object]
 
 ALL_RUNS = ("lexical_runs/*", "fused_runs/*")

@@ -12,6 +12,8 @@ from rag_assets.reporting.rows import leaderboard_rows
 from rag_assets.reporting.terminal import leaderboard_view
 from tests.tiny_experiment import Tiny
 
+TOP_K = (1, 3, 5)
+
 COLUMNS = [
     "ndcg",
     "ndcg_exp",

@@ -15,6 +15,8 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
 from tests.tiny_experiment import Tiny, matching, materialize
 
+TOP_K = (1, 3, 5)
+
 ROOT = Path(__file__).parents[2]
 NO_RESULTS = ("measurements/", "evaluations/", "history/")
 
@@ -40,7 +42,7 @@ def test_two_empty_stores_become_the_same_byte_for_byte(
     pipeline_master: Tiny, tmp_path: Path
 ) -> None:
     """In another process, with another seed of hashes and another number of threads."""
-    other = Tiny(tmp_path / "other").write()
+    other = Tiny(tmp_path / "other", pipeline_master.config).write()
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),

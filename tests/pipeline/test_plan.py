@@ -22,6 +22,8 @@ from rag_assets.query_sets.prompted import requests_for
 from tests.planned import by_action, is_done, planned
 from tests.tiny_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Tiny, matching, materialize, short
 
+TOP_K = (1, 3, 5)
+
 Change = Callable[[Tiny], object]
 Whys = Mapping[str, list[str]]
 

@@ -10,6 +10,8 @@ from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.store.artifacts import Artifact, ArtifactKey, read_manifest
 from tests.tiny_experiment import Tiny, matching
 
+TOP_K = (1, 3, 5)
+
 
 def rankings(tiny: Tiny, retriever: str) -> dict[int, pa.Table]:
     """The stored rankings of a retriever, by depth."""

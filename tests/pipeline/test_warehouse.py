@@ -15,6 +15,8 @@ from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.store.artifacts import ArtifactKey
 from tests.tiny_experiment import Tiny
 
+TOP_K = (1, 3, 5)
+
 READER = """
 import sys, duckdb
 connection = duckdb.connect(sys.argv[1], read_only=True)

@@ -56,7 +56,9 @@ UNUSED = {
 
 @pytest.fixture
 def unlabelled(tmp_path: Path) -> Tiny:
-    tiny = Tiny(tmp_path / "tiny").write()
+    tiny = Tiny(tmp_path / "tiny")
+    tiny.config["top_k"] = [1, 3, 5]
+    tiny.write()
     (tiny.folder / "judgments.jsonl").unlink()
     return tiny
 

@@ -64,6 +64,7 @@ def test_report_shows_it(result: EvaluationResult) -> None:
 
 def test_no_base_retriever_has_one(tmp_path_factory: pytest.TempPathFactory) -> None:
     tiny = Tiny(tmp_path_factory.mktemp("plain") / "tiny")
+    tiny.config["top_k"] = [1, 3, 5]
     tiny.config["retrievers"] = {"bm25": tiny.config["retrievers"]["bm25"]}
     plain = evaluated(tiny.write().pipeline())
     assert ceilings(plain, "all") == {}

@@ -56,6 +56,7 @@ class Table(HTMLParser):
 def changed(tmp_path_factory: pytest.TempPathFactory) -> EvaluationResult:
     """The tiny experiment after its labels changed, and then a retriever."""
     tiny = Tiny(tmp_path_factory.mktemp("notebook"))
+    tiny.config["top_k"] = [1, 3, 5]
     names = ("bm25", "bm25-whole")
     tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in names}
     tiny.write().run()
@@ -225,6 +226,7 @@ def test_a_long_table_says_what_it_leaves_out() -> None:
 
 def test_without_labels_the_overlaps_are_shown(tmp_path: Any) -> None:
     tiny = Tiny(tmp_path).write()
+    tiny.config["top_k"] = [1, 3, 5]
     for name in ("metrics", "primary", "baseline"):
         tiny.config.pop(name)
     names = ("bm25", "bm25-whole")
