@@ -66,6 +66,6 @@ def daemon(tiny: Tiny) -> Iterator[Daemon]:
     with open_instance(tiny.settings):
         pass
     log = tiny.root / "daemon.log"
-    words = ("tests.prompt_daemon", "run", *MODULE)
+    words = ("dagster._daemon", "run", *MODULE)
     with module_running(words, log, environment(tiny), signal.SIGINT) as process:
         yield Daemon(process, tiny.root)

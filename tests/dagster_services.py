@@ -73,7 +73,7 @@ def services(folder: Path, workspace: str, environment: Mapping[str, str]) -> It
             *("dagster", "code-server", "start", "-m", "rag_assets.definitions"),
             *(*loopback, str(code)),
         ),
-        "daemon": ("tests.prompt_daemon", "run", *target),
+        "daemon": ("dagster._daemon", "run", *target),
         "web": ("dagster_webserver", *target, *loopback, str(web)),
     }
     running = Services(folder, web)

@@ -33,11 +33,14 @@ from dagster._core.storage.sqlite_storage import (
 from dagster._serdes import ConfigurableClassData
 from sqlalchemy import Connection, Engine, create_engine, event
 
-from rag_assets.store.atomic import atomic_file
+from rag_assets.store.atomic import created
 from rag_assets.store.locks import locked
 
 _EMPTY: dict[str, bytes] = {}
 """Database -> what it holds when it is new, of those that this process created."""
+
+_ROWS = {"runs": "runs", "schedules": "jobs", INDEX_SHARD_NAME: "event_logs", "run": "event_logs"}
+"""Database -> the table that is not empty once it is used."""
 
 _CURRENT: set[Path] = set()
 """Databases whose schema this process has seen to be that of the installed Dagster."""
@@ -193,17 +196,17 @@ def _checked(kind: str, path: Path) -> Iterator[bool]:
 def _created(kind: str, path: Path) -> Iterator[None]:
     """Let a block create a database; it is a copy of an empty one where this process has seen one.
 
-    Nothing is said of the schema of a database that was there before.
+    Nothing is said of the schema of a database that was there before. Another process may create it
+    at the same time, a run's own one for instance: what that one has written stays.
     """
     is_new = not path.exists()
-    if is_new and kind in _EMPTY:
-        with atomic_file(path, durable=False) as copy:
-            copy.write_bytes(_EMPTY[kind])
+    if is_new and kind in _EMPTY and created(path, _EMPTY[kind]):
         _CURRENT.add(path)
     yield
     if is_new and kind not in _EMPTY:
         with closing(sqlite3.connect(path)) as database:
-            _EMPTY[kind] = database.serialize()
+            if database.execute(f"SELECT 1 FROM {_ROWS[kind]} LIMIT 1").fetchone() is None:
+                _EMPTY[kind] = database.serialize()
 
 
 def _sync_less(connection: sqlite3.Connection, _: object) -> None:

@@ -111,6 +111,36 @@ for one in settings:
 """
 
 
+@pytest.mark.parametrize("seen", [False, True])
+def test_a_database_that_another_process_makes_meanwhile_stays(
+    settings: StoreSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: bool
+) -> None:
+    """The log of a run is looked at in the moment in which the run's own process creates it."""
+    monkeypatch.setattr(kept_storage, "_EMPTY", {})
+    if seen:
+        with open_instance(StoreSettings.resolve(tmp_path / "before")) as before:
+            materialize(before, runs=1)
+    exists = Path.exists
+
+    def too_late(path: Path, **options: bool) -> bool:
+        found = exists(path, **options)
+        if path.name == "one.db" and not found:
+            with closing(sqlite3.connect(path)) as database:
+                database.execute("CREATE TABLE theirs (number)")
+                database.execute("INSERT INTO theirs VALUES (7)")
+                database.commit()
+        return found
+
+    with open_instance(settings) as instance:
+        log = instance.event_log_storage
+        assert isinstance(log, KeptEventLog)
+        monkeypatch.setattr(Path, "exists", too_late)
+        assert instance.all_logs("one") == []
+        monkeypatch.setattr(Path, "exists", exists)
+        with closing(sqlite3.connect(log.path_for_shard("one"))) as database:
+            assert database.execute("SELECT number FROM theirs").fetchall() == [(7,)]
+
+
 def test_processes_that_begin_at_once_create_one_instance(tmp_path: Path) -> None:
     stores = [str(tmp_path / f"store{n}") for n in range(4)]
     command = [sys.executable, "-c", OPEN, *stores]
