@@ -138,12 +138,12 @@ def tables(what: str, file: Path) -> list[Table]:
     return found
 
 
-COSTS: dict[str, tuple[Callable[[Path, int], Path], int, int, str]] = {
-    "embedding": (embedding, 200, 8, "Embedding {n:,} paragraphs"),
-    "indexing": (indexing, 100_000, 500, "Indexing {n:,} chunks for BM25"),
-    "an edit": (an_edit, 2_000, 30, "An evaluation after an edit of one of {n:,} documents"),
-}
-"""Cost -> what makes it, how often, how often when quick, and what it is."""
+COSTS: tuple[tuple[Callable[[Path, int], Path], int, int, str], ...] = (
+    (embedding, 200, 8, "Embedding {n:,} paragraphs"),
+    (indexing, 100_000, 500, "Indexing {n:,} chunks for BM25"),
+    (an_edit, 2_000, 30, "An evaluation after an edit of one of {n:,} documents"),
+)
+"""What makes a cost, how often, how often when quick, and what it is."""
 
 
 def main() -> None:
@@ -153,11 +153,10 @@ def main() -> None:
     quick = parser.parse_args().quick
     os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported
     result = Result("profiles", "Where the time goes", "python benchmarks/profiles.py")
-    for cost, small, what in (
-        (cost, small if quick else size, what) for cost, size, small, what in COSTS.values()
-    ):
+    for cost, size, small, what in COSTS:
+        n = small if quick else size
         with TemporaryDirectory() as folder:
-            result.tables += tables(what.format(n=small), cost(Path(folder), small))
+            result.tables += tables(what.format(n=n), cost(Path(folder), n))
     result.notes.append(
         "Time is a function's own; that of a compiled function belongs to the package that calls "
         "it. A profile slows calls of Python functions down: shares count, not seconds."

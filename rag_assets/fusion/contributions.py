@@ -48,9 +48,7 @@ class Contributions:
     @property
     def firsts(self) -> Numbers:
         """The first row of each item of a query."""
-        is_first = np.ones(self.rows.size, dtype=bool)
-        is_first[1:] = (np.diff(self.queries) != 0) | (np.diff(self.items) != 0)
-        return np.flatnonzero(is_first)
+        return np.flatnonzero(_changes(self.queries, self.items))
 
     @property
     def sizes(self) -> Numbers:
@@ -71,16 +69,12 @@ def contributions(
     """
     ranks = stacked["rank"].to_numpy().astype(np.int64)
     rows = np.flatnonzero(ranks <= candidates)
-    queries = _numbered(stacked["query_id"])
-    # In the order of the queries, so that those of a block lie together.
-    rows = rows[np.argsort(queries[rows], kind="stable")]
-    items, scores = _numbered(stacked["item_id"]), stacked["score"].to_numpy()
-    ends = np.flatnonzero(np.diff(queries[rows], append=-1)) + 1
-    for start, end in _blocks(ends):
+    queries, items = _numbered(stacked["query_id"]), _numbered(stacked["item_id"])
+    scores = stacked["score"].to_numpy()
+    rows = rows[np.lexsort((ranks[rows], inputs[rows], items[rows], queries[rows]))]
+    rows = rows[_changes(queries[rows], items[rows], inputs[rows])]
+    for start, end in _blocks(np.flatnonzero(np.diff(queries[rows], append=-1)) + 1):
         block = rows[start:end]
-        order = np.lexsort((ranks[block], inputs[block], items[block], queries[block]))
-        block = block[order]
-        block = block[_changes(queries[block], items[block], inputs[block])]
         of_input = inputs[block]
         numbers = queries[block], items[block], of_input, ranks[block]
         yield Contributions(block, *numbers, scores[block], minima[of_input])

@@ -68,14 +68,16 @@ def _fused(
 ) -> pa.Table:
     """Return the best items of some queries."""
     firsts, sizes = found.firsts, found.sizes
-    scores = _sums(values, sizes)
+    items = np.repeat(np.arange(sizes.size), sizes)
+    scores = _sums(values, items)
     if times_found:
         scores *= sizes
     queries = found.queries[firsts]
     order = np.lexsort((-found.items[firsts], -scores, queries))
     ranks = _places(queries[order]) + 1
     kept = order[ranks <= depth]
-    rows = found.rows[_highest(found, sizes)[kept]]
+    highest = np.lexsort((found.ranks, items))[firsts]  # of equal ranks, that of the first input
+    rows = found.rows[highest[kept]]
     texts = {
         name: taken(stacked[name], rows)
         for name in ("query_id", "item_id", "chunk_id", "document_id")
@@ -84,18 +86,10 @@ def _fused(
     return pa.table({name: columns[name] for name in RUNS.arrow().names}, schema=RUNS.arrow())
 
 
-def _sums(values: Floats, sizes: Numbers) -> Floats:
+def _sums(values: Floats, items: Numbers) -> Floats:
     """Return the sum of each item's values, the largest first."""
-    items = np.repeat(np.arange(sizes.size), sizes)
     order = np.lexsort((-values, items))
-    sums = np.bincount(items, weights=values[order], minlength=sizes.size)
-    return sums.astype(np.float64)
-
-
-def _highest(found: Contributions, sizes: Numbers) -> Numbers:
-    """Return the row of each item in the input that ranks it highest."""
-    items = np.repeat(np.arange(sizes.size), sizes)
-    return np.lexsort((found.inputs, found.ranks, items))[found.firsts]
+    return np.bincount(items, weights=values[order]).astype(np.float64)
 
 
 def _places(queries: Numbers) -> Numbers:

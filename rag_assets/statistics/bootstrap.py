@@ -67,21 +67,21 @@ def _counts(n_units: int, resampling: Resampling) -> Iterator[tuple[int, int, Fl
     small = n_units * resampling.resamples <= _KEPT
     drawn = _kept if small else _drawn
     start = 0
-    for counts in drawn(n_units, resampling.resamples, resampling.seed):
+    for counts in drawn(n_units, resampling):
         yield start, start + len(counts), counts.astype(np.float64)
         start += len(counts)
 
 
 @lru_cache(maxsize=2)
-def _kept(n_units: int, resamples: int, seed: int) -> tuple[Counts, ...]:
+def _kept(n_units: int, resampling: Resampling) -> tuple[Counts, ...]:
     """Return what is drawn; all retrievers and pairs of an experiment are given the same."""
     kind = np.min_scalar_type(n_units)  # a unit can be drawn as often as there are units
-    return tuple(counts.astype(kind) for counts in _drawn(n_units, resamples, seed))
+    return tuple(counts.astype(kind) for counts in _drawn(n_units, resampling))
 
 
-def _drawn(n_units: int, resamples: int, seed: int) -> Iterator[Counts]:
-    generator = Resampling(resamples=resamples, seed=seed).generator()
-    for start, end in blocks(resamples, n_units):
+def _drawn(n_units: int, resampling: Resampling) -> Iterator[Counts]:
+    generator = resampling.generator()
+    for start, end in blocks(resampling.resamples, n_units):
         n_rows = end - start
         drawn = generator.integers(0, n_units, size=(n_rows, n_units))
         drawn += np.arange(n_rows)[:, None] * n_units
