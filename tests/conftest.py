@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from tests.llm.server import Server, serving
 from tests.s3_server import VARIABLES, make_bucket, s3_server
+from tests.tiny_experiment import CONFIG, Tiny
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -79,3 +80,17 @@ def server() -> Iterator[Server]:
     """Return a server on loopback that speaks the protocols of language models and rerankers."""
     with serving() as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def cutoffs(request: pytest.FixtureRequest) -> tuple[int, ...]:
+    """The cut-offs of a module's experiments: its TOP_K, or those of every other."""
+    return tuple(getattr(request.module, "TOP_K", CONFIG["top_k"]))
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, cutoffs: tuple[int, ...]) -> Tiny:
+    """The experiment with an empty store."""
+    tiny = Tiny(tmp_path / "fresh")
+    tiny.config["top_k"] = [*cutoffs]
+    return tiny.write()

@@ -8,7 +8,7 @@ import pytest
 
 from rag_assets.pipeline.registry import register
 from tests.dagster_state import evaluate_now
-from tests.tiny_experiment import CONFIG, Tiny
+from tests.tiny_experiment import Tiny
 
 
 @pytest.fixture(scope="session")
@@ -26,12 +26,6 @@ def masters(tmp_path_factory: pytest.TempPathFactory) -> Callable[[tuple[int, ..
 
 
 @pytest.fixture(scope="module")
-def cutoffs(request: pytest.FixtureRequest) -> tuple[int, ...]:
-    """The cut-offs of a module's experiments: its TOP_K, or those of every other."""
-    return tuple(getattr(request.module, "TOP_K", CONFIG["top_k"]))
-
-
-@pytest.fixture(scope="module")
 def assets_master(masters: Callable[[tuple[int, ...]], Tiny], cutoffs: tuple[int, ...]) -> Tiny:
     """The experiment, evaluated once; tests get copies."""
     return masters(cutoffs)
@@ -41,14 +35,6 @@ def assets_master(masters: Callable[[tuple[int, ...]], Tiny], cutoffs: tuple[int
 def tiny(assets_master: Tiny, tmp_path: Path) -> Tiny:
     """The experiment as it is after one evaluation, with its Dagster instance."""
     return assets_master.copy_to(tmp_path / "tiny")
-
-
-@pytest.fixture
-def fresh(tmp_path: Path, cutoffs: tuple[int, ...]) -> Tiny:
-    """The experiment with an empty store."""
-    tiny = Tiny(tmp_path / "fresh")
-    tiny.config["top_k"] = [*cutoffs]
-    return tiny.write()
 
 
 @pytest.fixture

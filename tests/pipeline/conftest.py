@@ -13,7 +13,7 @@ from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.store.atomic import remove
 from tests.remote_machines import Evaluated, Machines, names_sent
 from tests.s3_server import VARIABLES, make_bucket
-from tests.tiny_experiment import CONFIG, MINILM, Tiny
+from tests.tiny_experiment import MINILM, Tiny
 
 
 @pytest.fixture(scope="session")
@@ -32,12 +32,6 @@ def masters(tmp_path_factory: pytest.TempPathFactory) -> Callable[[tuple[int, ..
 
 
 @pytest.fixture(scope="module")
-def cutoffs(request: pytest.FixtureRequest) -> tuple[int, ...]:
-    """The cut-offs of a module's experiments: its TOP_K, or those of every other."""
-    return tuple(getattr(request.module, "TOP_K", CONFIG["top_k"]))
-
-
-@pytest.fixture(scope="module")
 def pipeline_master(masters: Callable[[tuple[int, ...]], Tiny], cutoffs: tuple[int, ...]) -> Tiny:
     """The experiment, computed once; tests get copies."""
     return masters(cutoffs)
@@ -47,14 +41,6 @@ def pipeline_master(masters: Callable[[tuple[int, ...]], Tiny], cutoffs: tuple[i
 def tiny(pipeline_master: Tiny, tmp_path: Path) -> Tiny:
     """The experiment with everything up to date and a snapshot."""
     return pipeline_master.copy_to(tmp_path / "tiny")
-
-
-@pytest.fixture
-def fresh(tmp_path: Path, cutoffs: tuple[int, ...]) -> Tiny:
-    """The experiment with an empty store."""
-    tiny = Tiny(tmp_path / "fresh")
-    tiny.config["top_k"] = [*cutoffs]
-    return tiny.write()
 
 
 @pytest.fixture
