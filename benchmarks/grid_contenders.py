@@ -12,10 +12,13 @@ import click
 import grid_input
 from grid_input import TOP_K, Input
 from measured_process import Cost, measured
+from staying_process import Staying
 
 SCRIPTS = Path(__file__).resolve().parent
 OURS, SCRIPT = "rag_assets", "hand-written script"
+OURS_STAYS, SCRIPT_STAYS = "rag_assets, process stays", "script, process stays"
 LLAMA, CONTEXT = "LlamaIndex", "context-grid"
+QUIET = {"HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
 MEASURES = ("hit_rate", "mrr", "ndcg", "recall", "precision", "map")
 
 Values = dict[str, dict[str, float]]
@@ -62,12 +65,16 @@ class Grid:
 
     def run(self, who: str, what: str, command: list[str], n_questions: int | None = None) -> Cost:
         """Run a contender, note and print what it cost."""
-        cost = measured(command, {"HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"})
+        cost = measured(command, QUIET)
+        self.note(who, what, cost, n_questions)
+        return cost
+
+    def note(self, who: str, what: str, cost: Cost, n_questions: int | None = None) -> None:
+        """Keep and print what something cost."""
         self.costs.setdefault((who, what), []).append(cost)
         self.questions[who] = n_questions or len(self.given.queries)
         told = f"{cost.wall:8.2f} s wall {cost.cpu:8.2f} s CPU {cost.peak / 1e9:6.2f} GB"
-        click.echo(f"{self.name:<10} {who:<20} {what:<20} {told}")
-        return cost
+        click.echo(f"{self.name:<10} {who:<26} {what:<20} {told}")
 
     def ours(self, what: str) -> None:
         """Evaluate by this package."""
@@ -98,6 +105,26 @@ class Grid:
         command = [str(python), str(SCRIPTS / "with_context_grid.py"), str(self.folder), self.model]
         cost = self.run(CONTEXT, what, [*command, str(self.folder / "cache"), str(k)])
         self.values.setdefault(CONTEXT, last_line(cost))
+
+    def staying(self, repeats: int) -> None:
+        """Evaluate by this package and by the script, each in one process, after changes.
+
+        The first evaluation of each imports its packages and loads the model; it is not noted.
+        """
+        with (
+            Staying([OURS, str(self.folder), str(self.folder / "store")], QUIET) as ours,
+            Staying(["script", str(self.folder), self.model], QUIET) as script,
+        ):
+            self.edit(repeats)
+            ours.evaluate(10 + repeats)
+            script.evaluate(60)
+            for number in range(repeats):
+                self.note(OURS_STAYS, "no change", ours.evaluate(0))
+                self.write_config(30 + number)
+                self.note(OURS_STAYS, "another k", ours.evaluate(30 + number))
+                self.edit(repeats + 1 + number)
+                self.note(OURS_STAYS, "an edited document", ours.evaluate(30 + number))
+                self.note(SCRIPT_STAYS, "any change", script.evaluate(30 + number))
 
     def changes(self, repeats: int) -> None:
         """Evaluate by this package without a change, then with another k, then another text."""

@@ -93,13 +93,17 @@ def means(run: Run, qrels: dict[str, dict[str, int]]) -> dict[str, float]:
     return found
 
 
-def main() -> None:
-    """Search in three ways and print the metrics as JSON."""
-    folder, model, k = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+def evaluated(folder: Path, model: str, k: int) -> dict[str, dict[str, float]]:
+    """Search in three ways and return the metrics of each."""
     given = read(folder)
     bm25, minilm = by_bm25(given), by_vectors(given, model)
     runs = {"bm25": bm25, "minilm": minilm, "hybrid": fused([bm25, minilm], k)}
-    found = {name: means(run, given.qrels) for name, run in runs.items()}
+    return {name: means(run, given.qrels) for name, run in runs.items()}
+
+
+def main() -> None:
+    """Print the metrics as JSON."""
+    found = evaluated(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
     sys.stdout.write(f"{json.dumps(found)}\n")
 
 

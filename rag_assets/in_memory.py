@@ -29,6 +29,6 @@ def in_memory() -> Iterator[duckdb.DuckDBPyConnection]:
         # Else it lives until the interpreter takes its modules apart, and DuckDB complains of that.
         atexit.register(_DATABASES.clear)
     if process not in _DATABASES:
-        _DATABASES[process] = duckdb.connect()
+        _DATABASES.setdefault(process, duckdb.connect())  # another thread may have been first
     with _DATABASES[process].cursor() as connection:
         yield connection

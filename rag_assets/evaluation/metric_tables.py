@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError
 from rag_assets.evaluation.metric_names import LARGEST_GMAX, Metric
+from rag_assets.in_memory import in_memory
 from rag_assets.store.parquet_files import read_parquet
 
 if TYPE_CHECKING:
@@ -86,13 +87,14 @@ def _stack(
     for number, source in enumerate(sources):
         part = f"{name}_{number}"
         if isinstance(source, Path) and not _GLOB & set(str(source)):
-            relation = connection.read_parquet(str(source), hive_partitioning=False)
-            relation.create_view(part)
+            file = str(source).replace("'", "''")
+            rows = f"read_parquet('{file}', hive_partitioning = false)"
+            connection.execute(f"CREATE TEMP VIEW {part} AS FROM {rows}")
         else:
             table = source if isinstance(source, pa.Table) else _read(source, columns)
             connection.register(part, table.select(list(columns)))
         parts.append(f"SELECT {number} AS {label}, {', '.join(columns)} FROM {part}")
-    connection.execute(f"CREATE VIEW {name} AS {' UNION ALL '.join(parts)}")
+    connection.execute(f"CREATE TEMP VIEW {name} AS {' UNION ALL '.join(parts)}")
 
 
 def _read(path: Path, columns: Sequence[str]) -> pa.Table:
@@ -113,10 +115,8 @@ def check_units(runs: Mapping[str, pa.Table | Path]) -> None:
     Raises:
         DataError: names the run, the query, the unit, and where it stands.
     """
-    import duckdb
-
     names = sorted(runs)
-    with duckdb.connect() as connection:
+    with in_memory() as connection:
         _stack(connection, "runs", "run", [runs[name] for name in names], RUN_COLUMNS)
         if _equal_hashes(connection):
             _refuse_twice(connection, names, "item_id", "rank")

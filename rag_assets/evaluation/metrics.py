@@ -49,6 +49,7 @@ from rag_assets.errors import UsageError
 from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, RANKING_MEASURES, Metric
 from rag_assets.evaluation.metric_sql import metrics_statement
 from rag_assets.evaluation.metric_tables import check_grades, check_ranks, check_units, load
+from rag_assets.in_memory import in_memory
 from rag_assets.schemas import QUERY_METRICS
 
 WHOLE_RANKING = LARGEST_CUTOFF
@@ -95,8 +96,6 @@ def query_metrics(
         DataError: a unit stands twice for a query of a run, or two have one rank; a grade is
             higher than a metric allows.
     """
-    import duckdb
-
     cells = list(dict.fromkeys(cutoffs))
     wanted = list({metric.column: metric._replace(cutoff=None) for metric in metrics}.values())
     for metric in wanted:
@@ -107,7 +106,7 @@ def query_metrics(
     with ThreadPoolExecutor(1) as pool:
         units = pool.submit(check_units, runs)
         try:
-            with duckdb.connect() as connection:
+            with in_memory() as connection:
                 names = load(connection, runs, judgments, judged_by, queries, cells)
                 check_ranks(connection, names)
                 check_grades(connection, wanted)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from rag_assets.pipeline.cache_keys import experiment_roots, used_keys
 from rag_assets.store.atomic import remove
 from rag_assets.store.cache_files import (
-    VECTORS,
+    BY_TEXT,
     CacheSegment,
     cache_segments,
     keys_of,
@@ -69,7 +69,7 @@ def to_prune(
     if not unused:
         return [Dropped(segment) for segment in segments]
     used = used_keys(experiment_roots(store))
-    vectors = [segment for segment in segments if segment.kind in VECTORS]
+    vectors = [segment for segment in segments if segment.kind in BY_TEXT]
     found = [Dropped(one, pc.invert(pc.is_in(keys_of(one), used))) for one in readable(vectors)]
     return [dropped for dropped in found if dropped.entries]
 

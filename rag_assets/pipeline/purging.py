@@ -24,9 +24,9 @@ from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.schemas import CHUNKS, DOCUMENTS
 from rag_assets.store.artifacts import Manifest, read_manifest
 from rag_assets.store.cache_files import (
+    BY_TEXT,
     CACHE,
     COMPLETIONS,
-    VECTORS,
     cache_segments,
     keys_of,
     readable,
@@ -168,7 +168,7 @@ def _entries(
     keys = vector_keys(texts.chunks | texts.whole, prompts)
     found: dict[Path, Dropped] = {}
     for segment in readable(cache_segments(settings.store)):
-        if segment.kind in VECTORS:
+        if segment.kind in BY_TEXT:
             rows = pc.is_in(keys_of(segment), keys)
         elif segment.kind == COMPLETIONS:
             table = read_parquet(segment.path, ["request", "text"])

@@ -138,7 +138,8 @@ class BiEncoder(EmbeddingRetriever):
         vectors = self._vectors(texts, "document", workspace, make)
         facts = self._write(chunks.column("chunk_id").to_pylist(), vectors, folder)
         encoder = self._encoder()
-        n_truncated = count_truncated(texts, encoder.files, encoder.prompt("document"))
+        counted = workspace.cache_of("token_counts")
+        n_truncated = count_truncated(texts, encoder.files, encoder.prompt("document"), counted)
         told = (truncation_facts(n_truncated, len(texts)), precision_facts(self.precision))
         notes = [note for one in told for note in one.get("notes", ())]
         return {**facts, **told[0], **told[1], **({"notes": notes} if notes else {})}

@@ -89,7 +89,8 @@ class Splade(EmbeddingRetriever):
         vectors = self._vectors(texts, "document", workspace)
         facts = sparse_index.build(chunks.column("chunk_id").to_pylist(), vectors, folder)
         encoder = self._encoder()
-        n_truncated = count_truncated(texts, encoder.files, encoder.prompt("document"))
+        counted = workspace.cache_of("token_counts")
+        n_truncated = count_truncated(texts, encoder.files, encoder.prompt("document"), counted)
         return {**facts, **truncation_facts(n_truncated, len(texts))}
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:

@@ -26,6 +26,7 @@ from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.atomic import atomic_directory, atomic_file
 from rag_assets.store.canonical import canonical_json, fingerprint, folder_digest
 from rag_assets.store.locks import locked
+from rag_assets.store.recent_tables import RecentTables
 from rag_assets.store.remote.opened import folder_manifest
 from rag_assets.store.remote.working_copy import MANIFEST as MANIFEST_FILE
 from rag_assets.store.seals import MARK, UNSEALED, is_sealed, seal
@@ -103,6 +104,9 @@ class Manifest:
         return cls(**fields)
 
 
+_RECENT = RecentTables()
+
+
 @dataclass(frozen=True)
 class Artifact:
     """A stored artifact: its path and its manifest."""
@@ -122,13 +126,10 @@ class Artifact:
             StoreError: the file is gone, or a part of it is damaged.
         """
         try:
-            # Not `read_table`, which takes twice as long for a small file.
-            with pq.ParquetFile(self.path, page_checksum_verification=True) as file:
-                table = file.read()
+            return _RECENT.get(self.path, _read_table)
         except (OSError, pa.ArrowException) as error:
             what = " ".join(str(error).split())
             raise StoreError(f"cannot read {self.path}, delete it: {what}") from error
-        return table.replace_schema_metadata(None)
 
     def is_intact(self) -> bool:
         """Return whether it holds what was written; a table of an older version is believed."""
@@ -225,6 +226,12 @@ class ArtifactStore:
         name = "__".join([key.asset, *(value for _, value in key.partition)])
         with locked(self._locks / f"{name}.lock"):
             yield
+
+
+def _read_table(path: Path) -> pa.Table:
+    # Not `pq.read_table`, which takes twice as long for a small file.
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        return file.read().replace_schema_metadata(None)
 
 
 def _rows_at_once(table: pa.Table) -> int:

@@ -23,7 +23,10 @@ from rag_assets.store.parquet_files import read_parquet
 CACHE = "cache"
 """The folder of all content caches in the store."""
 
-VECTORS = ("embeddings", "sparse_embeddings", "token_vectors")
+VECTORS = ("embeddings", "token_vectors")
+"""Kinds that compress no further."""
+
+BY_TEXT = (*VECTORS, "sparse_embeddings", "token_counts")
 """Kinds whose keys are hashes of texts alone, so that it can be said which texts they are of."""
 
 COMPLETIONS = "completions"
@@ -73,15 +76,14 @@ def without(segment: CacheSegment, dropped: pa.BooleanArray) -> None:
         # The time at the beginning of the name decides which of two equal keys is read.
         stamp = segment.path.name.partition("-")[0]
         path = segment.path.with_name(f"{stamp}-{uuid.uuid4().hex[:12]}.parquet")
-        plain = segment.kind in VECTORS
         with atomic_file(path) as temporary:
             pq.write_table(
                 kept,
                 temporary,
                 write_page_checksum=True,
                 write_statistics=False,
-                use_dictionary=not plain,
-                compression="none" if plain and segment.kind != "sparse_embeddings" else "zstd",
+                use_dictionary=segment.kind not in BY_TEXT,
+                compression="none" if segment.kind in VECTORS else "zstd",
             )
     remove(segment.path)
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from tokenizers import Encoding
+
+from rag_assets.embedding import truncation
 from rag_assets.embedding.models import load_tokenizer, resolve_model
 from rag_assets.embedding.truncation import count_truncated
 from rag_assets.pipeline.stages.base_runs import index_key
@@ -57,3 +61,21 @@ def test_the_limit_is_exact_and_counts_special_tokens_and_the_prompt() -> None:
     assert count_truncated([fits, "", cut, cut], files) == 2
     assert count_truncated([fits, "x"], files, prompt="query: ") == 1
     assert count_truncated([], files) == 0
+
+
+def test_a_text_is_tokenized_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = resolve_model(MINILM)
+    fits, cut, new = "word " * 254, "word " * 255, "word " * 256
+    assert count_truncated([fits, cut], files, cache=tmp_path) == 1
+    tokenized: list[str] = []
+
+    class Seen:
+        def encode_batch(self, texts: list[str]) -> list[Encoding]:
+            tokenized.extend(texts)
+            return load_tokenizer(MINILM).encode_batch(texts)
+
+    monkeypatch.setattr(truncation, "open_tokenizer", lambda file: Seen())
+    assert count_truncated([cut, new, fits, cut], files, cache=tmp_path) == 3
+    assert tokenized == [new]
+    assert count_truncated([fits], files, prompt="query: ", cache=tmp_path) == 1
+    assert tokenized == [new, f"query: {fits}"]
