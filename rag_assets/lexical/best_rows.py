@@ -40,7 +40,10 @@ from rag_assets.lexical.row_order import RowOrder
 from rag_assets.lexical.sparse_columns import SparseColumns
 from rag_assets.ordering import Hits, Positions, best_above_zero
 
-CELLS = 1 << 19
+AT_ONCE = 256
+"""Queries in a block at most: the sums of more, of a thousand rows, leave a core's own cache."""
+
+CELLS = 1 << 20
 """Sums that are formed at once, or those of one query; half or twice as many take no less time."""
 
 ROOM = 16
@@ -68,7 +71,8 @@ def best_rows(
         raise UsageError(f"k is {k}; at least 1 item must be asked for")
     grid = Grid.of(matrix.n_rows, k)
     order = RowOrder.of(ids_rank)
-    waiting, at_once = iter(queries), max(1, CELLS // max(grid.cells, ROOM * k))
+    at_once = min(AT_ONCE, max(1, CELLS // max(grid.cells, ROOM * k)))
+    waiting = iter(queries)
     while wanted := [*islice(waiting, at_once)]:
         block = QueryBlock(matrix, wanted, grid)
         few = block.candidates(k, order) if block.add() else None
@@ -99,8 +103,9 @@ def _ranked(candidates: Candidates, scores: npt.NDArray[np.float64], k: int) -> 
     best_totals = ordered[:, : -k - 1 : -1]
     best_rows_of = rows.take(ascending[:, : -k - 1 : -1])
     counts = (best_totals > 0).sum(axis=1).tolist()
+    width = best_totals.shape[1]
     for found, sums, n in zip(best_rows_of, best_totals, counts, strict=True):
-        yield Hits(found[:n], sums[:n])
+        yield Hits(found, sums) if n == width else Hits(found[:n], sums[:n])
 
 
 def _sorted(

@@ -78,9 +78,9 @@ class QueryBlock:
         start = 0
         for own, end in zip(by_query[:, : self.matrix.n_rows], ends, strict=True):
             if end - start > 1:
-                np.add(columns[start], columns[start + 1], out=own)
+                np.add(columns[start], columns[start + 1], own)
                 for column in columns[start + 2 : end]:
-                    np.add(own, column, out=own)
+                    np.add(own, column, own)
             elif end > start:
                 own[:] = columns[start]
             else:
