@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-DENSE_SHARE = 32
+DENSE_SHARE = 16
 """A column that holds more than one row in so many is kept as arrays over all rows ..."""
 
 DENSE_BYTES = 1 << 28
