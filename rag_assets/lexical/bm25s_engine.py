@@ -161,8 +161,8 @@ class Bm25sEngine:
 
     def _known(self, query_tokens: Sequence[str]) -> list[int]:
         """Return the numbers of the tokens that are in the vocabulary."""
-        vocabulary = self.vocabulary
-        return [vocabulary[token] for token in query_tokens if token in vocabulary]
+        numbers = map(self.vocabulary.get, query_tokens)
+        return [number for number in numbers if number is not None]
 
     @cached_property
     def _columns(self) -> SparseColumns:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-DENSE_SHARE = 8
+DENSE_SHARE = 16
 """A column that holds more than one row in so many is kept as arrays over all rows ..."""
 
 DENSE_BYTES = 1 << 28
@@ -41,7 +41,9 @@ class DenseColumns:
         indptr: first entry of each column, shape (columns + 1,).
         slots: place of each column in ``values`` and ``places``, -1 for the others; shape
             (columns,).
-        values: rounded to float32, shape (slots, rows); 0 where a column has no entry.
+        columns: number of the column of each place, shape (slots,).
+        values: rounded to float32, an array of shape (rows,) for each slot; 0 where a column has no
+            entry.
         places: of the entry among those of its column, or :data:`ABSENT`; int32, shape (slots,
             rows).
     """
@@ -50,11 +52,11 @@ class DenseColumns:
     indices: npt.NDArray[np.int32]
     indptr: npt.NDArray[np.int64]
     slots: npt.NDArray[np.intp]
-    values: npt.NDArray[np.float32]
+    columns: npt.NDArray[np.intp]
+    values: list[npt.NDArray[np.float32]]
     places: npt.NDArray[np.int32]
-    misfits: set[int] = field(default_factory=set, repr=False)
-    """Columns of those spread with a value that float32 cannot keep."""
-    _spread: set[int] = field(default_factory=set, repr=False)
+    _spread: npt.NDArray[np.bool_] = field(repr=False)
+    _fitting: npt.NDArray[np.bool_] = field(repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @classmethod
@@ -72,28 +74,28 @@ class DenseColumns:
         chosen = long[np.argsort(-sizes[long], kind="stable")[:room]]
         slots = np.full(sizes.size, -1, dtype=np.intp)
         slots[chosen] = np.arange(chosen.size)
-        shape = chosen.size, n_rows
-        empty = np.empty(shape, dtype=np.float32), np.empty(shape, dtype=np.int32)
-        return cls(data, indices, indptr, slots, *empty)
+        values = list(np.empty((chosen.size, n_rows), dtype=np.float32))
+        places = np.empty((chosen.size, n_rows), dtype=np.int32)
+        states = np.zeros(chosen.size, dtype=np.bool_), np.zeros(chosen.size, dtype=np.bool_)
+        return cls(data, indices, indptr, slots, chosen, values, places, *states)
 
-    def spread(self, column: int, slot: int) -> npt.NDArray[np.float32]:
-        """Return the values of a column for all rows, shape (rows,); and have its places ready."""
-        if slot not in self._spread:
+    def spread(self, slots: npt.NDArray[np.intp]) -> bool:
+        """Have the columns in these slots ready, and return whether float32 can keep them."""
+        if not self._spread.take(slots).all():
             with self._lock:
-                self._write(column, slot)
-                self._spread.add(slot)
-        values: npt.NDArray[np.float32] = self.values[slot]
-        return values
+                for slot in set(slots.tolist()):
+                    self._write(slot)
+        return bool(self._fitting.take(slots).all())
 
-    def _write(self, column: int, slot: int) -> None:
-        if slot in self._spread:  # another thread was first, and may be reading
+    def _write(self, slot: int) -> None:
+        if self._spread[slot]:  # maybe by another thread, and others may be reading
             return
-        part = slice(int(self.indptr[column]), int(self.indptr[column + 1]))
-        rows = self.indices[part]
-        self.values[slot].fill(0)
-        if not fit_float32(self.data[part]):
-            self.misfits.add(column)
-            return
-        self.values[slot][rows] = self.data[part]
-        self.places[slot].fill(ABSENT)
-        self.places[slot][rows] = np.arange(rows.size, dtype=np.int32)
+        part = slice(*self.indptr[self.columns[slot] :][:2].tolist())
+        rows, values = self.indices[part], self.data[part]
+        if fit_float32(values):
+            self.values[slot].fill(0)
+            self.values[slot][rows] = values
+            self.places[slot].fill(ABSENT)
+            self.places[slot][rows] = np.arange(rows.size, dtype=np.int32)
+            self._fitting[slot] = True
+        self._spread[slot] = True

@@ -6,14 +6,15 @@ The steps are those of :mod:`rag_assets.lexical.best_rows`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isqrt
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from rag_assets.lexical.dense_columns import ABSENT, fit_float32
-from rag_assets.lexical.query_terms import Entries, Terms
+from rag_assets.lexical.query_terms import Entries, Terms, ranges
+from rag_assets.lexical.row_grid import Grid
+from rag_assets.lexical.row_order import RowOrder
 from rag_assets.lexical.sparse_columns import SparseColumns
 from rag_assets.ordering import Positions
 
@@ -26,40 +27,18 @@ TINY = float(np.finfo(np.float32).tiny)
 Places = npt.NDArray[np.intp]
 
 
-class Grid(NamedTuple):
-    """How the rows are put in groups: row r is in group r % groups.
-
-    Attributes:
-        groups: number of groups.
-        depth: rows in each; there may be more cells than rows, which have the sum 0.
-    """
-
-    groups: int
-    depth: int
-
-    @classmethod
-    def of(cls, n_rows: int, k: int) -> Grid:
-        """Return few groups, for few maxima, but enough for few rows in those of the best."""
-        wanted = max(3 * k, isqrt(k * n_rows // 2))
-        depth = max(1, n_rows // max(1, wanted))
-        return cls(-(-n_rows // depth), depth)
-
-    @property
-    def cells(self) -> int:
-        """Number of cells of a query."""
-        return self.groups * self.depth
-
-
 class Candidates(NamedTuple):
     """Rows that may be among the best of a query, by query and then by the rank of the id.
 
     Attributes:
         queries: shape (candidates,).
         rows: shape (candidates,).
+        counts: of each query, shape (queries,).
     """
 
     queries: Places
     rows: Positions
+    counts: Places
 
 
 class QueryBlock:
@@ -70,9 +49,10 @@ class QueryBlock:
         terms = Terms.of(queries)
         self.length = int(terms.places.max(initial=0)) + 1
         slots = matrix.dense.slots.take(terms.columns)
-        self.long = terms.those((slots >= 0).nonzero()[0])
+        is_long = slots >= 0
+        self.long = terms.those(is_long.nonzero()[0])
         self.slots = matrix.dense.slots.take(self.long.columns)
-        self.short = terms.those((slots < 0).nonzero()[0])
+        self.short = terms.those((~is_long).nonzero()[0])
         self.entries = Entries.of(self.short, matrix.indptr)
         self.space = matrix.space(self.n * grid.cells)
         self.sums = self.space.sums[: self.n * grid.cells]
@@ -81,53 +61,67 @@ class QueryBlock:
         """Form the sums, and return whether float32 can hold them."""
         matrix, entries = self.matrix, self.entries
         values = matrix.data.take(entries.numbers)
-        if not fit_float32(values):
+        if not (fit_float32(values) and matrix.dense.spread(self.slots)):
             return False
-        self.sums.fill(0)
-        by_query = self.sums.reshape(self.n, self.grid.cells)[:, : matrix.n_rows]
-        long = self.long.queries, self.long.columns, self.slots
-        for query, column, slot in zip(*(each.tolist() for each in long), strict=True):
-            by_query[query] += matrix.dense.spread(column, slot)
-        before = np.repeat(self.short.queries * self.grid.cells, entries.sizes)
-        self.cells = before + matrix.indices.take(entries.numbers)
+        self._add_long()
+        self.cells = np.repeat(self.short.queries * self.grid.cells, entries.sizes)
+        self.cells += matrix.indices.take(entries.numbers)
         np.add.at(self.sums, self.cells, values.astype(np.float32))
-        return not matrix.dense.misfits
+        return True
 
-    def candidates(self, k: int, ids_rank: Positions, by_rank: Positions) -> Candidates:
-        """Return the rows whose sum reaches the k-th highest of the groups' maxima."""
-        groups, depth = self.grid
-        maxima = self.sums.reshape(self.n, depth, groups).max(axis=1)
+    def _add_long(self) -> None:
+        """Write the sums of the columns that are kept as arrays over all rows."""
+        by_query = self.sums.reshape(self.n, self.grid.cells)
+        by_query[:, self.matrix.n_rows :] = 0
+        columns = [self.matrix.dense.values[slot] for slot in self.slots.tolist()]
+        ends = np.bincount(self.long.queries, minlength=self.n).cumsum().tolist()
+        start = 0
+        for own, end in zip(by_query[:, : self.matrix.n_rows], ends, strict=True):
+            if end - start > 1:
+                np.add(columns[start], columns[start + 1], own)
+                for column in columns[start + 2 : end]:
+                    np.add(own, column, own)
+            elif end > start:
+                own[:] = columns[start]
+            else:
+                own.fill(0)
+            start = end
+
+    def candidates(self, k: int, order: RowOrder) -> Candidates:
+        """Return the rows whose sum reaches the k-th highest of the parts' maxima."""
+        parts, width, depth = self.grid
+        groups = self.grid.groups
+        maxima = self.sums.reshape(self.n, depth, groups)
+        maxima = maxima.max(axis=1) if depth > 1 else maxima[:, 0]
         least = np.full(self.n, TINY, dtype=np.float32)
-        if k <= groups:
-            highest = -np.partition(-maxima, k - 1, axis=1)[:, k - 1]
+        if k <= parts:
+            of_parts = maxima.reshape(self.n, width, parts).max(axis=1)
+            highest = -np.partition(-of_parts, k - 1, axis=1)[:, k - 1]
             least = np.maximum(highest * (1 - 4 * (self.length + 2) * ROUNDING), least)
-        found = (maxima >= least[:, None]).ravel().nonzero()[0]
-        queries = found // groups
-        first = found + queries * (self.grid.cells - groups)
-        cells = first[:, None] + np.arange(depth) * groups
-        cells = cells[self.sums.take(cells) >= least.take(queries)[:, None]]
+        cells = (maxima >= least[:, None]).ravel().nonzero()[0]
+        if depth > 1:
+            queries = cells // groups
+            cells += queries * (self.grid.cells - groups)
+            cells = cells[:, None] + np.arange(depth) * groups
+            cells = cells[self.sums.take(cells) >= least.take(queries)[:, None]]
+            cells.sort()
         queries = cells // self.grid.cells
-        n_rows = self.matrix.n_rows
-        ranks = ids_rank.take(cells - queries * self.grid.cells) + queries * n_rows
-        ranks.sort()
-        queries = ranks // n_rows
-        return Candidates(queries, by_rank.take(ranks - queries * n_rows))
+        rows = order.sort(queries, cells - queries * self.grid.cells)
+        return Candidates(queries, rows, np.bincount(queries, minlength=self.n))
 
     def scores(self, candidates: Candidates) -> npt.NDArray[np.float64]:
         """Return the sums of candidates in float64, added in the order of the query."""
         added = np.zeros((self.length, candidates.rows.size))
         flat = added.ravel()
-        places, numbers = self._short_entries(candidates)
-        flat[places] = self.matrix.data.take(numbers)
-        places, numbers = self._long_entries(candidates)
-        flat[places] = self.matrix.data.take(numbers)
+        for places, values in (self._of_short(candidates), self._of_long(candidates)):
+            flat[places] = values
         totals: npt.NDArray[np.float64] = added[0]
         for one in added[1:]:
             totals += one
         return totals
 
-    def _short_entries(self, candidates: Candidates) -> tuple[Places, Places]:
-        """Return places in (terms of a query, candidates), and the entries that are added there."""
+    def _of_short(self, candidates: Candidates) -> tuple[Places, npt.NDArray[np.float64]]:
+        """Return places in (terms of a query, candidates), and the values that are added there."""
         cells = candidates.queries * self.grid.cells + candidates.rows
         marks, numbers = self.space.marks, self.space.numbers
         marks[cells] = True
@@ -136,18 +130,18 @@ class QueryBlock:
         numbers[cells] = np.arange(cells.size, dtype=np.int32)
         places = self.short.places.take(self.entries.terms(which)) * cells.size
         places += numbers.take(self.cells.take(which))
-        return places, self.entries.numbers.take(which)
+        return places, self.matrix.data.take(self.entries.numbers.take(which))
 
-    def _long_entries(self, candidates: Candidates) -> tuple[Places, Places]:
+    def _of_long(self, candidates: Candidates) -> tuple[Places, npt.NDArray[np.float64]]:
         """Return the same of the columns that are kept as arrays over all rows."""
-        dense = self.matrix.dense
-        by_place = np.full((self.length, self.n), -1)
-        by_place[self.long.places, self.long.queries] = np.arange(self.slots.size)
-        terms = by_place.take(candidates.queries, axis=1).ravel()
-        places = (terms >= 0).nonzero()[0]
-        terms = terms.take(places)
-        rows = candidates.rows.take(places % max(1, candidates.rows.size))
-        of_column = dense.places.ravel().take(self.slots.take(terms) * self.matrix.n_rows + rows)
-        held = (of_column != ABSENT).nonzero()[0]
-        firsts = self.matrix.indptr.take(self.long.columns.take(terms.take(held)))
-        return places.take(held), firsts + of_column.take(held)
+        long, dense = self.long, self.matrix.dense
+        sizes = candidates.counts.take(long.queries)
+        firsts = candidates.counts.cumsum() - candidates.counts
+        which = ranges(firsts.take(long.queries), sizes)
+        cells = np.repeat(self.slots * self.matrix.n_rows, sizes) + candidates.rows.take(which)
+        of_column = dense.places.ravel().take(cells)
+        places = np.repeat(long.places * candidates.rows.size, sizes) + which
+        numbers = np.repeat(self.matrix.indptr.take(long.columns), sizes) + of_column
+        values = self.matrix.data.take(numbers)
+        values[of_column == ABSENT] = 0
+        return places, values

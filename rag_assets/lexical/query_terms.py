@@ -12,6 +12,13 @@ import numpy.typing as npt
 Places = npt.NDArray[np.intp]
 
 
+def ranges(starts: Places, sizes: Places) -> Places:
+    """Return the numbers from each of ``starts`` on, as many as ``sizes`` says, one after other."""
+    numbers = np.repeat(starts - sizes.cumsum() + sizes, sizes)
+    numbers += np.arange(numbers.size)
+    return numbers
+
+
 @dataclass(frozen=True)
 class Terms:
     """Columns of queries, in their order.
@@ -46,27 +53,19 @@ class Entries:
 
     Attributes:
         numbers: of each in the matrix, shape (entries,).
-        ends: where those of each term end, shape (terms,).
+        sizes: how many each term has, shape (terms,).
     """
 
     numbers: Places
-    ends: Places
+    sizes: Places
 
     @classmethod
     def of(cls, terms: Terms, indptr: npt.NDArray[np.int64]) -> Entries:
         """Return the entries of some terms; ``indptr`` is where those of each column begin."""
         starts = indptr.take(terms.columns)
         sizes = indptr.take(terms.columns + 1) - starts
-        ends = sizes.cumsum()
-        numbers = np.repeat(starts - ends + sizes, sizes)
-        numbers += np.arange(numbers.size)
-        return cls(numbers, ends)
-
-    @property
-    def sizes(self) -> Places:
-        """Number of entries of each term."""
-        return np.diff(self.ends, prepend=0)
+        return cls(ranges(starts, sizes), sizes)
 
     def terms(self, which: Places) -> Places:
         """Return the term of some entries."""
-        return self.ends.searchsorted(which, side="right")
+        return self.sizes.cumsum().searchsorted(which, side="right")

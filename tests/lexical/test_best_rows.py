@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
 from rag_assets.lexical import best_rows as searching
-from rag_assets.lexical import dense_columns
+from rag_assets.lexical import dense_columns, row_grid
 from rag_assets.lexical.best_rows import best_rows
 from rag_assets.lexical.column_sums import column_sums
-from rag_assets.lexical.query_block import Grid
+from rag_assets.lexical.row_grid import Grid
 from rag_assets.lexical.sparse_columns import SparseColumns
 from rag_assets.ordering import Hits, Positions, best_above_zero
 
@@ -21,11 +21,14 @@ QUERIES = st.lists(st.lists(st.integers(0, N_COLUMNS - 1), max_size=9), max_size
 
 
 def columns(seed: int, different: int, scale: float = 1.0) -> SparseColumns:
-    """Return columns of all lengths, long ones with low values, as words have; and many ties."""
+    """Return columns of all lengths, long ones with low values, as words have; and many ties.
+
+    Six of them are kept as arrays over all rows.
+    """
     random = np.random.default_rng(seed)
     rows, values = [], []
     for number in range(N_COLUMNS):
-        size = max(1, int(N_ROWS / (number + 1)))
+        size = max(1, int(N_ROWS / (number + 1) ** 1.5))
         rows.append(np.sort(random.choice(N_ROWS, size, replace=False)).astype(np.int32))
         values.append(np.log(1 + number) * random.integers(0, different + 1, size) / different)
     indptr = np.concatenate([[0], np.cumsum([part.size for part in rows])])
@@ -58,19 +61,28 @@ def check(made: SparseColumns, queries: list[list[int]], ids_rank: Positions, k:
     QUERIES,
     st.sampled_from([1, 2, 10, 100, N_ROWS, 1000]),
     st.sampled_from([1, 1000, 1 << 18]),
+    st.sampled_from([0, 20, 1000]),
+    st.booleans(),
 )
 def test_equal_to_adding_all(
-    seed: int, different: int, queries: list[list[int]], k: int, cells: int
+    seed: int,
+    different: int,
+    queries: list[list[int]],
+    k: int,
+    cells: int,
+    deep: int,
+    in_order: bool,
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(searching, "CELLS", cells)
-        made, ids_rank = columns(seed, different), ids(seed)
+        patched.setattr(row_grid, "DEEP", deep)
+        made, ids_rank = columns(seed, different), np.arange(N_ROWS) if in_order else ids(seed)
         for _ in range(2):  # the second time with what was kept
             check(made, queries, ids_rank, k)
 
 
 @pytest.mark.parametrize("scale", [1e-320, 1e-32, 1e-20, 1e20, 1e36, 1e300])
-@pytest.mark.parametrize("queries", [[[0, 9]], [[20, 22]], [[0], [20, 22], [9, 1, 1]]])
+@pytest.mark.parametrize("queries", [[[0, 9]], [[1, 2]], [[20, 22]], [[0], [20, 22], [9, 1, 1]]])
 def test_values_that_float32_cannot_keep(scale: float, queries: list[list[int]]) -> None:
     made = columns(1, 1000, scale)
     for _ in range(2):
@@ -101,8 +113,8 @@ def test_the_limit_of_what_is_kept(monkeypatch: pytest.MonkeyPatch, dense_bytes:
     monkeypatch.setattr(dense_columns, "DENSE_BYTES", dense_bytes)
     made = columns(1, 1000)
     check(made, [[0, 9, 2, 20, 1, 9]], ids(1), 7)
-    assert made.dense.values.shape == (min(7, dense_bytes // (8 * N_ROWS)), N_ROWS)
-    assert set(made.dense.slots[:7]) >= set(range(len(made.dense.values)))
+    assert made.dense.places.shape == (min(6, dense_bytes // (8 * N_ROWS)), N_ROWS)
+    assert set(made.dense.slots[:6]) >= set(range(len(made.dense.values)))
 
 
 def test_threads_search_at_once() -> None:
@@ -125,8 +137,8 @@ def test_nothing_to_search() -> None:
 @pytest.mark.parametrize("k", [1, 10, 5000])
 def test_groups_hold_each_row_once(n_rows: int, k: int) -> None:
     grid = Grid.of(n_rows, k)
-    assert n_rows <= grid.cells < n_rows + grid.depth
-    assert grid.groups >= min(k, n_rows)
+    assert n_rows <= grid.cells < n_rows + grid.width * grid.depth
+    assert grid.parts >= min(k, n_rows // grid.depth)
 
 
 def test_fewer_than_one_row_is_refused() -> None:
