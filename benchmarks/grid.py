@@ -190,8 +190,8 @@ def report(grids: list[Grid], file: Path | None) -> None:
     costs = ["", "contender", "", "questions", "times", "wall s", "CPU s", "peak GB", "of script"]
     caption = (
         f"bm25, minilm and hybrid at top_k {', '.join(map(str, TOP_K))}. {sizes}. Medians of "
-        "processes from start to end, or of one evaluation in a process that stays. `of script`: wall "
-        "time as a share of the script's, cold or in a process that stays too."
+        "processes from start to end, or of one evaluation in a process that stays. `of script`: "
+        "wall time as a share of the script's, cold or in a process that stays too."
     )
     result.tables.append(Table(caption, costs, [row for grid in grids for row in rows(grid)]))
     columns = ["", "retriever", "contender", "questions", *SHOWN]

@@ -11,6 +11,7 @@ libraries.
 from __future__ import annotations
 
 import builtins
+import gc
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -48,11 +49,23 @@ def import_model_libraries() -> None:
     """Import torch, transformers and sentence-transformers, if they are not there yet."""
     if "sentence_transformers" in sys.modules:
         return
-    with _one_at_a_time, late_functions():
+    with _one_at_a_time, late_functions(), _nothing_collected():
         import torch  # noqa: F401
 
         with quiet_models():
             import sentence_transformers  # noqa: F401
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Leave out the collection of garbage: of a million new objects nearly all stay."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @contextmanager
