@@ -24,31 +24,42 @@ def free_port() -> int:
 
 
 @contextmanager
-def module_running(
-    words: tuple[str, ...], log: Path, environment: Mapping[str, str], stop: signal.Signals
-) -> Iterator[Process]:
-    """Run a module with its arguments in the folder of its log.
+def modules_running(
+    commands: Mapping[str, tuple[str, ...]],
+    folder: Path,
+    environment: Mapping[str, str],
+    stop: signal.Signals,
+) -> Iterator[dict[str, Process]]:
+    """Run modules with their arguments in ``folder``, where their logs lie: ``NAME.log``.
 
-    It is sent ``stop`` at the end; if it does not end, it and what it started are killed.
+    They are all sent ``stop`` at the end; what does not end is killed with what it started.
     """
-    with log.open("wb") as stream:
-        process = subprocess.Popen(
-            [sys.executable, "-m", *words],
-            cwd=log.parent,
-            env=environment,
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    running: dict[str, Process] = {}
     try:
-        yield process
+        for name, words in commands.items():
+            with (folder / f"{name}.log").open("wb") as log:
+                running[name] = subprocess.Popen(
+                    [sys.executable, "-m", *words],
+                    cwd=folder,
+                    env=environment,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+        yield running
     finally:
-        process.send_signal(stop)
-        try:
-            process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        for process in running.values():
+            process.send_signal(stop)
+        for process in running.values():
+            _wait_or_kill(process)
+
+
+def _wait_or_kill(process: Process) -> None:
+    try:
+        process.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def wait_until(

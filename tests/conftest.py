@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.forked import Forks, forking
 from tests.llm.server import Server, serving
 from tests.s3_server import VARIABLES, make_bucket, s3_server
 from tests.tiny_experiment import CONFIG, Tiny
@@ -80,6 +81,13 @@ def server() -> Iterator[Server]:
     """Return a server on loopback that speaks the protocols of language models and rerankers."""
     with serving() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """Return what starts commands in processes that need not import anything."""
+    with forking() as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

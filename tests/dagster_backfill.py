@@ -1,87 +1,42 @@
 """Dagster's own backfill of all assets, tick after tick without its pause of 30 seconds.
 
-``python -m tests.dagster_backfill`` in the working directory of a code location, with
-``DAGSTER_HOME``. Several processes take the runs in turn; what runs the steps is the executor's
-business.
+``COMMAND`` in the working directory of a code location, with ``DAGSTER_HOME``. Several processes
+take the runs in turn, forked from this one once it has imported what they need; what runs the steps
+is the executor's business.
 """
 
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Self
 
 import dagster as dg
-from dagster._core.execution.api import execute_run
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.instance.ref import InstanceRef
-from dagster._core.launcher import LaunchRunContext, RunLauncher
 from dagster._core.remote_origin import InProcessCodeLocationOrigin
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
 from dagster._daemon.backfill import execute_backfill_iteration
-from dagster._serdes import ConfigurableClass, ConfigurableClassData
-from dagster._utils.hosted_user_process import recon_job_from_origin
+
+from tests.pool_launcher import PoolLauncher, run_processes
+
+COMMAND = (sys.executable, "-c", "import tests.dagster_backfill as it; it.main()")
+"""Followed by assets. Not ``-m``: processes of steps would import the main module once again."""
 
 PATIENCE = 500.0
 """Seconds after which a backfill that has not ended will not."""
-
-RUNS_AT_A_TIME = 2
 
 _ENDED = (
     BulkActionStatus.COMPLETED_SUCCESS,
     BulkActionStatus.COMPLETED_FAILED,
     BulkActionStatus.FAILED,
 )
-
-
-class PoolLauncher(RunLauncher, ConfigurableClass):
-    """Several runs at a time, in processes that are kept: importing takes longer than the work."""
-
-    def __init__(self, inst_data: ConfigurableClassData | None = None) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._inst_data = inst_data
-        context = multiprocessing.get_context("forkserver")
-        self._processes = ProcessPoolExecutor(RUNS_AT_A_TIME, mp_context=context)
-
-    @property
-    def inst_data(self) -> ConfigurableClassData | None:
-        return self._inst_data
-
-    @classmethod
-    def config_type(cls) -> dict[str, Any]:
-        return {}
-
-    @classmethod
-    def from_config_value(
-        cls, inst_data: ConfigurableClassData, config_value: Mapping[str, Any]
-    ) -> Self:
-        return cls(inst_data)
-
-    def launch_run(self, context: LaunchRunContext) -> None:
-        arguments = (self._instance.get_ref(), context.dagster_run.run_id)
-        self._processes.submit(_run, *arguments)
-
-    def terminate(self, run_id: str) -> bool:
-        raise NotImplementedError
-
-    def dispose(self) -> None:
-        self._processes.shutdown()
-
-
-def _run(ref: InstanceRef, run_id: str) -> None:
-    with dg.DagsterInstance.from_ref(ref) as instance:
-        run = instance.get_run_by_id(run_id)
-        if run is None or run.job_code_origin is None:
-            raise LookupError(run_id)
-        execute_run(recon_job_from_origin(run.job_code_origin), run, instance)
 
 
 def materialize(home: Path, folder: Path, assets: Sequence[str]) -> None:
@@ -94,7 +49,7 @@ def materialize(home: Path, folder: Path, assets: Sequence[str]) -> None:
     """
     overrides = {
         "telemetry": {"enabled": False},
-        "run_launcher": {"module": "tests.dagster_backfill", "class": PoolLauncher.__name__},
+        "run_launcher": {"module": PoolLauncher.__module__, "class": PoolLauncher.__name__},
         "run_coordinator": {
             "module": "dagster._core.run_coordinator",
             "class": "DefaultRunCoordinator",
@@ -144,6 +99,9 @@ def _backfill(
         raise ChildProcessError(f"the backfill: {found}")
 
 
-if __name__ == "__main__":
-    multiprocessing.set_forkserver_preload(["rag_assets.definitions"])
+def main() -> None:
+    """Fork the processes of the runs, then materialize what the command line names."""
+    import_module("rag_assets.definitions")
+    import_module("rag_assets.assets.kept_storage")
+    run_processes()
     materialize(Path(os.environ["DAGSTER_HOME"]), Path.cwd(), sys.argv[1:])

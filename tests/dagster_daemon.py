@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from click.testing import CliRunner
+from dagster._cli import cli
+
 from rag_assets.assets.instance import open_instance
-from tests.background import Process, module_running, wait_until
+from tests.background import Process, modules_running, wait_until
 from tests.tiny_experiment import Tiny
 
 ROOT = Path(__file__).parents[1]
@@ -35,26 +36,27 @@ def environment(tiny: Tiny) -> dict[str, str]:
 
 
 def dagster(tiny: Tiny, *words: str) -> str:
-    """Run a command of Dagster on the code location; return what it prints."""
-    command = [sys.executable, "-m", "dagster", *words, *MODULE]
-    done = subprocess.run(
-        command, cwd=tiny.root, env=environment(tiny), capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise ChildProcessError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-    return done.stdout
+    """Run a command of Dagster on the code location, in this process; return what it prints.
+
+    The code location is loaded by a process of its own, as always.
+    """
+    line = [*words, *MODULE, "-d", str(tiny.root)]
+    done = CliRunner(env=environment(tiny)).invoke(cli, line)
+    if done.exit_code:
+        raise ChildProcessError(f"{' '.join(line)}\n{done.output}") from done.exception
+    return done.output
 
 
 @dataclass(frozen=True)
 class Daemon:
     """A daemon that runs in ``folder``, where its log lies."""
 
-    process: Process
+    processes: Mapping[str, Process]
     folder: Path
 
     def wait(self, what: str, happened: Callable[[], bool]) -> None:
         """Wait until something happened; see :func:`tests.background.wait_until`."""
-        wait_until(happened, what, {"daemon": self.process}, self.folder, PATIENCE)
+        wait_until(happened, what, self.processes, self.folder, PATIENCE)
 
 
 @contextmanager
@@ -65,7 +67,6 @@ def daemon(tiny: Tiny) -> Iterator[Daemon]:
     """
     with open_instance(tiny.settings):
         pass
-    log = tiny.root / "daemon.log"
-    words = ("dagster._daemon", "run", *MODULE)
-    with module_running(words, log, environment(tiny), signal.SIGINT) as process:
-        yield Daemon(process, tiny.root)
+    commands = {"daemon": ("tests.quick_daemon", "run", *MODULE)}
+    with modules_running(commands, tiny.root, environment(tiny), signal.SIGINT) as running:
+        yield Daemon(running, tiny.root)

@@ -6,14 +6,14 @@ import json
 import re
 import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
-from tests.background import HOST, Process, free_port, module_running, wait_until
+from tests.background import HOST, Process, free_port, modules_running, wait_until
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "deployment.md"
 PATIENCE = 240.0
@@ -35,7 +35,7 @@ class Services:
 
     folder: Path
     port: int
-    processes: dict[str, Process] = field(default_factory=dict)
+    processes: Mapping[str, Process]
 
     def ask(self, query: str, **variables: object) -> Any:
         """Ask the webserver; return ``data``."""
@@ -73,14 +73,10 @@ def services(folder: Path, workspace: str, environment: Mapping[str, str]) -> It
             *("dagster", "code-server", "start", "-m", "rag_assets.definitions"),
             *(*loopback, str(code)),
         ),
-        "daemon": ("dagster._daemon", "run", *target),
+        "daemon": ("tests.quick_daemon", "run", *target),
         "web": ("dagster_webserver", *target, *loopback, str(web)),
     }
-    running = Services(folder, web)
-    with ExitStack() as stack:
-        for name, command in commands.items():
-            log = folder / f"{name}.log"
-            process = module_running(command, log, environment, signal.SIGTERM)
-            running.processes[name] = stack.enter_context(process)
+    with modules_running(commands, folder, environment, signal.SIGTERM) as processes:
+        running = Services(folder, web, processes)
         running.wait("an answer of the webserver", running.answers)
         yield running

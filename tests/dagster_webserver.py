@@ -8,7 +8,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.background import HOST, free_port, module_running, wait_until
+from tests.background import HOST, free_port, modules_running, wait_until
 from tests.dagster_daemon import MODULE, ROOT, environment
 from tests.tiny_experiment import Tiny
 
@@ -28,10 +28,9 @@ def webserver(tiny: Tiny) -> Iterator[str]:
     tiny.settings.dagster_home.mkdir(parents=True, exist_ok=True)
     port = free_port()
     words = ("dagster_webserver", "-h", HOST, "-p", str(port), *MODULE)
-    log = tiny.root / "webserver.log"
     address = f"http://{HOST}:{port}"
-    with module_running(words, log, environment(tiny), signal.SIGINT) as process:
-        started = {"webserver": process}
+    commands = {"webserver": words}
+    with modules_running(commands, tiny.root, environment(tiny), signal.SIGINT) as started:
         wait_until(lambda: _answers(address), "an answer", started, tiny.root, PATIENCE)
         yield address
 

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from dagster_dask import dask_executor
 
-on_cluster = dask_executor.configured(
-    {"cluster": {"existing": {"address": {"env": "DASK_SCHEDULER_ADDRESS"}}}}
-)
+ADDRESS = "DASK_SCHEDULER_ADDRESS"
+
+on_cluster = dask_executor.configured({"cluster": {"existing": {"address": {"env": ADDRESS}}}})

@@ -14,6 +14,7 @@ from rag_assets.datasets import FORMATS
 from rag_assets.datasets.writers import WRITERS
 from rag_assets.experiment.checks import ChecksConfig, DriftConfig
 from rag_assets.query_sets.generation.question_filters import REASONS
+from tests.forked import Forks
 from tests.llm.server import says, serving
 from tests.walked_page import DOCS, alike, walk
 
@@ -96,11 +97,11 @@ def test_notebook(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [command.line for command in walk("notebook.md", folder)] == ["python use.py"]
 
 
-def test_automation(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_automation(folder: Path, forks: Forks, monkeypatch: pytest.MonkeyPatch) -> None:
     home = folder / "store" / "dagster"
     home.mkdir(parents=True)
     monkeypatch.setenv("DAGSTER_HOME", str(home))
-    commands = [tuple(command.line.split()[:3]) for command in walk("automation.md", folder)]
+    commands = [tuple(command.line.split()[:3]) for command in walk("automation.md", folder, forks)]
     assert commands == [
         ("rag-assets", "evaluate", "data/ferry"),
         ("dagster", "schedule", "list"),

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from click.testing import CliRunner
 
 from rag_assets.cli import main
+from tests.forked import ROOT, Forks, Place
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -36,8 +37,10 @@ class Command(NamedTuple):
     output: list[str]
 
 
-def walk(page: str, folder: Path) -> list[Command]:
+def walk(page: str, folder: Path, forks: Forks | None = None) -> list[Command]:
     """Do all that a page says, in ``folder``, and return the commands.
+
+    With ``forks`` those of ``dagster`` are forked: they need not import it.
 
     Fails where a command ends, or prints, otherwise than the page says.
     """
@@ -49,7 +52,7 @@ def walk(page: str, folder: Path) -> list[Command]:
             path.write_text(block["body"], encoding="utf-8")
         elif block["kind"] == "console":
             for command in commands(block["body"]):
-                check(command, folder)
+                check(command, folder, forks)
                 walked.append(command)
     return walked
 
@@ -62,19 +65,23 @@ def commands(body: str) -> Iterator[Command]:
         yield Command(_CODE.sub("", line), int(code[1]) if code else 0, output)
 
 
-def check(command: Command, folder: Path) -> None:
+def check(command: Command, folder: Path, forks: Forks | None = None) -> None:
     """Run a command and compare."""
-    code, printed = run(command.line, folder)
+    code, printed = run(command.line, folder, forks)
     assert code == command.code, f"{command.line}\n{printed}"
     assert alike(command.output, printed), f"{command.line}\n{printed}"
 
 
-def run(line: str, folder: Path) -> tuple[int, str]:
-    """Run a command: the program in this process, all others in a shell."""
+def run(line: str, folder: Path, forks: Forks | None = None) -> tuple[int, str]:
+    """Run a command: the program in this process, all others in a shell, or forked."""
     words = shlex.split(line)
     if words[0] == "rag-assets":
         result = CliRunner(env={"COLUMNS": "100"}).invoke(main, words[1:])
         return result.exit_code, result.output
+    if words[0] == "dagster" and forks is not None:
+        log = folder.with_name("dagster.log")
+        place = Place(str(log), str(folder), {**os.environ, "PYTHONPATH": str(ROOT)})
+        return forks.run(place, *words), log.read_text(encoding="utf-8")
     python = Path(sys.executable).parent
     path = {**os.environ, "PATH": f"{python}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(line, shell=True, cwd=folder, env=path, capture_output=True, text=True)

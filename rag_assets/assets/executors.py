@@ -13,8 +13,11 @@ from rag_assets.errors import UsageError
 
 VARIABLE = "RAG_ASSETS_EXECUTOR"
 
-PRELOADED = "rag_assets.assets.whole"
-"""Imported once a run; the processes of its steps are forked from there, so none imports again."""
+PRELOADED = ("rag_assets.assets.whole", "rag_assets.assets.kept_storage", "upath.registry")
+"""Imported once a run; the processes of its steps are forked from there, so none imports again.
+
+The last two bring what Dagster imports with an instance and with an IO manager.
+"""
 
 
 def executor_of(text: str | None, *, where: str = VARIABLE) -> dg.ExecutorDefinition | None:
@@ -51,7 +54,7 @@ def executor_of(text: str | None, *, where: str = VARIABLE) -> dg.ExecutorDefini
 @cache
 def _multiprocess(limit: int) -> dg.ExecutorDefinition:
     """Return the executor with ``limit`` steps at a time; 0 is one for each core."""
-    start = {"forkserver": {"preload_modules": [PRELOADED]}}
+    start = {"forkserver": {"preload_modules": [*PRELOADED]}}
     return dg.multiprocess_executor.configured({"max_concurrent": limit, "start_method": start})
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
+import dagster as dg
 import pytest
 
 from rag_assets.assets.instance import open_instance
@@ -104,15 +105,10 @@ def current(tiny: Tiny) -> Evaluation | None:
         return None
 
 
-def worker_of(tiny: Tiny, run_id: str) -> int | None:
+def worker_of(instance: dg.DagsterInstance, run_id: str) -> int | None:
     """Return the process that a run is in, once it has begun."""
-    with open_instance(tiny.settings) as instance:
-        told = [entry.user_message or "" for entry in instance.all_logs(run_id)]
-        told += [
-            entry.dagster_event.message or ""
-            for entry in instance.all_logs(run_id)
-            if entry.dagster_event
-        ]
+    events = [entry.dagster_event for entry in instance.all_logs(run_id)]
+    told = [event.message or "" for event in events if event]
     found = re.search(r"Executing steps in process \(pid: (\d+)\)", "\n".join(told))
     return int(found[1]) if found else None
 
@@ -132,15 +128,18 @@ def test_a_killed_run_is_taken_up_by_another(deployed: Tiny, tmp_path: Path) -> 
     }
     everything = matching(deployed.pipeline(), "*")
     index = ArtifactKey.of("lexical_index", retriever="bm25")
-    with services(deployed.root, page_file("deploy/workspace.yaml"), environ) as running:
+    with (
+        open_instance(deployed.settings) as instance,
+        services(deployed.root, page_file("deploy/workspace.yaml"), environ) as running,
+    ):
         with deployed.pipeline().store.lock(index):  # the run comes as far as this
             launched = running.ask(LAUNCH, parameters={"selector": selector})["launchRun"]
             assert launched["__typename"] == "LaunchRunSuccess", launched
             run_id = launched["run"]["runId"]
-            running.wait("the run", lambda: worker_of(deployed, run_id))
+            running.wait("the run", lambda: worker_of(instance, run_id))
             chunks = ArtifactKey.of("chunks", chunking="parts")
             running.wait("the chunks", lambda: deployed.pipeline().current(chunks))
-            worker = worker_of(deployed, run_id)
+            worker = worker_of(instance, run_id)
             assert worker is not None
             os.kill(worker, signal.SIGKILL)
         running.wait("the evaluation", lambda: current(deployed))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from rag_assets.assets.executors import VARIABLE, executor_of
 from rag_assets.assets.whole import definitions_of
 from rag_assets.errors import UsageError
 from rag_assets.pipeline.registry import register
+from tests.dagster_backfill import COMMAND
 from tests.dagster_state import counts, evaluate_now, materializations, not_fresh
 from tests.tiny_experiment import Tiny, matching
 
@@ -79,7 +79,7 @@ def digests(tiny: Tiny) -> dict[str, str]:
     return {str(key): pipeline.artifact(key).manifest.digests["all"] for key in keys}
 
 
-def backfilled(tiny: Tiny, executor: str, assets: Sequence[str]) -> None:
+def backfilled(tiny: Tiny, executor: str, assets: Sequence[str], command: Sequence[str]) -> None:
     """Materialize assets by a backfill with a run for each partition, several at a time."""
     register(tiny.pipeline().experiment, tiny.settings)
     environment = {
@@ -92,7 +92,7 @@ def backfilled(tiny: Tiny, executor: str, assets: Sequence[str]) -> None:
         "OMP_NUM_THREADS": "1",
     }
     done = subprocess.run(
-        [sys.executable, "-m", "tests.dagster_backfill", *assets],
+        [*command, *assets],
         cwd=tiny.root,
         env=environment,
         capture_output=True,
@@ -103,7 +103,9 @@ def backfilled(tiny: Tiny, executor: str, assets: Sequence[str]) -> None:
     assert "locked" not in done.stderr
 
 
-def assert_computed_once_and_right(tiny: Tiny, executor: str, retrievers: Sequence[str]) -> None:
+def assert_computed_once_and_right(
+    tiny: Tiny, executor: str, retrievers: Sequence[str], command: Sequence[str] = COMMAND
+) -> None:
     """Change retrievers, let a backfill compute what depends on them, compare with `evaluate`."""
     evaluate_now(tiny)
     for name in retrievers:
@@ -112,7 +114,7 @@ def assert_computed_once_and_right(tiny: Tiny, executor: str, retrievers: Sequen
     before = counts(tiny)
     used = {stage.name for stage in tiny.pipeline().stages()}
     assets = [name for name in AFTER_LEXICAL if name in used]
-    backfilled(tiny, executor, assets)
+    backfilled(tiny, executor, assets, command)
     told = matching(tiny.pipeline(), *(f"{asset}/*" for asset in assets))
     assert counts(tiny) - before == dict.fromkeys(told, 1)
     n_computed = 0
@@ -140,15 +142,9 @@ def test_a_backfill_with_several_runs_and_processes_at_a_time(fresh: Tiny) -> No
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_backfill_on_a_dask_cluster(small: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backfill_on_a_dask_cluster(small: Tiny) -> None:
     """Steps are computed by workers that share nothing with the processes of the runs."""
     pytest.importorskip("dagster_dask", reason="needs dagster-dask (extra `dask`)")
-    from distributed import LocalCluster
+    from tests.dask_cluster import COMMAND as ON_CLUSTER
 
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    monkeypatch.setenv("RAG_ASSETS_STORE", str(small.settings.store))
-    monkeypatch.setenv("RAG_ASSETS_BACKFILL", "multi_run")
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    with LocalCluster(host="127.0.0.1", **options) as cluster:  # type: ignore[no-untyped-call]
-        monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", cluster.scheduler_address)
-        assert_computed_once_and_right(small, "tests.dask_executor:on_cluster", ["bm25"])
+    assert_computed_once_and_right(small, "tests.dask_executor:on_cluster", ["bm25"], ON_CLUSTER)

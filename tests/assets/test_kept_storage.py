@@ -98,16 +98,30 @@ def test_a_copy_is_an_instance_of_its_own(settings: StoreSettings, tmp_path: Pat
             assert len(ids) == 2
 
 
-OPEN = """
-import sys
+OPEN_AT_ONCE = """
+import os, sys, traceback
 from rag_assets.assets import kept_storage
 from rag_assets.assets.instance import open_instance
 from rag_assets.store.settings import StoreSettings
-settings = [StoreSettings.resolve(store) for store in sys.argv[1:]]
-sys.stdin.read()
-for one in settings:
-    with open_instance(one) as instance:
-        instance.get_runs_count()
+
+def opened():
+    for store in sys.argv[1:]:
+        with open_instance(StoreSettings.resolve(store)) as instance:
+            instance.get_runs_count()
+
+begin, held = os.pipe()
+for _ in range(3):
+    if os.fork() == 0:
+        os.close(held)
+        os.read(begin, 1)
+        try:
+            opened()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+os.close(held)
+print([os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(3)])
 """
 
 
@@ -143,15 +157,9 @@ def test_a_database_that_another_process_makes_meanwhile_stays(
 
 def test_processes_that_begin_at_once_create_one_instance(tmp_path: Path) -> None:
     stores = [str(tmp_path / f"store{n}") for n in range(4)]
-    command = [sys.executable, "-c", OPEN, *stores]
-    pipe = subprocess.PIPE
-    processes = [subprocess.Popen(command, stdin=pipe, stderr=pipe, text=True) for _ in range(3)]
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.close()
-        process.stdin = None
-    errors = [process.communicate(timeout=60)[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], errors
+    command = [sys.executable, "-c", OPEN_AT_ONCE, *stores]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "[0, 0, 0]\n", done.stderr
 
 
 def test_dagster_reads_all_that_was_written_also_meanwhile(settings: StoreSettings) -> None:

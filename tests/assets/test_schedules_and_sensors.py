@@ -23,8 +23,6 @@ from rag_assets.pipeline.stages.metrics import metrics_key
 from tests.dagster_state import QUIET, counts, n_runs, not_fresh
 from tests.tiny_experiment import Tiny, matching
 
-TOP_K = (1, 3, 5)
-
 SCHEDULE = {"cron": "0 3 * * *", "timezone": "Europe/Berlin"}
 
 
@@ -54,7 +52,7 @@ class TestJob:
         evaluation = read_current(tiny.artifacts)
         values = shown(result)
         assert values["evaluation"] == evaluation.evaluation_id
-        assert (values["computed"], values["reused"], values["complete"]) == (1, 72, True)
+        assert (values["computed"], values["reused"], values["complete"]) == (1, 62, True)
         assert Path(str(values["report"])).is_file()
         assert n_runs(tiny) == runs + 1
         assert evaluation.dagster_runs == (result.run_id,)

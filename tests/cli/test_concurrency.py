@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -16,8 +15,8 @@ import pytest
 
 from rag_assets.pipeline.evaluations import FOLDER, read_current, read_evaluation
 from rag_assets.pipeline.registry import register
-from tests.cli.forked import ROOT, Forks, forking
 from tests.dagster_state import counts, not_fresh
+from tests.forked import ROOT, Forks, Place
 from tests.tiny_experiment import Tiny, matching
 
 READER = """
@@ -46,12 +45,6 @@ by_hand = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def forks() -> Iterator[Forks]:
-    with forking() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
 def evaluated(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     tiny = Tiny(tmp_path_factory.mktemp("concurrency") / "master")
     kept = {name: tiny.config["retrievers"][name] for name in ("bm25", "bm25-whole", "hybrid")}
@@ -66,9 +59,9 @@ def tiny(evaluated: Tiny, tmp_path: Path) -> Tiny:
     return evaluated.copy_to(tmp_path / "tiny")
 
 
-def start(forks: Forks, tiny: Tiny, name: str = "log") -> int:
-    store = str(tiny.root / "store")
-    return forks.start(tiny.root / name, "evaluate", str(tiny.folder), "--store", store)
+def start(forks: Forks, tiny: Tiny, name: str = "log", largest_file: int | None = None) -> int:
+    place = Place(str(tiny.root / name), largest_file=largest_file)
+    return forks.start(place, "evaluate", str(tiny.folder), "--store", str(tiny.root / "store"))
 
 
 def evaluate(forks: Forks, tiny: Tiny) -> int:
@@ -134,8 +127,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(
 ) -> None:
     before = read_current(tiny.artifacts)
     tiny.write_document("long.md", "".join(f"Word{n} " for n in range(40_000)))
-    with forking(largest_file=200_000) as limited:
-        assert evaluate(limited, tiny) == 3, log(tiny)
+    assert forks.wait(start(forks, tiny, largest_file=200_000)) == 3, log(tiny)
     assert one_line(tiny).startswith("error: cannot write ")
     assert one_line(tiny).endswith(("File too large", "disk I/O error", "disk is full"))
     assert read_current(tiny.artifacts) == before
@@ -203,7 +195,7 @@ def test_a_document_that_is_removed_in_mid_run_is_a_line(forks: Forks, tiny: Tin
 
 
 @by_hand
-def test_runs_of_dagster_side_by_side(tiny: Tiny) -> None:
+def test_runs_of_dagster_side_by_side(forks: Forks, tiny: Tiny) -> None:
     """What a backfill by one run a partition starts: processes of their own on one instance."""
     before = read_current(tiny.artifacts).content
     cells = [f"{name}|3" for name in ("bm25", "bm25-whole")]
@@ -215,20 +207,22 @@ def test_runs_of_dagster_side_by_side(tiny: Tiny) -> None:
     variables = {"DAGSTER_HOME": str(home), "RAG_ASSETS_STORE": str(tiny.root / "store")}
     asked = [("lexical_runs", cell) for cell in (*cells, *cells)]
     asked += [("judgments", name) for name in ("bm25", "hybrid")]
-    with forking(environment=variables) as forks:
-        runs = [
-            forks.start(tiny.root / f"log-{number}", *materialize(tiny, asset, partition))
-            for number, (asset, partition) in enumerate(asked)
-        ]
-        codes = [forks.wait(run) for run in runs]
-        logs = "".join(log(tiny, f"log-{number}") for number in range(len(runs)))
-        assert codes == [0] * len(runs), logs
-        assert "database is locked" not in logs
-        # Two runs asked for each cell, and one of them computed it.
-        assert logs.count("1 computed, 0 up to date and reused") == 4
-        assert logs.count("0 computed, 1 up to date and reused") == 2
-    with forking() as forks:
-        assert evaluate(forks, tiny) == 0, log(tiny)
+    places = [
+        Place(str(tiny.root / f"log-{number}"), environment=variables)
+        for number in range(len(asked))
+    ]
+    runs = [
+        forks.start(place, *materialize(tiny, asset, partition))
+        for place, (asset, partition) in zip(places, asked, strict=True)
+    ]
+    codes = [forks.wait(run) for run in runs]
+    logs = "".join(log(tiny, f"log-{number}") for number in range(len(runs)))
+    assert codes == [0] * len(runs), logs
+    assert "database is locked" not in logs
+    # Two runs asked for each cell, and one of them computed it.
+    assert logs.count("1 computed, 0 up to date and reused") == 4
+    assert logs.count("0 computed, 1 up to date and reused") == 2
+    assert evaluate(forks, tiny) == 0, log(tiny)
     assert read_current(tiny.artifacts).content == before
     assert not_fresh(tiny) == {}
 

@@ -9,7 +9,6 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -23,8 +22,8 @@ from rag_assets.pipeline.evaluations import FOLDER, read_current, read_evaluatio
 from rag_assets.store.artifacts import Artifact, read_manifest
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.vector_cache import VectorCache
-from tests.cli.forked import Forks, forking
 from tests.dagster_state import not_fresh
+from tests.forked import Forks
 from tests.pipeline.matrix_experiment import DOCUMENTS, QUERIES, Matrix
 
 CRASHES = int(os.environ.get("RAG_ASSETS_CRASHES", "3"))
@@ -39,12 +38,6 @@ class Undisturbed(NamedTuple):
     matrix: Matrix
     content: str
     seconds: float
-
-
-@pytest.fixture(scope="module")
-def forks() -> Iterator[Forks]:
-    with forking() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

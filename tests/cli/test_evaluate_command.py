@@ -77,12 +77,13 @@ def test_json_is_a_list_of_rows(invoke: Invoke, evaluated: tuple[Path, Path]) ->
     assert rows[1]["precision"] == pytest.approx(1 / 3)
 
 
-def test_json_alone_on_stdout_in_a_process(run_process: RunProcess, tiny: Path) -> None:
-    store = tiny.parent / "store"
+def test_json_alone_on_stdout_in_a_process(
+    run_process: RunProcess, invoke: Invoke, tiny: Path, store: Path
+) -> None:
     done = run_process("evaluate", tiny, "--store", store, "--format", "json")
     assert (done.returncode, [*json.loads(done.stdout)[0]]) == (0, COLUMNS)
     assert done.stderr == "note: qrels: 1 query without a relevant document: q4\n"
-    again = run_process("evaluate", tiny, "--store", store, "--format", "json")
+    again = invoke("evaluate", tiny, "--store", store, "--format", "json")
     assert again.stdout == done.stdout
 
 

@@ -1,6 +1,6 @@
 """Commands in processes of their own that start at once: forked from one that imported all.
 
-``python -m tests.cli.forked`` reads lines of JSON: ``["start", LOG, ARGUMENT...]`` forks a process
+``python -m tests.forked`` reads lines of JSON: ``["start", PLACE, ARGUMENT...]`` forks a process
 that does what ``rag-assets ARGUMENT...`` does (``dagster ...``, where that is the first argument)
 and answers with its id; ``["wait", ID]`` answers with its exit status, negative where a signal
 ended it. Nothing but imports happens before a fork.
@@ -16,10 +16,27 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-LARGEST_FILE = "RAG_ASSETS_TESTS_LARGEST_FILE"
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a process finds.
+
+    Attributes:
+        log: the file that it prints to.
+        folder: the one it works in.
+        environment: more variables.
+        largest_file: bytes beyond which it cannot write a file, as on a full disk.
+    """
+
+    log: str
+    folder: str = str(ROOT)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    largest_file: int | None = None
 
 
 class Forks:
@@ -28,23 +45,24 @@ class Forks:
     def __init__(self, server: subprocess.Popen[str]) -> None:
         self._server = server
 
-    def start(self, log: Path, *arguments: str) -> int:
-        """Start a command; what it prints goes to a file. Returns its process id."""
-        return self._ask("start", str(log), *arguments)
+    def start(self, place: Path | Place, *arguments: str) -> int:
+        """Start a command, which finds a place, or a log alone; return its process id."""
+        found = Place(str(place)) if isinstance(place, Path) else place
+        return self._ask("start", asdict(found), *arguments)
 
     def wait(self, process: int) -> int:
         """Return the exit status of a command; negative where a signal ended it."""
         return self._ask("wait", process)
 
-    def run(self, log: Path, *arguments: str) -> int:
+    def run(self, place: Path | Place, *arguments: str) -> int:
         """Run a command to its end."""
-        return self.wait(self.start(log, *arguments))
+        return self.wait(self.start(place, *arguments))
 
     def kill(self, process: int) -> None:
         """End a process, by kill -9, unless it has ended."""
         os.kill(process, signal.SIGKILL)  # nobody has waited for it, so the id is still its own
 
-    def _ask(self, *question: str | int) -> int:
+    def _ask(self, *question: object) -> int:
         if self._server.stdin is None or self._server.stdout is None:
             raise RuntimeError("the server has no pipes")
         self._server.stdin.write(json.dumps(question) + "\n")
@@ -53,26 +71,12 @@ class Forks:
 
 
 @contextmanager
-def forking(
-    largest_file: int | None = None, environment: Mapping[str, str] | None = None
-) -> Iterator[Forks]:
-    """Start the server, and end it.
-
-    Args:
-        largest_file: bytes beyond which a command cannot write a file, as on a full disk.
-        environment: more variables.
-    """
-    limit = {LARGEST_FILE: str(largest_file)} if largest_file is not None else {}
+def forking() -> Iterator[Forks]:
+    """Start the server, and end it."""
     server = subprocess.Popen(
-        [sys.executable, "-m", "tests.cli.forked"],
+        [sys.executable, "-m", "tests.forked"],
         cwd=ROOT,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "OMP_NUM_THREADS": "1",
-            **limit,
-            **(environment or {}),
-        },
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -96,7 +100,7 @@ def serve() -> None:
         if what == "start":
             answer = os.fork()
             if answer == 0:
-                _run(*rest)
+                _run(Place(**rest[0]), *rest[1:])
         else:
             _, status = os.waitpid(rest[0], 0)
             answer = os.waitstatus_to_exitcode(status)
@@ -104,17 +108,18 @@ def serve() -> None:
         sys.stdout.flush()
 
 
-def _run(log: str, *arguments: str) -> None:
+def _run(place: Place, *arguments: str) -> None:
     """Be the command, in a process that was just forked; never returns."""
     code = 70
     try:
-        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        output = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         for stream in (1, 2):
             os.dup2(output, stream)
         os.close(0)
-        if LARGEST_FILE in os.environ:
-            limit = int(os.environ[LARGEST_FILE])
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        os.chdir(place.folder)
+        os.environ.update(place.environment)
+        if place.largest_file is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (place.largest_file, place.largest_file))
         if arguments[0] == "dagster":
             from dagster._cli import cli
 
