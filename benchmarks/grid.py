@@ -63,7 +63,7 @@ def middle(grid: Grid, who: str, what: str) -> Cost:
 
 
 def rows(grid: Grid) -> list[list[Any]]:
-    """Return a row of every cost, with its ratio to the script's cold one."""
+    """Return a row of every cost, with its ratio to what the script takes to compute all again."""
     found = []
     order = list(dict.fromkeys(who for who, _ in grid.costs))
     for who, what in sorted(grid.costs, key=lambda cost: order.index(cost[0])):

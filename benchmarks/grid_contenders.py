@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import click
 import grid_input
+from asked_process import AskedProcess
 from grid_input import TOP_K, Input
 from measured_process import Cost, measured
-from staying_process import Staying
 
 SCRIPTS = Path(__file__).resolve().parent
 OURS, SCRIPT = "rag_assets", "hand-written script"
@@ -112,19 +113,23 @@ class Grid:
         The first evaluation of each imports its packages and loads the model; it is not noted.
         """
         with (
-            Staying([OURS, str(self.folder), str(self.folder / "store")], QUIET) as ours,
-            Staying(["script", str(self.folder), self.model], QUIET) as script,
+            closing(self._process(OURS, str(self.folder / "store"))) as ours,
+            closing(self._process("script", self.model)) as script,
         ):
             self.edit(repeats)
-            ours.evaluate(10 + repeats)
-            script.evaluate(60)
+            ours.ask(k=60)
+            script.ask(k=60)
             for number in range(repeats):
-                self.note(OURS_STAYS, "no change", ours.evaluate(0))
+                self.note(OURS_STAYS, "no change", Cost(**ours.ask(k=60)))
                 self.write_config(30 + number)
-                self.note(OURS_STAYS, "another k", ours.evaluate(30 + number))
+                self.note(OURS_STAYS, "another k", Cost(**ours.ask(k=30 + number)))
                 self.edit(repeats + 1 + number)
-                self.note(OURS_STAYS, "an edited document", ours.evaluate(30 + number))
-                self.note(SCRIPT_STAYS, "any change", script.evaluate(30 + number))
+                self.note(OURS_STAYS, "an edited document", Cost(**ours.ask(k=30 + number)))
+                self.note(SCRIPT_STAYS, "any change", Cost(**script.ask(k=30 + number)))
+
+    def _process(self, who: str, other: str) -> AskedProcess:
+        script = str(SCRIPTS / "staying.py")
+        return AskedProcess([sys.executable, script, who, str(self.folder), other], QUIET)
 
     def changes(self, repeats: int) -> None:
         """Evaluate by this package without a change, then with another k, then another text."""

@@ -17,9 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,6 +26,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from asked_process import AskedProcess
 from peers import REPOSITORY, python_with
 from result import Cell, Limit, Result, Table
 from zipf_corpus import ZipfWords
@@ -65,7 +64,7 @@ class Process:
     """A system in a process, and what it took: depth -> times of one query in each round."""
 
     name: str
-    process: subprocess.Popen[str]
+    process: AskedProcess
     n_queries: int
     indexed: dict[str, Any] = field(default_factory=dict)
     searched: dict[int, list[Times]] = field(default_factory=dict)
@@ -78,31 +77,14 @@ class Process:
         python, path = (sys.executable, str(REPOSITORY)) if name == OURS else (str(peers), "")
         script = Path(__file__).with_name("lexical_systems.py")
         files = [corpus / "chunks.txt", corpus / "queries.txt", index]
-        process = subprocess.Popen(
-            [python, str(script), name, *map(str, files)],
-            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        command = [python, str(script), name, *map(str, files)]
+        process = AskedProcess(command, {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"})
         return cls(name, process, n_queries)
-
-    def ask(self, **question: Any) -> Any:  # noqa: ANN401
-        """Ask, and wait for the answer."""
-        if self.process.stdin is None or self.process.stdout is None:
-            raise RuntimeError(self.name)
-        self.process.stdin.write(json.dumps(question) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
 
     def search(self, k: int) -> None:
         """Search for all its queries once, and note the times of one."""
-        took = self.ask(do="search", k=k, n=self.n_queries)
+        took = self.process.ask(do="search", k=k, n=self.n_queries)
         self.searched.setdefault(k, []).append({n: s / self.n_queries for n, s in took.items()})
-
-    def stop(self) -> None:
-        """End it."""
-        self.process.communicate()
 
 
 def make_corpus(folder: Path, n_chunks: int) -> None:
@@ -149,12 +131,12 @@ def race(corpus: Path, n_chunks: int, peers: Path, rounds: int) -> dict[str, Pro
     try:
         for name, wanted in contenders(n_chunks).items():
             running[name] = Process.start(name, min(n_queries, wanted), corpus, peers)
-            running[name].indexed = running[name].ask(do="index", k=DEPTHS)
+            running[name].indexed = running[name].process.ask(do="index", k=DEPTHS)
         for k in DEPTHS:
-            expected = running[OURS].ask(do="hits", k=k, n=COMPARED)
+            expected = running[OURS].process.ask(do="hits", k=k, n=COMPARED)
             for name, process in running.items():
                 own = expected[: process.n_queries]
-                found = process.ask(do="hits", k=k, n=min(COMPARED, process.n_queries))
+                found = process.process.ask(do="hits", k=k, n=min(COMPARED, process.n_queries))
                 process.indexed[f"same@{k}"] = share_of_same(own, found, name)
             for number in range(rounds):
                 turn = list(running.values())
@@ -162,7 +144,7 @@ def race(corpus: Path, n_chunks: int, peers: Path, rounds: int) -> dict[str, Pro
                     process.search(k)
     finally:
         for process in running.values():
-            process.stop()
+            process.process.close()
     return running
 
 

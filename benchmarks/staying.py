@@ -3,10 +3,10 @@
     python benchmarks/staying.py rag_assets FOLDER STORE
     python benchmarks/staying.py script FOLDER MODEL
 
-Each line that it reads is the ``k`` of the fusion: it evaluates once and prints what that cost, as
-a line of JSON with wall and CPU seconds and the peak of its memory so far in bytes. Nothing but the
-packages' imports, and the model once it is loaded, is left from one line to the next, besides what
-a contender keeps on disk.
+Each line that it reads is JSON with the ``k`` of the fusion: it evaluates once and prints what that
+cost, as a line of JSON with wall and CPU seconds and the peak of its memory so far in bytes.
+Nothing but the packages' imports, and the model once it is loaded, is left from one line to the
+next, besides what a contender keeps on disk.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def main() -> None:
     evaluate = (ours if who == "rag_assets" else script)(folder, other)
     for line in sys.stdin:
         wall, cpu = time.perf_counter(), time.process_time()
-        evaluate(int(line))
+        evaluate(json.loads(line)["k"])
         cost = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        sys.stdout.write(json.dumps({**cost, "peak": peak}) + "\n")
+        sys.stdout.write(json.dumps({**cost, "peak": peak, "printed": ""}) + "\n")
         sys.stdout.flush()
 
 

@@ -14,6 +14,7 @@ from rag_assets.errors import DataError
 from rag_assets.evaluation.metric_names import LARGEST_GMAX, Metric
 from rag_assets.in_memory import in_memory
 from rag_assets.store.parquet_files import read_parquet
+from rag_assets.store.sql_text import parquet_rows
 
 if TYPE_CHECKING:
     import duckdb
@@ -87,9 +88,7 @@ def _stack(
     for number, source in enumerate(sources):
         part = f"{name}_{number}"
         if isinstance(source, Path) and not _GLOB & set(str(source)):
-            file = str(source).replace("'", "''")
-            rows = f"read_parquet('{file}', hive_partitioning = false)"
-            connection.execute(f"CREATE TEMP VIEW {part} AS FROM {rows}")
+            connection.execute(f"CREATE TEMP VIEW {part} AS FROM {parquet_rows(source)}")
         else:
             table = source if isinstance(source, pa.Table) else _read(source, columns)
             connection.register(part, table.select(list(columns)))

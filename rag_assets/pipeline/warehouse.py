@@ -32,6 +32,7 @@ from rag_assets.schemas import HISTORY, HISTORY_METRICS, HISTORY_RETRIEVERS, Tab
 from rag_assets.store.atomic import atomic_file, remove
 from rag_assets.store.locks import locked
 from rag_assets.store.settings import StoreSettings
+from rag_assets.store.sql_text import parquet_rows, quoted
 
 _logger = logging.getLogger("rag_assets")
 
@@ -158,16 +159,11 @@ def _selects(current: Iterable[tuple[Path, Evaluation]], assets: tuple[str, ...]
                     continue
                 labels = {"experiment": evaluation.experiment, **entry.partition}
                 columns = [_label(name, value) for name, value in labels.items()]
-                own = f"read_parquet({_quoted(str(root / entry.path))}, hive_partitioning = false)"
-                yield f"SELECT {', '.join(columns)}, * FROM {own}"
+                yield f"SELECT {', '.join(columns)}, * FROM {parquet_rows(root / entry.path)}"
 
 
 def _label(name: str, value: str) -> str:
-    return f"{value if name == 'top_k' else _quoted(value)} AS {name}"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    return f"{value if name == 'top_k' else quoted(value)} AS {name}"
 
 
 def _create_history(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
@@ -178,8 +174,8 @@ def _create_history(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
             connection.execute(f"CREATE TABLE {name} AS SELECT * FROM empty")
             connection.unregister("empty")
         return
-    files = _quoted(str(store / "*" / HISTORY_FOLDER / "*.parquet"))
-    pointers = _quoted(str(store / "*" / CURRENT))
+    files = quoted(str(store / "*" / HISTORY_FOLDER / "*.parquet"))
+    pointers = quoted(str(store / "*" / CURRENT))
     is_current = f"evaluation_id IN (SELECT content FROM read_text({pointers})) AS is_current"
     for name, (schema, sql) in _HISTORY_VIEWS.items():
         own = f"*, {is_current}" if name == "evaluations" else "*"
@@ -192,8 +188,8 @@ def _document(
 ) -> None:
     """Write what a relation and its columns mean into the file: ``duckdb_columns()`` shows it."""
     there = {row[0] for row in connection.execute(f"DESCRIBE {name}").fetchall()}
-    comments = [f"COMMENT ON {kind} {name} IS {_quoted(schema.row)}"] + [
-        f'COMMENT ON COLUMN {name}."{column.name}" IS {_quoted(column.meaning)}'
+    comments = [f"COMMENT ON {kind} {name} IS {quoted(schema.row)}"] + [
+        f'COMMENT ON COLUMN {name}."{column.name}" IS {quoted(column.meaning)}'
         for column in schema.columns
         if column.name in there
     ]
