@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
-
-from rag_assets.in_memory import in_memory
 
 TIES = "ties_at_cut"
 """Column of query metrics, and the fact of a run's manifest from which it is filled."""
@@ -19,16 +18,6 @@ BELOW = 10
 """Ranks below the cut that are looked at, and that a ranking is searched for below its deepest cut.
 
 A fixed number: what is counted must not depend on how deep another cell or fusion reads.
-"""
-
-_TIED = """
-    SELECT query_id, count(*)::INTEGER AS n
-    FROM ranking JOIN (SELECT query_id, score FROM ranking WHERE rank = $top_k)
-    USING (query_id, score)
-    WHERE rank > $top_k GROUP BY query_id ORDER BY query_id
-"""
-_ENDING_AT_CUT = """
-    SELECT query_id FROM ranking GROUP BY query_id HAVING max(rank) = $top_k ORDER BY query_id
 """
 
 
@@ -45,19 +34,26 @@ def tied_at_cut(ranking: pa.Table, top_k: int, *, ends_known: bool) -> dict[str,
         ends_known: whether a query with no rank below the cut has nothing there, because more was
             asked for. Otherwise such a query is named with None: nobody knows.
     """
+    ranks = ranking["rank"].to_numpy()
     deep = ranking.select(["query_id", "rank", "score"])
-    near = pc.and_(
-        pc.greater_equal(deep["rank"], top_k), pc.less_equal(deep["rank"], top_k + BELOW)
-    )
-    deep = deep.filter(near)
-    found: dict[str, int | None] = {}
-    with in_memory() as connection:
-        connection.register("ranking", deep)
-        found.update(connection.execute(_TIED, {"top_k": top_k}).fetchall())
-        if not ends_known:
-            ending = connection.execute(_ENDING_AT_CUT, {"top_k": top_k}).fetchall()
-            found.update((query_id, None) for (query_id,) in ending)
-    return found
+    near = deep.filter(pa.array((ranks >= top_k) & (ranks <= top_k + BELOW)))
+    names, query = _numbered(near["query_id"])
+    ranks, scores = near["rank"].to_numpy(), near["score"].to_numpy()
+    at_cut, below = ranks == top_k, ranks > top_k
+    last = np.full(len(names), np.nan)  # a query that ends above the cut is tied with nothing
+    last[query[at_cut]] = scores[at_cut]
+    tied = np.bincount(query[below & (scores == last[query])], minlength=len(names))
+    found: dict[str, int | None] = {names[i]: int(tied[i]) for i in np.flatnonzero(tied)}
+    if not ends_known:
+        going_on = np.bincount(query[below], minlength=len(names))
+        found |= {names[i]: None for i in np.flatnonzero(going_on == 0)}
+    return dict(sorted(found.items()))
+
+
+def _numbered(ids: pa.ChunkedArray) -> tuple[list[str], npt.NDArray[np.int32]]:
+    """Return the ids, each once, and the number of each row's."""
+    encoded = ids.combine_chunks().dictionary_encode()
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
 
 
 def with_ties(table: pa.Table, ties: Mapping[str, int | None]) -> pa.Table:

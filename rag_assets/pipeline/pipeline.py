@@ -18,6 +18,7 @@ from typing import Unpack
 
 from rag_assets.compute.compute import Compute
 from rag_assets.compute.options import compute_of
+from rag_assets.datasets.dataset import Read
 from rag_assets.datasets.lines import unreadable
 from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment.experiment import Experiment
@@ -69,7 +70,8 @@ class Pipeline:
 
     Source files are hashed once: an edit while an evaluation runs belongs to the next one.
     ``n_computed`` counts the partitions that were computed, not found in the store; ``at_work``
-    says which are computed now, for people.
+    says which are computed now, for people. ``read_ahead`` holds tables of source files that were
+    read before their stage was asked for; it takes them, so that no file is read twice.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Pipeline:
         self._sources = SourceFiles(settings.state_dir / "source_digests.json")
         self.n_computed = 0
         self.at_work = ""
+        self.read_ahead: dict[str, Read] = {}
         self._llm_budget: Budget | None = None
         self._current: dict[ArtifactKey, Artifact] = {}
         self._computed: set[ArtifactKey] = set()

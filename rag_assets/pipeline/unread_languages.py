@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 QUICKLY_READ = frozenset({".jsonl", ".json", ".csv", ".tsv", ".md", ".markdown", ".txt"})
 MOST_BYTES = 20_000_000
-"""Larger corpora, and those of other files, are not read a second time for a warning."""
+"""Larger corpora, and those of other files, are not read ahead of the evaluation for a warning."""
 
 
 def unread_languages(pipeline: Pipeline, selection: Selection) -> list[str]:
     """Return a line for each retriever with work to do whose model cannot read what it is given.
 
-    Queries and documents are read here where they are not stored yet. Data that is refused, or a
-    model that is not there, is no matter of this function: the evaluation itself will say so.
+    Queries and documents are read here where they are not stored yet, and kept for their stages.
+    Data that is refused, or a model that is not there, is no matter of this function: the
+    evaluation itself will say so.
     """
     texts: Mapping[str, Sequence[str]] | None = None
     lines: list[str | None] = []
@@ -65,12 +66,17 @@ def _texts(pipeline: Pipeline) -> Mapping[str, Sequence[str]]:
 def _read(pipeline: Pipeline, key: ArtifactKey, read: Callable[[], Read]) -> list[str]:
     artifact = pipeline.current(key)
     try:
-        table = artifact.table() if artifact is not None else read().table
+        table = artifact.table() if artifact is not None else _ahead(pipeline, key, read).table
     except RagAssetsError:
         return []
     step = max(1, table.num_rows // SAMPLE)
     texts: list[str] = table.column("text")[::step].to_pylist()
     return texts
+
+
+def _ahead(pipeline: Pipeline, key: ArtifactKey, read: Callable[[], Read]) -> Read:
+    pipeline.read_ahead[key.asset] = found = read()
+    return found
 
 
 def _quickly_read(files: Sequence[Path]) -> bool:

@@ -10,6 +10,7 @@ from rag_assets.cli import main
 from rag_assets.errors import DataError
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages.base_runs import index_key
+from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.pipeline.unread_languages import unread_languages
 from tests.reranking.tiny_models import cross_encoder, masked_language_model
 from tests.tiny_experiment import Tiny
@@ -91,6 +92,31 @@ def test_every_type_with_a_tokenizer_of_its_own(tmp_path: Path) -> None:
     tiny.write_config()
     named = [line.partition(": ")[0] for line in lines(tiny)]
     assert named == ["retriever 'sparse'", "retriever 'crossed'", "retriever 'late'"]
+
+
+def test_what_was_read_for_the_warning_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny = written(tmp_path, CHINESE, ENGLISH)
+    pipeline = tiny.pipeline()
+    unread_languages(pipeline, Selection.of(pipeline.experiment))
+    dataset = type(pipeline.experiment.dataset)
+    with monkeypatch.context() as patch:
+        patch.setattr(dataset, "read_documents", None)
+        patch.setattr(dataset, "read_queries", None)
+        pipeline.materialize("documents", [DOCUMENTS_KEY])
+        pipeline.materialize("queries", [QUERIES_KEY])
+    assert pipeline.artifact(DOCUMENTS_KEY).table().column("text").to_pylist() == CHINESE
+    assert pipeline.read_ahead == {}
+
+
+def test_files_that_change_after_the_warning_stop_the_evaluation(tmp_path: Path) -> None:
+    tiny = written(tmp_path, CHINESE, ENGLISH)
+    pipeline = tiny.pipeline()
+    unread_languages(pipeline, Selection.of(pipeline.experiment))
+    tiny.write_rows("corpus.jsonl", [{"_id": "d0", "title": "", "text": "another corpus"}])
+    with pytest.raises(DataError, match="documents changed while they were read"):
+        pipeline.materialize("documents", [DOCUMENTS_KEY])
 
 
 def test_broken_data_is_left_to_the_evaluation(tmp_path: Path) -> None:
