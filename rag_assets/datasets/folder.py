@@ -12,6 +12,7 @@ from rag_assets.datasets.lines import unreadable
 from rag_assets.datasets.notes import note
 
 SUFFIXES = frozenset(READERS)
+KNOWN = (*SUFFIXES, *UNREAD)
 README = "readme"
 
 
@@ -78,11 +79,13 @@ def _candidates(root: Path) -> Iterator[Path]:
     for folder, folders, files in os.walk(root, onerror=_raise):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         here = Path(folder)
-        for name in sorted(files):
-            path = here / name
-            if not name.startswith(".") and path.suffix.lower() in SUFFIXES | UNREAD:
-                yield path
+        # Names, not paths, until one may be a document: a folder may hold much else.
+        yield from (here / name for name in sorted(files) if _may_be_document(name))
         yield from (here / name for name in folders if (here / name).is_symlink())
+
+
+def _may_be_document(name: str) -> bool:
+    return not name.startswith(".") and name.lower().endswith(KNOWN)
 
 
 def _is_file_inside(link: Path, inside: Path) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.pipeline.history_files import HistoryFiles
+from rag_assets.pipeline.measurements import MEASUREMENTS
 from rag_assets.store.artifacts import read_manifest
 from rag_assets.store.atomic import remove, write_text
 from rag_assets.store.cache_files import CACHE
@@ -27,7 +28,6 @@ SNAPSHOTS = "evaluations"
 POINTERS = ("current", "anchor")
 ATTEMPTS = "attempts"
 FAILED_CHECKS = "failed_checks"
-MEASUREMENTS = "measurements"
 
 OUTDATED = "warehouse_outdated"
 """In the working copy: a pointer was brought since the warehouse was built from it."""

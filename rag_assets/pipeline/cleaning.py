@@ -14,6 +14,7 @@ from pathlib import Path
 from rag_assets.pipeline.cache_keys import snapshots_of
 from rag_assets.pipeline.evaluation_names import anchor_id
 from rag_assets.pipeline.evaluations import CURRENT, FOLDER, Evaluation
+from rag_assets.pipeline.measurements import MEASUREMENTS
 from rag_assets.pipeline.rankings import ASSET as RANKINGS
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import read_manifest
@@ -22,7 +23,6 @@ from rag_assets.store.atomic import TEMPORARY_MARK
 SPARED = timedelta(hours=1)
 """What is younger may belong to an evaluation that runs now, and is no orphan."""
 
-MEASUREMENTS = "measurements"
 SNAPSHOTS = "snapshots"
 TEMPORARY = "temporary files"
 

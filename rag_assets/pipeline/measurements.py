@@ -15,12 +15,15 @@ measured:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict, Unpack
 
 from rag_assets.store.atomic import write_text
 from rag_assets.store.remote.opened import working_copy_of
+
+MEASUREMENTS = "measurements"
+"""Their folder below an experiment's; a folder in it for each ``what``."""
 
 
 class Percentiles(TypedDict, total=False):
@@ -100,13 +103,6 @@ class Measurements:
         """
         file = self._file(what, fingerprint, retriever, cached)
         return _read(file) or _read(self._file(what, fingerprint, None, cached))
-
-    def all(self) -> Iterator[Measurement]:
-        """Yield everything that was measured; what an older file lacks is None."""
-        for file in sorted(self.folder.glob("*/*.json")):
-            row = _read(file)
-            if row is not None:
-                yield row
 
     def _file(
         self, what: str, fingerprint: str, retriever: str | None, cached: bool | None

@@ -29,7 +29,7 @@ from rag_assets.llm.completions import Completions
 from rag_assets.pipeline.attempts import Attempts
 from rag_assets.pipeline.bringing import bring_pointed, bring_records
 from rag_assets.pipeline.manifests import checked, manifest_of, table_manifest
-from rag_assets.pipeline.measurements import Details, Measurements
+from rag_assets.pipeline.measurements import MEASUREMENTS, Details, Measurements
 from rag_assets.pipeline.rankings import Rankings
 from rag_assets.pipeline.stage import FolderProduct, Product, Recipe, Stage
 from rag_assets.pipeline.stages import STAGES
@@ -87,7 +87,7 @@ class Pipeline:
         root = settings.store / experiment.name
         self.store = artifact_store(root, settings.locks, partial(bring_pointed, root))
         bring_records(root)
-        self.measurements = Measurements(self.store.root / "measurements")
+        self.measurements = Measurements(self.store.root / MEASUREMENTS)
         self.rankings = Rankings(self)
         self.attempts = Attempts(self.store.root / "attempts")
         self._sources = SourceFiles(settings.state_dir / "source_digests.json")

@@ -2,8 +2,8 @@
 
 Built from the current snapshots beside the old file and renamed, so a reader is never disturbed.
 Numbers are tables; documents, chunks, queries, qrels, judgments and runs are views over the
-Parquet files that the snapshots name, and the history is views over its own files. What a column
-means stands in the file, as its comment.
+Parquet files that the snapshots name; the history and the measurements are views over all of their
+own files. What a column means stands in the file, as its comment.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 
 from rag_assets.errors import StoreError
 from rag_assets.pipeline.bringing import OUTDATED
@@ -26,7 +25,7 @@ from rag_assets.pipeline.evaluations import (
 from rag_assets.pipeline.history import fill_in
 from rag_assets.pipeline.history_files import FOLDER as HISTORY_FOLDER
 from rag_assets.pipeline.history_sql import evaluations_sql, metrics_sql, retrievers_sql
-from rag_assets.pipeline.measurements import Measurements
+from rag_assets.pipeline.measurements import MEASUREMENTS
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.schemas import HISTORY, HISTORY_METRICS, HISTORY_RETRIEVERS, TableSchema
 from rag_assets.store.atomic import atomic_file, remove
@@ -58,20 +57,17 @@ _HISTORY_VIEWS = {
 }
 """View -> its columns, and the statement that makes it of the files of the history."""
 
-_MEASUREMENTS = pa.schema(
-    [
-        *((name, pa.string()) for name in ("experiment", "asset", "retriever", "what")),
-        ("fingerprint", pa.string()),
-        ("seconds", pa.float64()),
-        ("amount", pa.int64()),
-        *((name, pa.float64()) for name in ("p50_ms", "p95_ms", "p99_ms")),
-        ("bytes", pa.int64()),
-        ("cached", pa.bool_()),
-        ("tokens", pa.int64()),
-        ("cost", pa.float64()),
-    ]
-)
-"""The table ``measurements``; what a measurement does not have is null."""
+_MEASURED = {
+    **dict.fromkeys(("asset", "retriever", "what", "fingerprint"), "VARCHAR"),
+    "seconds": "DOUBLE",
+    "amount": "BIGINT",
+    **dict.fromkeys(("p50_ms", "p95_ms", "p99_ms"), "DOUBLE"),
+    "bytes": "BIGINT",
+    "cached": "BOOLEAN",
+    "tokens": "BIGINT",
+    "cost": "DOUBLE",
+}
+"""Columns of ``measurements`` after the experiment's name; what a file does not have is null."""
 
 _VIEWS = {
     "documents": ("documents",),
@@ -128,7 +124,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, store: Path, roots: list[Path])
     for view, assets in _VIEWS.items():
         _create(connection, "VIEW", view, list(_selects(current, assets)), assets[0])
     _create_history(connection, store)
-    _create_measurements(connection, roots)
+    _create_measurements(connection, store)
 
 
 def _readable(roots: Iterable[Path]) -> Iterator[tuple[Path, Evaluation]]:
@@ -196,12 +192,19 @@ def _document(
     connection.execute("; ".join(comments))
 
 
-def _create_measurements(connection: duckdb.DuckDBPyConnection, roots: list[Path]) -> None:
-    rows = [
-        {"experiment": root.name, **measured}
-        for root in roots
-        for measured in Measurements(root / "measurements").all()
-    ]
-    connection.register("measured", pa.Table.from_pylist(rows, _MEASUREMENTS))
-    connection.execute("CREATE TABLE measurements AS FROM measured")
-    connection.unregister("measured")
+def _create_measurements(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
+    """Create a view over the files themselves: there is one for each thing ever measured."""
+    files = Path("*", MEASUREMENTS, "*", "*.json")
+    types = ", ".join(f"{name}: '{kind}'" for name, kind in _MEASURED.items())
+    rows = (
+        f"SELECT parse_path(filename)[-4] AS experiment, * EXCLUDE filename FROM read_json("
+        f"{quoted(str(store / files))}, columns = {{{types}}}, filename = true, "
+        "format = 'newline_delimited', ignore_errors = true) "
+        "WHERE what IS NOT NULL"  # a damaged file is a row of nulls
+    )
+    if any(store.glob(str(files))):
+        connection.execute(f"CREATE VIEW measurements AS {rows}")
+    else:
+        empty = ", ".join(f"NULL::{kind} AS {name}" for name, kind in _MEASURED.items())
+        none = f"SELECT NULL::VARCHAR AS experiment, {empty} WHERE false"
+        connection.execute(f"CREATE TABLE measurements AS {none}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.measurements import Measurement, Measurements
+from rag_assets.pipeline.measurements import MEASUREMENTS, Measurement, Measurements
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
 from rag_assets.retrievers.base import BaseRetriever
@@ -57,7 +57,7 @@ class _Found:
     """The measurements of the artifacts that an evaluation names."""
 
     def __init__(self, result: EvaluationResult, experiment: Experiment) -> None:
-        self._measurements = Measurements(result.root / "measurements")
+        self._measurements = Measurements(result.root / MEASUREMENTS)
         self._experiment = experiment
         self._rankings = result.rankings()
         self._fingerprints = {

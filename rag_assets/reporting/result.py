@@ -14,7 +14,7 @@ from rag_assets.evaluation.leaderboard import splits_of
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.pipeline.evaluations import Evaluation, SnapshotEntry, read_current
-from rag_assets.pipeline.measurements import Measurements
+from rag_assets.pipeline.measurements import MEASUREMENTS, Measurements
 from rag_assets.reporting.notebook.tabular import Tabular
 from rag_assets.reporting.slices import TAG, Slice, members_by, slices
 from rag_assets.store.artifacts import ArtifactKey, Manifest, read_manifest
@@ -271,7 +271,7 @@ class EvaluationResult(Tabular):
 
     def milliseconds_per_query(self) -> dict[str, float]:
         """Return retriever -> mean search time of a query, measured when its ranking was made."""
-        measurements = Measurements(self.root / "measurements")
+        measurements = Measurements(self.root / MEASUREMENTS)
         found = {}
         for retriever, ranking in self.rankings().items():
             measured = measurements.find("search", ranking, retriever)

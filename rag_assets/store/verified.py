@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -62,9 +63,13 @@ class Verified:
             return
         with locked(self._file.with_suffix(".lock")):
             known = {**_read(self._file), **self._new}
-            kept = {name: stamp for name, stamp in known.items() if (self._root / name).exists()}
+            kept = {name: stamp for name, stamp in known.items() if self._is_there(name)}
             write_text(self._file, json.dumps(kept), durable=False)
         self._known, self._new = kept, {}
+
+    def _is_there(self, name: str) -> bool:
+        # No Path, which costs more than the question: there is one for every artifact of the store.
+        return os.path.exists(f"{self._root}/{name}")  # noqa: PTH110
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._root).as_posix()

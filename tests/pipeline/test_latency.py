@@ -19,6 +19,7 @@ from rag_assets.pipeline.latency_sample import (
 )
 from rag_assets.pipeline.measurements import Measurement, Measurements
 from rag_assets.pipeline.stages.runs import run_key
+from tests.all_measurements import all_measurements
 from tests.tiny_experiment import QUERIES, Tiny
 
 CLOCKS = ("pipeline.pipeline", "pipeline.latency_sample", "retrievers.measured_embedding")
@@ -51,7 +52,7 @@ def tiny(timed: Tiny, tmp_path: Path) -> Tiny:
 
 
 def latencies(tiny: Tiny) -> dict[tuple[str | None, bool | None], Measurement]:
-    found = [m for m in tiny.pipeline().measurements.all() if m["what"] == "latency"]
+    found = [m for m in all_measurements(tiny.pipeline().measurements) if m["what"] == "latency"]
     keys = [(m["retriever"], m["cached"]) for m in found]
     assert len(set(keys)) == len(keys)
     return dict(zip(keys, found, strict=True))
@@ -142,7 +143,7 @@ class TestMeasurements:
         file = tmp_path / "search" / f"{'f' * 16}.json"
         file.parent.mkdir()
         file.write_text(content)
-        assert list(Measurements(tmp_path).all()) == []
+        assert Measurements(tmp_path).find("search", "f" * 64) is None
 
 
 def test_every_retriever_is_timed_once(tiny: Tiny) -> None:

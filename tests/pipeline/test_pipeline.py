@@ -13,6 +13,7 @@ from rag_assets.pipeline.registry import register, registered
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
+from tests.all_measurements import all_measurements
 from tests.tiny_experiment import Tiny, matching, materialize
 
 TOP_K = (1, 3, 5)
@@ -73,7 +74,7 @@ def test_embeddings_are_the_same_byte_for_byte_for_the_same_vectors(with_minilm:
 def test_measurements_are_in_no_digest(tiny: Tiny) -> None:
     before = tiny.snapshot().content
     pipeline = tiny.pipeline()
-    assert len(list(pipeline.measurements.all())) > 50
+    assert len(all_measurements(pipeline.measurements)) > 50
     shutil.rmtree(tiny.artifacts / "measurements")
     pipeline.measurements.add("search", "0" * 64, 12345.0)
     assert tiny.run() == set()

@@ -8,6 +8,7 @@ import pytest
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.store.artifacts import Artifact, ArtifactKey, read_manifest
+from tests.all_measurements import all_measurements
 from tests.tiny_experiment import Tiny, matching
 
 TOP_K = (1, 3, 5)
@@ -105,13 +106,17 @@ def test_a_larger_top_k_makes_a_deeper_ranking_and_leaves_smaller_cells(tiny: Ti
 
 def test_a_new_top_k_is_cut_from_a_deeper_ranking_without_a_search(tiny: Tiny) -> None:
     searches = {
-        m["fingerprint"]: m for m in tiny.pipeline().measurements.all() if m["what"] == "search"
+        m["fingerprint"]: m
+        for m in all_measurements(tiny.pipeline().measurements)
+        if m["what"] == "search"
     }
     tiny.config["top_k"] = [1, 2, 3, 5]
     tiny.write_config()
     assert matching(tiny.pipeline(), "lexical_runs/*/2") <= tiny.run()
     after = {
-        m["fingerprint"]: m for m in tiny.pipeline().measurements.all() if m["what"] == "search"
+        m["fingerprint"]: m
+        for m in all_measurements(tiny.pipeline().measurements)
+        if m["what"] == "search"
     }
     lexical = {
         cell(tiny.pipeline(), name, 2).manifest.facts["ranking"]

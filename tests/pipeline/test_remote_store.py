@@ -25,6 +25,7 @@ from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.remote import opened
 from rag_assets.store.remote.objects import AT_ONCE, Objects
 from rag_assets.store.remote.opened import mirror
+from tests.all_measurements import all_measurements
 from tests.remote_machines import Evaluated, Machine, Machines, names_sent
 from tests.s3_server import VARIABLES
 from tests.tiny_experiment import materialize
@@ -101,7 +102,7 @@ def test_measurements_are_brought_with_what_was_measured(
     measured = evaluated.machines["first"].pipeline().measurements
     found = machines["b"]
     EvaluationNames(found.root, found.settings.locks).find(evaluated.evaluation.evaluation_id)
-    assert list(found.pipeline().measurements.all()) == list(measured.all())
+    assert all_measurements(found.pipeline().measurements) == all_measurements(measured)
 
 
 def test_every_stage_on_a_machine_of_its_own(evaluated: Evaluated, unsent: Machines) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -127,6 +128,27 @@ def test_a_measurement_of_an_older_version_has_nulls(tiny: Tiny) -> None:
         "seconds": 1.5,
         "amount": 3,
     }
+
+
+def test_what_is_measured_after_a_rebuild_is_there_and_a_damaged_file_is_not(tiny: Tiny) -> None:
+    warehouse = rebuild(tiny.settings)
+    counted = "SELECT count(*) AS n, count(DISTINCT fingerprint) AS known FROM measurements"
+    (before,) = ask(warehouse, counted)
+    folder = tiny.artifacts / "measurements" / "search"
+    measured = {"what": "search", "fingerprint": "1" * 64, "seconds": 2, "amount": 1}
+    (folder / f"{'1' * 16}.json").write_text(json.dumps(measured))
+    (folder / f"{'2' * 16}.json").write_text('{"what": "search", "finger')
+    (after,) = ask(warehouse, counted)
+    assert (after["n"], after["known"]) == (before["n"] + 1, before["known"] + 1)
+
+
+def test_without_measurements_their_table_is_empty(tiny: Tiny) -> None:
+    names = list(ask(rebuild(tiny.settings), "SELECT * FROM measurements LIMIT 1")[0])
+    shutil.rmtree(tiny.artifacts / "measurements")
+    warehouse = rebuild(tiny.settings)
+    assert ask(warehouse, "SELECT * FROM measurements") == []
+    described = ask(warehouse, "DESCRIBE measurements")
+    assert [row["column_name"] for row in described] == names
 
 
 def test_attributions_of_all_retrievers(tiny: Tiny) -> None:

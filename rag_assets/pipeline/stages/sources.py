@@ -46,7 +46,8 @@ class _SourceStage(Stage):
         self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
-            table, notes = pipeline.read_ahead.pop(self.name, None) or self.read(pipeline)
+            ahead = pipeline.read_ahead.pop(self.name, None)
+            table, notes = ahead or self.read(pipeline)
             pipeline.check_source(self.name)
             yield key, TableProduct(table, {"notes": notes})
 

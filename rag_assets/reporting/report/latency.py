@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rag_assets.pipeline.measurements import Measurements
+from rag_assets.pipeline.measurements import MEASUREMENTS, Measurements
 from rag_assets.reporting.result import EvaluationResult
 
 ENCODED = "median of single queries, encoding them included"
@@ -26,7 +26,7 @@ def latency(result: EvaluationResult, retrievers: Sequence[str]) -> Latency:
     Encoding included where that is known of all retrievers, else with known query vectors for all:
     the two are never mixed. A retriever without an embedding model has one time, which is both.
     """
-    measurements = Measurements(result.root / "measurements")
+    measurements = Measurements(result.root / MEASUREMENTS)
     encoded: dict[str, float] = {}
     known: dict[str, float] = {}
     for name, ranking in result.rankings().items():
