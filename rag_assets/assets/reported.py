@@ -40,7 +40,8 @@ class Reported:
         locks = self._pipeline.settings.locks
         with locked(locks / f"reported-{self._pipeline.experiment.name}.lock"):
             self._states = {**_read(self._file), **states}
-            write_text(self._file, json.dumps(self._states))
+            # What a power failure takes is reported again.
+            write_text(self._file, json.dumps(self._states), durable=False)
 
     def _state(self, key: ArtifactKey) -> str | None:
         """Hash the version of a partition and of its inputs: what Dagster's staleness looks at."""

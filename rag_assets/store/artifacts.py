@@ -26,7 +26,7 @@ from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.atomic import atomic_directory, atomic_file
 from rag_assets.store.canonical import canonical_json, fingerprint, folder_digest
 from rag_assets.store.locks import locked
-from rag_assets.store.recent_tables import RecentTables
+from rag_assets.store.recent_files import RecentFiles
 from rag_assets.store.remote.opened import folder_manifest
 from rag_assets.store.remote.working_copy import MANIFEST as MANIFEST_FILE
 from rag_assets.store.seals import MARK, UNSEALED, is_sealed, seal
@@ -104,7 +104,11 @@ class Manifest:
         return cls(**fields)
 
 
-_RECENT = RecentTables()
+_TABLES: RecentFiles[pa.Table] = RecentFiles(lambda table: table.nbytes, 1 << 20, 1 << 25)
+"""Of at most 1 MiB each, 32 MiB in all."""
+
+_MANIFESTS: RecentFiles[Manifest] = RecentFiles(lambda _: 1, 1, 4096)
+"""The last 4,096."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,7 @@ class Artifact:
             StoreError: the file is gone, or a part of it is damaged.
         """
         try:
-            return _RECENT.get(self.path, _read_table)
+            return _TABLES.get(self.path, _read_table)
         except (OSError, pa.ArrowException) as error:
             what = " ".join(str(error).split())
             raise StoreError(f"cannot read {self.path}, delete it: {what}") from error
@@ -254,9 +258,11 @@ def read_manifest(path: Path) -> Manifest | None:
     """Return the manifest of a Parquet file or folder; None when there is no readable one."""
     try:
         if path.suffix == ".parquet":
-            text = pq.read_schema(path).metadata[MANIFEST_KEY]
-        else:
-            text = folder_manifest(path)
-        return Manifest.from_json(text)
+            return _MANIFESTS.get(path, _read_manifest)
+        return Manifest.from_json(folder_manifest(path))
     except (OSError, pa.ArrowInvalid, KeyError, TypeError, ValueError):
         return None
+
+
+def _read_manifest(path: Path) -> Manifest:
+    return Manifest.from_json(pq.read_schema(path).metadata[MANIFEST_KEY])
