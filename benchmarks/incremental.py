@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+import duckdb
 import numpy as np
 import pyarrow.parquet as pq
 from hybrid_experiment import write_config
@@ -41,8 +42,8 @@ from result import Limit, Result, Table
 from zipf_corpus import write_corpus
 
 from rag_assets.embedding.models import DEFAULT_MODEL
-from rag_assets.pipeline.measurements import Measurements
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.store.sql_text import quoted
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 HANDBOOK = REPOSITORY / "data" / "handbook"
@@ -96,8 +97,13 @@ class Experiment:
 
     def pure_seconds(self) -> float:
         """Return how long the computations of all partitions took, with writing what they gave."""
-        measured = Measurements(self.store / self.name / "measurements").all()
-        return sum(row["seconds"] or 0.0 for row in measured if row["what"] in STAGES)
+        stages = ", ".join(map(quoted, STAGES))
+        measured = (
+            f"FROM measurements WHERE experiment = {quoted(self.name)} AND what IN ({stages})"
+        )
+        with duckdb.connect(str(self.store / "warehouse.duckdb"), read_only=True) as warehouse:
+            rows = warehouse.execute(f"SELECT sum(seconds) {measured}").fetchall()
+        return float(rows[0][0])
 
     def n_vectors(self) -> int:
         """Return how many texts were embedded."""

@@ -27,6 +27,7 @@ from rag_assets.embedding.precision import Precision
 from rag_assets.embedding.quiet import quiet_models
 from rag_assets.embedding.sent_model import SentByName
 from rag_assets.embedding.similarity_search import checked_lengths
+from rag_assets.embedding.token_counts import token_counts
 from rag_assets.embedding.unit_vectors import Vectors, to_unit_rows
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.vector_cache import MakeVectors, VectorCache
@@ -54,6 +55,7 @@ class Encoder(SentByName):
         device: str | None = None,
         precision: Precision = "float32",
         compute: Compute = LOCAL,
+        counted: Path | None = None,
     ) -> None:
         """Resolve the model's files; nothing is loaded.
 
@@ -68,6 +70,7 @@ class Encoder(SentByName):
             precision: in which the model computes; its vectors are made fp32, and of length 1, in
                 fp32.
             compute: where new texts are embedded; equal but for rounding.
+            counted: folder of the numbers of tokens that are known; None remembers none.
 
         Raises:
             ModelUnavailable: the model's files cannot be had.
@@ -79,11 +82,12 @@ class Encoder(SentByName):
         self._device = device
         self._precision: Precision = precision
         self._compute = compute
+        self._counted = counted
         self._prompts: dict[Kind, str | None] = {"query": query_prompt, "document": document_prompt}
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a worker on another machine needs: neither cache nor workers of its own."""
-        return {**super().__getstate__(), "_cache": None, "_compute": LOCAL}
+        return {**super().__getstate__(), "_cache": None, "_counted": None, "_compute": LOCAL}
 
     def _resolve(self, name: str) -> ModelFiles:
         return resolve_model(name)
@@ -190,12 +194,13 @@ class Encoder(SentByName):
     ) -> Vectors:
         """Embed the texts that are missing into ``vectors``, longest first.
 
-        So the texts of a batch are of even length. ``vectors`` of dimension 0 are made anew as soon
-        as the dimension is known.
+        ``vectors`` of dimension 0 are made anew as soon as the dimension is known.
         """
         first: dict[str, int] = {}
         sources = np.array([first.setdefault(texts[row], row) for row in missing.tolist()])
-        order = np.array(sorted(first.values(), key=lambda row: -len(texts[row])))
+        unique = np.array(list(first.values()))
+        lengths = self._lengths([texts[row] for row in unique], kind)
+        order = unique[np.argsort(-lengths, kind="stable")]
         prompt, size = self.prompt(kind), self._batch_size * BATCHES_PER_GROUP
         groups = [order[start : start + size] for start in range(0, len(order), size)]
         blocks = (([texts[row] for row in rows],) for rows in groups)
@@ -215,6 +220,21 @@ class Encoder(SentByName):
         again = sources != missing
         vectors[missing[again]] = vectors[sources[again]]
         return vectors
+
+    def _lengths(self, texts: Sequence[str], kind: Kind) -> npt.NDArray[np.int_]:
+        """Return by what texts are sorted, so that few tokens are added to fill up a batch.
+
+        Tokens that the model reads, where they can be counted; sorted by letters instead, English
+        paragraphs took a seventh more time. Letters of what is one batch anyway, and of texts of a
+        model without a limit, such as a static one, which fills up nothing.
+        """
+        limit = declared_max_seq_length(self.files.path)
+        counts = None
+        if limit is not None and len(texts) > self._batch_size:
+            counts = token_counts(texts, self.files, self.prompt(kind), self._counted)
+        if limit is None or counts is None:
+            return np.array([len(text) for text in texts])
+        return np.minimum(counts, limit)
 
     def _embed_group(self, texts: list[str], kind: Kind) -> Vectors:
         model = load_model(self.files, self._device, self._precision)

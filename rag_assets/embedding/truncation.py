@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from rag_assets.embedding.model_config import declared_max_seq_length
-from rag_assets.embedding.model_files import ModelFiles, tokenizer_file
-from rag_assets.embedding.models import open_tokenizer
-from rag_assets.package_versions import version
-from rag_assets.store.canonical import fingerprint
-from rag_assets.store.token_count_cache import UNKNOWN, Counts, TokenCountCache
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
-TEXTS_AT_ONCE = 1_000
+from rag_assets.embedding.model_files import ModelFiles
+from rag_assets.embedding.token_counts import token_counts
 
 
 def count_truncated(
@@ -42,34 +32,8 @@ def count_truncated(
     limit = declared_max_seq_length(files.path)
     if limit is None:
         return 0
-    file = tokenizer_file(files.path)
-    if file is None:
-        return None
-    tokenizer, read = open_tokenizer(file), [prompt + text for text in texts]
-    if cache is None:
-        counts = _counted(read, tokenizer)
-    else:
-        space = {"tokenizer_sha256": files.tokenizer_sha256, "tokenizers": version("tokenizers")}
-        counts = _looked_up(read, tokenizer, TokenCountCache(cache, fingerprint(space)))
-    return int((counts > limit).sum())
-
-
-def _looked_up(texts: Sequence[str], tokenizer: Tokenizer, cache: TokenCountCache) -> Counts:
-    counts = cache.get(texts)
-    missing = np.flatnonzero(counts == UNKNOWN)
-    if missing.size:
-        new = [texts[row] for row in missing.tolist()]
-        counts[missing] = _counted(new, tokenizer)
-        cache.put(new, counts[missing])
-    return counts
-
-
-def _counted(texts: Sequence[str], tokenizer: Tokenizer) -> Counts:
-    counts = np.empty(len(texts), dtype=np.int32)
-    for start in range(0, len(texts), TEXTS_AT_ONCE):
-        some = slice(start, start + TEXTS_AT_ONCE)
-        counts[some] = [len(found.ids) for found in tokenizer.encode_batch(list(texts[some]))]
-    return counts
+    counts = token_counts(texts, files, prompt, cache)
+    return int((counts > limit).sum()) if counts is not None else None
 
 
 def truncation_facts(n_truncated: int | None, n_texts: int) -> dict[str, Any]:

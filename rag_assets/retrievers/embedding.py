@@ -199,4 +199,5 @@ class BiEncoder(EmbeddingRetriever):
             normalise=self.similarity == "cosine",
             precision=resolved(self.precision),
             compute=workspace.compute,
+            counted=workspace.cache_of("token_counts"),
         )

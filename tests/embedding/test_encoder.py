@@ -3,18 +3,22 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
 
+from rag_assets.compute.local import LocalCompute
 from rag_assets.embedding.encoder import Encoder
 from rag_assets.embedding.loading import forget_models
+from rag_assets.embedding.truncation import count_truncated
 from rag_assets.errors import DataError, ModelUnavailable
 from rag_assets.store.vector_cache import VectorCache
 
+Result = TypeVar("Result")
 Run = Callable[..., CompletedProcess[str]]
 
 TEXTS = [
@@ -53,6 +57,48 @@ def test_same_vectors_as_sentence_transformers(fresh: np.ndarray, minilm_folder:
     expected = model.encode(TEXTS, normalize_embeddings=True, show_progress_bar=False)
     assert (np.sum(fresh * expected, axis=1) >= 1 - 1e-6).all()
     assert model.max_seq_length == 256
+
+
+class Groups(LocalCompute):
+    """Computes, and notes what was embedded together."""
+
+    def __init__(self) -> None:
+        self.seen: list[list[str]] = []
+
+    def map(
+        self, work: Callable[..., Result], blocks: Iterable[tuple[Any, ...]]
+    ) -> Iterator[tuple[int, Result]]:
+        for number, block in enumerate(blocks):
+            self.seen.append(block[0])
+            yield number, work(*block)
+
+
+def test_texts_with_most_tokens_come_first_however_many_letters_they_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rag_assets.embedding.encoder.BATCHES_PER_GROUP", 1)
+    few, many, beyond, most = "internationally " * 9, "a " * 40, "long " * 300, "a " * 254
+    texts = [few, many, beyond, most]
+    groups = Groups()
+    sorted_by_tokens = Encoder(device="cpu", batch_size=1, compute=groups)
+    vectors = sorted_by_tokens.encode(texts, kind="document")
+    # `beyond` and `most` fill what the model reads: then the first stays the first.
+    assert groups.seen == [[beyond], [most], [many], [few]]
+    together = Groups()
+    assert np.allclose(
+        Encoder(device="cpu", compute=together).encode(texts, kind="document"), vectors, atol=1e-6
+    )
+    assert together.seen == [[beyond, most, few, many]]  # one batch: nothing is counted
+
+
+def test_tokens_are_counted_once_for_batches_and_for_what_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["one two", "three", "four " * 300]
+    encoder = Encoder(device="cpu", batch_size=2, counted=tmp_path)
+    encoder.encode(texts, kind="document")
+    monkeypatch.setattr("rag_assets.embedding.token_counts._counted", None)
+    assert count_truncated(texts, encoder.files, cache=tmp_path) == 1
 
 
 def test_past_the_cache_nothing_is_looked_up_or_kept(encoder: Encoder, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Encoding
 
-from rag_assets.embedding import truncation
+from rag_assets.embedding import token_counts
 from rag_assets.embedding.models import load_tokenizer, resolve_model
 from rag_assets.embedding.truncation import count_truncated
 from rag_assets.pipeline.stages.base_runs import index_key
@@ -74,7 +74,7 @@ def test_a_text_is_tokenized_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             tokenized.extend(texts)
             return load_tokenizer(MINILM).encode_batch(texts)
 
-    monkeypatch.setattr(truncation, "open_tokenizer", lambda file: Seen())
+    monkeypatch.setattr(token_counts, "open_tokenizer", lambda file: Seen())
     assert count_truncated([cut, new, fits, cut], files, cache=tmp_path) == 3
     assert tokenized == [new]
     assert count_truncated([fits], files, prompt="query: ", cache=tmp_path) == 1
