@@ -34,7 +34,7 @@ class AskedProcess:
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
-            raise SystemExit(f"{self._process.args}: ended with {self._process.wait()}")
+            raise SystemExit(f"{self._process.args!r}: ended with {self._process.wait()}")
         return json.loads(answer)
 
     def close(self) -> None:

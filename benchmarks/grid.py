@@ -57,9 +57,8 @@ TOLERANCE = 1e-3
 def middle(grid: Grid, who: str, what: str) -> Cost:
     """Return the medians of what was measured."""
     costs = grid.costs[who, what]
-    walls, cpus, peaks = ([cost[i] for cost in costs] for i in range(3))
-    found = statistics.median(walls), statistics.median(cpus), max(int(p) for p in peaks)
-    return Cost(*found, costs[-1].printed)
+    wall, cpu = (statistics.median(of) for of in ([c.wall for c in costs], [c.cpu for c in costs]))
+    return Cost(wall, cpu, max(cost.peak for cost in costs), costs[-1].printed)
 
 
 def rows(grid: Grid) -> list[list[Any]]:

@@ -37,6 +37,9 @@ DEPTHS = (10, 100)
 COMPARED = 50
 """Queries whose hits are compared."""
 
+CHUNKS_OF_A_ROUND = 20_000
+"""Of fewer chunks there are as many more rounds: one of 1,000 takes some hundredths of a second."""
+
 OURS, NUMBA = "rag_assets", "bm25s numba"
 PEERS = (
     "bm25s[core]==0.3.16",
@@ -138,7 +141,7 @@ def race(corpus: Path, n_chunks: int, peers: Path, rounds: int) -> dict[str, Pro
                 own = expected[: process.n_queries]
                 found = process.process.ask(do="hits", k=k, n=min(COMPARED, process.n_queries))
                 process.indexed[f"same@{k}"] = share_of_same(own, found, name)
-            for number in range(rounds):
+            for number in range(rounds * max(1, CHUNKS_OF_A_ROUND // n_chunks)):
                 turn = list(running.values())
                 for process in turn if number % 2 == 0 else reversed(turn):
                     process.search(k)

@@ -37,6 +37,7 @@ class System(Protocol):
     """What is compared."""
 
     packages: tuple[str, ...]
+    """Those whose versions are kept."""
 
     def index(self, texts: list[str], folder: Path) -> None:
         """Index the texts; what is needed of them is kept, or written into the folder."""
@@ -51,7 +52,7 @@ class System(Protocol):
 class Ours:
     """This package: the functions behind ``type: bm25``."""
 
-    packages = ("numpy",)
+    packages: tuple[str, ...] = ("numpy",)
 
     def index(self, texts: list[str], folder: Path) -> None:
         from rag_assets.lexical.index import LexicalIndex, build_index
@@ -76,7 +77,7 @@ class Bm25s:
 
     def __init__(self, backend: str, threads: int) -> None:
         self._backend, self._threads = backend, threads
-        self.packages = ("bm25s", "numba") if backend == "numba" else ("bm25s", "numpy")
+        self.packages: tuple[str, ...] = ("bm25s", backend)
 
     def index(self, texts: list[str], folder: Path) -> None:
         import bm25s
@@ -102,7 +103,7 @@ class Bm25s:
 class RankBm25:
     """The package rank_bm25, and numpy's partial selection; idf and factor as in Lucene."""
 
-    packages = ("rank-bm25",)
+    packages: tuple[str, ...] = ("rank-bm25",)
 
     def index(self, texts: list[str], folder: Path) -> None:
         import rank_bm25
@@ -131,7 +132,7 @@ class RankBm25:
 class Tantivy:
     """The package tantivy: an index on disk, one segment, as a user of its Python would do it."""
 
-    packages = ("tantivy",)
+    packages: tuple[str, ...] = ("tantivy",)
 
     def index(self, texts: list[str], folder: Path) -> None:
         import tantivy

@@ -80,11 +80,11 @@ def with_pytrec_eval(folder: Path) -> Means:
     return {our: statistics.fmean(q[name] for q in values.values()) for our, name in names.items()}
 
 
-def _nested(path: Path, value: str) -> dict[str, dict[str, float]]:
+def _nested(path: Path, value: str) -> dict[str, dict[str, Any]]:
     import pyarrow.parquet as pq
 
     table = pq.read_table(path, columns=["query_id", "item_id", value])
-    nested: dict[str, dict[str, float]] = {}
+    nested: dict[str, dict[str, Any]] = {}
     for query_id, item, number in zip(*(c.to_pylist() for c in table.columns), strict=True):
         nested.setdefault(query_id, {})[item] = number
     return nested

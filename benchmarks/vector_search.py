@@ -70,7 +70,7 @@ def same_chunks(ours: np.ndarray, theirs: np.ndarray) -> float:
 def ratio(times: dict[str, list[dict[str, Any]]], k: int, kind: str) -> float:
     """Return ours divided by tuned faiss, the median over the rounds."""
     pairs = zip(times["ours"], times["tuned"], strict=True)
-    return median(ours[str(k)][kind] / theirs[str(k)][kind] for ours, theirs in pairs)
+    return float(median(ours[str(k)][kind] / theirs[str(k)][kind] for ours, theirs in pairs))
 
 
 def search_table(sizes: list[dict[str, Any]]) -> Table:

@@ -52,7 +52,8 @@ def make(folder: Path, count: int, n_queries: int) -> dict[str, Any]:
 
 def unit(vectors: Vectors) -> Vectors:
     """Return rows of length 1."""
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    of_length_1: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return of_length_1
 
 
 def fill_cache(cache: Path, vectors: Vectors) -> None:
@@ -180,7 +181,7 @@ def measured(open_system: Callable[[], Search], queries: Vectors, hits: Path) ->
         found[str(k)] = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
         kept[str(k)] = np.array(positions)
     found["peak"] = peak_bytes()
-    np.savez(hits, **kept)
+    np.savez(hits, allow_pickle=False, **kept)
     return found
 
 

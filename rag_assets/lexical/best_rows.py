@@ -28,7 +28,7 @@ more than a 32nd of the rows as arrays too, a few per cent less for twice the me
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
@@ -37,6 +37,7 @@ import numpy.typing as npt
 from rag_assets.errors import UsageError
 from rag_assets.lexical.column_sums import column_sums
 from rag_assets.lexical.query_block import Candidates, Places, QueryBlock
+from rag_assets.lexical.query_terms import Terms
 from rag_assets.lexical.row_grid import Grid
 from rag_assets.lexical.row_order import RowOrder
 from rag_assets.lexical.sparse_columns import SparseColumns
@@ -56,13 +57,18 @@ ADDED = 1 << 22
 
 
 def best_rows(
-    matrix: SparseColumns, queries: Iterable[Sequence[int]], ids_rank: Positions, k: int
+    matrix: SparseColumns,
+    vocabulary: Mapping[str, int],
+    queries: Iterable[Sequence[str]],
+    ids_rank: Positions,
+    k: int,
 ) -> Iterator[Hits]:
     """Yield for each query the ``k`` rows with the highest sum above 0 of its columns.
 
     Args:
         matrix: the columns.
-        queries: numbers of columns each; one that is repeated is added as often.
+        vocabulary: token -> number of its column.
+        queries: tokens each; one that is repeated is added as often, an unknown one adds nothing.
         ids_rank: place of each row's id in byte order, shape (n_rows,).
         k: rows at most.
 
@@ -76,12 +82,14 @@ def best_rows(
     at_once = min(AT_ONCE, max(1, CELLS // max(grid.cells, ROOM * k)))
     waiting = iter(queries)
     while wanted := [*islice(waiting, at_once)]:
-        block = QueryBlock(matrix, wanted, grid)
+        terms = Terms.of(wanted, vocabulary)
+        block = QueryBlock(matrix, terms, len(wanted), grid)
         few = block.candidates(k, order) if block.add() else None
         if few is not None and few.rows.size * block.length <= ADDED:
             yield from _ranked(few, block.scores(few), k)
         else:
-            yield from (_best_of_all(matrix, query, ids_rank, k) for query in wanted)
+            every = map(terms.of_query, range(len(wanted)))
+            yield from (_best_of_all(matrix, columns, ids_rank, k) for columns in every)
 
 
 def _best_of_all(

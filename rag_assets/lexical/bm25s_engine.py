@@ -152,17 +152,12 @@ class Bm25sEngine:
 
     def scores(self, query_tokens: Sequence[str]) -> npt.NDArray[np.float64]:
         """Return the score of every chunk, float64, shape (n_chunks,); 0 where no token occurs."""
-        known = self._known(query_tokens)
+        known = [number for t in query_tokens if (number := self.vocabulary.get(t)) is not None]
         return column_sums(self.data, self.indices, self.indptr, known, self.n_chunks)
 
     def best(self, queries: Iterable[Sequence[str]], ids_rank: Positions, k: int) -> Iterator[Hits]:
         """Yield for each query the ``k`` best chunks of those that score above 0."""
-        return best_rows(self._columns, map(self._known, queries), ids_rank, k)
-
-    def _known(self, query_tokens: Sequence[str]) -> list[int]:
-        """Return the numbers of the tokens that are in the vocabulary."""
-        numbers = map(self.vocabulary.get, query_tokens)
-        return [number for number in numbers if number is not None]
+        return best_rows(self._columns, self.vocabulary, queries, ids_rank, k)
 
     @cached_property
     def _columns(self) -> SparseColumns:

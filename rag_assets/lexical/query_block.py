@@ -5,7 +5,6 @@ The steps are those of :mod:`rag_assets.lexical.best_rows`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -44,9 +43,8 @@ class Candidates(NamedTuple):
 class QueryBlock:
     """Queries that are searched for at once."""
 
-    def __init__(self, matrix: SparseColumns, queries: Sequence[Sequence[int]], grid: Grid) -> None:
-        self.matrix, self.grid, self.n = matrix, grid, len(queries)
-        terms = Terms.of(queries)
+    def __init__(self, matrix: SparseColumns, terms: Terms, n_queries: int, grid: Grid) -> None:
+        self.matrix, self.grid, self.n = matrix, grid, n_queries
         self.length = int(terms.places.max(initial=0)) + 1
         slots = matrix.dense.slots.take(terms.columns)
         is_long = slots >= 0
@@ -73,16 +71,16 @@ class QueryBlock:
         """Write the sums of the columns that are kept as arrays over all rows."""
         by_query = self.sums.reshape(self.n, self.grid.cells)
         by_query[:, self.matrix.n_rows :] = 0
-        columns = [self.matrix.dense.values[slot] for slot in self.slots.tolist()]
+        values, slots, add = self.matrix.dense.values, self.slots.tolist(), np.add
         ends = np.bincount(self.long.queries, minlength=self.n).cumsum().tolist()
         start = 0
         for own, end in zip(by_query[:, : self.matrix.n_rows], ends, strict=True):
             if end - start > 1:
-                np.add(columns[start], columns[start + 1], own)
-                for column in columns[start + 2 : end]:
-                    np.add(own, column, own)
+                add(values[slots[start]], values[slots[start + 1]], own)
+                for slot in slots[start + 2 : end]:
+                    add(own, values[slot], own)
             elif end > start:
-                own[:] = columns[start]
+                own[:] = values[slots[start]]
             else:
                 own.fill(0)
             start = end

@@ -1,10 +1,10 @@
-"""The columns that several queries add, and the entries of these, as arrays."""
+"""The columns that the tokens of several queries add, and the entries of these, as arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -34,13 +34,23 @@ class Terms:
     places: Places
 
     @classmethod
-    def of(cls, queries: Sequence[Sequence[int]]) -> Terms:
-        """Return the columns of some queries; one that is repeated is as many terms."""
-        counts = np.array([len(query) for query in queries], dtype=np.intp)
-        total = int(counts.sum())
-        columns = np.fromiter(chain.from_iterable(queries), dtype=np.intp, count=total)
-        firsts = np.repeat(counts.cumsum() - counts, counts)
-        return cls(columns, np.repeat(np.arange(counts.size), counts), np.arange(total) - firsts)
+    def of(cls, queries: Sequence[Sequence[str]], vocabulary: Mapping[str, int]) -> Terms:
+        """Return the columns of the tokens of some queries; one that is repeated is as many terms.
+
+        Tokens without a column are left out, and the places of the others stay as they are.
+        """
+        counts = np.fromiter(map(len, queries), dtype=np.intp, count=len(queries))
+        firsts, total = counts.cumsum() - counts, int(counts.sum())
+        found = map(vocabulary.get, chain.from_iterable(queries), repeat(-1))
+        columns = np.fromiter(found, dtype=np.intp, count=total)
+        own = np.repeat(np.arange(counts.size), counts)
+        terms = cls(columns, own, np.arange(total) - np.repeat(firsts, counts))
+        return terms if columns.min(initial=0) == 0 else terms.those((columns >= 0).nonzero()[0])
+
+    def of_query(self, query: int) -> list[int]:
+        """Return the columns of one query."""
+        columns: list[int] = self.columns[self.queries == query].tolist()
+        return columns
 
     def those(self, which: Places) -> Terms:
         """Return some of them."""

@@ -32,10 +32,13 @@ def search(
     Raises:
         UsageError: ``k`` is below 1.
     """
+    best = index.engine.best(analyze_all(index.analyzer, queries), index.ids_rank, k)
+    if progress is None:
+        return [*best]
     found: list[Hits] = []
-    for hits in index.engine.best(analyze_all(index.analyzer, queries), index.ids_rank, k):
+    for hits in best:
         found.append(hits)
         done = len(found)
-        if progress is not None and (done % PROGRESS_EVERY == 0 or done == len(queries)):
+        if done % PROGRESS_EVERY == 0 or done == len(queries):
             progress(done)
     return found

@@ -17,6 +17,7 @@ from rag_assets.lexical.sparse_columns import SparseColumns
 from rag_assets.ordering import Hits, Positions, best_above_zero
 
 N_ROWS, N_COLUMNS = 300, 24
+VOCABULARY = {str(number): number for number in range(N_COLUMNS)}
 QUERIES = st.lists(st.lists(st.integers(0, N_COLUMNS - 1), max_size=9), max_size=7)
 
 
@@ -45,7 +46,7 @@ def of_all(made: SparseColumns, wanted: list[int], ids_rank: Positions, k: int) 
 
 
 def check(made: SparseColumns, queries: list[list[int]], ids_rank: Positions, k: int) -> None:
-    found = list(best_rows(made, queries, ids_rank, k))
+    found = list(best_rows(made, VOCABULARY, [[*map(str, each)] for each in queries], ids_rank, k))
     assert len(found) == len(queries)
     for wanted, own in zip(queries, found, strict=True):
         expected = of_all(made, wanted, ids_rank, k)
@@ -128,9 +129,22 @@ def test_threads_search_at_once() -> None:
 
 def test_nothing_to_search() -> None:
     empty = SparseColumns(np.empty(0), np.empty(0, np.int32), np.zeros(1, np.int64), 0)
-    (found,) = best_rows(empty, [[]], np.empty(0, np.int64), 3)
+    (found,) = best_rows(empty, {}, [[]], np.empty(0, np.int64), 3)
     assert found.positions.size == found.scores.size == 0
-    assert list(best_rows(columns(0, 3), [], ids(0), 3)) == []
+    assert list(best_rows(columns(0, 3), VOCABULARY, [], ids(0), 3)) == []
+
+
+@pytest.mark.parametrize("cells", [1, 1 << 18])
+def test_tokens_without_a_column_add_nothing(monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
+    monkeypatch.setattr(searching, "CELLS", cells)
+    monkeypatch.setattr(searching, "ADDED", 40)
+    made, ids_rank = columns(4, 1000), ids(4)
+    queries = [["none", "2", "", "20", "2"], ["none"], ["1", "none"]]
+    found = best_rows(made, VOCABULARY, queries, ids_rank, 9)
+    for wanted, own in zip([[2, 20, 2], [], [1]], found, strict=True):
+        expected = of_all(made, wanted, ids_rank, 9)
+        assert own.positions.tolist() == expected.positions.tolist()
+        assert own.scores.tobytes() == expected.scores.tobytes()
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 29, 1000, 123_457])
@@ -143,4 +157,4 @@ def test_groups_hold_each_row_once(n_rows: int, k: int) -> None:
 
 def test_fewer_than_one_row_is_refused() -> None:
     with pytest.raises(UsageError, match="k is 0"):
-        next(best_rows(columns(1, 3), [[1, 2]], ids(1), 0))
+        next(best_rows(columns(1, 3), VOCABULARY, [["1", "2"]], ids(1), 0))
