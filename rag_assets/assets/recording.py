@@ -12,6 +12,7 @@ import dagster as dg
 
 from rag_assets.assets.evaluate import StaleStages
 from rag_assets.assets.job import JobEvent, Wish, one_step_job, stages_brought_up_to_date
+from rag_assets.kept_signals import kept_sigterm
 from rag_assets.pipeline.pipeline import Pipeline
 
 TRIGGER_TAG = "rag_assets/trigger"
@@ -33,7 +34,7 @@ def record_run(
         yield from stages_brought_up_to_date(context, pipeline, stages)
         yield dg.Output(None)
 
-    with _quiet(), _interruptible():
+    with _quiet(), kept_sigterm(), _interruptible():
         result = one_step_job(pipeline.experiment, body).execute_in_process(
             instance=instance, tags={TRIGGER_TAG: trigger}, run_config=_QUIET
         )

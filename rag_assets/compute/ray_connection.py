@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 
 from rag_assets.errors import ComputeUnavailable, UsageError
+from rag_assets.kept_signals import kept_sigterm
 
 SECONDS = 5.0
 """How long a server may take to accept a connection."""
@@ -35,7 +32,7 @@ def connect(address: str) -> None:
     if address != "auto":
         _check_answers(address)
     try:
-        with _own_signals():
+        with kept_sigterm():
             ray.init(address, log_to_driver=False, configure_logging=False)
     except (RuntimeError, ValueError, ImportError, OSError, RayError) as error:
         raise ComputeUnavailable(_refused(address, str(error))) from error
@@ -67,15 +64,3 @@ def _refused(address: str, problem: str) -> str:
         f"compute: ray found no Ray cluster {where}: {what}; start one with `ray start --head`, "
         "give its `address`, or set RAG_ASSETS_COMPUTE=local"
     )
-
-
-@contextmanager
-def _own_signals() -> Iterator[None]:
-    """Keep the handler of SIGTERM, which Ray replaces by its own."""
-    is_main = threading.current_thread() is threading.main_thread()
-    handler = signal.getsignal(signal.SIGTERM) if is_main else None
-    try:
-        yield
-    finally:
-        if handler is not None:
-            signal.signal(signal.SIGTERM, handler)

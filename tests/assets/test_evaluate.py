@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -348,6 +349,21 @@ def test_an_interruption_loses_only_what_was_not_finished(
     )
     assert evaluate_now(tiny).computed == len(computed)  # no index, no run; summaries stay
     assert not_fresh(tiny) == {}
+
+
+def test_the_handler_of_sigterm_is_left_as_it_was(small: Tiny) -> None:
+    """Also where SIGINT is nothing, as in the background of a shell script."""
+
+    def own(*_: object) -> None:
+        raise SystemExit
+
+    before = signal.signal(signal.SIGTERM, own), signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert evaluate_now(small).computed
+        assert signal.getsignal(signal.SIGTERM) is own
+    finally:
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGINT, before[1])
 
 
 def test_a_name_that_is_taken_computes_nothing(tiny: Tiny, tmp_path: Path) -> None:
