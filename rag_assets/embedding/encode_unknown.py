@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+import numpy as np
+
 from rag_assets.compute.compute import Compute
+from rag_assets.embedding.batches import Lengths
 
 Encoded = TypeVar("Encoded")
 
@@ -24,6 +27,7 @@ def encode_unknown(
     texts: Sequence[str],
     encode: Callable[[list[str]], list[Encoded]],
     *,
+    lengths: Callable[[Sequence[str]], Lengths],
     prompt: str,
     cache: Cache[Encoded] | None,
     compute: Compute,
@@ -38,6 +42,7 @@ def encode_unknown(
     Args:
         texts: may repeat; each is encoded once.
         encode: encodes one group, and puts the prompt before its texts; it can be pickled.
+        lengths: by what unknown texts are sorted, see ``batch_lengths``.
         prompt: stands before every text in the cache.
         cache: None remembers nothing.
         compute: where groups are encoded.
@@ -47,7 +52,8 @@ def encode_unknown(
     unique = list(dict.fromkeys(texts))
     known = cache.get([prompt + text for text in unique]) if cache is not None else {}
     found = {text: known[prompt + text] for text in unique if prompt + text in known}
-    missing = sorted((t for t in unique if t not in found), key=len, reverse=True)
+    unknown = [text for text in unique if text not in found]
+    missing = [unknown[row] for row in np.argsort(-lengths(unknown), kind="stable").tolist()]
     groups = [missing[start : start + group_size] for start in range(0, len(missing), group_size)]
     n_done = 0
     for number, part in compute.map(encode, ((group,) for group in groups)):

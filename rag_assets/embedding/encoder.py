@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from rag_assets.compute.compute import Compute
 from rag_assets.compute.local import LOCAL
+from rag_assets.embedding.batches import batch_lengths, fills_up, in_batches
 from rag_assets.embedding.cache_writer import FLUSH_TEXTS, CacheWriter
 from rag_assets.embedding.loading import is_loaded, load_model
 from rag_assets.embedding.model_config import (
@@ -27,7 +28,6 @@ from rag_assets.embedding.precision import Precision
 from rag_assets.embedding.quiet import quiet_models
 from rag_assets.embedding.sent_model import SentByName
 from rag_assets.embedding.similarity_search import checked_lengths
-from rag_assets.embedding.token_counts import token_counts
 from rag_assets.embedding.unit_vectors import Vectors, to_unit_rows
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.vector_cache import MakeVectors, VectorCache
@@ -199,9 +199,10 @@ class Encoder(SentByName):
         first: dict[str, int] = {}
         sources = np.array([first.setdefault(texts[row], row) for row in missing.tolist()])
         unique = np.array(list(first.values()))
-        lengths = self._lengths([texts[row] for row in unique], kind)
-        order = unique[np.argsort(-lengths, kind="stable")]
         prompt, size = self.prompt(kind), self._batch_size * BATCHES_PER_GROUP
+        new = [texts[row] for row in unique]
+        lengths = batch_lengths(new, self.files, self._batch_size, prompt, self._counted)
+        order = unique[np.argsort(-lengths, kind="stable")]
         groups = [order[start : start + size] for start in range(0, len(order), size)]
         blocks = (([texts[row] for row in rows],) for rows in groups)
         n_done = 0
@@ -221,38 +222,28 @@ class Encoder(SentByName):
         vectors[missing[again]] = vectors[sources[again]]
         return vectors
 
-    def _lengths(self, texts: Sequence[str], kind: Kind) -> npt.NDArray[np.int_]:
-        """Return by what texts are sorted, so that few tokens are added to fill up a batch.
-
-        Tokens that the model reads, where they can be counted; sorted by letters instead, English
-        paragraphs took a seventh more time. Letters of what is one batch anyway, and of texts of a
-        model without a limit, such as a static one, which fills up nothing.
-        """
-        limit = declared_max_seq_length(self.files.path)
-        counts = None
-        if limit is not None and len(texts) > self._batch_size:
-            counts = token_counts(texts, self.files, self.prompt(kind), self._counted)
-        if limit is None or counts is None:
-            return np.array([len(text) for text in texts])
-        return np.minimum(counts, limit)
-
     def _embed_group(self, texts: list[str], kind: Kind) -> Vectors:
         model = load_model(self.files, self._device, self._precision)
         encode = model.encode_query if kind == "query" else model.encode_document
+        size = self._batch_size if fills_up(self.files) else max(len(texts), 1)
         with quiet_models():
-            raw = encode(
-                texts,
-                prompt=self.prompt(kind),
-                batch_size=self._batch_size,
-                show_progress_bar=False,
-                convert_to_numpy=True,
-            )
+            parts = [
+                encode(
+                    batch,
+                    prompt=self.prompt(kind),
+                    batch_size=self._batch_size,
+                    show_progress_bar=False,
+                    convert_to_numpy=True,
+                )
+                for batch in in_batches(texts, size)
+            ]
+        raw = np.concatenate(parts)
 
         def name_of(row: int) -> str:
             return f"the {kind} {texts[row][:80]!r} by {self.files.name}"
 
         if self._normalise:
-            return to_unit_rows(np.asarray(raw), name_of)
+            return to_unit_rows(raw, name_of)
         own = np.asarray(raw, dtype=np.float32)
         checked_lengths(own, name_of)
         return own

@@ -16,6 +16,7 @@ import numpy as np
 
 from rag_assets.compute.compute import Compute
 from rag_assets.compute.local import LOCAL
+from rag_assets.embedding.batches import Lengths, batch_lengths, in_batches
 from rag_assets.embedding.encode_unknown import encode_unknown
 from rag_assets.embedding.encoder import Encoder, Kind, Progress
 from rag_assets.embedding.loading import is_loaded, load_sparse_model
@@ -43,6 +44,7 @@ class SparseTextEncoder:
         query_prompt: str | None = None,
         document_prompt: str | None = None,
         compute: Compute = LOCAL,
+        counted: Path | None = None,
     ) -> None:
         """Resolve the model's files; nothing is loaded.
 
@@ -52,6 +54,7 @@ class SparseTextEncoder:
             query_prompt: put before every query; None takes the model's own, empty takes none.
             document_prompt: the same for documents.
             compute: where new texts are encoded.
+            counted: folder of the numbers of tokens that are known; None remembers none.
 
         Raises:
             ModelUnavailable: the model's files cannot be had, or it makes no sparse vectors.
@@ -61,11 +64,12 @@ class SparseTextEncoder:
         )
         self._cache = cache
         self._compute = compute
+        self._counted = counted
         _check_sparse(self.files)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a worker on another machine needs: neither cache nor workers of its own."""
-        return {**vars(self), "_cache": None, "_compute": LOCAL}
+        return {**vars(self), "_cache": None, "_counted": None, "_compute": LOCAL}
 
     @property
     def files(self) -> ModelFiles:
@@ -105,6 +109,7 @@ class SparseTextEncoder:
         found = encode_unknown(
             texts,
             partial(self.encode_now, kind=kind),
+            lengths=partial(self._lengths, kind=kind),
             prompt=self.prompt(kind),
             cache=self._opened(kind),
             compute=self._compute,
@@ -116,6 +121,8 @@ class SparseTextEncoder:
     def encode_now(self, texts: Sequence[str], *, kind: Kind) -> list[SparseVector]:
         """Return the vectors of texts past the cache, which is neither read nor written.
 
+        Texts of even length should stand together: batches are cut in their order.
+
         Raises:
             ModelUnavailable: the model cannot be loaded.
             DataError: the model gives NaN or infinity for a text.
@@ -123,15 +130,22 @@ class SparseTextEncoder:
         model = load_sparse_model(self.files)
         encode = model.encode_query if kind == "query" else model.encode_document
         with quiet_models():
-            found = encode(
-                list(texts),
-                prompt=self.prompt(kind),
-                batch_size=BATCH_SIZE,
-                show_progress_bar=False,
-                convert_to_tensor=False,
-                save_to_cpu=True,
-            )
+            found = [
+                one
+                for batch in in_batches(texts, BATCH_SIZE)
+                for one in encode(
+                    batch,
+                    prompt=self.prompt(kind),
+                    batch_size=BATCH_SIZE,
+                    show_progress_bar=False,
+                    convert_to_tensor=False,
+                    save_to_cpu=True,
+                )
+            ]
         return [self._vector(one, text, kind) for one, text in zip(found, texts, strict=True)]
+
+    def _lengths(self, texts: Sequence[str], kind: Kind) -> Lengths:
+        return batch_lengths(texts, self.files, BATCH_SIZE, self.prompt(kind), self._counted)
 
     def _vector(self, tensor: Any, text: str, kind: Kind) -> SparseVector:  # noqa: ANN401 (torch)
         """Return a sparse tensor of one dimension without its zeros."""

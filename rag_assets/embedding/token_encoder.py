@@ -15,6 +15,7 @@ import numpy as np
 
 from rag_assets.compute.compute import Compute
 from rag_assets.compute.local import LOCAL
+from rag_assets.embedding.batches import Lengths, batch_lengths, in_batches
 from rag_assets.embedding.encode_unknown import encode_unknown
 from rag_assets.embedding.encoder import BATCH_SIZE, BATCHES_PER_GROUP, Encoder, Kind, Progress
 from rag_assets.embedding.loading import load_model, load_multi_vector_model
@@ -35,6 +36,7 @@ class TokenEncoder:
         query_prompt: str | None = None,
         document_prompt: str | None = None,
         compute: Compute = LOCAL,
+        counted: Path | None = None,
     ) -> None:
         """Resolve the model's files; nothing is loaded.
 
@@ -45,6 +47,7 @@ class TokenEncoder:
                 as ColBERT, it replaces the model's own, its marker included.
             document_prompt: the same for documents.
             compute: where new texts are encoded.
+            counted: folder of the numbers of tokens that are known; None remembers none.
 
         Raises:
             ModelUnavailable: the model's files cannot be had.
@@ -54,10 +57,11 @@ class TokenEncoder:
         self._is_multi_vector = is_multi_vector(self._encoder.files.path)
         self._cache = cache
         self._compute = compute
+        self._counted = counted
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a worker on another machine needs: neither cache nor workers of its own."""
-        return {**vars(self), "_cache": None, "_compute": LOCAL}
+        return {**vars(self), "_cache": None, "_counted": None, "_compute": LOCAL}
 
     def describe(self, kind: Kind) -> Mapping[str, Any]:
         """Return all that determines the vectors of a text, without loading the model."""
@@ -87,6 +91,7 @@ class TokenEncoder:
         return encode_unknown(
             texts,
             partial(self._embed, kind=kind),
+            lengths=partial(self._lengths, kind=kind),
             prompt=self._encoder.prompt(kind),
             cache=self._opened(kind),
             compute=self._compute,
@@ -106,24 +111,31 @@ class TokenEncoder:
         model, prompt = load_model(self._encoder.files), self._encoder.prompt(kind)
         vectors: list[TokenVectors] = []
         with quiet_models():
-            for start in range(0, len(texts), BATCH_SIZE):
-                batch = [prompt + text for text in texts[start : start + BATCH_SIZE]]
-                vectors += _token_vectors(model, batch)
+            for batch in in_batches(texts, BATCH_SIZE):
+                vectors += _token_vectors(model, [prompt + text for text in batch])
         return vectors
 
     def _embed_as_trained(self, texts: list[str], kind: Kind) -> list[TokenVectors]:
         model = load_multi_vector_model(self._encoder.files)
         encode = model.encode_query if kind == "query" else model.encode_document
         with quiet_models():
-            found = encode(
-                texts,
-                prompt=self._given[kind],
-                batch_size=BATCH_SIZE,
-                show_progress_bar=False,
-                convert_to_numpy=True,
-                normalize_embeddings=True,
-            )
+            found = [
+                own
+                for batch in in_batches(texts, BATCH_SIZE)
+                for own in encode(
+                    batch,
+                    prompt=self._given[kind],
+                    batch_size=BATCH_SIZE,
+                    show_progress_bar=False,
+                    convert_to_numpy=True,
+                    normalize_embeddings=True,
+                )
+            ]
         return [own.astype(np.float16) for own in found]
+
+    def _lengths(self, texts: Sequence[str], kind: Kind) -> Lengths:
+        encoder = self._encoder
+        return batch_lengths(texts, encoder.files, BATCH_SIZE, encoder.prompt(kind), self._counted)
 
 
 def _token_vectors(model: Any, batch: list[str]) -> list[TokenVectors]:  # noqa: ANN401 (torch)

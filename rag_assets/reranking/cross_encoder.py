@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rag_assets.embedding.batches import Lengths, in_batches
 from rag_assets.embedding.loading import default_device
 from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.quiet import quiet_models
@@ -21,6 +22,7 @@ from rag_assets.embedding.sent_model import SentByName
 from rag_assets.errors import ModelUnavailable
 from rag_assets.reranking.candidates import Scores
 from rag_assets.reranking.local_models import described_model, loaded, resolve_reranking_model
+from rag_assets.reranking.pair_lengths import pair_lengths
 from rag_assets.store.pair_score_cache import Pair
 
 if TYPE_CHECKING:
@@ -59,8 +61,15 @@ class CrossEncoderScorer(SentByName):
         described = described_model(self.files, self._max_length)
         return {**described, "scorer": KIND, "activation": "none"}
 
+    def lengths(self, pairs: Sequence[Pair], counted: Path | None) -> Lengths:
+        """Return by what pairs are sorted, see :func:`pair_lengths`."""
+        limit = self.describe()["max_length"]
+        return pair_lengths(pairs, self.files, self._batch_size, limit, counted)
+
     def score(self, pairs: Sequence[Pair]) -> Scores:
         """Return the logit of each pair; float64, shape (len(pairs),).
+
+        Pairs of even length should stand together: batches are cut in their order.
 
         Raises:
             ModelUnavailable: the model cannot be loaded, or gives more than one number a pair.
@@ -77,13 +86,16 @@ class CrossEncoderScorer(SentByName):
         import torch
 
         with quiet_models():
-            found = model.predict(
-                _shortened(model, pairs, limit),
-                batch_size=self._batch_size,
-                show_progress_bar=False,
-                activation_fn=torch.nn.Identity(),
-            )
-        scores: Scores = np.asarray(found, dtype=np.float64)
+            found = [
+                model.predict(
+                    batch,
+                    batch_size=self._batch_size,
+                    show_progress_bar=False,
+                    activation_fn=torch.nn.Identity(),
+                )
+                for batch in in_batches(_shortened(model, pairs, limit), self._batch_size)
+            ]
+        scores: Scores = np.concatenate(found).astype(np.float64)
         if scores.shape != (len(pairs),):
             raise ModelUnavailable(
                 f"{KIND} '{files.name}' gives {scores.shape[-1]} numbers a pair; a reranker gives "

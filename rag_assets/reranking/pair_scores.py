@@ -15,8 +15,10 @@ import numpy as np
 
 from rag_assets.compute.compute import Compute
 from rag_assets.compute.local import LOCAL
+from rag_assets.embedding.batches import Lengths
 from rag_assets.errors import DataError
 from rag_assets.reranking.candidates import Candidates, Scores
+from rag_assets.reranking.pair_lengths import letters
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.pair_score_cache import Pair, PairScoreCache
 
@@ -33,6 +35,7 @@ def rerank_by_pairs(
     cache: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
     compute: Compute = LOCAL,
+    lengths: Callable[[Sequence[Pair]], Lengths] = letters,
 ) -> list[Scores]:
     """Return the score of every candidate of every query.
 
@@ -43,6 +46,8 @@ def rerank_by_pairs(
         cache: folder of the pair score cache; None remembers nothing.
         progress: called with (new pairs scored, new pairs); not at all when none is new.
         compute: where new pairs are scored.
+        lengths: by what new pairs are sorted: those of even length stand together, so that least of
+            a batch is wasted.
 
     Raises:
         DataError: a score is NaN or infinite.
@@ -55,8 +60,8 @@ def rerank_by_pairs(
     opened = PairScoreCache(cache, fingerprint(described)) if cache is not None else None
     scores = _known(opened, unique)
     missing = np.flatnonzero(np.isnan(scores))
-    # Pairs of even length stand together, which wastes least of a batch.
-    order = sorted(missing.tolist(), key=lambda row: -sum(map(len, unique[row])))
+    long = lengths([unique[row] for row in missing.tolist()])
+    order = missing[np.argsort(-long, kind="stable")].tolist()
     portions = [order[start : start + PORTION] for start in range(0, len(order), PORTION)]
     blocks = (([unique[row] for row in portion],) for portion in portions)
     n_done = 0

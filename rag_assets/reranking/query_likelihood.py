@@ -20,12 +20,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rag_assets.embedding.batches import Lengths
 from rag_assets.embedding.loading import default_device
 from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.quiet import quiet_models
 from rag_assets.embedding.sent_model import SentByName
 from rag_assets.reranking.candidates import Scores
 from rag_assets.reranking.local_models import described_model, loaded, resolve_reranking_model
+from rag_assets.reranking.pair_lengths import pair_lengths
 from rag_assets.store.pair_score_cache import Pair
 
 KIND = "causal language model"
@@ -76,6 +78,11 @@ class QueryLikelihoodScorer(SentByName):
             "scorer": "query_likelihood",
             "prompt": prompt,
         }
+
+    def lengths(self, pairs: Sequence[Pair], counted: Path | None) -> Lengths:
+        """Return by what pairs are sorted, see :func:`pair_lengths`."""
+        limit = int(self.describe()["max_length"])
+        return pair_lengths(pairs, self.files, self._batch_size, limit, counted)
 
     def score(self, pairs: Sequence[Pair]) -> Scores:
         """Return the mean log probability of each query's tokens; float64, shape (len(pairs),).

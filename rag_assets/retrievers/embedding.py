@@ -53,6 +53,7 @@ class BiEncoder(EmbeddingRetriever):
     model_kind: ClassVar[str | None] = "sentence-transformers"
     search_kind: ClassVar[str | None] = "faiss"
     implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.embedding.batches",
         "rag_assets.embedding.encoder",
         "rag_assets.embedding.loading",
         "rag_assets.embedding.models",

@@ -34,6 +34,7 @@ class LateInteraction(EmbeddingRetriever):
     code_version: ClassVar[str] = "1"
     model_kind: ClassVar[str | None] = "sentence-transformers"
     implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.embedding.batches",
         "rag_assets.embedding.encode_unknown",
         "rag_assets.embedding.encoder",
         "rag_assets.embedding.index_ids",
@@ -108,6 +109,7 @@ class LateInteraction(EmbeddingRetriever):
             query_prompt=self.query_prompt,
             document_prompt=self.document_prompt,
             compute=workspace.compute,
+            counted=workspace.cache_of("token_counts"),
         )
 
 

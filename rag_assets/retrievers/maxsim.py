@@ -27,6 +27,7 @@ class MaxSim(RerankedRetriever):
     model_kind: ClassVar[str | None] = "sentence-transformers"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.reranking.maxsim",
+        "rag_assets.embedding.batches",
         "rag_assets.embedding.encode_unknown",
         "rag_assets.embedding.late_interaction",
         "rag_assets.embedding.multi_vector",
@@ -70,4 +71,5 @@ class MaxSim(RerankedRetriever):
             query_prompt=self.query_prompt,
             document_prompt=self.document_prompt,
             compute=workspace.compute,
+            counted=workspace.cache_of("token_counts"),
         )

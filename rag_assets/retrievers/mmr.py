@@ -29,6 +29,7 @@ class MMR(RerankedRetriever):
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.reranking.mmr",
         "rag_assets.ordering",
+        "rag_assets.embedding.batches",
         "rag_assets.embedding.encoder",
         "rag_assets.embedding.loading",
         "rag_assets.embedding.models",

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
+from rag_assets.embedding.batches import Lengths
 from rag_assets.reranking.candidates import Candidates, Scores
 from rag_assets.reranking.pair_scores import rerank_by_pairs
 from rag_assets.retrievers.workspace import Workspace
@@ -21,6 +24,9 @@ class PairScorer(Protocol):
     def score(self, pairs: Sequence[Pair]) -> Scores:
         """Return one score a pair, float64."""
 
+    def lengths(self, pairs: Sequence[Pair], counted: Path | None) -> Lengths:
+        """Return by what pairs are sorted, with the folder of the numbers that are known."""
+
 
 def scored_by_pairs(
     candidates: Sequence[Candidates], scorer: PairScorer, workspace: Workspace
@@ -35,8 +41,10 @@ def scored_by_pairs(
             advance(done, total)
 
         cache = workspace.cache_of("pair_scores")
+        lengths = partial(scorer.lengths, counted=workspace.cache_of("token_counts"))
+        described, compute = scorer.describe(), workspace.compute
         scores = rerank_by_pairs(
-            candidates, scorer.score, scorer.describe(), cache, count, workspace.compute
+            candidates, scorer.score, described, cache, count, compute, lengths
         )
     n_pairs = len({(one.query, text) for one in candidates for text in one.texts})
     workspace.measure("ask", time.perf_counter() - started, n_new, cached=False)

@@ -26,6 +26,7 @@ class QueryLikelihood(RerankedRetriever):
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.reranking.query_likelihood",
         "rag_assets.reranking.local_models",
+        "rag_assets.reranking.pair_lengths",
         "rag_assets.reranking.pair_scores",
         "rag_assets.retrievers.pair_scoring",
         "rag_assets.store.pair_score_cache",

@@ -38,6 +38,7 @@ class Splade(EmbeddingRetriever):
     model_kind: ClassVar[str | None] = "sentence-transformers"
     search_kind: ClassVar[str | None] = "scipy"
     implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.embedding.batches",
         "rag_assets.embedding.encode_unknown",
         "rag_assets.embedding.index_ids",
         "rag_assets.embedding.loading",
@@ -125,6 +126,7 @@ class Splade(EmbeddingRetriever):
             query_prompt=self.query_prompt,
             document_prompt=self.document_prompt,
             compute=workspace.compute,
+            counted=workspace.cache_of("token_counts"),
         )
 
 

@@ -52,6 +52,7 @@ def lengths(
     found = encode_unknown(
         texts,
         encode,
+        lengths=lambda unknown: np.array([len(text) for text in unknown], dtype=np.int_),
         prompt=prompt,
         cache=opened,
         compute=compute,

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from rag_assets.reranking.candidates import Candidates, Scores
+from rag_assets.reranking.pair_lengths import letters
 from rag_assets.retrievers.pair_scoring import scored_by_pairs
 from rag_assets.retrievers.workspace import Workspace
 from rag_assets.store.pair_score_cache import Pair
@@ -20,6 +22,9 @@ class Lengths:
 
     def score(self, pairs: Sequence[Pair]) -> Scores:
         return np.array([float(len(pair.document)) for pair in pairs])
+
+    def lengths(self, pairs: Sequence[Pair], counted: Path | None) -> npt.NDArray[np.int_]:
+        return letters(pairs)
 
 
 def asked(query: str, *texts: str) -> Candidates:
