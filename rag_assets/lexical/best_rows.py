@@ -43,14 +43,14 @@ from rag_assets.lexical.row_order import RowOrder
 from rag_assets.lexical.sparse_columns import SparseColumns
 from rag_assets.ordering import Hits, Positions, best_above_zero
 
-AT_ONCE = 256
+AT_ONCE = 512
 """Queries in a block at most: the sums of more, of a thousand rows, leave a core's own cache."""
 
 CELLS = 1 << 20
 """Sums that are formed at once, or those of one query; half or twice as many take no less time."""
 
-ROOM = 16
-"""Cells that a row which is wanted takes too, for what is added again."""
+ROOM = 160
+"""Cells for which a row counts that is wanted: what is added again is to stay in that cache too."""
 
 ADDED = 1 << 22
 """Values that are added again at most; of more, as where most rows are tied, all are added."""

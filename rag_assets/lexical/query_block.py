@@ -71,18 +71,19 @@ class QueryBlock:
         """Write the sums of the columns that are kept as arrays over all rows."""
         by_query = self.sums.reshape(self.n, self.grid.cells)
         by_query[:, self.matrix.n_rows :] = 0
-        values, slots, add = self.matrix.dense.values, self.slots.tolist(), np.add
+        values, slots = self.matrix.dense.values, self.slots.tolist()
         ends = np.bincount(self.long.queries, minlength=self.n).cumsum().tolist()
         start = 0
-        for own, end in zip(by_query[:, : self.matrix.n_rows], ends, strict=True):
+        for row, end in zip(by_query[:, : self.matrix.n_rows], ends, strict=True):
+            total = row
             if end - start > 1:
-                add(values[slots[start]], values[slots[start + 1]], own)
+                np.add(values[slots[start]], values[slots[start + 1]], total)
                 for slot in slots[start + 2 : end]:
-                    add(own, values[slot], own)
+                    total += values[slot]  # takes two thirds of the time of `np.add`
             elif end > start:
-                own[:] = values[slots[start]]
+                total[:] = values[slots[start]]
             else:
-                own.fill(0)
+                total.fill(0)
             start = end
 
     def candidates(self, k: int, order: RowOrder) -> Candidates:
