@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,6 +31,17 @@ if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > ROOM:
 # How long an example takes says nothing about its result.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+def pytest_configure() -> None:
+    """Let SIGINT mean something, also in the background of a script, where it is ignored.
+
+    After a run in this process Dagster handles SIGTERM as SIGINT, and what is ignored is ignored by
+    child processes too: they would not end when they are asked to.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
