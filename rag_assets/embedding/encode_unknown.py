@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from rag_assets.compute.compute import Compute
-from rag_assets.embedding.batches import Lengths
+from rag_assets.embedding.batches import Lengths, in_batches
 
 Encoded = TypeVar("Encoded")
 
@@ -54,7 +54,7 @@ def encode_unknown(
     found = {text: known[prompt + text] for text in unique if prompt + text in known}
     unknown = [text for text in unique if text not in found]
     missing = [unknown[row] for row in np.argsort(-lengths(unknown), kind="stable").tolist()]
-    groups = [missing[start : start + group_size] for start in range(0, len(missing), group_size)]
+    groups = [*in_batches(missing, group_size)]
     n_done = 0
     for number, part in compute.map(encode, ((group,) for group in groups)):
         new = dict(zip(groups[number], part, strict=True))

@@ -16,7 +16,7 @@ import numpy as np
 
 from rag_assets.compute.compute import Compute
 from rag_assets.compute.local import LOCAL
-from rag_assets.embedding.batches import Lengths, batch_lengths, in_batches
+from rag_assets.embedding.batches import batch_lengths, in_batches
 from rag_assets.embedding.encode_unknown import encode_unknown
 from rag_assets.embedding.encoder import Encoder, Kind, Progress
 from rag_assets.embedding.loading import is_loaded, load_sparse_model
@@ -109,7 +109,13 @@ class SparseTextEncoder:
         found = encode_unknown(
             texts,
             partial(self.encode_now, kind=kind),
-            lengths=partial(self._lengths, kind=kind),
+            lengths=partial(
+                batch_lengths,
+                files=self.files,
+                batch_size=BATCH_SIZE,
+                prompt=self.prompt(kind),
+                counted=self._counted,
+            ),
             prompt=self.prompt(kind),
             cache=self._opened(kind),
             compute=self._compute,
@@ -143,9 +149,6 @@ class SparseTextEncoder:
                 )
             ]
         return [self._vector(one, text, kind) for one, text in zip(found, texts, strict=True)]
-
-    def _lengths(self, texts: Sequence[str], kind: Kind) -> Lengths:
-        return batch_lengths(texts, self.files, BATCH_SIZE, self.prompt(kind), self._counted)
 
     def _vector(self, tensor: Any, text: str, kind: Kind) -> SparseVector:  # noqa: ANN401 (torch)
         """Return a sparse tensor of one dimension without its zeros."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from rag_assets.compute.compute import Compute
 from rag_assets.compute.local import LOCAL
-from rag_assets.embedding.batches import Lengths, batch_lengths, in_batches
+from rag_assets.embedding.batches import batch_lengths, in_batches
 from rag_assets.embedding.encode_unknown import encode_unknown
 from rag_assets.embedding.encoder import BATCH_SIZE, BATCHES_PER_GROUP, Encoder, Kind, Progress
 from rag_assets.embedding.loading import load_model, load_multi_vector_model
@@ -91,7 +91,13 @@ class TokenEncoder:
         return encode_unknown(
             texts,
             partial(self._embed, kind=kind),
-            lengths=partial(self._lengths, kind=kind),
+            lengths=partial(
+                batch_lengths,
+                files=self._encoder.files,
+                batch_size=BATCH_SIZE,
+                prompt=self._encoder.prompt(kind),
+                counted=self._counted,
+            ),
             prompt=self._encoder.prompt(kind),
             cache=self._opened(kind),
             compute=self._compute,
@@ -132,10 +138,6 @@ class TokenEncoder:
                 )
             ]
         return [own.astype(np.float16) for own in found]
-
-    def _lengths(self, texts: Sequence[str], kind: Kind) -> Lengths:
-        encoder = self._encoder
-        return batch_lengths(texts, encoder.files, BATCH_SIZE, encoder.prompt(kind), self._counted)
 
 
 def _token_vectors(model: Any, batch: list[str]) -> list[TokenVectors]:  # noqa: ANN401 (torch)

@@ -152,7 +152,7 @@ class Bm25sEngine:
 
     def scores(self, query_tokens: Sequence[str]) -> npt.NDArray[np.float64]:
         """Return the score of every chunk, float64, shape (n_chunks,); 0 where no token occurs."""
-        known = [number for t in query_tokens if (number := self.vocabulary.get(t)) is not None]
+        known = [self.vocabulary[token] for token in query_tokens if token in self.vocabulary]
         return column_sums(self.data, self.indices, self.indptr, known, self.n_chunks)
 
     def best(self, queries: Iterable[Sequence[str]], ids_rank: Positions, k: int) -> Iterator[Hits]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from rag_assets.compute.compute import Compute
 from rag_assets.compute.local import LOCAL
-from rag_assets.embedding.batches import Lengths
+from rag_assets.embedding.batches import Lengths, in_batches
 from rag_assets.errors import DataError
 from rag_assets.reranking.candidates import Candidates, Scores
 from rag_assets.reranking.pair_lengths import letters
@@ -62,7 +62,7 @@ def rerank_by_pairs(
     missing = np.flatnonzero(np.isnan(scores))
     long = lengths([unique[row] for row in missing.tolist()])
     order = missing[np.argsort(-long, kind="stable")].tolist()
-    portions = [order[start : start + PORTION] for start in range(0, len(order), PORTION)]
+    portions = [*in_batches(order, PORTION)]
     blocks = (([unique[row] for row in portion],) for portion in portions)
     n_done = 0
     for number, new in compute.map(scorer, blocks):
