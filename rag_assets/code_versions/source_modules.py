@@ -125,9 +125,9 @@ class SourceModule:
                 self._add(inner)
         else:
             names = set(_defined(node))
-            for inner in ast.walk(node):
-                if isinstance(node, _COMPOUND) and isinstance(inner, ast.Import | ast.ImportFrom):
-                    self.imports |= dict(imported(inner, self.package))
+            for part in ast.walk(node) if isinstance(node, _COMPOUND) else ():
+                if isinstance(part, ast.Import | ast.ImportFrom):
+                    self.imports |= dict(imported(part, self.package))
             for name in names or {""}:
                 self._statements.setdefault(name, []).append(node)
             value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from rag_assets.errors import StoreError
 from rag_assets.evaluation.contexts import text_digest
-from rag_assets.pipeline.stage import Recipe
+from rag_assets.pipeline.recipe import Recipe
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest
 from rag_assets.store.atomic import TEMPORARY_MARK
 

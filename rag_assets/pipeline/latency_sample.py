@@ -10,22 +10,14 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from rag_assets.pipeline.measurements import Percentiles
+from rag_assets.pipeline.stage_context import SingleSearches, StageContext, Times
 from rag_assets.store.artifacts import ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
-
-Times = Mapping[str, float]
-"""Query id -> milliseconds."""
-
-Search = Callable[[str], object]
-"""Ranks one query, given by its id."""
 
 Value = TypeVar("Value")
 
@@ -38,22 +30,8 @@ BUDGET_SECONDS = 1.0
 _SEED = "0"
 
 
-class SingleSearches(Protocol):
-    """A stage that ranks, as far as single queries are timed; see ``RunsStage``."""
-
-    def searcher(
-        self, pipeline: Pipeline, retriever: str, top_k: int, depth: int, query_ids: Sequence[str]
-    ) -> Search | None:
-        """Return a function that ranks one of these queries; None where nothing is computed."""
-
-    def times_before(
-        self, pipeline: Pipeline, retriever: str, top_k: int, *, cached: bool
-    ) -> list[Times] | None:
-        """Return the times of what comes before the search; None where they are not known."""
-
-
 def measure_latency(
-    pipeline: Pipeline,
+    context: StageContext,
     ranker: SingleSearches,
     retriever: str,
     fingerprint: str,
@@ -65,27 +43,27 @@ def measure_latency(
     A retriever with a ranking a cell (``candidates: top_k``) is timed at the largest cut-off only.
 
     Args:
-        pipeline: the pipeline.
+        context: what a stage may ask for.
         ranker: the stage that computes this retriever's rankings.
         retriever: its name.
         fingerprint: of the ranking.
         top_k: the cell for which the ranking was made.
         depth: how many ranks are searched for.
     """
-    experiment = pipeline.experiment
+    experiment = context.experiment
     candidates = getattr(experiment.retrievers[retriever], "candidates", None)
     if candidates == "top_k" and top_k != max(experiment.top_k):
         return
-    sample = pipeline_sample(pipeline)
-    search = ranker.searcher(pipeline, retriever, top_k, depth, sample) if sample else None
+    sample = timed_queries(context)
+    search = ranker.searcher(context, retriever, top_k, depth, sample) if sample else None
     if search is None:
         return
     own = time_each(sample, search)
     for cached in (False, True):
-        before = ranker.times_before(pipeline, retriever, top_k, cached=cached)
+        before = ranker.times_before(context, retriever, top_k, cached=cached)
         times = added([own, *before]) if before is not None else {}
         if times:
-            pipeline.measurements.add(
+            context.measurements.add(
                 LATENCY,
                 fingerprint,
                 seconds_of(times),
@@ -98,19 +76,19 @@ def measure_latency(
 
 
 def known_times(
-    pipeline: Pipeline, fingerprint: str, retriever: str, *, cached: bool
+    context: StageContext, fingerprint: str, retriever: str, *, cached: bool
 ) -> Times | None:
     """Return the sample that was kept for a ranking."""
-    found = pipeline.measurements.find(LATENCY, fingerprint, retriever, cached=cached)
+    found = context.measurements.find(LATENCY, fingerprint, retriever, cached=cached)
     return found["samples_ms"] if found else None
 
 
-def pipeline_sample(pipeline: Pipeline) -> list[str]:
+def timed_queries(context: StageContext) -> list[str]:
     """Return the queries of an experiment that are timed one at a time."""
-    size = pipeline.experiment.measurements.latency_sample
+    size = context.experiment.measurements.latency_sample
     if not size:
         return []
-    queries = pipeline.artifact(QUERIES_KEY).table()
+    queries = context.artifact(QUERIES_KEY).table()
     return sample_of(queries.column("query_id").to_pylist(), size)
 
 

@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Unpack
 
 from rag_assets.compute.compute import Compute
 from rag_assets.compute.options import compute_of
@@ -29,9 +28,10 @@ from rag_assets.llm.completions import Completions
 from rag_assets.pipeline.attempts import Attempts
 from rag_assets.pipeline.bringing import bring_pointed, bring_records
 from rag_assets.pipeline.manifests import checked, manifest_of, table_manifest
-from rag_assets.pipeline.measurements import MEASUREMENTS, Details, Measurements
+from rag_assets.pipeline.measurements import MEASUREMENTS, Measurements
 from rag_assets.pipeline.rankings import Rankings
-from rag_assets.pipeline.stage import FolderProduct, Product, Recipe, Stage
+from rag_assets.pipeline.recipe import Recipe
+from rag_assets.pipeline.stage import FolderProduct, Product, Stage
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.progress import Progress, no_progress
 from rag_assets.retrievers.workspace import Measure, Workspace, unmeasured
@@ -126,6 +126,10 @@ class Pipeline:
             self.compute,
         )
 
+    def cache_folder(self, name: str) -> Path:
+        """Return the folder of one cache of computed values."""
+        return self.settings.store / "cache" / name
+
     @property
     def compute(self) -> Compute:
         """Where models and searches are computed.
@@ -202,7 +206,7 @@ class Pipeline:
         if self._llm_budget is None:
             limits = self.experiment.llm.limits() if self.experiment.llm else None
             self._llm_budget = Budget(limits)
-        cache = CompletionCache(self.settings.store / "cache" / "completions")
+        cache = CompletionCache(self.cache_folder("completions"))
         with self.progress(label, total) as advance:
             yield Completions(self.chat_model, cache, self._llm_budget, progress=advance)
 
@@ -342,12 +346,3 @@ class Pipeline:
             manifest = manifest_of(recipe, {"all": folder_digest(folder)}, rows, facts)
             save_manifest(folder, manifest)
         return Artifact(self.store.path(key, recipe.fingerprint, directory=True), manifest)
-
-    @contextmanager
-    def measured(
-        self, what: str, label: str, amount: int, **details: Unpack[Details]
-    ) -> Iterator[None]:
-        """Time a block and keep the measurement under a fingerprint (``label``)."""
-        started = time.perf_counter()
-        yield
-        self.measurements.add(what, label, time.perf_counter() - started, amount, **details)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rag_assets.pipeline.stage import Recipe
+from rag_assets.pipeline.recipe import Recipe
 from rag_assets.pipeline.stored import stored_code_version
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.artifacts import ArtifactKey, Manifest

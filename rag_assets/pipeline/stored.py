@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.pipeline.evaluations import SnapshotEntry, read_current
-from rag_assets.pipeline.stage import Recipe
+from rag_assets.pipeline.recipe import Recipe
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest
 from rag_assets.store.atomic import TEMPORARY_MARK

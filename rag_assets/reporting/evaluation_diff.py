@@ -9,7 +9,7 @@ from typing import Any
 from rag_assets.pipeline.evaluations import SnapshotEntry
 from rag_assets.pipeline.history_rows import history_table
 from rag_assets.pipeline.reasons import Reason, Wanted, row_changes, version_changes
-from rag_assets.pipeline.stage import Recipe
+from rag_assets.pipeline.recipe import Recipe
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.stored import stored_code_version
 from rag_assets.reporting.evaluation_changes import DIGESTS, evaluation_changes

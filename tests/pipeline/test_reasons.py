@@ -9,7 +9,7 @@ import pytest
 
 from rag_assets.pipeline.manifests import manifest_of
 from rag_assets.pipeline.reasons import Reason, Wanted, row_changes
-from rag_assets.pipeline.stage import Recipe
+from rag_assets.pipeline.recipe import Recipe
 from rag_assets.pipeline.stored import stored_code_version
 from rag_assets.schemas import QUERIES
 from rag_assets.store.artifacts import ArtifactKey, Manifest

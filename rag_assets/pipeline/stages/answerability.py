@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.evaluation.answerability import Query, answerability
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.pipeline.stages.sources import QRELS_KEY
 from rag_assets.schemas import ANSWERABILITY
 from rag_assets.store.artifacts import ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 ANSWERABILITY_KEY = ArtifactKey.of("answerability")
 
@@ -48,15 +47,15 @@ class Answerability(Stage):
         return [*runs, Input("qrels", QRELS_KEY), Input("query_facts", QUERY_FACTS_KEY, "means")]
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        qrels = pipeline.artifact(QRELS_KEY).table()
+        qrels = context.artifact(QRELS_KEY).table()
         positive = qrels.filter(pc.greater(qrels["grade"], 0))
         answerable = set(positive["query_id"].to_pylist())
-        facts = pipeline.artifact(QUERY_FACTS_KEY).table().select(["query_id", "split"]).to_pylist()
+        facts = context.artifact(QUERY_FACTS_KEY).table().select(["query_id", "split"]).to_pylist()
         tables = [ANSWERABILITY.empty()]
-        for name in pipeline.experiment.retrievers:
-            run = pipeline.current(_run_key(pipeline.experiment, name))
+        for name in context.experiment.retrievers:
+            run = context.current(_run_key(context.experiment, name))
             if run is not None:
                 best = _best_scores(run.table())
                 splits: dict[str, list[Query]] = {}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.counting import (
     COUNTING_INPUT,
     counting_of,
@@ -18,9 +20,6 @@ from rag_assets.pipeline.stages.metrics import metrics_key
 from rag_assets.schemas import COMPARISONS
 from rag_assets.statistics.pairs import all_pairs, comparisons
 from rag_assets.store.artifacts import ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 COMPARISONS_KEY = ArtifactKey.of("comparisons")
 
@@ -52,26 +51,26 @@ class Comparisons(Stage):
         ]
         return [*cells, COUNTING_INPUT]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        experiment = pipeline.experiment
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        experiment = context.experiment
         return {
             "primary": str(experiment.primary),
             "retrievers": list(experiment.retrievers),
             **asdict(resampling_of(experiment)),
         }
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return {"numpy": version("numpy"), "scipy": version("scipy")}
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        experiment = pipeline.experiment
-        counting = counting_of(lambda key: pipeline.artifact(key).table())
+        experiment = context.experiment
+        counting = counting_of(lambda key: context.artifact(key).table())
         metric = experiment.primary.column, experiment.primary.cutoff or 0
         cells = {}
         for name in experiment.retrievers:
-            artifact = pipeline.current(metrics_key(name, metric[1]))
+            artifact = context.current(metrics_key(name, metric[1]))
             if artifact is not None:
                 cells[name] = artifact.table()
         for key in keys:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from rag_assets.embedding.unknown_tokens import unknown_share, warning
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.ordering import Hits
-from rag_assets.pipeline.latency_sample import Times
-from rag_assets.pipeline.stage import FolderProduct, Input, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import FolderProduct, Stage, TableProduct
+from rag_assets.pipeline.stage_context import StageContext, Times
 from rag_assets.pipeline.stages.base_runs import (
     BaseRuns,
     Report,
@@ -31,9 +32,6 @@ from rag_assets.retrievers.sharded_search import spread
 from rag_assets.retrievers.workspace import Workspace
 from rag_assets.schemas import QUERY_VECTORS
 from rag_assets.store.artifacts import Artifact, ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 FAMILY = "embedding"
 
@@ -61,29 +59,29 @@ class EmbeddingIndexes(Stage):
         chunking = experiment.chunking_of(key["retriever"])
         return [Input("chunks", chunks_key(chunking), "indexed")]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        config = _config(pipeline.experiment, key["retriever"])
-        chunking = pipeline.experiment.chunking_of(key["retriever"])
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        config = _config(context.experiment, key["retriever"])
+        chunking = context.experiment.chunking_of(key["retriever"])
         return {
             **config.index_options(),
             **config.describe("document"),
-            "indexed": indexed_fields(pipeline.experiment, chunking),
+            "indexed": indexed_fields(context.experiment, chunking),
         }
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        return pipeline.versions_of(key["retriever"])
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return context.versions_of(key["retriever"])
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
         for key in keys:
             retriever = key["retriever"]
-            chunking = pipeline.experiment.chunking_of(retriever)
-            chunks = pipeline.artifact(chunks_key(chunking)).table()
-            texts = texts_to_index(pipeline.experiment, chunking, chunks)
-            config = _config(pipeline.experiment, retriever)
+            chunking = context.experiment.chunking_of(retriever)
+            chunks = context.artifact(chunks_key(chunking)).table()
+            texts = texts_to_index(context.experiment, chunking, chunks)
+            config = _config(context.experiment, retriever)
             unread = _unread(config, retriever, texts)
-            workspace = pipeline.workspace(retriever, key)
+            workspace = context.workspace(retriever, key)
             yield key, _index(config, chunks, texts, workspace, retriever, unread)
 
 
@@ -131,23 +129,23 @@ class EmbeddingQueries(Stage):
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("query_set", query_set_key(experiment.query_set_of(key["retriever"])))]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        return _config(pipeline.experiment, key["retriever"]).describe("query")
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return _config(context.experiment, key["retriever"]).describe("query")
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        return pipeline.versions_of(key["retriever"])
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return context.versions_of(key["retriever"])
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
             retriever = key["retriever"]
-            query_set = pipeline.experiment.query_set_of(retriever)
-            artifact = pipeline.artifact(query_set_key(query_set))
-            config = _config(pipeline.experiment, retriever)
+            query_set = context.experiment.query_set_of(retriever)
+            artifact = context.artifact(query_set_key(query_set))
+            config = _config(context.experiment, retriever)
             variants = artifact.table()
-            table = config.encode(variants, pipeline.workspace(retriever, key))
-            measure_encoding(pipeline, key, config, variants)
+            table = config.encode(variants, context.workspace(retriever, key))
+            measure_encoding(context, key, config, variants)
             yield key, TableProduct(table, failures=artifact.manifest.failures)
 
 
@@ -158,15 +156,15 @@ class EmbeddingRuns(BaseRuns):
     family = FAMILY
     code_version = "4"
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        config = _config(pipeline.experiment, key["retriever"])
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        config = _config(context.experiment, key["retriever"])
         return {f"retriever.{config.type}": config.code_version, **config.search_versions()}
 
-    def _open(self, pipeline: Pipeline, retriever: str, index: Artifact) -> Searcher[pa.Table]:
-        return _config(pipeline.experiment, retriever).open(index.folder)
+    def _open(self, context: StageContext, retriever: str, index: Artifact) -> Searcher[pa.Table]:
+        return _config(context.experiment, retriever).open(index.folder)
 
-    def _spread(self, pipeline: Pipeline, searcher: Searcher[pa.Table]) -> Searcher[pa.Table]:
-        return spread(searcher, pipeline.compute)
+    def _spread(self, context: StageContext, searcher: Searcher[pa.Table]) -> Searcher[pa.Table]:
+        return spread(searcher, context.compute)
 
     def _search(
         self,
@@ -179,11 +177,11 @@ class EmbeddingRuns(BaseRuns):
         return searcher.search(queries.take(pa.array(numbers, pa.int64())), depth, report)
 
     def times_before(
-        self, pipeline: Pipeline, retriever: str, top_k: int, *, cached: bool
+        self, context: StageContext, retriever: str, top_k: int, *, cached: bool
     ) -> list[Times] | None:
         """Return how long the model takes for a query whose vector is not known."""
-        config = _config(pipeline.experiment, retriever)
-        return [] if cached else encoding_times(pipeline, retriever, config)
+        config = _config(context.experiment, retriever)
+        return [] if cached else encoding_times(context, retriever, config)
 
 
 def _config(experiment: Experiment, retriever: str) -> EmbeddingRetriever:

@@ -6,38 +6,33 @@ when the model was needed for others; their times are those of the model, and se
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from rag_assets.pipeline.latency_sample import (
-    Times,
     percentiles,
-    pipeline_sample,
     seconds_of,
     time_each,
+    timed_queries,
     values_by_query,
 )
+from rag_assets.pipeline.stage_context import StageContext, Times
 from rag_assets.retrievers.base import EmbeddingRetriever
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import fingerprint
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 ENCODE = "encode"
 
 
 def measure_encoding(
-    pipeline: Pipeline, key: ArtifactKey, config: EmbeddingRetriever, variants: pa.Table
+    context: StageContext, key: ArtifactKey, config: EmbeddingRetriever, variants: pa.Table
 ) -> None:
     """Time single queries through a model that is loaded anyway, past its cache."""
     texts = values_by_query(variants.column("query_id"), variants.column("text").to_pylist())
-    sample = pipeline_sample(pipeline)
+    sample = timed_queries(context)
     if not sample or not config.encode_now(texts[sample[0]]):
         return
     times = time_each(sample, lambda one: config.encode_now(texts[one]))
-    pipeline.measurements.add(
+    context.measurements.add(
         ENCODE,
         fingerprint(config.describe("query")),
         seconds_of(times),
@@ -50,9 +45,9 @@ def measure_encoding(
 
 
 def encoding_times(
-    pipeline: Pipeline, retriever: str, config: EmbeddingRetriever
+    context: StageContext, retriever: str, config: EmbeddingRetriever
 ) -> list[Times] | None:
     """Return the times of single queries through the model; None when it was never timed."""
     described = fingerprint(config.describe("query"))
-    found = pipeline.measurements.find(ENCODE, described, retriever, cached=False)
+    found = context.measurements.find(ENCODE, described, retriever, cached=False)
     return [found["samples_ms"]] if found and found["samples_ms"] else None

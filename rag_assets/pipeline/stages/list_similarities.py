@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from rag_assets.evaluation.list_similarity import intra_list_similarity
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.latency_sample import values_by_query
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.reranked import FAMILY, texts_by_chunk, texts_key
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.retrievers.mmr import MMR
 from rag_assets.schemas import LIST_SIMILARITIES
 from rag_assets.store.artifacts import ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 
 class ListSimilarities(Stage):
@@ -55,21 +54,21 @@ class ListSimilarities(Stage):
             Input("texts", texts_key(key["retriever"])),
         ]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        return {"vectors": _config(pipeline.experiment, key["retriever"]).describe()["document"]}
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return {"vectors": _config(context.experiment, key["retriever"]).describe()["document"]}
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        return _config(pipeline.experiment, key["retriever"]).versions()
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return _config(context.experiment, key["retriever"]).versions()
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
             run, before, _ = (
-                pipeline.artifact(item.key) for item in self.inputs(pipeline.experiment, key)
+                context.artifact(item.key) for item in self.inputs(context.experiment, key)
             )
             found, found_before = (
-                _similarities(pipeline, key["retriever"], one.table()) for one in (run, before)
+                _similarities(context, key["retriever"], one.table()) for one in (run, before)
             )
             rows: list[dict[str, object]] = [
                 {
@@ -82,12 +81,12 @@ class ListSimilarities(Stage):
             yield key, TableProduct(LIST_SIMILARITIES.from_rows(rows))
 
 
-def _similarities(pipeline: Pipeline, retriever: str, run: pa.Table) -> dict[str, float | None]:
+def _similarities(context: StageContext, retriever: str, run: pa.Table) -> dict[str, float | None]:
     """Return query id -> the mean cosine of its results, at most top_k of them."""
-    texts = texts_by_chunk(pipeline, retriever)
+    texts = texts_by_chunk(context, retriever)
     read = [texts[chunk_id] for chunk_id in run.column("chunk_id").to_pylist()]
-    config = _config(pipeline.experiment, retriever)
-    vectors = config.document_vectors(read, pipeline.workspace(retriever))
+    config = _config(context.experiment, retriever)
+    vectors = config.document_vectors(read, context.workspace(retriever))
     rows = values_by_query(run.column("query_id"), range(run.num_rows))
     return {
         query_id: intra_list_similarity(vectors[own], max(len(own), 1))

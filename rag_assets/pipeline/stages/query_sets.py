@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.query_sets import FileQuerySet, PromptedQuerySet
-from rag_assets.pipeline.stage import Input, Recipe, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input, Recipe
+from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.sources import QUERIES_KEY
 from rag_assets.query_sets import original
 from rag_assets.query_sets.file import FileVariants, read_variants
@@ -16,9 +18,6 @@ from rag_assets.query_sets.prompted import ANSWERS, PromptedVariants, prompted_v
 from rag_assets.retrievers.base import ORIGINAL
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.store.artifacts import ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 _IMPLEMENTATION = ("rag_assets.query_sets", "rag_assets.llm.templates")
 
@@ -43,18 +42,18 @@ class QuerySetAnswers(Stage):
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("queries", QUERIES_KEY, "text")]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        return _prompted_config(pipeline, key["query_set"])
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return _prompted_config(context, key["query_set"])
 
-    def recipe(self, pipeline: Pipeline, key: ArtifactKey) -> Recipe | None:
-        found = super().recipe(pipeline, key)
-        return pipeline.attempts.numbered(found) if found is not None else None
+    def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
+        found = super().recipe(context, key)
+        return context.attempts.numbered(found) if found is not None else None
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
-            found = _asked(pipeline, key["query_set"], measured=True)
+            found = _asked(context, key["query_set"], measured=True)
             yield key, TableProduct(found.answers, {"failed_queries": len(found.failures)})
 
 
@@ -83,27 +82,27 @@ class QuerySets(Stage):
             return [queries, Input("answers", answers_key(key["query_set"]))]
         return [queries]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        config = pipeline.experiment.query_sets.get(key["query_set"])
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        config = context.experiment.query_sets.get(key["query_set"])
         if config is None:
             return {}
         if isinstance(config, FileQuerySet):
-            return {"strategy": "file", "file": pipeline.file_digest(config.path)}
-        return _prompted_config(pipeline, key["query_set"])
+            return {"strategy": "file", "file": context.file_digest(config.path)}
+        return _prompted_config(context, key["query_set"])
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        queries = pipeline.artifact(QUERIES_KEY).table()
+        queries = context.artifact(QUERIES_KEY).table()
         for key in keys:
-            config = pipeline.experiment.query_sets.get(key["query_set"])
+            config = context.experiment.query_sets.get(key["query_set"])
             if config is None:
                 yield key, TableProduct(original.variants(queries))
             elif isinstance(config, FileQuerySet):
                 yield key, _from_file(read_variants(config.path, queries))
             else:
                 # Its answers are in the cache: nothing is asked twice.
-                found = _asked(pipeline, key["query_set"])
+                found = _asked(context, key["query_set"])
                 yield key, TableProduct(found.variants, failures=found.failures)
 
 
@@ -117,16 +116,16 @@ def _from_file(found: FileVariants) -> TableProduct:
     return TableProduct(found.variants, {"notes": notes})
 
 
-def _asked(pipeline: Pipeline, query_set: str, *, measured: bool = False) -> PromptedVariants:
-    queries = pipeline.artifact(QUERIES_KEY).table()
-    strategy = _prompted(pipeline.experiment, query_set).prompted()
-    with pipeline.completions(f"ask for {query_set}", queries.num_rows) as completions:
+def _asked(context: StageContext, query_set: str, *, measured: bool = False) -> PromptedVariants:
+    queries = context.artifact(QUERIES_KEY).table()
+    strategy = _prompted(context.experiment, query_set).prompted()
+    with context.completions(f"ask for {query_set}", queries.num_rows) as completions:
         budget, started = completions.budget, time.perf_counter()
         calls, tokens, cost = budget.calls, budget.tokens, budget.cost
         found = prompted_variants(queries, strategy, completions)
-        recipe = pipeline.recipe(answers_key(query_set)) if measured else None
+        recipe = context.recipe(answers_key(query_set)) if measured else None
         if recipe is not None:
-            pipeline.measurements.add(
+            context.measurements.add(
                 "ask",
                 recipe.fingerprint,
                 time.perf_counter() - started,
@@ -138,9 +137,9 @@ def _asked(pipeline: Pipeline, query_set: str, *, measured: bool = False) -> Pro
         return found
 
 
-def _prompted_config(pipeline: Pipeline, query_set: str) -> Mapping[str, Any]:
-    config = _prompted(pipeline.experiment, query_set)
-    strategy, llm = config.prompted(), pipeline.experiment.llm
+def _prompted_config(context: StageContext, query_set: str) -> Mapping[str, Any]:
+    config = _prompted(context.experiment, query_set)
+    strategy, llm = config.prompted(), context.experiment.llm
     return {
         **config.model_dump(mode="json", exclude={"template"}),
         "template": strategy.template.label,

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from rag_assets.datasets.dataset import Read
 from rag_assets.datasets.file_types import engine_versions
 from rag_assets.datasets.folder_labels import LabelledFolder
 from rag_assets.datasets.ir_datasets import IrDataset
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
 from rag_assets.store.artifacts import ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 DOCUMENTS_KEY = ArtifactKey.of("documents")
 QUERIES_KEY = ArtifactKey.of("queries")
@@ -35,24 +34,24 @@ class _SourceStage(Stage):
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return []
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        dataset = pipeline.experiment.dataset
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        dataset = context.experiment.dataset
         origin: dict[str, Any] = {"id": dataset.identity} if isinstance(dataset, IrDataset) else {}
         if isinstance(dataset, LabelledFolder) and dataset.columns.given:
             origin = {"columns": dict(dataset.columns.given)}
-        return {"format": dataset.format, "files": pipeline.source_digests[self.name], **origin}
+        return {"format": dataset.format, "files": context.source_digests[self.name], **origin}
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
-            ahead = pipeline.read_ahead.pop(self.name, None)
-            table, notes = ahead or self.read(pipeline)
-            pipeline.check_source(self.name)
+            ahead = context.read_ahead.pop(self.name, None)
+            table, notes = ahead or self.read(context)
+            context.check_source(self.name)
             yield key, TableProduct(table, {"notes": notes})
 
     @abstractmethod
-    def read(self, pipeline: Pipeline) -> Read:
+    def read(self, context: StageContext) -> Read:
         """Read the table."""
 
 
@@ -68,11 +67,11 @@ class Documents(_SourceStage):
         "ids": ("document_id",),
     }
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        return engine_versions(pipeline.experiment.dataset.document_files())
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return engine_versions(context.experiment.dataset.document_files())
 
-    def read(self, pipeline: Pipeline) -> Read:
-        return pipeline.experiment.dataset.read_documents()
+    def read(self, context: StageContext) -> Read:
+        return context.experiment.dataset.read_documents()
 
 
 class Queries(_SourceStage):
@@ -88,8 +87,8 @@ class Queries(_SourceStage):
         "metadata": ("query_id", "metadata"),
     }
 
-    def read(self, pipeline: Pipeline) -> Read:
-        return pipeline.experiment.dataset.read_queries()
+    def read(self, context: StageContext) -> Read:
+        return context.experiment.dataset.read_queries()
 
 
 class Qrels(_SourceStage):
@@ -109,7 +108,7 @@ class Qrels(_SourceStage):
             Input("queries", QUERIES_KEY, "ids"),
         ]
 
-    def read(self, pipeline: Pipeline) -> Read:
-        documents = pipeline.artifact(DOCUMENTS_KEY).table()
-        queries = pipeline.artifact(QUERIES_KEY).table()
-        return pipeline.experiment.dataset.read_qrels(documents, queries)
+    def read(self, context: StageContext) -> Read:
+        documents = context.artifact(DOCUMENTS_KEY).table()
+        queries = context.artifact(QUERIES_KEY).table()
+        return context.experiment.dataset.read_qrels(documents, queries)
