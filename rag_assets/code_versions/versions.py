@@ -24,15 +24,17 @@ class CodeVersions:
     """Versions by roots; kept by the SHA-256 of the sources, so that equal ones are parsed once."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """Remember in ``folder`` what was found; None remembers nothing across processes."""
+        """Remember in ``folder`` what was found; None remembers nothing across processes.
+
+        Nothing is written before the folder's parent exists: loading definitions makes no store.
+        """
         self._folder = folder
         self._graph = SourceGraph({PACKAGE: FOLDER})
-        self._found: dict[str, str] = {}
 
     @cached_property
     def source_digest(self) -> str:
         """SHA-256 of the names and contents of all files of this package."""
-        stamps = self._folder / "files.json" if self._folder is not None else None
+        stamps = self._folder / "files.json" if self._folder and self._may_write else None
         files = sorted(file for file in FOLDER.rglob("*") if is_source(file))
         return SourceFiles(stamps).digest(files, FOLDER)
 
@@ -74,8 +76,12 @@ class CodeVersions:
     def _file(self) -> Path | None:
         return self._folder / f"{self.source_digest[:LENGTH]}.json" if self._folder else None
 
+    @property
+    def _may_write(self) -> bool:
+        return self._folder is not None and self._folder.parent.is_dir()
+
     def _save(self) -> None:
-        if self._file is not None:
+        if self._file is not None and self._may_write:
             write_text(self._file, json.dumps(self._kept), durable=False)
 
 

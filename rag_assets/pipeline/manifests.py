@@ -52,4 +52,5 @@ def manifest_of(
         rows=rows,
         facts=facts,
         failures=failures or {},
+        code_version=recipe.code_version,
     )

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import check_unchanged, code_versions
 from rag_assets.compute.compute import Compute
 from rag_assets.compute.options import compute_of
 from rag_assets.datasets.dataset import Read
@@ -90,6 +92,7 @@ class Pipeline:
         self.measurements = Measurements(self.store.root / MEASUREMENTS)
         self.rankings = Rankings(self)
         self.attempts = Attempts(self.store.root / "attempts")
+        self._code_versions = code_versions(settings.code_versions)
         self._sources = SourceFiles(settings.state_dir / "source_digests.json")
         self.n_computed = 0
         self.at_work = ""
@@ -167,8 +170,12 @@ class Pipeline:
 
         return measure
 
+    def code_version(self, roots: Iterable[Root]) -> str:
+        """Return the version of all code that these roots reach."""
+        return self._code_versions.of(roots)
+
     def versions_of(self, retriever: str) -> Mapping[str, str]:
-        """Return what computes a retriever: its type, its engines, the files that it names.
+        """Return what computes a retriever: its engines, the files that it names.
 
         Raises:
             DataError: a file cannot be read.
@@ -176,7 +183,7 @@ class Pipeline:
         config = self.experiment.retrievers[retriever]
         files = config.files()
         read = {f"file.{option}": self.file_digest(file) for option, file in files.items()}
-        return {**config.all_versions(), **read}
+        return {**config.versions(), **read}
 
     def file_digest(self, file: Path) -> str:
         """Return the digest of a file's content.
@@ -309,6 +316,7 @@ class Pipeline:
         seconds: dict[ArtifactKey, float] = {}
         if not keys:
             return seconds
+        check_unchanged()
         _log.debug("compute  %s", ", ".join(map(str, keys)))
         self.at_work = str(keys[0]) if len(keys) == 1 else f"{stage.name}: {len(keys)} partitions"
         started = time.perf_counter()

@@ -171,7 +171,7 @@ class _Planner:
         }
         recipe = Recipe(
             stage.name,
-            stage.code_version,
+            pipeline.code_version(stage.code(pipeline.experiment, key)),
             stage.config(pipeline, key),
             known,
             stage.versions(pipeline, key),

@@ -111,6 +111,7 @@ class Rankings:
             rows=table.num_rows,
             facts={**found.facts, "depth": depth},
             failures=failures,
+            code_version=recipe.code_version,
         )
         key = ArtifactKey.of(ASSET, retriever=retriever, depth=depth)
         artifact = context.store.write_table(key, table, manifest)

@@ -48,7 +48,13 @@ def record(
         computed=computed,
         dagster_runs=dagster_runs,
         entries=entries,
-        origin=origin_of(experiment),
+        origin=origin_of(
+            experiment,
+            {
+                stage.name: pipeline.code_version(stage.all_code(experiment))
+                for stage in pipeline.stages()
+            },
+        ),
     )
     root = pipeline.store.root
     pipeline.store.verified.save()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.recipe import Input, Recipe
 from rag_assets.pipeline.stage_context import StageContext
@@ -54,9 +56,6 @@ class Stage(ABC):
         row: for people: what one row, or the artifact, is.
         group: the part of the pipeline under which the Dagster UI shows it.
         kinds: what computes or holds it, shown as icons in the Dagster UI.
-        code_version: raised whenever the computation's result can change.
-        implementation: modules of the library that compute it; a test fails when they change and
-            ``code_version`` does not.
         projections: parts of the table with a digest of their own; ``all`` always exists.
         batched: whether the missing partitions are computed in one go.
         config_of_inputs: keys of ``config`` that follow from the inputs, and are absent while those
@@ -69,8 +68,6 @@ class Stage(ABC):
     row: ClassVar[str]
     group: ClassVar[str]
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet"})
-    code_version: ClassVar[str]
-    implementation: ClassVar[tuple[str, ...]] = ()
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     batched: ClassVar[bool] = False
     config_of_inputs: ClassVar[frozenset[str]] = frozenset()
@@ -88,6 +85,17 @@ class Stage(ABC):
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, Product]]:
         """Compute the given partitions; every required input is in the store."""
+
+    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
+        """Return the roots of the code that computes a partition; the rest is found from them.
+
+        Besides the stage's own: what the configuration names, such as the class of a retriever.
+        """
+        return [root_of(type(self), "compute")]
+
+    def all_code(self, experiment: Experiment) -> set[Root]:
+        """Return the roots of the code of all partitions."""
+        return {root for key in self.keys(experiment) for root in self.code(experiment, key)}
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
         """Return what computes or holds it in an experiment; ``kinds`` where that is all."""
@@ -124,7 +132,7 @@ class Stage(ABC):
             digests[role] = digest
         return Recipe(
             self.name,
-            self.code_version,
+            context.code_version(self.code(context.experiment, key)),
             self.config(context, key),
             digests,
             self.versions(context, key),
@@ -137,3 +145,8 @@ class Stage(ABC):
     def data_version(self, context: StageContext, key: ArtifactKey, digest: str) -> str:
         """Return the version by which consumers see whether the partition changed."""
         return digest
+
+
+def retriever_root(experiment: Experiment, key: ArtifactKey) -> Root:
+    """Return the root of the code of the retriever that a partition is of."""
+    return root_of(type(experiment.retrievers[key["retriever"]]))

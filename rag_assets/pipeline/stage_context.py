@@ -5,13 +5,14 @@ A stage sees this, never the engine: so what a stage reaches is its own code and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.compute.compute import Compute
 from rag_assets.datasets.dataset import Read
 from rag_assets.experiment.experiment import Experiment
@@ -132,6 +133,9 @@ class StageContext(Protocol):
 
     def cache_folder(self, name: str) -> Path:
         """Return the folder of one cache of computed values."""
+
+    def code_version(self, roots: Iterable[Root]) -> str:
+        """Return the version of all code that these roots reach."""
 
     def versions_of(self, retriever: str) -> Mapping[str, str]:
         """Return what computes a retriever: its engines, the files that it names.

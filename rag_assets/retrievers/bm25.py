@@ -35,13 +35,7 @@ class BM25(AnalysedRetriever):
     needs its extra. ``expand: {type: rm3}`` searches again, with words of what is found first.
     """
 
-    code_version: ClassVar[str] = "3"
     search_kind: ClassVar[str | None] = "bm25"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.lexical",
-        "rag_assets.ordering",
-        "rag_assets.retrievers.analysed",
-    )
 
     type: Literal["bm25"]
     engine: Literal["bm25s", "rank_bm25", "tantivy"] = "bm25s"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from rag_assets.reranking.candidates import Candidates
 from rag_assets.reranking.rerank_endpoint import RerankEndpoint
@@ -20,11 +20,6 @@ class RerankApi(ServerReranker):
     with. ``listwise`` is for models whose scores depend on the other documents of a request. A
     query that the server does not score has no results, and says why.
     """
-
-    implementation: ClassVar[tuple[str, ...]] = (
-        *ServerReranker.implementation,
-        "rag_assets.reranking.rerank_endpoint",
-    )
 
     type: Literal["rerank_api"]
     dialect: Literal["cohere", "tei"] = "cohere"

@@ -19,15 +19,6 @@ class RunFileRetriever(ImportedRetriever):
     those of chunks of ``chunking``, of their parents or, where documents are judged, of documents.
     """
 
-    code_version: ClassVar[str] = "1"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.evaluation.imported_units",
-        "rag_assets.evaluation.list_files",
-        "rag_assets.evaluation.parquet_runs",
-        "rag_assets.evaluation.run_files",
-        "rag_assets.evaluation.trec_files",
-        "rag_assets.evaluation.units",
-    )
     file_options: ClassVar[tuple[str, ...]] = ("path",)
 
     type: Literal["run_file"]

@@ -28,11 +28,6 @@ class TfIdf(AnalysedRetriever):
     """
 
     search_kind: ClassVar[str | None] = "tfidf"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.lexical",
-        "rag_assets.ordering",
-        "rag_assets.retrievers.analysed",
-    )
 
     type: Literal["tfidf"]
     weighting: Literal["raw", "length_normalised", "saturated", "sklearn"] = "sklearn"

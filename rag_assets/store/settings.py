@@ -87,6 +87,11 @@ class StoreSettings:
         return self.state_dir / "locks"
 
     @property
+    def code_versions(self) -> Path:
+        """Folder of what was found out of the source; see ``rag_assets.code_versions``."""
+        return self.state_dir / "code_versions"
+
+    @property
     def registry(self) -> Path:
         """List of the experiments that were evaluated, by name."""
         return self.state_dir / "experiments.json"

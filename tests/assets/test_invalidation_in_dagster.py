@@ -16,8 +16,8 @@ import pytest
 from rag_assets.assets.instance import open_instance
 from rag_assets.assets.names import partition_key
 from rag_assets.assets.provenance import DATA_VERSION
-from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
+from tests.changed_code import change_code
 from tests.dagster_state import (
     counts,
     evaluate_now,
@@ -33,7 +33,7 @@ Upgrade = Callable[[Tiny, pytest.MonkeyPatch], object]
 
 
 def upgrade_fusion(tiny: Tiny, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(type(STAGES["fused_runs"]), "code_version", "77")
+    change_code(patch, "fused_runs")
 
 
 def flip_a_byte(tiny: Tiny) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,8 +32,6 @@ class Answerability(Stage):
     schema = ANSWERABILITY
     row = "One retriever and split: how well its best score tells the unanswerable queries."
     group = "metrics"
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.answerability",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [ANSWERABILITY_KEY] if experiment.has_qrels else []

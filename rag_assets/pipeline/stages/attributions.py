@@ -38,8 +38,6 @@ class Attributions(Stage):
     row = "One evidence of a query: the stage at which this retriever found or lost it."
     group = "metrics"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.attribution",)
 
     def __init__(self, rankers: Sequence[RunsStage]) -> None:
         """Know the stages that rank, of all families."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,18 +37,6 @@ class BaseRuns(RunsStage):
 
     The family has an asset of indexes and one of queries, named after it.
     """
-
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.evaluation.filtered_search",
-        "rag_assets.evaluation.tied_at_cut",
-        "rag_assets.evaluation.units",
-        "rag_assets.ordering",
-        "rag_assets.query_sets.variant_fusion",
-        "rag_assets.pipeline.stages.runs",
-        "rag_assets.pipeline.stages.base_runs",
-        "rag_assets.pipeline.stages.exact_recall",
-        "rag_assets.pipeline.stages.index_units",
-    )
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         """Return the index, the queries and, where a retriever of the family uses them, filters."""

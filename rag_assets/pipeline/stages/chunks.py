@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from rag_assets.chunking.semantic import Embed
 from rag_assets.chunking.spans import cut_documents, indexed_texts
+from rag_assets.code_versions.closure import Root
 from rag_assets.embedding.encoder import Encoder
 from rag_assets.embedding.unit_vectors import Vectors
 from rag_assets.experiment.config import NoneChunking, ParentChunking
@@ -18,7 +19,7 @@ from rag_assets.pipeline.recipe import Input
 from rag_assets.pipeline.stage import Stage, TableProduct
 from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY
-from rag_assets.pipeline.stages.strategies import cutter, cutting, indexes_headings, versions
+from rag_assets.pipeline.stages.strategies import code, cutter, cutting, indexes_headings, versions
 from rag_assets.schemas import CHUNKS
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -31,11 +32,6 @@ class Chunks(Stage):
     schema = CHUNKS
     row = "One chunk: the span [start, end) of a document's text that is retrieved as a unit."
     group = "chunks"
-    code_version = "4"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.chunking",
-        "rag_assets.pipeline.stages.strategies",
-    )
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "indexed": ("chunk_id", "title", "heading_path", "text", "parent_chunk_id"),
         "spans": (
@@ -51,6 +47,9 @@ class Chunks(Stage):
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [chunks_key(name) for name in experiment.chunkings]
+
+    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
+        return [*super().code(experiment, key), *code(experiment.chunkings[key["chunking"]])]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("documents", DOCUMENTS_KEY, "text")]

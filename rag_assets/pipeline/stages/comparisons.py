@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, ClassVar
+from typing import Any
 
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
@@ -34,11 +34,6 @@ class Comparisons(Stage):
     schema = COMPARISONS
     row = "Two retrievers by the primary metric: their difference, and whether it may be chance."
     group = "statistics"
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.statistics",
-        "rag_assets.pipeline.stages.counting",
-    )
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [COMPARISONS_KEY] if experiment.has_qrels and len(experiment.retrievers) > 1 else []

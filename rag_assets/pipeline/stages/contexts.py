@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.embedding.context_tokenizer import context_tokenizer_file
 from rag_assets.embedding.model_files import sha256
 from rag_assets.embedding.models import open_tokenizer
@@ -15,7 +16,7 @@ from rag_assets.evaluation.windows import expanded_contexts
 from rag_assets.experiment.config import ParentChunking
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
-from rag_assets.pipeline.counted_before import counted_before, with_known_counts
+from rag_assets.pipeline.counted_before import COUNTED_BY, counted_before, with_known_counts
 from rag_assets.pipeline.recipe import Input
 from rag_assets.pipeline.stage import Stage, TableProduct
 from rag_assets.pipeline.stage_context import StageContext
@@ -24,6 +25,9 @@ from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY
 from rag_assets.retrievers.expansion import WindowExpansion
 from rag_assets.schemas import CONTEXTS, RETRIEVER_CONTEXTS
 from rag_assets.store.artifacts import ArtifactKey
+
+_COUNTING: tuple[Root, ...] = (f"{__name__}:_count_by_tokenizer",)
+"""What counts tokens; counts by other code are not taken over."""
 
 TEXTS_AT_ONCE = 2_000
 """Texts that are tokenized together: their tokens are in memory until they are counted."""
@@ -37,12 +41,6 @@ class Contexts(Stage):
     schema = CONTEXTS
     row = "One chunk: the span that is returned for it, and the tokens of its text."
     group = "chunks"
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.evaluation.contexts",
-        "rag_assets.embedding.context_tokenizer",
-        "rag_assets.pipeline.counted_before",
-    )
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         names = experiment.chunkings if experiment.has_qrels else ()
@@ -68,7 +66,7 @@ class Contexts(Stage):
             chunks = context.artifact(chunks_key(key["chunking"])).table()
 
             def count(texts: Sequence[str], own: ArtifactKey = key) -> list[int]:
-                return _count_tokens(context, texts, own, self.code_version)
+                return _count_tokens(context, texts, own)
 
             yield key, TableProduct(contexts(chunks, documents, count))
 
@@ -81,13 +79,6 @@ class RetrieverContexts(Stage):
     schema = RETRIEVER_CONTEXTS
     row = "One text that this retriever can return, and its tokens."
     group = "chunks"
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.evaluation.contexts",
-        "rag_assets.evaluation.windows",
-        "rag_assets.embedding.context_tokenizer",
-        "rag_assets.pipeline.counted_before",
-    )
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {"tokens": ("context_id", "n_tokens")}
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
@@ -122,28 +113,31 @@ class RetrieverContexts(Stage):
             tables = [context.artifact(contexts_key(name)).table() for name in chunkings]
             expand = context.experiment.retrievers[key["retriever"]].neighbours
             if expand is not None:
-                tables = _expanded(context, key, self.code_version, tables, expand)
+                tables = _expanded(context, key, tables, expand)
             yield key, TableProduct(of_retriever(tables, context.experiment.judge))
 
 
 def _expanded(
     context: StageContext,
     key: ArtifactKey,
-    code_version: str,
     tables: Sequence[pa.Table],
     expand: WindowExpansion,
 ) -> list[pa.Table]:
     documents = document_texts(context)
 
     def count(texts: Sequence[str]) -> list[int]:
-        return _count_tokens(context, texts, key, code_version)
+        return _count_tokens(context, texts, key)
 
     return [expanded_contexts(one, expand.chunks, documents, count) for one in tables]
 
 
 def _tokenizer_versions(context: StageContext) -> Mapping[str, str]:
     file = context_tokenizer_file(context.experiment.context_tokenizer)
-    return {"tokenizers": version("tokenizers"), "tokenizer_sha256": sha256(file)}
+    return {
+        "tokenizers": version("tokenizers"),
+        "tokenizer_sha256": sha256(file),
+        COUNTED_BY: context.code_version(_COUNTING),
+    }
 
 
 def document_texts(context: StageContext) -> dict[str, str]:
@@ -152,11 +146,9 @@ def document_texts(context: StageContext) -> dict[str, str]:
     return dict(zip(table["document_id"].to_pylist(), table["text"].to_pylist(), strict=True))
 
 
-def _count_tokens(
-    context: StageContext, texts: Sequence[str], key: ArtifactKey, code_version: str
-) -> list[int]:
+def _count_tokens(context: StageContext, texts: Sequence[str], key: ArtifactKey) -> list[int]:
     versions = _tokenizer_versions(context)
-    known = counted_before(context.store, key, code_version, versions)
+    known = counted_before(context.store, key, versions)
     _, name = key.partition[0]
 
     def count(new: list[str]) -> list[int]:

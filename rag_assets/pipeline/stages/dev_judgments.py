@@ -27,7 +27,6 @@ class DevJudgments(Stage):
     schema = JUDGMENTS
     row = "One unit of this retriever that satisfies one evidence of a query of the dev split."
     group = "chunks"
-    code_version = "1"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [dev_judgments_key(name) for name in experiment.tuned_fusions]

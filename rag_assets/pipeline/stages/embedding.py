@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.embedding.unknown_tokens import unknown_share, warning
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.ordering import Hits
 from rag_assets.pipeline.recipe import Input
-from rag_assets.pipeline.stage import FolderProduct, Stage, TableProduct
+from rag_assets.pipeline.stage import FolderProduct, Stage, TableProduct, retriever_root
 from rag_assets.pipeline.stage_context import StageContext, Times
 from rag_assets.pipeline.stages.base_runs import (
     BaseRuns,
@@ -43,17 +44,18 @@ class EmbeddingIndexes(Stage):
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     row = "The vectors of all chunks under one embedding model, as they are searched."
     group = "search"
-    code_version = "3"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.chunking.spans",
-        "rag_assets.pipeline.stages.index_units",
-    )
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
         return model_kinds(experiment, FAMILY) | search_kinds(experiment, FAMILY)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [index_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
+
+    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
+        return [
+            *super().code(experiment, key),
+            retriever_root(experiment, key),
+        ]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunking = experiment.chunking_of(key["retriever"])
@@ -118,13 +120,18 @@ class EmbeddingQueries(Stage):
     schema = QUERY_VECTORS
     row = "The vector of one variant of one query, as this retriever searches for it."
     group = "search"
-    code_version = "2"
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
         return self.kinds | model_kinds(experiment, FAMILY)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [queries_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
+
+    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
+        return [
+            *super().code(experiment, key),
+            retriever_root(experiment, key),
+        ]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("query_set", query_set_key(experiment.query_set_of(key["retriever"])))]
@@ -154,11 +161,9 @@ class EmbeddingRuns(BaseRuns):
 
     name = "embedding_runs"
     family = FAMILY
-    code_version = "4"
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        config = _config(context.experiment, key["retriever"])
-        return {f"retriever.{config.type}": config.code_version, **config.search_versions()}
+        return _config(context.experiment, key["retriever"]).search_versions()
 
     def _open(self, context: StageContext, retriever: str, index: Artifact) -> Searcher[pa.Table]:
         return _config(context.experiment, retriever).open(index.folder)

@@ -19,13 +19,6 @@ class FusedRuns(DerivedRuns):
 
     name = "fused_runs"
     family = "fused"
-    code_version = "4"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.pipeline.stages.derived_runs",
-        "rag_assets.pipeline.stages.runs",
-        "rag_assets.evaluation.tied_at_cut",
-        "rag_assets.evaluation.units",
-    )
 
     config_of_inputs: ClassVar[frozenset[str]] = frozenset({"weights"})
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.recipe import Input
-from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage import Stage, TableProduct, retriever_root
 from rag_assets.pipeline.stage_context import Ranked, StageContext
 from rag_assets.pipeline.stages.chunks import chunks_key
 from rag_assets.pipeline.stages.runs import RunsStage
@@ -27,10 +28,15 @@ class ImportedRankings(Stage):
     schema = RUNS
     row = "One retrieved unit of one query, as the file has it."
     group = "runs"
-    code_version = "1"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [rankings_key(name) for name in experiment.of_family(FAMILY)]
+
+    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
+        return [
+            *super().code(experiment, key),
+            retriever_root(experiment, key),
+        ]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunking = experiment.chunking_of(key["retriever"])
@@ -64,12 +70,6 @@ class ImportedRuns(RunsStage):
     name = "imported_runs"
     family = FAMILY
     ends_known = False
-    code_version = "2"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.evaluation.tied_at_cut",
-        "rag_assets.evaluation.units",
-        "rag_assets.pipeline.stages.runs",
-    )
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("rankings", rankings_key(key["retriever"]))]

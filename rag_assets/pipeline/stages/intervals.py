@@ -26,15 +26,6 @@ class Intervals(Stage):
     schema = INTERVALS
     row = "One mean of one retriever, with its bootstrap interval."
     group = "statistics"
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.statistics.bootstrap",
-        "rag_assets.statistics.counted",
-        "rag_assets.statistics.intervals",
-        "rag_assets.statistics.resampling",
-        "rag_assets.statistics.units",
-        "rag_assets.pipeline.stages.counting",
-    )
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         names = experiment.retrievers if experiment.has_qrels else ()

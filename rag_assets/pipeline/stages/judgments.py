@@ -31,12 +31,6 @@ class Judgments(Stage):
     row = "One unit of this retriever that satisfies one evidence of a query."
     group = "chunks"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
-    code_version = "2"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.evaluation.judging",
-        "rag_assets.evaluation.units",
-        "rag_assets.evaluation.windows",
-    )
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         names = experiment.retrievers if experiment.has_qrels else ()

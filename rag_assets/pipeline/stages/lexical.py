@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.ordering import Hits
 from rag_assets.pipeline.recipe import Input
-from rag_assets.pipeline.stage import FolderProduct, Stage, TableProduct
+from rag_assets.pipeline.stage import FolderProduct, Stage, TableProduct, retriever_root
 from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.base_runs import (
     BaseRuns,
@@ -38,17 +39,18 @@ class LexicalIndexes(Stage):
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     row = "The inverted index of one lexical retriever over its chunks, as plain files."
     group = "search"
-    code_version = "3"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.chunking.spans",
-        "rag_assets.pipeline.stages.index_units",
-    )
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
         return search_kinds(experiment, FAMILY)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [index_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
+
+    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
+        return [
+            *super().code(experiment, key),
+            retriever_root(experiment, key),
+        ]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunking = experiment.chunking_of(key["retriever"])
@@ -91,7 +93,6 @@ class LexicalQueries(Stage):
     schema = QUERY_VARIANTS
     row = "One variant of one query, as this retriever searches for it."
     group = "search"
-    code_version = "1"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [queries_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
@@ -113,7 +114,6 @@ class LexicalRuns(BaseRuns):
 
     name = "lexical_runs"
     family = FAMILY
-    code_version = "4"
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return context.versions_of(key["retriever"])

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.evaluation.list_similarity import intra_list_similarity
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.latency_sample import values_by_query
 from rag_assets.pipeline.recipe import Input
-from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage import Stage, TableProduct, retriever_root
 from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.reranked import FAMILY, texts_by_chunk, texts_key
 from rag_assets.pipeline.stages.runs import run_key
@@ -33,8 +34,6 @@ class ListSimilarities(Stage):
     row = "One query: how alike the results of a reranker, and of its input, are."
     group = "runs"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "sentence-transformers"})
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.list_similarity",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         if not any(isinstance(one, MMR) for one in experiment.retrievers.values()):
@@ -44,6 +43,12 @@ class ListSimilarities(Stage):
             for name in experiment.of_family(FAMILY)
             for top_k in experiment.top_k
             if top_k > 1
+        ]
+
+    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
+        return [
+            *super().code(experiment, key),
+            retriever_root(experiment, key),
         ]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:

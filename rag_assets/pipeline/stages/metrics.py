@@ -40,23 +40,6 @@ class Metrics(Stage):
     row = "One query of one retriever at one top_k: every metric of its run."
     group = "metrics"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
-    code_version = "3"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.evaluation.answer_hits",
-        "rag_assets.evaluation.answer_text",
-        "rag_assets.evaluation.context_tokens",
-        "rag_assets.evaluation.returned_texts",
-        "rag_assets.evaluation.failures",
-        "rag_assets.pipeline.stages.context_columns",
-        "rag_assets.evaluation.metrics",
-        "rag_assets.evaluation.metric_names",
-        "rag_assets.evaluation.cells",
-        "rag_assets.evaluation.families",
-        "rag_assets.evaluation.grouped",
-        "rag_assets.evaluation.metric_sql",
-        "rag_assets.evaluation.metric_tables",
-        "rag_assets.evaluation.tied_at_cut",
-    )
     batched = True
     config_of_inputs: ClassVar[frozenset[str]] = frozenset({"failed", "ties"})
 
@@ -151,8 +134,6 @@ class MetricsSummary(Stage):
     schema = METRICS_SUMMARY
     row = "One split and top_k of one retriever: the mean of every metric, and what it is over."
     group = "metrics"
-    code_version = "3"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.summary",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         names = experiment.retrievers if experiment.has_qrels else ()
@@ -187,8 +168,6 @@ class Leaderboard(Stage):
     schema = LEADERBOARD
     row = "One retriever at one top_k on one split, placed by the primary metric."
     group = "metrics"
-    code_version = "2"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.leaderboard",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [LEADERBOARD_KEY] if experiment.has_qrels else []

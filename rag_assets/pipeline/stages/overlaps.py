@@ -29,8 +29,6 @@ class Overlaps(Stage):
     row = "Two retrievers at one top_k: the share of common units, and rank-biased overlap."
     group = "metrics"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.overlap",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         if experiment.has_qrels or len(experiment.retrievers) < 2:

@@ -44,12 +44,6 @@ class QueryFacts(Stage):
     schema = QUERY_FACTS
     row = "One query: its answers, its weight, its split and its cluster."
     group = "data"
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.evaluation.query_facts",
-        "rag_assets.evaluation.query_clusters",
-        "rag_assets.evaluation.query_splits",
-    )
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "answers": ("query_id", "answers"),
         "counting": ("query_id", "weight", "split", "cluster"),

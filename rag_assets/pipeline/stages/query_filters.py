@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
 from rag_assets.datasets.notes import note
 from rag_assets.errors import DataError
@@ -36,8 +35,6 @@ class QueryFilters(Stage):
     schema = QUERY_FILTERS
     row = "One filter: the queries that have it, and the documents that match it."
     group = "search"
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.query_filters",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         used = any(uses_filters(experiment, name) for name in experiment.retrievers)

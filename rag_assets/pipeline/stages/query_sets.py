@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.query_sets import FileQuerySet, PromptedQuerySet
 from rag_assets.pipeline.recipe import Input, Recipe
@@ -19,8 +21,6 @@ from rag_assets.retrievers.base import ORIGINAL
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.store.artifacts import ArtifactKey
 
-_IMPLEMENTATION = ("rag_assets.query_sets", "rag_assets.llm.templates")
-
 
 class QuerySetAnswers(Stage):
     """One partition a query set that a language model writes."""
@@ -31,13 +31,17 @@ class QuerySetAnswers(Stage):
     row = "One answer of a language model about one query: what was asked, and what it said."
     group = "search"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "openai"})
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = _IMPLEMENTATION
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         sets = experiment.query_sets
         prompted = [name for name, one in sets.items() if isinstance(one, PromptedQuerySet)]
         return [answers_key(name) for name in prompted]
+
+    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
+        return [
+            *super().code(experiment, key),
+            root_of(type(experiment.query_sets[key["query_set"]])),
+        ]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("queries", QUERIES_KEY, "text")]
@@ -69,11 +73,14 @@ class QuerySets(Stage):
     schema = QUERY_VARIANTS
     row = "One variant of one query; variant 0 is the query as it was asked."
     group = "search"
-    code_version = "2"
-    implementation: ClassVar[tuple[str, ...]] = _IMPLEMENTATION
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [query_set_key(name) for name in (ORIGINAL, *experiment.query_sets)]
+
+    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
+        config = experiment.query_sets.get(key["query_set"])
+        strategy = [] if config is None else [root_of(type(config))]
+        return [*super().code(experiment, key), *strategy]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         config = experiment.query_sets.get(key["query_set"])

@@ -36,7 +36,6 @@ class RerankingTexts(Stage):
     schema = RERANKING_TEXTS
     row = "One table of texts that this reranker reads: the queries, or the chunks of a chunking."
     group = "runs"
-    code_version = "1"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [texts_key(name) for name in experiment.of_family(FAMILY)]
@@ -72,15 +71,6 @@ class RerankedRuns(DerivedRuns):
 
     name = "reranked_runs"
     family = FAMILY
-    code_version = "2"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.pipeline.stages.derived_runs",
-        "rag_assets.pipeline.stages.runs",
-        "rag_assets.reranking.candidates",
-        "rag_assets.evaluation.tied_at_cut",
-        "rag_assets.evaluation.units",
-        "rag_assets.chunking.spans",
-    )
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
         return self.kinds | model_kinds(experiment, FAMILY)

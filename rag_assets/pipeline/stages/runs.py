@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
 from rag_assets.evaluation.tied_at_cut import BELOW, TIES, tied_at_cut
 from rag_assets.evaluation.units import cut
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.recipe import Recipe
-from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage import Stage, TableProduct, retriever_root
 from rag_assets.pipeline.stage_context import Ranked, Search, StageContext, Times
 from rag_assets.schemas import RUNS
 from rag_assets.store.artifacts import ArtifactKey
@@ -39,6 +41,14 @@ class RunsStage(Stage):
             run_key(experiment, retriever, top_k)
             for retriever in experiment.of_family(self.family)
             for top_k in experiment.top_k
+        ]
+
+    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
+        """Return the roots of the search, the retriever, and the cut."""
+        return [
+            *super().code(experiment, key),
+            root_of(type(self), "rank"),
+            retriever_root(experiment, key),
         ]
 
     @abstractmethod

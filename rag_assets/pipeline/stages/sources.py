@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
 from rag_assets.datasets.dataset import Read
 from rag_assets.datasets.file_types import engine_versions
 from rag_assets.datasets.folder_labels import LabelledFolder
@@ -26,10 +28,12 @@ class _SourceStage(Stage):
     """Read from files; the fingerprint holds the digest of their names and contents."""
 
     group: ClassVar[str] = "data"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.datasets",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [ArtifactKey.of(self.name)]
+
+    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
+        return [*super().code(experiment, key), root_of(type(experiment.dataset))]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return []
@@ -61,7 +65,6 @@ class Documents(_SourceStage):
     name = "documents"
     schema = DOCUMENTS
     row = "One source document: its id, title, text and other fields."
-    code_version = "3"
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "text": ("document_id", "title", "text"),
         "ids": ("document_id",),
@@ -80,7 +83,6 @@ class Queries(_SourceStage):
     name = "queries"
     schema = QUERIES
     row = "One query: its id, text and tags."
-    code_version = "3"
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "text": ("query_id", "text"),
         "ids": ("query_id",),
@@ -97,7 +99,6 @@ class Qrels(_SourceStage):
     name = "qrels"
     schema = QRELS
     row = "One judgment: a document, or a span of it, that is evidence for a query, with a grade."
-    code_version = "3"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return super().keys(experiment) if experiment.has_qrels else []

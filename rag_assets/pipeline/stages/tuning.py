@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.errors import DataError
 from rag_assets.evaluation.families import all_metrics
 from rag_assets.evaluation.summary import mean
@@ -15,7 +16,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.fusion.weight_search import Search, Weights, search_weights
 from rag_assets.package_versions import version
 from rag_assets.pipeline.recipe import Input
-from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage import Stage, TableProduct, retriever_root
 from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.dev_judgments import dev_judgments_key, dev_weights
 from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
@@ -45,18 +46,6 @@ class Tuning(Stage):
     row = "One weight vector that was tried for this fusion, and its value on the dev split."
     group = "runs"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.fusion.weight_search",
-        "rag_assets.evaluation.summary",
-        "rag_assets.evaluation.families",
-        "rag_assets.evaluation.metrics",
-        "rag_assets.evaluation.metric_names",
-        "rag_assets.evaluation.metric_sql",
-        "rag_assets.evaluation.metric_tables",
-        "rag_assets.evaluation.cells",
-        "rag_assets.evaluation.grouped",
-    )
 
     def __init__(self, families: Mapping[str, RunsStage]) -> None:
         """Know the stages that rank the inputs, by family."""
@@ -64,6 +53,12 @@ class Tuning(Stage):
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [tuning_key(experiment, name) for name in experiment.tuned_fusions]
+
+    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
+        return [
+            *super().code(experiment, key),
+            retriever_root(experiment, key),
+        ]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         names = experiment.inputs(key["retriever"])
