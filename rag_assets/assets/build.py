@@ -99,7 +99,7 @@ def _build(
         tags=metadata.tags_of_asset(stage, experiment),
         kinds=set(sorted(stage.kinds_of(experiment))[:MOST_KINDS]),
         owners=list(experiment.owners),
-        code_version=versions.of(stage.all_code(experiment)),
+        code_version=versions.of(stage.own_code()),
         backfill_policy=backfill_policy() if partitions else None,
         retry_policy=retry_policy_of(stage, experiment),
         pool=pool_of(stage, experiment),

@@ -110,7 +110,7 @@ class Closure:
         Args:
             graph: where definitions are found.
             roots: ``module:name`` of functions, classes, methods ``Class.method``, or entries of a
-                table ``NAME[key]``.
+                table ``NAME[key]``; ``NAME[]`` alone is a table without any.
             packages: packages of which everything counts, with their other files.
 
         Raises:
@@ -140,9 +140,11 @@ class Closure:
 
     def _choose(self, module: str, table: str, key: str) -> None:
         source = self._module(module)
-        if key not in source.choices.get(table, {}):
-            raise LookupError(f"no {table}[{key}] in {module}")
-        self._chosen[module, table].append(source.choices[table][key])
+        chosen = self._chosen[module, table]
+        if key:
+            if key not in source.choices.get(table, {}):
+                raise LookupError(f"no {table}[{key}] in {module}")
+            chosen.append(source.choices[table][key])
 
     def _add_root(self, module: str, name: str) -> None:
         source = self._module(module)

@@ -134,7 +134,9 @@ class SourceModule:
             if isinstance(value, ast.Dict) and None not in value.keys:
                 (table,) = names
                 self.choices[table] = {
-                    key: Definition(self.name, f"{table}[{key}]", (ast.Expr(entry),))
+                    key: Definition(
+                        self.name, f"{table}[{key}]", (ast.copy_location(ast.Expr(entry), entry),)
+                    )
                     for key, entry in zip(map(_key, value.keys), value.values, strict=True)
                 }
 
@@ -298,8 +300,7 @@ class _Visitor:
             name = dotted(node)
             if name is not None:
                 self.used.add(name)
-            else:
-                self._node(node.value)
+            self._node(node.value)
         elif isinstance(node, ast.Call):
             self._call(node)
         else:

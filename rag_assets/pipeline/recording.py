@@ -48,13 +48,7 @@ def record(
         computed=computed,
         dagster_runs=dagster_runs,
         entries=entries,
-        origin=origin_of(
-            experiment,
-            {
-                stage.name: pipeline.code_version(stage.all_code(experiment))
-                for stage in pipeline.stages()
-            },
-        ),
+        origin=origin_of(experiment, _code_versions(pipeline)),
     )
     root = pipeline.store.root
     pipeline.store.verified.save()
@@ -99,3 +93,20 @@ def _has_failures(pipeline: Pipeline) -> bool:
     )
     artifacts = (pipeline.current(key) for key in keys)
     return any(found is not None and failures_of(found.manifest) for found in artifacts)
+
+
+def _code_versions(pipeline: Pipeline) -> dict[str, str]:
+    """Return the code versions of all stages, and of what the experiment names at each.
+
+    No name of a retriever is in it: ``lexical_index`` and ``lexical_index BM25``.
+    """
+    versions: dict[str, str] = {}
+    for stage in pipeline.stages():
+        versions[stage.name] = pipeline.code_version(stage.own_code())
+        for key in stage.keys(pipeline.experiment):
+            named = stage.named_code(pipeline.experiment, key)
+            if named:
+                what = " ".join(root.partition(":")[2] for root in named)
+                code = stage.code(pipeline.experiment, key)
+                versions[f"{stage.name} {what}"] = pipeline.code_version(code)
+    return versions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -86,16 +86,17 @@ class Stage(ABC):
     ) -> Iterator[tuple[ArtifactKey, Product]]:
         """Compute the given partitions; every required input is in the store."""
 
-    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
-        """Return the roots of the code that computes a partition; the rest is found from them.
-
-        Besides the stage's own: what the configuration names, such as the class of a retriever.
-        """
+    def own_code(self) -> list[Root]:
+        """Return the roots of the stage's own code, whatever an experiment names."""
         return [root_of(type(self), "compute")]
 
-    def all_code(self, experiment: Experiment) -> set[Root]:
-        """Return the roots of the code of all partitions."""
-        return {root for key in self.keys(experiment) for root in self.code(experiment, key)}
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        """Return the roots of what the configuration of a partition names, such as a type."""
+        return []
+
+    def code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        """Return the roots of the code that computes a partition; the rest is found from them."""
+        return [*self.own_code(), *self.named_code(experiment, key)]
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
         """Return what computes or holds it in an experiment; ``kinds`` where that is all."""

@@ -161,14 +161,14 @@ def test_definitions_are_loadable(full: Tiny) -> None:
 
 def test_assets_are_described(full: Tiny) -> None:
     graph = definitions(full).resolve_asset_graph()
-    versions, experiment = code_versions(), full.pipeline().experiment
+    versions = code_versions()
     for key in graph.get_all_asset_keys():
         node = graph.get(key)
         stage = STAGES[key.path[-1]]
         assert key.path[0] == "tiny"
         assert node.group_name == f"tiny/{stage.group}"
         assert node.description == stage.row
-        assert node.code_version == versions.of(stage.all_code(experiment))
+        assert node.code_version == versions.of(stage.own_code())
         assert ("dagster/column_schema" in node.metadata) is (stage.schema is not None)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -19,7 +19,14 @@ from rag_assets.pipeline.recipe import Input
 from rag_assets.pipeline.stage import Stage, TableProduct
 from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY
-from rag_assets.pipeline.stages.strategies import code, cutter, cutting, indexes_headings, versions
+from rag_assets.pipeline.stages.strategies import (
+    NO_STRATEGY,
+    code,
+    cutter,
+    cutting,
+    indexes_headings,
+    versions,
+)
 from rag_assets.schemas import CHUNKS
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -48,8 +55,11 @@ class Chunks(Stage):
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [chunks_key(name) for name in experiment.chunkings]
 
-    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
-        return [*super().code(experiment, key), *code(experiment.chunkings[key["chunking"]])]
+    def own_code(self) -> list[Root]:
+        return [*super().own_code(), NO_STRATEGY]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return code(experiment.chunkings[key["chunking"]])
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("documents", DOCUMENTS_KEY, "text")]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
+from rag_assets.compute.local import LocalCompute
 from rag_assets.embedding.unknown_tokens import unknown_share, warning
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.ordering import Hits
@@ -51,11 +53,8 @@ class EmbeddingIndexes(Stage):
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [index_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
 
-    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
-        return [
-            *super().code(experiment, key),
-            retriever_root(experiment, key),
-        ]
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return [retriever_root(experiment, key)]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunking = experiment.chunking_of(key["retriever"])
@@ -127,11 +126,8 @@ class EmbeddingQueries(Stage):
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [queries_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
 
-    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
-        return [
-            *super().code(experiment, key),
-            retriever_root(experiment, key),
-        ]
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return [retriever_root(experiment, key)]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("query_set", query_set_key(experiment.query_set_of(key["retriever"])))]
@@ -161,6 +157,9 @@ class EmbeddingRuns(BaseRuns):
 
     name = "embedding_runs"
     family = FAMILY
+
+    def own_code(self) -> list[Root]:
+        return [*super().own_code(), root_of(LocalCompute)]
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return _config(context.experiment, key["retriever"]).search_versions()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rag_assets.code_versions.closure import Root
@@ -32,11 +32,8 @@ class ImportedRankings(Stage):
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [rankings_key(name) for name in experiment.of_family(FAMILY)]
 
-    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
-        return [
-            *super().code(experiment, key),
-            retriever_root(experiment, key),
-        ]
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return [retriever_root(experiment, key)]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunking = experiment.chunking_of(key["retriever"])

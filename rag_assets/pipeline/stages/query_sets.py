@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rag_assets.code_versions.closure import Root
@@ -37,11 +37,8 @@ class QuerySetAnswers(Stage):
         prompted = [name for name, one in sets.items() if isinstance(one, PromptedQuerySet)]
         return [answers_key(name) for name in prompted]
 
-    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
-        return [
-            *super().code(experiment, key),
-            root_of(type(experiment.query_sets[key["query_set"]])),
-        ]
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return [root_of(type(experiment.query_sets[key["query_set"]]))]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("queries", QUERIES_KEY, "text")]
@@ -77,10 +74,9 @@ class QuerySets(Stage):
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [query_set_key(name) for name in (ORIGINAL, *experiment.query_sets)]
 
-    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         config = experiment.query_sets.get(key["query_set"])
-        strategy = [] if config is None else [root_of(type(config))]
-        return [*super().code(experiment, key), *strategy]
+        return [] if config is None else [root_of(type(config))]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         config = experiment.query_sets.get(key["query_set"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rag_assets.code_versions.closure import Root
@@ -43,13 +43,13 @@ class RunsStage(Stage):
             for top_k in experiment.top_k
         ]
 
-    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
-        """Return the roots of the search, the retriever, and the cut."""
-        return [
-            *super().code(experiment, key),
-            root_of(type(self), "rank"),
-            retriever_root(experiment, key),
-        ]
+    def own_code(self) -> list[Root]:
+        """Return the roots of the search and of the cut."""
+        return [*super().own_code(), root_of(type(self), "rank")]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        """Return the root of the retriever."""
+        return [retriever_root(experiment, key)]
 
     @abstractmethod
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:

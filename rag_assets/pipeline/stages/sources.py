@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rag_assets.code_versions.closure import Root
@@ -32,8 +32,8 @@ class _SourceStage(Stage):
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [ArtifactKey.of(self.name)]
 
-    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
-        return [*super().code(experiment, key), root_of(type(experiment.dataset))]
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return [root_of(type(experiment.dataset))]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return []

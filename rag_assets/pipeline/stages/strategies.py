@@ -88,6 +88,10 @@ _LIBRARIES: Mapping[type, tuple[str, ...]] = {
 }
 
 
+NO_STRATEGY: Root = f"{__name__}:_CUTTERS[]"
+"""Of the strategies, only those count that are named."""
+
+
 def cutter(config: ChunkingConfig, embed_by: EmbedBy) -> Cutter:
     """Return the function that cuts as ``config`` says."""
     return _CUTTERS[type(config)](config, embed_by)

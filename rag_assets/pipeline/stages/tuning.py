@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -54,11 +54,8 @@ class Tuning(Stage):
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [tuning_key(experiment, name) for name in experiment.tuned_fusions]
 
-    def code(self, experiment: Experiment, key: ArtifactKey) -> Iterable[Root]:
-        return [
-            *super().code(experiment, key),
-            retriever_root(experiment, key),
-        ]
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return [retriever_root(experiment, key)]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         names = experiment.inputs(key["retriever"])
