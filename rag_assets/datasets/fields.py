@@ -80,13 +80,17 @@ def optional_grade(row: Row, key: str, place: Place, default: int) -> int:
     value = row.get(key)
     if value is None:
         return default
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise place.error(f"is {type_name(value)}; a grade must be an integer", key)
     return checked_grade(value, place, key)
 
 
-def checked_grade(value: int, place: Place, key: str) -> int:
-    """Return ``value`` when it fits the column of grades."""
+def checked_grade(value: object, place: Place, key: str) -> int:
+    """Return ``value`` as a grade: an integer that fits the column; ``1.0`` is taken as 1."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, float):
+        raise place.error(f"is {value}; a grade must be an integer", key)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise place.error(f"is {type_name(value)}; a grade must be an integer", key)
     if not -GRADE_LIMIT <= value < GRADE_LIMIT:
         raise place.error("a grade must fit 32 bits", key)
     return value

@@ -28,6 +28,7 @@ from rag_assets.datasets.problems import tolerated
 from rag_assets.datasets.query_log import read_query_log
 from rag_assets.datasets.rows import QueryRows
 from rag_assets.errors import DataError, UsageError
+from rag_assets.text_files import GZIP, suffix
 
 QUERIES = "queries"
 QUERY_LOG = "query_log"
@@ -38,6 +39,8 @@ SUFFIXES = (".jsonl", ".csv")
 @dataclass(frozen=True)
 class LabelledFolder(ABC):
     """A folder with ``queries.jsonl`` and ``judgments.jsonl``, or ``.csv`` in place of each.
+
+    Each may be compressed (``.gz``).
 
     A ``query_log`` takes the place of ``queries``: see :mod:`rag_assets.datasets.query_log`.
 
@@ -95,7 +98,7 @@ class LabelledFolder(ABC):
     @property
     def has_qrels(self) -> bool:
         """Whether there is ``judgments.jsonl`` or ``judgments.csv``."""
-        return any((self.root / f"{JUDGMENTS}{suffix}").is_file() for suffix in SUFFIXES)
+        return bool(_files(self.root, JUDGMENTS))
 
     def query_files(self) -> list[Path]:
         """Return ``queries.jsonl``, ``queries.csv``, or the query log.
@@ -128,7 +131,7 @@ class LabelledFolder(ABC):
     def read_queries(self) -> Read:
         """Return the queries."""
         file = self.query_files()[0]
-        if file.stem == QUERY_LOG:
+        if file.name.startswith(QUERY_LOG):
             return self._read_query_log(file)
         rows, ids = QueryRows(), UniqueIds("query", "query_id")
         names: tuple[str, str] | None = None
@@ -161,7 +164,7 @@ class LabelledFolder(ABC):
 
 
 def _query_rows(file: Path) -> Iterator[tuple[int, Row]]:
-    if file.suffix != ".csv":
+    if suffix(file) != ".csv":
         yield from read_objects(file)
         return
     for line, cells in read_csv(file):
@@ -174,7 +177,8 @@ def _query_rows(file: Path) -> Iterator[tuple[int, Row]]:
 
 
 def _files(root: Path, stem: str) -> list[Path]:
-    return [path for suffix in SUFFIXES if (path := root / f"{stem}{suffix}").is_file()]
+    names = [f"{stem}{kind}{end}" for kind in SUFFIXES for end in ("", GZIP)]
+    return [path for name in names if (path := root / name).is_file()]
 
 
 def _only(root: Path, stem: str) -> Path:
@@ -182,7 +186,7 @@ def _only(root: Path, stem: str) -> Path:
     if len(found) == 1:
         return found[0]
     if found:
-        raise DataError(f"{stem}.jsonl is there too; keep one of them", file=found[1])
+        raise DataError(f"{found[0].name} is there too; keep one of them", file=found[1])
     raise DataError(
         f"no such file; besides its documents the folder needs {QUERIES}.jsonl, and "
         f"{JUDGMENTS}.jsonl where there are labels",

@@ -25,12 +25,13 @@ from rag_assets.datasets.problems import about, tolerated
 from rag_assets.datasets.quotes import KEY as QUOTE
 from rag_assets.datasets.quotes import Quotes
 from rag_assets.datasets.rows import QrelRows
+from rag_assets.text_files import suffix
+from rag_assets.trec_lines import integral
 
 START = "start"
 SOURCE = "source"
 _KEYS = frozenset({"query_id", "doc_id", QUOTE, START, "relevance", "evidence_id", SOURCE})
 _OPTIONAL = frozenset({QUOTE, START, "relevance", "evidence_id", SOURCE})
-_INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 _A_QUOTE = re.compile(rf'"{QUOTE}"\s*:\s*"')
 
 
@@ -40,7 +41,7 @@ def has_quotes(path: Path) -> bool:
     Raises:
         DataError: the file cannot be read or is not UTF-8.
     """
-    if path.suffix == ".csv":
+    if suffix(path) == ".csv":
         return any(cells.get(QUOTE) for _, cells in read_csv(path))
     return any(_A_QUOTE.search(line) for _, line in read_lines(path))
 
@@ -69,7 +70,7 @@ def read_judgments(path: Path, documents: pa.Table, queries: pa.Table) -> Read:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Row]]:
-    if path.suffix != ".csv":
+    if suffix(path) != ".csv":
         yield from read_objects(path)
         return
     for line, cells in read_csv(path):
@@ -83,9 +84,10 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
 
 
 def _grade(cell: str, place: Place) -> int:
-    if not _INTEGER.fullmatch(cell.strip()):
+    grade = integral(cell.strip())
+    if grade is None:
         raise place.error(f"is {shown(cell)}; a grade must be an integer", "relevance")
-    return int(cell)
+    return grade
 
 
 def _add(row: Row, place: Place, rows: QrelRows, quotes: Quotes) -> None:

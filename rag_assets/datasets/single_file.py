@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
 
-from rag_assets.datasets.lines import unreadable
 from rag_assets.errors import DataError, UsageError
+from rag_assets.text_files import opened, suffix
 
 _HEAD_BYTES = 4096
 
 
 @dataclass(frozen=True)
 class SingleFileDataset:
-    """One ``.json`` file, told from others by how it begins (``head``)."""
+    """One ``.json`` file, ``.gz`` too, told from others by how it begins (``head``)."""
 
     format: ClassVar[str]
     layout: ClassVar[str]
@@ -28,13 +28,10 @@ class SingleFileDataset:
     @classmethod
     def recognises(cls, path: Path) -> bool:
         """Return whether a ``.json`` file begins as this format does."""
-        if path.suffix.lower() != ".json" or not path.is_file():
+        if suffix(path) != ".json" or not path.is_file():
             return False
-        try:
-            with path.open("rb") as stream:
-                return cls.head.match(stream.read(_HEAD_BYTES)) is not None
-        except OSError as error:
-            raise unreadable(path, error) from error
+        with opened(path) as stream:
+            return cls.head.match(stream.read(_HEAD_BYTES)) is not None
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:
