@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rag_assets.datasets.autorag import AutoragDataset
@@ -61,12 +61,13 @@ def open_dataset(path: Path, format: str | None = None, subset: str | None = Non
         raise unreadable(path, error) from error
 
 
-def with_columns(dataset: Dataset, columns: Mapping[str, str]) -> Dataset:
+def with_columns(dataset: Dataset, columns: Mapping[str, str | Sequence[str]]) -> Dataset:
     """Return the dataset with its fields under other names.
 
     Args:
         dataset: a dataset whose format has columns.
-        columns: field of :data:`columns.NAMES` to the name that it has in the files.
+        columns: field of :data:`columns.NAMES` to the name that it has in the files; the id of a
+            document may have several, whose values are joined.
 
     Raises:
         UsageError: a field is unknown, or the format has fixed names.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +14,9 @@ from rag_assets.store.canonical import canonical_json
 
 GRADE_LIMIT = 2**31
 """Grades are stored as signed 32-bit integers."""
+
+ID_MARK = "/"
+"""Between the parts of an id that several fields make."""
 
 Row = Mapping[str, Any]
 
@@ -42,6 +45,11 @@ def identifier(row: Row, key: str, place: Place) -> str:
     if key not in row:
         raise place.error(f"is missing; found keys: {_keys(row)}", key)
     return checked_id(row[key], place, key)
+
+
+def joined_id(row: Row, keys: Sequence[str], place: Place) -> str:
+    """Return the id under a key, or those under several keys with ``/`` between."""
+    return ID_MARK.join(identifier(row, key, place) for key in keys)
 
 
 def checked_id(value: object, place: Place, key: str) -> str:

@@ -160,7 +160,7 @@ class LabelledFolder(ABC):
 
     def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
         """Return the judgments, quotes as spans in characters of the text."""
-        return read_judgments(self.qrels_files()[0], documents, queries)
+        return read_judgments(self.qrels_files()[0], documents, queries, self.columns.id_parts)
 
 
 def _query_rows(file: Path) -> Iterator[tuple[int, Row]]:

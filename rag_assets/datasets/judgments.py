@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from rag_assets.datasets.fields import (
     Place,
     Row,
     identifier,
+    joined_id,
     optional_grade,
     optional_string,
     shown,
@@ -46,8 +47,13 @@ def has_quotes(path: Path) -> bool:
     return any(_A_QUOTE.search(line) for _, line in read_lines(path))
 
 
-def read_judgments(path: Path, documents: pa.Table, queries: pa.Table) -> Read:
+def read_judgments(
+    path: Path, documents: pa.Table, queries: pa.Table, id_parts: Sequence[str] = ()
+) -> Read:
     """Return the judgments of a file as qrels.
+
+    A row names its document by ``doc_id``, or without it by the fields ``id_parts`` that make the
+    ids of documents together.
 
     ``relevance`` is 1 unless given. Rows of a query with the same ``evidence_id`` are
     alternatives; without one, each row is an evidence of its own. ``start`` says which one is
@@ -61,12 +67,21 @@ def read_judgments(path: Path, documents: pa.Table, queries: pa.Table) -> Read:
     rows = QrelRows(documents, queries)
     quotes = Quotes(documents)
     ignored: dict[str, None] = {}
-    for line, row in _rows(path):
+    for line, given in _rows(path):
+        row = given
         with tolerated():
+            row = _with_id(given, id_parts, Place(path, line))
             _add(row, Place(path, line), rows, quotes)
         ignored.update(dict.fromkeys(row.keys() - _KEYS))
     about = ("key is not understood and ignored", "keys are not understood and ignored")
     return rows.read(Place(path), note(*about, sorted(ignored)))
+
+
+def _with_id(row: Row, parts: Sequence[str], place: Place) -> Row:
+    if "doc_id" in row or not all(part in row for part in parts) or not parts:
+        return row
+    rest = {key: value for key, value in row.items() if key not in parts}
+    return {**rest, "doc_id": joined_id(row, parts, place)}
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Row]]:

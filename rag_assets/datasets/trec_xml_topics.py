@@ -30,8 +30,8 @@ def read_xml_topics(path: Path, tag: str) -> Iterator[Topic]:
 
     The id is the attribute ``number`` (``num``, ``id``, ``qid``), else the element of such a name.
     The text is that of the first of ``<query>``, ``<title>``, ``<question>``, ``<summary>``,
-    ``<description>``, ``<desc>``, ``<text>`` that there is, or what stands in the topic without any. Other
-    attributes and elements are metadata, a list where one occurs several times.
+    ``<description>``, ``<desc>``, ``<text>`` that there is, or what stands in the topic without
+    any. Other attributes and elements are metadata, a list where one occurs several times.
 
     Raises:
         DataError: a topic has no number or no text, or is not closed.

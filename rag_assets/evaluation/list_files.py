@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -112,17 +112,22 @@ def run_of_lists(path: Path) -> pa.Table:
             "a unit is retrieved once (--dialect autorag takes repetitions as AutoRAG does)"
         )
         raise DataError(problem, file=path, line=query.line, key=IDS_KEY)
+    return listed_run({query.query_id: query.hits for query in lists})
+
+
+def listed_run(queries: Mapping[str, Sequence[tuple[str, float]]]) -> pa.Table:
+    """Return lists of (id, score) as a table of runs; their order is the ranking."""
     rows: list[dict[str, object]] = [
         {
-            "query_id": query.query_id,
+            "query_id": query_id,
             "rank": rank,
             "score": score,
             "item_id": item,
             "chunk_id": item,
             "document_id": item,
         }
-        for query in lists
-        for rank, (item, score) in enumerate(query.hits, 1)
+        for query_id, hits in queries.items()
+        for rank, (item, score) in enumerate(hits, 1)
     ]
     return RUNS.from_rows(rows)
 
