@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -57,6 +57,12 @@ class BeirDataset:
     def recognises(cls, path: Path) -> bool:
         """Return whether the folder or archive has all three parts."""
         return not beir_parts(path).missing
+
+    @classmethod
+    def parts(cls, path: Path) -> Mapping[str, bool]:
+        """Return the three parts, and which are there."""
+        missing = beir_parts(path).missing
+        return {name: name not in missing for name in (CORPUS, QUERIES_FILE, f"{QRELS_FOLDER}/")}
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:

@@ -26,6 +26,7 @@ class CsvDataset(LabelledFolder):
 
     format: ClassVar[str] = "csv"
     layout: ClassVar[str] = f"a folder with {DOCUMENTS}"
+    documents: ClassVar[str] = DOCUMENTS
 
     @classmethod
     def recognises(cls, path: Path) -> bool:

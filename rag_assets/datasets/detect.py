@@ -16,6 +16,7 @@ from rag_assets.datasets.jsonl_folder import JsonlDataset
 from rag_assets.datasets.lines import unreadable
 from rag_assets.datasets.llamaindex import LlamaIndexDataset
 from rag_assets.datasets.markdown import MarkdownDataset
+from rag_assets.datasets.nearest import nearest
 from rag_assets.datasets.parquet_folder import ParquetDataset
 from rag_assets.datasets.squad import SquadDataset
 from rag_assets.datasets.trec import TrecDataset
@@ -82,10 +83,10 @@ def _recognised(path: Path) -> type[Dataset]:
     for reader in FORMATS.values():
         if reader.recognises(path):
             return reader
-    looked_for = "; ".join(
-        f"{reader.layout} ({name})" for name, reader in FORMATS.items() if name != IrDataset.format
-    )
-    raise DataError(f"{_what(path)}; looked for: {looked_for}", file=path)
+    readers = {name: reader for name, reader in FORMATS.items() if name != IrDataset.format}
+    near = nearest(path, readers)
+    looked_for = "; ".join(f"{reader.layout} ({name})" for name, reader in readers.items())
+    raise DataError(f"{_what(path)}; {near or f'looked for: {looked_for}'}", file=path)
 
 
 def _what(path: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Self
@@ -51,6 +51,7 @@ class LabelledFolder(ABC):
 
     format: ClassVar[str]
     layout: ClassVar[str]
+    documents: ClassVar[str]
     default_chunking: ClassVar[str] = "recursive"
 
     root: Path
@@ -60,6 +61,12 @@ class LabelledFolder(ABC):
     @abstractmethod
     def recognises(cls, path: Path) -> bool:
         """Return whether the folder holds documents of this format."""
+
+    @classmethod
+    def parts(cls, path: Path) -> Mapping[str, bool]:
+        """Return documents and queries, and which are there."""
+        queries = _files(path, QUERIES) + _files(path, QUERY_LOG)
+        return {cls.documents: cls.recognises(path), f"{QUERIES}.jsonl": bool(queries)}
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:

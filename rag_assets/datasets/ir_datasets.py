@@ -51,6 +51,11 @@ class IrDataset:
         return False
 
     @classmethod
+    def parts(cls, path: Path) -> Mapping[str, bool]:
+        """Return nothing: its data lies in no folder that could be nearly right."""
+        return {}
+
+    @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:
         """Return the dataset whose id is ``path``.
 

@@ -27,6 +27,7 @@ class JsonlDataset(LabelledFolder):
 
     format: ClassVar[str] = "jsonl"
     layout: ClassVar[str] = f"a folder with {DOCUMENTS}, or {CORPUS} and no qrels/"
+    documents: ClassVar[str] = DOCUMENTS
 
     @classmethod
     def recognises(cls, path: Path) -> bool:

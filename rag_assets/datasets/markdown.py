@@ -29,6 +29,7 @@ class MarkdownDataset(LabelledFolder):
 
     format: ClassVar[str] = "markdown"
     layout: ClassVar[str] = "a folder with .md, .markdown, .txt, .html, .htm or .pdf files"
+    documents: ClassVar[str] = "file of such a type"
 
     @classmethod
     def recognises(cls, path: Path) -> bool:

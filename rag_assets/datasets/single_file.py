@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
@@ -11,6 +12,7 @@ from rag_assets.errors import DataError, UsageError
 from rag_assets.text_files import opened, suffix
 
 _HEAD_BYTES = 4096
+_SEARCHED_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,7 @@ class SingleFileDataset:
     format: ClassVar[str]
     layout: ClassVar[str]
     head: ClassVar[re.Pattern[bytes]]
+    keys: ClassVar[tuple[str, ...]]
     default_chunking: ClassVar[str] = "none"
     has_qrels: ClassVar[bool] = True
 
@@ -32,6 +35,15 @@ class SingleFileDataset:
             return False
         with opened(path) as stream:
             return cls.head.match(stream.read(_HEAD_BYTES)) is not None
+
+    @classmethod
+    def parts(cls, path: Path) -> Mapping[str, bool]:
+        """Return the keys of the format, and which stand near the beginning of the file."""
+        if suffix(path) != ".json" or not path.is_file():
+            return {}
+        with opened(path) as stream:
+            beginning = stream.read(_SEARCHED_BYTES)
+        return {f"`{key}`": f'"{key}"'.encode() in beginning for key in cls.keys}
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
@@ -63,7 +63,13 @@ class TrecDataset:
     @classmethod
     def recognises(cls, path: Path) -> bool:
         """Return whether the folder has all three parts."""
-        return path.is_dir() and not any(not found for found in _parts(path).values())
+        return path.is_dir() and all(_parts(path).values())
+
+    @classmethod
+    def parts(cls, path: Path) -> Mapping[str, bool]:
+        """Return the three parts, and which are there."""
+        found = _parts(path) if path.is_dir() else {}
+        return {_PARTS[part]: bool(files) for part, files in found.items()}
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:
