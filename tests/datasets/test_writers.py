@@ -289,12 +289,14 @@ def test_flattened_judgments_have_the_highest_grade(tmp_path: Path) -> None:
         (
             "trec",
             "a b",
-            "holds white space or begins with '<', '#' or a byte order mark: TREC files cannot hold it",
+            "holds white space or begins with '<', '#' or a byte order mark: TREC files cannot "
+            "hold it",
         ),
         (
             "trec",
             "<a",
-            "holds white space or begins with '<', '#' or a byte order mark: TREC files cannot hold it",
+            "holds white space or begins with '<', '#' or a byte order mark: TREC files cannot "
+            "hold it",
         ),
     ],
 )
