@@ -154,8 +154,7 @@ def _opened_archive(archive: Path) -> Iterator[zipfile.ZipFile]:
 def _stream(path: Path) -> BinaryIO:
     if path.suffix.lower() != GZIP:
         return _plain_stream(path)
-    unpacked = gzip.GzipFile(fileobj=_plain_stream(path))
-    return cast("BinaryIO", io.BufferedReader(_Bounded(unpacked, path), 1 << 17))
+    return cast("BinaryIO", io.BufferedReader(_Unpacked(_plain_stream(path), path), 1 << 17))
 
 
 def _plain_stream(path: Path) -> BinaryIO:
@@ -170,11 +169,12 @@ def _plain_stream(path: Path) -> BinaryIO:
         return cast("BinaryIO", opened_archive.open(name))
 
 
-class _Bounded(io.RawIOBase):
+class _Unpacked(io.RawIOBase):
     """What a ``.gz`` file unpacks to, up to the limit."""
 
-    def __init__(self, unpacked: gzip.GzipFile, path: Path) -> None:
-        self._unpacked = unpacked
+    def __init__(self, packed: BinaryIO, path: Path) -> None:
+        self._packed = packed
+        self._unpacked = gzip.GzipFile(fileobj=packed)
         self._path = path
         self._allowed = _allowed(archive_of(path) or path)
         self._size = 0
@@ -191,9 +191,8 @@ class _Bounded(io.RawIOBase):
         return count
 
     def close(self) -> None:
-        if not self.closed and self._unpacked.fileobj is not None:
-            self._unpacked.fileobj.close()
-            self._unpacked.close()
+        self._unpacked.close()
+        self._packed.close()
         super().close()
 
 

@@ -23,7 +23,7 @@ RUN = "q1 Q0 d1 1 3.5 t\nq1 Q0 d2 2 2.5 t\nq2 Q0 d3 1 1.5 t\nq2 Q0 d1 2 1 t\n"
 QRELS = "q1 0 d2 2\nq1 0 d1 0\nq2 0 d3 1\n"
 METRICS = ["ndcg@10", "mrr@10", "map@10", "recall@1"]
 SCORES = {"q1": {"d2": 2.5, "d1": 3.5}, "q2": {"d1": 1, "d3": 1.5}}
-GRADES = {"q1": {"d2": 2, "d1": 0}, "q2": {"d3": 1.0}}
+GRADES: dict[str, dict[str, float]] = {"q1": {"d2": 2, "d1": 0}, "q2": {"d3": 1.0}}
 
 Made = Callable[[Path], Path]
 
