@@ -89,7 +89,7 @@ def _fields(block: str, place: Place) -> dict[str, str]:
     """Return the text after each tag up to the next one, without its label."""
     fields: dict[str, str] = {}
     tags = list(TAG.finditer(block))
-    ends = [tag.start() for tag in tags[1:]] + [len(block)]
+    ends = [*(tag.start() for tag in tags), len(block)][1:]
     for tag, end in zip(tags, ends, strict=True):
         name = _LANGUAGE.sub("", tag.group(2).lower())
         if tag.group(1):

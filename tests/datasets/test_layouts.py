@@ -501,6 +501,7 @@ def test_topics(write: Write, read_all: ReadAll, name: str, file: str) -> None:
         ("<topics>\n<topic number='1'></topic></topics>", ":2: `query`: is missing or empty, and"),
         ("<top>\n<title>x</title>\n</top>", ":1: `num`: is missing; found: title"),
         ("<top>\n<num>1\n<title>x\n", ":1: <top> has no </top>"),
+        ("<top>\n</top>", ":1: `num`: is missing; found: nothing"),
         ("<queries>\n<query number='1'>x", ":2: <query> has no </query>"),
         (
             '<?xml version="1.0"?>\n<!DOCTYPE t [\n<!ENTITY a "aaaa">\n]>\n<topics/>',
