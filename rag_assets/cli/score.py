@@ -27,14 +27,16 @@ DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
     "run_file",
     required=True,
     type=click.Path(path_type=Path),
-    help="TREC run file, or JSON lines with `retrieved_ids`; .gz too.",
+    help="TREC run, MS MARCO's three columns, JSON lines with `retrieved_ids`, or ranx .json, all "
+    ".gz too; or .parquet, as export-run and ranx write it.",
 )
 @click.option(
     "--qrels",
     "qrels_file",
     required=True,
     type=click.Path(path_type=Path),
-    help="TREC qrels, a BEIR qrels table, judgments as .jsonl, or AutoRAG's qa.parquet.",
+    help="TREC qrels, BEIR qrels (.tsv, .jsonl, .parquet), judgments as .jsonl, ranx .json or "
+    ".parquet, or AutoRAG's qa.parquet.",
 )
 @click.option(
     "--metrics",

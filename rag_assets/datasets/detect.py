@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rag_assets.datasets.autorag import AutoragDataset
@@ -16,6 +16,7 @@ from rag_assets.datasets.jsonl_folder import JsonlDataset
 from rag_assets.datasets.lines import unreadable
 from rag_assets.datasets.llamaindex import LlamaIndexDataset
 from rag_assets.datasets.markdown import MarkdownDataset
+from rag_assets.datasets.nearest import nearest
 from rag_assets.datasets.parquet_folder import ParquetDataset
 from rag_assets.datasets.squad import SquadDataset
 from rag_assets.datasets.trec import TrecDataset
@@ -61,12 +62,13 @@ def open_dataset(path: Path, format: str | None = None, subset: str | None = Non
         raise unreadable(path, error) from error
 
 
-def with_columns(dataset: Dataset, columns: Mapping[str, str]) -> Dataset:
+def with_columns(dataset: Dataset, columns: Mapping[str, str | Sequence[str]]) -> Dataset:
     """Return the dataset with its fields under other names.
 
     Args:
         dataset: a dataset whose format has columns.
-        columns: field of :data:`columns.NAMES` to the name that it has in the files.
+        columns: field of :data:`columns.NAMES` to the name that it has in the files; the id of a
+            document may have several, whose values are joined.
 
     Raises:
         UsageError: a field is unknown, or the format has fixed names.
@@ -81,10 +83,10 @@ def _recognised(path: Path) -> type[Dataset]:
     for reader in FORMATS.values():
         if reader.recognises(path):
             return reader
-    looked_for = "; ".join(
-        f"{reader.layout} ({name})" for name, reader in FORMATS.items() if name != IrDataset.format
-    )
-    raise DataError(f"{_what(path)}; looked for: {looked_for}", file=path)
+    readers = {name: reader for name, reader in FORMATS.items() if name != IrDataset.format}
+    near = nearest(path, readers)
+    looked_for = "; ".join(f"{reader.layout} ({name})" for name, reader in readers.items())
+    raise DataError(f"{_what(path)}; {near or f'looked for: {looked_for}'}", file=path)
 
 
 def _what(path: Path) -> str:

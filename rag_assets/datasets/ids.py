@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from functools import cached_property
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -15,17 +16,20 @@ from rag_assets.datasets.problems import DUPLICATE_ID, ID_LEVEL, UNKNOWN_ID
 NEAREST_AMONG = 20_000
 """Above so many ids no nearest one is looked for: comparing takes seconds."""
 
+_LINES_OF_A_FILE = 2**40
+
 NEAREST_FOR = 20
 """For so many unknown ids the nearest one is looked for."""
 
 
 class UniqueIds:
-    """The ids met so far, each with its line."""
+    """The ids met so far, each with its file and line, in little memory."""
 
     def __init__(self, kind: str, key: str) -> None:
         """Watch over ids of ``kind`` (``document``, ``query``) that stand under ``key``."""
         self._kind = kind
         self._key = key
+        self._files: dict[Path, int] = {}
         self._lines: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -38,11 +42,19 @@ class UniqueIds:
         Raises:
             DataError: it has been there before; both lines are named.
         """
-        line = place.line or 0
-        first = self._lines.setdefault(found, line)
-        if first != line:
-            problem = f"{self._kind} id {shown(found)} occurs twice, first on line {first}"
+        number = self._files.setdefault(place.file, len(self._files))
+        where = number * _LINES_OF_A_FILE + (place.line or 0)
+        first = self._lines.setdefault(found, where)
+        if first != where:
+            problem = (
+                f"{self._kind} id {shown(found)} occurs twice, first {self._told(first, number)}"
+            )
             raise place.error(problem, self._key, DUPLICATE_ID)
+
+    def _told(self, where: int, here: int) -> str:
+        number, line = divmod(where, _LINES_OF_A_FILE)
+        file = next(file for file, own in self._files.items() if own == number)
+        return f"on line {line}" if number == here else f"on line {line} of {file.name}"
 
 
 class UniquePlaces:

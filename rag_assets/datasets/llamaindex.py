@@ -34,6 +34,7 @@ class LlamaIndexDataset(SingleFileDataset):
     layout: ClassVar[str] = f"a .json file with the keys {', '.join(_KEYS)}"
     default_judge: ClassVar[str] = "document"
     head: ClassVar[re.Pattern[bytes]] = _HEAD
+    keys: ClassVar[tuple[str, ...]] = _KEYS
 
     def read_documents(self) -> Read:
         """Return the nodes of ``corpus``, without titles; a note names unknown top-level keys."""

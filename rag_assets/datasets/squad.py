@@ -41,6 +41,7 @@ class SquadDataset(SingleFileDataset):
     layout: ClassVar[str] = "a SQuAD .json file with data, paragraphs and qas"
     default_judge: ClassVar[str] = "evidence"
     head: ClassVar[re.Pattern[bytes]] = _HEAD
+    keys: ClassVar[tuple[str, ...]] = ("data", "paragraphs", "qas")
 
     def read_documents(self) -> Read:
         """Return the paragraphs; a note counts contexts that stand in the file more than once."""

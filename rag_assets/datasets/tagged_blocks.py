@@ -96,6 +96,8 @@ def _take(text: str, parts: list[str] | None, place: Place, tag: str) -> None:
     if parts is not None:
         parts.append(text)
         return
+    if "<!ENTITY" in text:
+        raise place.error("defines an entity; only those of HTML and characters by number are read")
     outside = _ANY_TAG.sub("", text).strip()
     if outside:
         raise place.error(f"text outside of <{tag}>: {shown(outside, 30)}")

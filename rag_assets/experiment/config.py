@@ -51,13 +51,14 @@ class DatasetConfig(Options):
     that library. Without ``format`` it is detected. ``subset`` chooses ``qrels/<subset>.tsv`` of a
     BEIR folder, ``qrels.<subset>.txt`` of a TREC folder, ``<subset>.parquet`` with the questions of
     an AutoRAG folder. ``columns`` maps fields of documents and queries to the names that they have
-    in a jsonl, csv or parquet folder. ``judge`` is the unit that is judged.
+    in a jsonl, csv or parquet folder; ``document_id: [source, number]`` joins several with ``/``.
+    ``judge`` is the unit that is judged.
     """
 
     path: Path = Path()
     format: Format | None = None
     subset: str | None = None
-    columns: dict[str, str] = Field(default_factory=dict)
+    columns: dict[str, str | list[str]] = Field(default_factory=dict)
     judge: Literal["document", "chunk", "evidence"] | None = None
 
     @field_validator("path")

@@ -15,18 +15,22 @@ from rag_assets.retrievers.imported import Imported, ImportedRetriever
 class RunFileRetriever(ImportedRetriever):
     """A ranking from elsewhere, read from ``path`` (relative to the YAML file).
 
-    A file is TREC, or by its name JSON lines (``.jsonl``) or Parquet (``.parquet``). Its ids are
-    those of chunks of ``chunking``, of their parents or, where documents are judged, of documents.
+    A file is TREC, or by its name JSON lines (``.jsonl``), JSON of ranx (``.json``) or Parquet
+    (``.parquet``). Its ids are those of chunks of ``chunking``, of their parents or, where
+    documents are judged, of documents.
     """
 
-    code_version: ClassVar[str] = "1"
+    code_version: ClassVar[str] = "2"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.evaluation.imported_units",
         "rag_assets.evaluation.list_files",
+        "rag_assets.evaluation.nested_files",
         "rag_assets.evaluation.parquet_runs",
         "rag_assets.evaluation.run_files",
         "rag_assets.evaluation.trec_files",
         "rag_assets.evaluation.units",
+        "rag_assets.text_files",
+        "rag_assets.trec_lines",
     )
     file_options: ClassVar[tuple[str, ...]] = ("path",)
 

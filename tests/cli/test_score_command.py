@@ -117,7 +117,8 @@ def test_a_bad_line_in_a_process(run_process: RunProcess, tmp_path: Path) -> Non
     qrels.write_text(QRELS, encoding="utf-8")
     done = run_process("score", "--run", run, "--qrels", qrels)
     assert (done.returncode, done.stdout) == (1, "")
-    problem = "has 3 fields; a run line is 'query Q0 document rank score tag'"
+    problem = "has 3 fields; a run line is 'query Q0 document rank score tag', of MS MARCO "
+    problem += "'query document rank'"
     assert done.stderr == f"error: {run}:5: {problem}\n"
 
 

@@ -155,13 +155,14 @@ BEIR_CASES = [
     (qrels("q1\td1\tnan\n"), "qrels/test.tsv:1: `score`: is 'nan'; a grade must be an integer"),
     (qrels("q1\td1\t9999999999\n"), "qrels/test.tsv:1: `score`: a grade must fit 32 bits"),
     (
-        qrels("q1 0 d1 1\n"),
-        "qrels/test.tsv:1: found 4 columns; must be query-id, corpus-id, score; four columns are "
-        "TREC qrels, not BEIR",
+        qrels("q1 0 d1 1\nq1 d2 1\n"),
+        "qrels/test.tsv:2: found 3 columns; must be query-id, iteration, corpus-id, score, as in "
+        "the rows above",
     ),
     (
         qrels("q1,d1,1\n"),
-        "qrels/test.tsv:1: found 1 columns; must be query-id, corpus-id, score",
+        "qrels/test.tsv:1: found 1 columns; must be query-id, corpus-id, score or query-id, "
+        "iteration, corpus-id, score",
     ),
     (
         qrels("\td1\t1\n"),
@@ -230,8 +231,8 @@ MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
         "judgments.jsonl:2: `relevance`: is a boolean; a grade must be an integer",
     ),
     (
-        judgment(', "relevance": 1.0'),
-        "judgments.jsonl:2: `relevance`: is a number; a grade must be an integer",
+        judgment(', "relevance": 1.5'),
+        "judgments.jsonl:2: `relevance`: is 1.5; a grade must be an integer",
     ),
     (
         judgment(', "relevance": 2147483648'),

@@ -23,8 +23,8 @@ LINE = "a qrels line is 'query iteration document grade'"
 
 TREC_CASES: list[tuple[str, str | bytes | None, str]] = [
     ("qrels.txt", None, ": not a TREC folder: qrels* missing"),
-    ("topics.txt", None, ": not a TREC folder: topics.* missing"),
-    ("corpus.txt", None, ": not a TREC folder: corpus.* or corpus/ missing"),
+    ("topics.txt", None, ": not a TREC folder: topics.* or queries.tsv missing"),
+    ("corpus.txt", None, ": not a TREC folder: corpus.*, corpus/ or collection.tsv missing"),
     ("docs.jsonl", "", ": more than one file for the corpus: corpus.txt, docs.jsonl; keep one"),
     (
         "topics.b.txt",

@@ -27,7 +27,11 @@ class _SourceStage(Stage):
     """Read from files; the fingerprint holds the digest of their names and contents."""
 
     group: ClassVar[str] = "data"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.datasets",)
+    implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.datasets",
+        "rag_assets.text_files",
+        "rag_assets.trec_lines",
+    )
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [ArtifactKey.of(self.name)]
@@ -98,7 +102,7 @@ class Qrels(_SourceStage):
     name = "qrels"
     schema = QRELS
     row = "One judgment: a document, or a span of it, that is evidence for a query, with a grade."
-    code_version = "3"
+    code_version = "4"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return super().keys(experiment) if experiment.has_qrels else []
