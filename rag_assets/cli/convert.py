@@ -27,9 +27,10 @@ def command(path: Path, to: str, folder: Path) -> None:
 
     Example: rag-assets convert data/handbook --to beir --out handbook_beir
     """
-    dataset = load_experiment(path).dataset
+    experiment = load_experiment(path)
+    dataset = experiment.dataset
     documents, queries = dataset.read_documents(), dataset.read_queries()
-    qrels = dataset.read_qrels(documents.table, queries.table)
+    qrels = experiment.read_qrels(documents.table, queries.table)
     tables = Tables(documents.table, queries.table, qrels.table)
     lost = write_dataset(tables, to, folder.absolute())
     read = {"documents": documents, "queries": queries, "qrels": qrels}

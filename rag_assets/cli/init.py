@@ -54,7 +54,7 @@ def _found(experiment: Experiment) -> Found:
     queries = experiment.dataset.read_queries().table
     judgments = 0
     if experiment.has_qrels:
-        judgments = experiment.dataset.read_qrels(documents, queries).table.num_rows
+        judgments = experiment.read_qrels(documents, queries).table.num_rows
     texts = [*documents.column("text").to_pylist(), *queries.column("text").to_pylist()]
     share = unknown_share(texts, resolve_model(DEFAULT_MODEL)) or 0.0
     unread = share if share > TOO_MANY else 0.0

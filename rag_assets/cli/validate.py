@@ -52,6 +52,8 @@ def command(path: Path, store: Path | None, judged: float, form: str) -> None:
         click.echo(formatted(findings, form), nl=False)
     elif findings:
         _print_table(findings)
+    for note in found.notes:
+        messages().print(f"note: {note}", markup=False, soft_wrap=True)
     for reason in found.skipped:
         messages().print(f"not checked: {reason}", markup=False)
     _print_summary(found, form)

@@ -51,7 +51,9 @@ class DatasetConfig(Options):
     that library. Without ``format`` it is detected. ``subset`` chooses ``qrels/<subset>.tsv`` of a
     BEIR folder, ``qrels.<subset>.txt`` of a TREC folder, ``<subset>.parquet`` with the questions of
     an AutoRAG folder. ``columns`` maps fields of documents and queries to the names that they have
-    in a jsonl, csv or parquet folder. ``judge`` is the unit that is judged.
+    in a jsonl, csv or parquet folder. ``judge`` is the unit that is judged. ``unknown_documents``
+    says what a judgment of a document that is not in the corpus is: an error, or kept: it stays in
+    R and is never found, as in trec_eval.
     """
 
     path: Path = Path()
@@ -59,6 +61,7 @@ class DatasetConfig(Options):
     subset: str | None = None
     columns: dict[str, str] = Field(default_factory=dict)
     judge: Literal["document", "chunk", "evidence"] | None = None
+    unknown_documents: Literal["error", "keep"] = "error"
 
     @field_validator("path")
     @classmethod

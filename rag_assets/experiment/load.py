@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from rag_assets.datasets.dataset import Dataset
 from rag_assets.datasets.detect import open_dataset, with_columns
 from rag_assets.datasets.ir_datasets import IrDataset
+from rag_assets.datasets.rows import KEEP
 from rag_assets.errors import ConfigError, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.experiment.config import (
@@ -169,6 +170,7 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         measurements=config.measurements,
         checks=config.checks,
         owners=config.owners,
+        keeps_unknown=config.dataset.unknown_documents == KEEP,
         context_tokenizer=config.context.tokenizer,
         tuned=tuned_retrievers(retrievers),
         schedule=config.schedule,
