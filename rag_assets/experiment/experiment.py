@@ -11,6 +11,7 @@ import pyarrow as pa
 from rag_assets.compute.options import ComputeConfig
 from rag_assets.datasets.dataset import Dataset, Read
 from rag_assets.datasets.rows import unknown_documents
+from rag_assets.datasets.unread_labels import unread_labels
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
 from rag_assets.experiment.checks import ChecksConfig
 from rag_assets.experiment.config import (
@@ -97,6 +98,11 @@ class Experiment:
         """
         with unknown_documents(keep=self.keeps_unknown):
             return self.dataset.read_qrels(documents, queries)
+
+    @property
+    def unread_labels(self) -> str | None:
+        """One line about files that look like labels, where there are no labels."""
+        return unread_labels(self.dataset)
 
     def family(self, retriever: str) -> str:
         """Return ``lexical``, ``embedding``, ``imported``, ``fused`` or ``reranked``."""

@@ -107,7 +107,8 @@ def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD)
         except (DataError, ModelUnavailable) as error:
             skipped.append(f"evidence that no chunk covers: {error}")
     else:
-        skipped.append("labels: there are none yet")
+        unread = experiment.unread_labels
+        skipped.append(f"labels: there are none yet{f'; {unread}' if unread else ''}")
     if evaluation is None:
         skipped.append("judged@k, label churn and drift: there is no evaluation yet")
     else:
