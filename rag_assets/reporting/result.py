@@ -81,7 +81,7 @@ class EvaluationResult(Tabular):
         """
         if not self.has_metrics:
             problem = f"{self.evaluation.experiment} had no labels when it was evaluated"
-            remedy = self.evaluation.unread_labels or "`rag-assets pool` helps to judge without"
+            remedy = self.evaluation.unread_labels or "`rag-assets pool` helps to judge"
             raise NotEvaluated(f"{problem}; {remedy}")
 
     @cached_property
