@@ -71,8 +71,7 @@ def command(
         raise UsageError(f"'{retrievers[0]}' is compared with itself; give two retrievers")
     root = StoreSettings.resolve(store).store / experiment.name
     result = EvaluationResult.current(root)
-    if not result.has_metrics:
-        raise NotEvaluated(f"{experiment.name} had no labels when it was evaluated")
+    result.check_labels()
     compared = Compared.of(result, _metric(result, metric), split)
     if moves:
         _print_moves(compared, retrievers[0], retrievers[1], form)

@@ -11,7 +11,7 @@ import click
 from rag_assets.assets.evaluate import Work, evaluate
 from rag_assets.cli.options import selection_options
 from rag_assets.cli.progress_bars import progress_bar
-from rag_assets.cli.terminal import messages, output, shown_path
+from rag_assets.cli.terminal import messages, output, print_note, shown_path
 from rag_assets.cli.verbosity import Verbosity, verbosity
 from rag_assets.cli.work_board import work_board
 from rag_assets.experiment import load_experiment
@@ -93,6 +93,7 @@ def _print_notes(pipeline: Pipeline) -> None:
         # Cells that are cut from one ranking have the same.
         for note in dict.fromkeys(note for own in facts for note in own.get("notes", [])):
             messages().print(f"note: {stage.name}: {note}", markup=False)
+    print_note(pipeline.experiment.unread_labels)
 
 
 def _print_overlaps(result: EvaluationResult, rows: list[Row]) -> None:

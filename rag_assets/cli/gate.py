@@ -101,8 +101,7 @@ def command(
     root = settings.store / experiment.name
     try:
         result = EvaluationResult.current(root)
-        if not result.has_metrics:
-            raise NotEvaluated(f"{experiment.name} had no labels when it was evaluated")
+        result.check_labels()
         found = gate(
             result,
             EvaluationNames(root, settings.locks),

@@ -9,6 +9,7 @@ import click
 from rag_assets.cli.options import path_argument, store_option
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages
+from rag_assets.datasets.rows import unknown_documents
 from rag_assets.errors import DataError, UsageError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
@@ -94,14 +95,15 @@ def _import_sheet(experiment: Experiment, sheet: Path) -> None:
         conflicts.append(DataError(str(error), file=sheet))
         refuse(conflicts)
 
-    added = add_judgments(
-        experiment.dataset,
-        [Judgment(row.unit, row.grade, "pool", row.line) for row in graded],
-        documents,
-        queries,
-        judge=experiment.judge,
-        on_conflict=conflict,
-    )
+    with unknown_documents(keep=experiment.keeps_unknown):
+        added = add_judgments(
+            experiment.dataset,
+            [Judgment(row.unit, row.grade, "pool", row.line) for row in graded],
+            documents,
+            queries,
+            judge=experiment.judge,
+            on_conflict=conflict,
+        )
     _say_added(added, f"{n_empty} rows without a grade")
 
 
@@ -110,15 +112,16 @@ def _import_feedback(experiment: Experiment, file: Path) -> None:
     queries = experiment.dataset.read_queries().table
     votes = read_feedback(file, documents, queries)
     conflicts: list[DataError] = []
-    added = add_judgments(
-        experiment.dataset,
-        votes.judgments,
-        documents,
-        queries,
-        judge=experiment.judge,
-        on_conflict=conflicts.append,
-        renewed=votes.units,
-    )
+    with unknown_documents(keep=experiment.keeps_unknown):
+        added = add_judgments(
+            experiment.dataset,
+            votes.judgments,
+            documents,
+            queries,
+            judge=experiment.judge,
+            on_conflict=conflicts.append,
+            renewed=votes.units,
+        )
     renewed = f"{added.n_changed} changed and {added.n_withdrawn} taken back, with their votes"
     kept = f"{len(conflicts)} of which with another grade, which is kept"
     _say_added(added, f"{kept}; {renewed}; {votes.n_undecided} undecided")

@@ -30,6 +30,12 @@ def messages() -> Console:
     return _stderr(quiet=verbosity() is Verbosity.QUIET)
 
 
+def print_note(line: str | None) -> None:
+    """Print one line of a note on stderr; nothing for None."""
+    if line is not None:
+        messages().print(f"note: {line}", markup=False, soft_wrap=True)
+
+
 def log_lines() -> Console:
     """Return the console for what is logged."""
     return _stderr(quiet=False)

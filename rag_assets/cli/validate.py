@@ -9,7 +9,7 @@ import click
 
 from rag_assets.cli.options import format_option, path_argument, store_option
 from rag_assets.cli.progress_bars import progress_bar
-from rag_assets.cli.terminal import messages, output
+from rag_assets.cli.terminal import messages, output, print_note
 from rag_assets.experiment import load_experiment
 from rag_assets.label_health.judged import DEFAULT_THRESHOLD
 from rag_assets.pipeline.pipeline import Pipeline
@@ -52,8 +52,10 @@ def command(path: Path, store: Path | None, judged: float, form: str) -> None:
         click.echo(formatted(findings, form), nl=False)
     elif findings:
         _print_table(findings)
+    for note in found.notes:
+        print_note(note)
     for reason in found.skipped:
-        messages().print(f"not checked: {reason}", markup=False)
+        messages().print(f"not checked: {reason}", markup=False, soft_wrap=True)
     _print_summary(found, form)
     if found.n_errors:
         click.get_current_context().exit(1)

@@ -20,7 +20,7 @@ from rag_assets.datasets.fields import (
     string,
 )
 from rag_assets.datasets.ids import UniqueIds
-from rag_assets.datasets.problems import tolerated
+from rag_assets.datasets.problems import meet, tolerated
 from rag_assets.datasets.rows import DocumentRows
 
 Records = Iterable[tuple[int, Row]]
@@ -61,6 +61,7 @@ def read_documents(
             used = frozenset((*one_id, names.title, names.text))
         with tolerated():
             document_id = joined_id(row, names.document_id, place)
+            meet("document", document_id)
             title = optional_string(row, names.title, place) or ""
             text = string(row, names.text, place)
             rows.add(document_id, title, text, metadata_json(row, used))

@@ -11,7 +11,14 @@ import pyarrow as pa
 from rag_assets.datasets.fields import Place, shown
 from rag_assets.datasets.id_level import IdLevels
 from rag_assets.datasets.nested import full_key
-from rag_assets.datasets.problems import DUPLICATE_ID, ID_LEVEL, UNKNOWN_ID
+from rag_assets.datasets.problems import (
+    DUPLICATE_ID,
+    FOLLOWS,
+    ID_LEVEL,
+    UNKNOWN_ID,
+    meet,
+    was_met,
+)
 
 NEAREST_AMONG = 20_000
 """Above so many ids no nearest one is looked for: comparing takes seconds."""
@@ -42,6 +49,7 @@ class UniqueIds:
         Raises:
             DataError: it has been there before; both lines are named.
         """
+        meet(self._kind, found)
         number = self._files.setdefault(place.file, len(self._files))
         where = number * _LINES_OF_A_FILE + (place.line or 0)
         first = self._lines.setdefault(found, where)
@@ -71,6 +79,7 @@ class UniquePlaces:
         Raises:
             DataError: it has been there before; both places are named.
         """
+        meet(self._kind, found)
         if found not in self._places:
             self._places[found] = (place, key)
             return
@@ -85,9 +94,13 @@ class UniquePlaces:
 class KnownIds:
     """The ids of a table, with their rows."""
 
-    def __init__(self, kind: str, ids: pa.ChunkedArray) -> None:
-        """Know the ``ids`` of ``kind`` (``document``, ``query``)."""
+    def __init__(self, kind: str, ids: pa.ChunkedArray, remedy: str = "") -> None:
+        """Know the ``ids`` of ``kind`` (``document``, ``query``).
+
+        ``remedy`` is said once, of the first that is unknown: what to do with all of them.
+        """
         self._kind = kind
+        self._remedy = remedy
         self._rows = {found: row for row, found in enumerate(ids.to_pylist())}
         self._unknown = 0
 
@@ -102,6 +115,9 @@ class KnownIds:
             DataError: it does not exist; the nearest one is named.
         """
         row = self._rows.get(wanted)
+        if row is None and was_met(self._kind, wanted):
+            problem = f"{self._kind} {shown(wanted)} is refused where it stands"
+            raise place.error(problem, key, FOLLOWS)
         if row is None:
             check, problem = self.explain(wanted)
             raise place.error(problem, key, check)
@@ -115,7 +131,10 @@ class KnownIds:
             return ID_LEVEL, f"{problem}: it is {meant.level}; probably meant: " + shown(
                 meant.document_id
             )
-        return UNKNOWN_ID, f"{problem}{self._nearest(unknown)}"
+        problem += self._nearest(unknown)
+        if self._unknown == 1 and self._remedy:
+            problem += f"; {self._remedy}"
+        return UNKNOWN_ID, problem
 
     @cached_property
     def _levels(self) -> IdLevels:

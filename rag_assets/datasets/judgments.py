@@ -26,6 +26,7 @@ from rag_assets.datasets.problems import about, tolerated
 from rag_assets.datasets.quotes import KEY as QUOTE
 from rag_assets.datasets.quotes import Quotes
 from rag_assets.datasets.rows import QrelRows
+from rag_assets.store.canonical import fingerprint
 from rag_assets.text_files import suffix
 from rag_assets.trec_lines import integral
 
@@ -114,7 +115,11 @@ def _add(row: Row, place: Place, rows: QrelRows, quotes: Quotes) -> None:
     with about(query_id, document_id, evidence_id):
         quote = optional_string(row, QUOTE, place)
         start = _start(row, place)
-        span = quotes.locate(quote, document_row, place, start) if quote is not None else None
+        span = None
+        if quote is not None and document_row is not None:
+            span = quotes.locate(quote, document_row, place, start)
+        elif quote is not None:  # of a document that is not there, so it has no place in it
+            evidence_id = evidence_id or f"{document_id}#{fingerprint(quote)[:8]}"
         grade = optional_grade(row, "relevance", place, default=1)
     rows.add(place, query_id, document_id, grade, evidence_id, span)
 

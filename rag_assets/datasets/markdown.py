@@ -12,7 +12,7 @@ from rag_assets.datasets.file_types import read_file
 from rag_assets.datasets.folder import Found, document_paths, has_documents
 from rag_assets.datasets.folder_labels import LabelledFolder
 from rag_assets.datasets.notes import note
-from rag_assets.datasets.problems import tolerated
+from rag_assets.datasets.problems import meet, tolerated
 from rag_assets.datasets.rows import DocumentRows
 from rag_assets.errors import DataError
 from rag_assets.text_files import existing, plain_name
@@ -54,7 +54,9 @@ class MarkdownDataset(LabelledFolder):
             name = file.relative_to(self.root).with_name(plain_name(file)).as_posix()
             with tolerated():
                 _check_alone(file)
-                document_id, document = _document_id(name, self.root), read_file(file)
+                document_id = _document_id(name, self.root)
+                meet("document", document_id)
+                document = read_file(file)
                 rows.add(document_id, document.title, document.text, document.metadata)
                 for remark in document.remarks:
                     remarks.setdefault(remark, []).append(name)

@@ -52,7 +52,9 @@ class DatasetConfig(Options):
     BEIR folder, ``qrels.<subset>.txt`` of a TREC folder, ``<subset>.parquet`` with the questions of
     an AutoRAG folder. ``columns`` maps fields of documents and queries to the names that they have
     in a jsonl, csv or parquet folder; ``document_id: [source, number]`` joins several with ``/``.
-    ``judge`` is the unit that is judged.
+    ``judge`` is the unit that is judged. ``unknown_documents`` says what a judgment of a document
+    that is not in the corpus is: an error, or kept: it stays in R and is never found, as in
+    trec_eval.
     """
 
     path: Path = Path()
@@ -60,6 +62,7 @@ class DatasetConfig(Options):
     subset: str | None = None
     columns: dict[str, str | list[str]] = Field(default_factory=dict)
     judge: Literal["document", "chunk", "evidence"] | None = None
+    unknown_documents: Literal["error", "keep"] = "error"
 
     @field_validator("path")
     @classmethod

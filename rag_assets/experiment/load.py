@@ -11,6 +11,8 @@ from pydantic import ValidationError
 from rag_assets.datasets.dataset import Dataset
 from rag_assets.datasets.detect import open_dataset, with_columns
 from rag_assets.datasets.ir_datasets import IrDataset
+from rag_assets.datasets.rows import KEEP
+from rag_assets.datasets.unread_labels import unread_labels
 from rag_assets.errors import ConfigError, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.experiment.config import (
@@ -143,8 +145,9 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
             raise fail(("checks", "drift", "far_below", name), problem)
     cutoffs = {m.cutoff for m in (*extra, primary) if m.cutoff is not None}
     listed = tuple(sorted(set(config.top_k)))
-    needs = {"split": config.split is not None, "labels": dataset.has_qrels}
-    lacks = [need for need, there in needs.items() if not there]
+    lacks: dict[str, str | None] = {} if config.split is not None else {"split": None}
+    if not dataset.has_qrels:
+        lacks["labels"] = unread_labels(dataset)
     check_tuning(retrievers, {*listed, *cutoffs}, lacks, partial(_fail_tuning, yaml_file))
     return Experiment(
         name=config.name or _default_name(source, yaml_file is not None),
@@ -169,6 +172,7 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         measurements=config.measurements,
         checks=config.checks,
         owners=config.owners,
+        keeps_unknown=config.dataset.unknown_documents == KEEP,
         context_tokenizer=config.context.tokenizer,
         tuned=tuned_retrievers(retrievers),
         schedule=config.schedule,

@@ -82,6 +82,7 @@ class Evaluation:
         dagster_runs: ids of the Dagster runs that it started.
         entries: all partitions that were up to date at the end.
         origin: who made it, and from which configuration, code and packages.
+        unread_labels: a line about files that look like labels, where there were no labels.
     """
 
     evaluation_id: str
@@ -97,6 +98,7 @@ class Evaluation:
     dagster_runs: tuple[str, ...]
     entries: tuple[SnapshotEntry, ...]
     origin: Origin = field(default_factory=Origin)
+    unread_labels: str | None = None
     schema_version: int = SCHEMA_VERSION
 
     def entries_of(self, asset: str) -> list[SnapshotEntry]:

@@ -49,6 +49,7 @@ def record(
         dagster_runs=dagster_runs,
         entries=entries,
         origin=origin_of(experiment),
+        unread_labels=experiment.unread_labels,
     )
     root = pipeline.store.root
     pipeline.store.verified.save()

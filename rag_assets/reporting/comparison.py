@@ -53,8 +53,7 @@ class Comparison(Tabular):
         if len(retrievers) not in (0, 2) or (retrievers and retrievers[0] == retrievers[1]):
             raise UsageError("compare takes two different retrievers, or none for all pairs")
         name = result.evaluation.experiment
-        if not result.has_metrics:
-            raise NotEvaluated(f"{name} had no labels when it was evaluated")
+        result.check_labels()
         chosen = metric_at(metric, result.primary) if metric is not None else None
         compared = Compared.of(result, chosen, split)
         wanted = [(retrievers[0], retrievers[1])] if retrievers else None

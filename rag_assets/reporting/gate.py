@@ -148,7 +148,8 @@ def _older(names: EvaluationNames, new: EvaluationResult, against: str) -> Evalu
         raise UsageError(f"{problem}; a gate compares with complete ones only")
     old = EvaluationResult(new.root, found)
     if not old.has_metrics:
-        raise UsageError(f"evaluation {found.evaluation_id} had no labels, so it has no metrics")
+        problem = f"evaluation {found.evaluation_id} had no labels, so it has no metrics"
+        raise UsageError("; ".join(filter(None, (problem, found.unread_labels))))
     return old
 
 

@@ -174,8 +174,10 @@ def _warnings(rows: Iterable[Row]) -> list[str]:
                 f"{row['n_queries']} queries; `leaderboard --ties` shows what their order is worth"
             )
         if row["n_unreachable"]:
+            absent = row.get("n_not_in_corpus")
+            of_them = f" ({absent} of them in no document of the corpus)" if absent else ""
             lines.append(
-                f"{row['retriever']}: {row['n_unreachable']} evidences lie in no chunk, "
+                f"{row['retriever']}: {row['n_unreachable']} evidences lie in no chunk{of_them}, "
                 "and stay in the denominator of recall"
             )
     return ["", *lines] if lines else []

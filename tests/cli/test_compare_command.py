@@ -200,7 +200,8 @@ def test_without_labels(invoke: Invoke, tmp_path: Path) -> None:
     tiny.snapshot()
     result = invoke("compare", tiny.folder, "--store", tiny.root / "store")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "error: tiny had no labels when it was evaluated\n"
+    problem = "tiny had no labels when it was evaluated; `rag-assets pool` helps to judge"
+    assert result.stderr == f"error: {problem}\n"
 
 
 def test_the_leaderboard_marks_what_is_near_the_best(tiny: Tiny, invoke: Invoke) -> None:

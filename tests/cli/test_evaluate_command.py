@@ -35,6 +35,7 @@ COLUMNS = [
     "n_failed",
     "n_unanswerable",
     "n_unreachable",
+    "n_not_in_corpus",
     "n_unjudged",
     "judged",
     "n_tied",

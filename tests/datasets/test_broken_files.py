@@ -144,7 +144,8 @@ BEIR_CASES = [
     ),
     (
         qrels("q1\td3\t1\n"),
-        "qrels/test.tsv:1: `corpus-id`: unknown document 'd3'",
+        "qrels/test.tsv:1: `corpus-id`: unknown document 'd3'"
+        "; `dataset: {unknown_documents: keep}` keeps such judgments",
     ),
     (qrels("x\td1\t1\n"), "qrels/test.tsv:1: `query-id`: unknown query 'x'"),
     (
@@ -220,7 +221,8 @@ MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
     ),
     (
         judgment("", doc_id='"b.md"'),
-        "judgments.jsonl:2: `doc_id`: unknown document 'b.md' (did you mean 'guides/b.md'?)",
+        "judgments.jsonl:2: `doc_id`: unknown document 'b.md' (did you mean 'guides/b.md'?)"
+        "; `dataset: {unknown_documents: keep}` keeps such judgments",
     ),
     (
         judgment("", query_id='"q11"'),
@@ -314,7 +316,8 @@ LLAMAINDEX_CASES = [
     ),
     (
         '{"queries": {"q": "t"}, "corpus": {"n1": "a"}, "relevant_docs": {"q": ["n1", "n2"]}}',
-        "a.json: `relevant_docs.q[1]`: unknown document 'n2'",
+        "a.json: `relevant_docs.q[1]`: unknown document 'n2'"
+        "; `dataset: {unknown_documents: keep}` keeps such judgments",
     ),
     (
         '{"queries": {"q": "t"}, "corpus": {"n": "a"}, "relevant_docs": {"x": ["n"]}}',

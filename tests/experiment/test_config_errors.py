@@ -48,7 +48,7 @@ SHAPE = {
     "unknown key of the dataset": (
         "dataset:\n  paht: .\n",
         ":2: `dataset.paht`: unknown key 'paht' (did you mean 'path'?); "
-        "allowed: path, format, subset, columns, judge",
+        "allowed: path, format, subset, columns, judge, unknown_documents",
     ),
     "unknown key of a chunking": (
         "chunking: {a: {strategy: none, overlap: 3}}\n",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rag_assets.evaluation.answer_hits import MEASURES as ANSWER_MEASURES
 from rag_assets.evaluation.failures import without_failed
 from rag_assets.evaluation.families import all_metrics
+from rag_assets.evaluation.judging import not_in_corpus
 from rag_assets.evaluation.leaderboard import leaderboard
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.summary import summarise
@@ -21,10 +22,11 @@ from rag_assets.pipeline.stages.contexts import retriever_contexts_key
 from rag_assets.pipeline.stages.judgments import judgments_key
 from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
 from rag_assets.pipeline.stages.runs import run_key
-from rag_assets.pipeline.stages.sources import QUERIES_KEY
+from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY
 from rag_assets.schemas import LEADERBOARD, METRICS_SUMMARY, QUERY_METRICS
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import fingerprint
+from rag_assets.store.parquet_files import read_parquet
 
 if TYPE_CHECKING:
     from rag_assets.pipeline.pipeline import Pipeline
@@ -41,7 +43,7 @@ class Metrics(Stage):
     row = "One query of one retriever at one top_k: every metric of its run."
     group = "metrics"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
-    code_version = "3"
+    code_version = "4"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.evaluation.answer_hits",
         "rag_assets.evaluation.answer_text",
@@ -152,8 +154,11 @@ class MetricsSummary(Stage):
     schema = METRICS_SUMMARY
     row = "One split and top_k of one retriever: the mean of every metric, and what it is over."
     group = "metrics"
-    code_version = "3"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.summary",)
+    code_version = "4"
+    implementation: ClassVar[tuple[str, ...]] = (
+        "rag_assets.evaluation.summary",
+        "rag_assets.evaluation.judging",
+    )
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         names = experiment.retrievers if experiment.has_qrels else ()
@@ -164,13 +169,16 @@ class MetricsSummary(Stage):
             Input(f"top_k_{top_k}", metrics_key(key["retriever"], top_k), optional=True)
             for top_k in experiment.top_k
         ]
-        return [*cells, Input("query_facts", QUERY_FACTS_KEY, "means")]
+        kept = [Input("qrels", QRELS_KEY), Input("documents", DOCUMENTS_KEY, "ids")]
+        facts = Input("query_facts", QUERY_FACTS_KEY, "means")
+        return [*cells, facts, *(kept if experiment.keeps_unknown else [])]
 
     def compute(
         self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         experiment = pipeline.experiment
         counting = pipeline.artifact(QUERY_FACTS_KEY).table()
+        missing = _not_in_corpus(pipeline) if experiment.keeps_unknown else {}
         for key in keys:
             cells = {}
             for top_k in experiment.top_k:
@@ -178,7 +186,7 @@ class MetricsSummary(Stage):
                 if artifact is not None:
                     cells[top_k] = artifact.table()
             measures = {top_k: experiment.measures_at(top_k) for top_k in cells}
-            yield key, TableProduct(summarise(cells, measures, counting))
+            yield key, TableProduct(summarise(cells, measures, counting, missing))
 
 
 class Leaderboard(Stage):
@@ -188,7 +196,7 @@ class Leaderboard(Stage):
     schema = LEADERBOARD
     row = "One retriever at one top_k on one split, placed by the primary metric."
     group = "metrics"
-    code_version = "2"
+    code_version = "3"
     implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.leaderboard",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
@@ -221,6 +229,12 @@ def _failures(pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
     """Return the queries on which the retriever of a cell failed, each with the reason."""
     run = pipeline.artifact(run_key(pipeline.experiment, key["retriever"], key["top_k"]))
     return failures_of(run.manifest)
+
+
+def _not_in_corpus(pipeline: Pipeline) -> dict[str, int]:
+    corpus = pipeline.artifact(DOCUMENTS_KEY).path
+    documents = read_parquet(corpus, ["document_id"])
+    return not_in_corpus(pipeline.artifact(QRELS_KEY).table(), documents)
 
 
 def metrics_key(retriever: str, top_k: int | str) -> ArtifactKey:

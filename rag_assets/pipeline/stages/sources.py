@@ -10,6 +10,7 @@ from rag_assets.datasets.dataset import Read
 from rag_assets.datasets.file_types import engine_versions
 from rag_assets.datasets.folder_labels import LabelledFolder
 from rag_assets.datasets.ir_datasets import IrDataset
+from rag_assets.datasets.rows import KEEP, UNKNOWN_DOCUMENTS
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
@@ -113,7 +114,11 @@ class Qrels(_SourceStage):
             Input("queries", QUERIES_KEY, "ids"),
         ]
 
+    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+        kept = {UNKNOWN_DOCUMENTS: KEEP} if pipeline.experiment.keeps_unknown else {}
+        return {**super().config(pipeline, key), **kept}
+
     def read(self, pipeline: Pipeline) -> Read:
         documents = pipeline.artifact(DOCUMENTS_KEY).table()
         queries = pipeline.artifact(QUERIES_KEY).table()
-        return pipeline.experiment.dataset.read_qrels(documents, queries)
+        return pipeline.experiment.read_qrels(documents, queries)

@@ -30,6 +30,7 @@ def labels(view: View) -> Context:
                 "retriever": row["retriever"],
                 "counts": [row[name] for name in COUNTS],
                 "n_unreachable": row["n_unreachable"],
+                "n_not_in_corpus": row.get("n_not_in_corpus"),
                 "n_tied": row.get("n_tied"),
                 "n_unjudged": row["n_unjudged"],
                 "judged": row.get("judged"),
