@@ -13,7 +13,7 @@ from rag_assets.cli.terminal import messages, output
 from rag_assets.cli.tuned_note import print_tuned_note
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric, parse_metric
-from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.selection import Selection
 from rag_assets.reporting.comparisons import Compared
 from rag_assets.reporting.formats import formatted
@@ -65,11 +65,12 @@ def command(
         raise UsageError("--moves belongs to two retrievers; name them")
     if len(retrievers) not in (0, 2):
         raise UsageError(f"compare takes two retrievers or none, not {len(retrievers)}")
-    experiment = load_experiment(path)
+    settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings)
     Selection.of(experiment, retrievers)
     if retrievers and retrievers[0] == retrievers[1]:
         raise UsageError(f"'{retrievers[0]}' is compared with itself; give two retrievers")
-    root = StoreSettings.resolve(store).store / experiment.name
+    root = settings.store / experiment.name
     result = EvaluationResult.current(root)
     if not result.has_metrics:
         raise NotEvaluated(f"{experiment.name} had no labels when it was evaluated")
