@@ -95,6 +95,8 @@ def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD)
     if pipeline.experiment.has_qrels:
         tables += _label_checks(sources)
         tables += _fact_checks(pipeline, sources)
+        if sources.problems.num_rows:
+            skipped.append("splits, weights and clusters: the files have errors")
         try:
             tables.append(_coverage(pipeline, sources))
         except (DataError, ModelUnavailable) as error:
@@ -104,6 +106,10 @@ def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD)
     if evaluation is None:
         skipped.append("judged@k, label churn and drift: there is no evaluation yet")
     else:
+        if not evaluation.entries_of("metrics_summary"):
+            skipped.append("judged@k: the last evaluation had no labels")
+        if not evaluation.entries_of(QRELS_KEY.asset):
+            skipped.append("label churn: the last evaluation had no labels")
         tables.append(_judged(pipeline, evaluation, judged_threshold))
         tables.append(_churn(pipeline, evaluation, sources))
         drift, not_compared = drift_findings(pipeline, evaluation)
