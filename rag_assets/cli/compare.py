@@ -109,7 +109,6 @@ def _print_all(compared: Compared, form: str) -> None:
 def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> None:
     from rag_assets.reporting.compare_view import pair_view
     from rag_assets.reporting.rank_moves import moved_queries
-    from rag_assets.reporting.verdict import verdict
 
     rows = compared.rows([(a, b)])
     if not rows:
@@ -118,7 +117,7 @@ def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> Non
     if form == "table":
         output().print(pair_view(compared, row, moved_queries(compared, a, b, show)))
         return
-    row = {**row, **_bounds(compared, a, b), "verdict": verdict(row, len(compared.family))}
+    row = {**row, **_bounds(compared, a, b), "verdict": _verdict(compared, row)}
     if form != "json":
         click.echo(formatted([row], form), nl=False)
         return
@@ -126,6 +125,12 @@ def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> Non
     row["most_won"] = [query.row() for query in won]
     row["most_lost"] = [query.row() for query in lost]
     click.echo(json.dumps(row, indent=2, ensure_ascii=False))
+
+
+def _verdict(compared: Compared, row: Row) -> str:
+    from rag_assets.reporting.verdict import verdict
+
+    return verdict(row, len(compared.family), compared.caveat)
 
 
 def _print_moves(compared: Compared, a: str, b: str, form: str) -> None:
