@@ -1,4 +1,4 @@
-"""The handler of SIGTERM, which packages that are used here replace by their own."""
+"""The handler of SIGTERM: ours, and that which packages replace by their own."""
 
 from __future__ import annotations
 
@@ -22,3 +22,20 @@ def kept_sigterm() -> Iterator[None]:
     finally:
         if handler is not None:
             signal.signal(signal.SIGTERM, handler)
+
+
+@contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """Let SIGTERM end a program as SIGINT does, by ``KeyboardInterrupt``; an ignored one stays so.
+
+    Schedulers and containers send it: what was begun is then taken back, and a line is written.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -16,6 +16,7 @@ from rag_assets import __version__
 from rag_assets.cli.summaries import SUMMARIES
 from rag_assets.cli.verbosity import with_verbosity
 from rag_assets.errors import RagAssetsError
+from rag_assets.kept_signals import sigterm_interrupts
 
 INTERRUPTED = 3
 
@@ -65,6 +66,11 @@ class _Group(click.Group):
             if not near or "Did you mean" in error.message:
                 raise
             raise click.UsageError(f"{error.message} Did you mean '{near[0]}'?", ctx) from error
+
+    def main(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 (click's signature)
+        """Run the program; SIGTERM interrupts it as Ctrl-C does."""
+        with sigterm_interrupts():
+            return super().main(*args, **extra)
 
     def make_context(
         self,

@@ -17,6 +17,7 @@ from rag_assets.datasets.dataset import Read
 from rag_assets.datasets.problems import collecting
 from rag_assets.errors import DataError, ModelUnavailable, NotEvaluated, StoreError
 from rag_assets.evaluation.judging import judgments
+from rag_assets.evaluation.query_clusters import NONE
 from rag_assets.label_health.churn import label_churn
 from rag_assets.label_health.coverage import unreachable_evidence
 from rag_assets.label_health.duplicate_documents import duplicate_documents
@@ -89,13 +90,14 @@ def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD)
     evaluation = _last_evaluation(pipeline)
     tables = [sources.problems, *_duplicate_checks(sources)]
     experiment = pipeline.experiment
-    used = any(uses_filters(experiment, name) for name in experiment.retrievers)
-    tables.append(unmatched_filters(sources.queries, sources.documents, used=used))
+    filtered = any(uses_filters(experiment, name) for name in experiment.retrievers)
+    tables.append(unmatched_filters(sources.queries, sources.documents, used=filtered))
     skipped = []
     if pipeline.experiment.has_qrels:
         tables += _label_checks(sources)
         tables += _fact_checks(pipeline, sources)
-        if sources.problems.num_rows:
+        used = experiment.split or experiment.weight or experiment.statistics.cluster != NONE
+        if sources.problems.num_rows and used:
             skipped.append("splits, weights and clusters: the files have errors")
         try:
             tables.append(_coverage(pipeline, sources))
