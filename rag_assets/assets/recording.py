@@ -12,7 +12,7 @@ import dagster as dg
 
 from rag_assets.assets.evaluate import StaleStages
 from rag_assets.assets.job import JobEvent, Wish, one_step_job, stages_brought_up_to_date
-from rag_assets.kept_signals import kept_sigterm
+from rag_assets.kept_signals import is_interrupt, kept_sigterm
 from rag_assets.pipeline.pipeline import Pipeline
 
 TRIGGER_TAG = "rag_assets/trigger"
@@ -68,6 +68,10 @@ def _interruptible() -> Iterator[Callable[[StaleStages], StaleStages]]:
     try:
         yield unless_interrupted
     except dg.DagsterExecutionInterruptedError as error:
+        raise KeyboardInterrupt from error
+    except RuntimeError as error:
+        if not is_interrupt(error):
+            raise
         raise KeyboardInterrupt from error
     finally:
         sys.unraisablehook = usual
