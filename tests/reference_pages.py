@@ -40,7 +40,7 @@ FOLDER = DOCS / "reference"
 WRITTEN = "<!-- Written from the code by `make reference`; an edit here is lost. -->\n\n"
 
 EXPERIMENT_KEYS: Mapping[str, str] = {
-    "name": "of the experiment; the name of its folder without it",
+    "name": "of the experiment; without it, that of its folder, or of a file with another name",
     "dataset": "[where the data is](#dataset), and what is judged",
     "chunking": "name of a chunking -> [how it cuts](#chunking)",
     "query_sets": "name of a query set -> [how it is made](../query_sets.md)",

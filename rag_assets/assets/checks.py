@@ -56,7 +56,7 @@ def evaluations(
     """
     for result in results:
         found = result.found
-        warns = found.severity == WARNING
+        warns = result.severity == WARNING
         yield dg.AssetCheckEvaluation(
             asset_key=asset,
             check_name=result.check.name,
@@ -72,13 +72,15 @@ def evaluations(
 def _description(result: CheckResult) -> str:
     """Return what the page shows at once: the first problems, as a list where there are several."""
     problems = result.found.problems
-    if len(problems) < 2:
+    if len(problems) < 2 or result.found.not_checked is not None:
         return result.summary
     return _list(problems, MOST_AT_ONCE)
 
 
 def _numbers(result: CheckResult) -> dict[str, dg.MetadataValue]:
-    numbers = {"problems": len(result.found.problems), **result.found.numbers}
+    numbers = dict(result.found.numbers)
+    if result.found.not_checked is None:
+        numbers["problems"] = len(result.found.problems)
     return {
         name: dg.MetadataValue.int(value)
         if isinstance(value, int)

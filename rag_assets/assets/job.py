@@ -20,8 +20,9 @@ from rag_assets.assets.reports import Event, reports
 from rag_assets.assets.resources import Resources, resources_of
 from rag_assets.assets.servers import failure, retry_policy_of_all
 from rag_assets.errors import RagAssetsError
-from rag_assets.experiment import Experiment, load_experiment
+from rag_assets.experiment import Experiment
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.retry import try_again
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
@@ -120,8 +121,9 @@ def _evaluate(
     started = datetime.now(UTC)
     trigger = _trigger(context.run.tags)
     try:
-        now = load_experiment(experiment.source)
-        with Resources(experiment).opened(context, now) as pipeline:
+        resources = Resources(experiment)
+        now = open_experiment(experiment.source, resources.settings(context))
+        with resources.opened(context, now) as pipeline:
             selection = Selection.of(pipeline.experiment, wish.retrievers, wish.top_k)
             if wish.retry_failed:
                 context.log.info(f"asked again: {try_again(pipeline)} queries that failed")

@@ -13,7 +13,7 @@ from rag_assets.cli.terminal import messages, output
 from rag_assets.cli.tuned_note import print_tuned_note
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric, parse_metric
-from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.selection import Selection
 from rag_assets.reporting.comparisons import Compared
 from rag_assets.reporting.formats import formatted
@@ -65,11 +65,12 @@ def command(
         raise UsageError("--moves belongs to two retrievers; name them")
     if len(retrievers) not in (0, 2):
         raise UsageError(f"compare takes two retrievers or none, not {len(retrievers)}")
-    experiment = load_experiment(path)
+    settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings)
     Selection.of(experiment, retrievers)
     if retrievers and retrievers[0] == retrievers[1]:
         raise UsageError(f"'{retrievers[0]}' is compared with itself; give two retrievers")
-    root = StoreSettings.resolve(store).store / experiment.name
+    root = settings.store / experiment.name
     result = EvaluationResult.current(root)
     result.check_labels()
     compared = Compared.of(result, _metric(result, metric), split)
@@ -107,7 +108,6 @@ def _print_all(compared: Compared, form: str) -> None:
 def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> None:
     from rag_assets.reporting.compare_view import pair_view
     from rag_assets.reporting.rank_moves import moved_queries
-    from rag_assets.reporting.verdict import verdict
 
     rows = compared.rows([(a, b)])
     if not rows:
@@ -116,7 +116,7 @@ def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> Non
     if form == "table":
         output().print(pair_view(compared, row, moved_queries(compared, a, b, show)))
         return
-    row = {**row, **_bounds(compared, a, b), "verdict": verdict(row, len(compared.family))}
+    row = {**row, **_bounds(compared, a, b), "verdict": _verdict(compared, row)}
     if form != "json":
         click.echo(formatted([row], form), nl=False)
         return
@@ -124,6 +124,12 @@ def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> Non
     row["most_won"] = [query.row() for query in won]
     row["most_lost"] = [query.row() for query in lost]
     click.echo(json.dumps(row, indent=2, ensure_ascii=False))
+
+
+def _verdict(compared: Compared, row: Row) -> str:
+    from rag_assets.reporting.verdict import verdict
+
+    return verdict(row, len(compared.family), compared.caveat)
 
 
 def _print_moves(compared: Compared, a: str, b: str, form: str) -> None:

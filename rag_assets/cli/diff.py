@@ -12,8 +12,8 @@ from rag_assets.cli.completion import complete_evaluations
 from rag_assets.cli.options import format_option, path_argument, retriever_option, store_option
 from rag_assets.cli.terminal import messages, output
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.evaluation_names import EvaluationNames
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.reporting.comparable import Comparability, comparability
 from rag_assets.reporting.evaluation_diff import changes_between, partition_changes
 from rag_assets.reporting.evaluation_pairs import EvaluationPair
@@ -58,8 +58,8 @@ def command(
 
     Example: rag-assets diff data/handbook previous latest
     """
-    experiment = load_experiment(path)
     settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings)
     names = EvaluationNames(settings.store / experiment.name, settings.locks)
     root = settings.store / experiment.name
     a, b = (EvaluationResult(root, names.find(name)) for name in (eval_a, eval_b))

@@ -14,8 +14,8 @@ from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, output, print_note, shown_path
 from rag_assets.cli.verbosity import Verbosity, verbosity
 from rag_assets.cli.work_board import work_board
-from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.retry import try_again, unanswered
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.shallow_graphs import shallow_graphs
@@ -37,6 +37,11 @@ from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
     is_flag=True,
     help="Ask again for what a language model's or reranker's server did not answer before.",
 )
+@click.option(
+    "--take-over",
+    is_flag=True,
+    help="PATH is a copy: go on with the evaluations that the store has under its name.",
+)
 def command(
     path: Path,
     store: Path | None,
@@ -44,6 +49,7 @@ def command(
     top_k: tuple[int, ...],
     form: str,
     retry_failed: bool,
+    take_over: bool,
 ) -> None:
     """Compute what is not up to date, then print the leaderboard.
 
@@ -54,9 +60,9 @@ def command(
 
     Example: rag-assets evaluate data/handbook
     """
-    experiment = load_experiment(path)
-    selection = Selection.of(experiment, retrievers, top_k)
     settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings, take_over=take_over)
+    selection = Selection.of(experiment, retrievers, top_k)
     pipeline = Pipeline(experiment, settings, progress_bar)
     if retry_failed:
         messages().print(f"asked again: {try_again(pipeline)} queries that failed", markup=False)

@@ -11,8 +11,8 @@ from rag_assets.cli.completion import complete_evaluations
 from rag_assets.cli.options import path_argument, retriever_option, store_option
 from rag_assets.cli.terminal import output
 from rag_assets.errors import NotEvaluated, UsageError
-from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.evaluation_names import EvaluationNames
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.reporting.gate import Rules, gate
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.atomic import write_text
@@ -96,8 +96,8 @@ def command(
 
     Example: rag-assets gate data/handbook --against anchor --junit gate.xml
     """
-    experiment = load_experiment(path)
     settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings)
     root = settings.store / experiment.name
     try:
         result = EvaluationResult.current(root)

@@ -8,8 +8,8 @@ import click
 
 from rag_assets.cli.options import format_option, path_argument, retriever_option, store_option
 from rag_assets.cli.terminal import output
-from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.history import History
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.history_rows import flat_history_rows
 from rag_assets.reporting.metric_history import MetricHistory
@@ -47,8 +47,8 @@ def command(
 
     Example: rag-assets history data/handbook --metric recall@10 --last 50
     """
-    experiment = load_experiment(path)
     settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings)
     history = History(settings.store / experiment.name, settings.locks)
     found = MetricHistory.of(history, metric, retrievers, split, last)
     rows = found.rows

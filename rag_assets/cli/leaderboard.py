@@ -12,8 +12,8 @@ from rag_assets.cli.tuned_note import print_tuned_note
 from rag_assets.errors import DataError, NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.query_facts import ALL, DEV, TEST
-from rag_assets.experiment import load_experiment
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.selection import Selection
 from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.latency_rows import latency_rows
@@ -72,9 +72,9 @@ def command(
 
     Example: rag-assets leaderboard data/handbook --format markdown
     """
-    experiment = load_experiment(path)
-    selection = Selection.of(experiment, retrievers, top_k)
     settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings)
+    selection = Selection.of(experiment, retrievers, top_k)
     if latency and (slice_by or metric or top_k):
         raise UsageError("--latency is of whole rankings; --by, --metric, --top-k do not apply")
     if ties and (latency or slice_by or metric or budget is not None):

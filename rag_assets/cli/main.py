@@ -16,6 +16,7 @@ from rag_assets import __version__
 from rag_assets.cli.summaries import SUMMARIES
 from rag_assets.cli.verbosity import with_verbosity
 from rag_assets.errors import RagAssetsError
+from rag_assets.kept_signals import interrupts_raised, is_interrupt
 
 INTERRUPTED = 3
 
@@ -66,6 +67,11 @@ class _Group(click.Group):
                 raise
             raise click.UsageError(f"{error.message} Did you mean '{near[0]}'?", ctx) from error
 
+    def main(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 (click's signature)
+        """Run the program, which Ctrl-C and SIGTERM interrupt."""
+        with interrupts_raised():
+            return super().main(*args, **extra)
+
     def make_context(
         self,
         info_name: str | None,
@@ -89,7 +95,9 @@ class _Group(click.Group):
         except RagAssetsError as error:
             click.echo(f"error: {_one_line(str(error))}", err=True)
             ctx.exit(error.exit_code)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, RuntimeError) as error:
+            if not is_interrupt(error):
+                raise
             click.echo("interrupted; what was finished is kept, run it again to go on", err=True)
             ctx.exit(INTERRUPTED)
         finally:

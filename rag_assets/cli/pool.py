@@ -14,6 +14,7 @@ from rag_assets.errors import DataError, UsageError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.pooled import pooled_units
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.pooling.add import Added, add_judgments
 from rag_assets.pooling.feedback import read_feedback
@@ -59,13 +60,13 @@ def command(
     """
     if sum(option is not None for option in (out, sheet, feedback)) > 1:
         raise UsageError("--out, --import and --feedback exclude each other; give one of them")
-    experiment = load_experiment(path)
     if sheet is not None:
-        _import_sheet(experiment, sheet)
+        _import_sheet(load_experiment(path), sheet)
     elif feedback is not None:
-        _import_feedback(experiment, feedback)
+        _import_feedback(load_experiment(path), feedback)
     else:
-        pipeline = Pipeline(experiment, StoreSettings.resolve(store), progress_bar)
+        settings = StoreSettings.resolve(store)
+        pipeline = Pipeline(open_experiment(path, settings), settings, progress_bar)
         _write_sheet(pipeline, depth, seed, out)
 
 

@@ -10,9 +10,9 @@ import click
 from rag_assets.cli.options import format_option, path_argument, store_option
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, output, print_note
-from rag_assets.experiment import load_experiment
 from rag_assets.label_health.judged import DEFAULT_THRESHOLD
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.validation import Validation, validate
 from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.rows import Row
@@ -44,8 +44,9 @@ def command(path: Path, store: Path | None, judged: float, form: str) -> None:
 
     Example: rag-assets validate data/handbook --format csv
     """
-    experiment = load_experiment(path)
-    pipeline = Pipeline(experiment, StoreSettings.resolve(store), progress_bar)
+    settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings)
+    pipeline = Pipeline(experiment, settings, progress_bar)
     found = validate(pipeline, judged_threshold=judged)
     findings = _located(found.findings.to_pylist(), experiment.dataset.root)
     if form != "table":

@@ -38,6 +38,7 @@ class Experiment:
         name: prefix of its asset keys and folder in the store.
         source: the YAML file, or the folder or file that was given instead.
         has_file: whether ``source`` is an ``experiment.yaml``.
+        is_named: whether its YAML gives the name; else a store may know it by another.
         dataset: reader of documents, queries and qrels.
         judge: the unit that is judged: ``document``, ``chunk`` or ``evidence``.
         has_qrels: whether there are labels; without them no metric exists.
@@ -65,6 +66,7 @@ class Experiment:
     name: str
     source: Path
     has_file: bool
+    is_named: bool
     dataset: Dataset
     judge: str
     has_qrels: bool

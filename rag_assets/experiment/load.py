@@ -151,6 +151,7 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
     check_tuning(retrievers, {*listed, *cutoffs}, lacks, partial(_fail_tuning, yaml_file))
     return Experiment(
         name=config.name or _default_name(source, yaml_file is not None),
+        is_named=config.name is not None,
         source=source,
         has_file=yaml_file is not None,
         dataset=dataset,
@@ -188,7 +189,8 @@ def _fail_tuning(yaml_file: YamlFile | None, location: Location, problem: str) -
 
 
 def _default_name(source: Path, has_file: bool) -> str:
-    if has_file:
+    """Return the folder's name for an experiment.yaml; several YAML files in it differ by stem."""
+    if has_file and source.stem == Path(EXPERIMENT_FILE).stem:
         return name_from(source.parent.name)
     return name_from(source.name if source.is_dir() else source.stem)
 

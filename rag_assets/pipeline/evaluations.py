@@ -149,6 +149,16 @@ def read_evaluation(file: Path) -> Evaluation:
     return evaluation
 
 
+def source_of_current(root: Path) -> str | None:
+    """Return whose current evaluation lies in a folder of the store, as far as it is here."""
+    try:
+        name = (root / CURRENT).read_text(encoding="utf-8")
+        data = json.loads((root / FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+        return str(data["source"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
 def _check_version(file: Path, data: dict[str, Any]) -> None:
     """Refuse a snapshot of another version before its fields are looked at."""
     found = data["schema_version"]

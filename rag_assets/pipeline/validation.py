@@ -20,6 +20,7 @@ from rag_assets.datasets.problems import ANY, Met, RowError, collecting
 from rag_assets.datasets.rows import WITHOUT_RELEVANT
 from rag_assets.errors import DataError, ModelUnavailable, NotEvaluated, StoreError
 from rag_assets.evaluation.judging import judgments
+from rag_assets.evaluation.query_clusters import NONE
 from rag_assets.label_health.churn import label_churn
 from rag_assets.label_health.coverage import unreachable_evidence
 from rag_assets.label_health.duplicate_documents import duplicate_documents
@@ -96,12 +97,15 @@ def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD)
     evaluation = _last_evaluation(pipeline)
     tables = [sources.problems, *_duplicate_checks(sources)]
     experiment = pipeline.experiment
-    used = any(uses_filters(experiment, name) for name in experiment.retrievers)
-    tables.append(unmatched_filters(sources.queries, sources.documents, used=used))
+    filtered = any(uses_filters(experiment, name) for name in experiment.retrievers)
+    tables.append(unmatched_filters(sources.queries, sources.documents, used=filtered))
     skipped = []
     if pipeline.experiment.has_qrels:
         tables += _label_checks(sources, keeps_unknown=experiment.keeps_unknown)
         tables += _fact_checks(pipeline, sources)
+        used = experiment.split or experiment.weight or experiment.statistics.cluster != NONE
+        if sources.problems.num_rows and used:
+            skipped.append("splits, weights and clusters: the files have errors")
         try:
             tables.append(_coverage(pipeline, sources))
         except (DataError, ModelUnavailable) as error:
@@ -112,6 +116,10 @@ def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD)
     if evaluation is None:
         skipped.append("judged@k, label churn and drift: there is no evaluation yet")
     else:
+        if not evaluation.entries_of("metrics_summary"):
+            skipped.append("judged@k: the last evaluation had no labels")
+        if not evaluation.entries_of(QRELS_KEY.asset):
+            skipped.append("label churn: the last evaluation had no labels")
         tables.append(_judged(pipeline, evaluation, judged_threshold))
         tables.append(_churn(pipeline, evaluation, sources))
         drift, not_compared = drift_findings(pipeline, evaluation)

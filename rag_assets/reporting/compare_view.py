@@ -54,7 +54,7 @@ def pair_view(
         "",
         _numbers(row, compared.resampling.confidence, n_pairs),
         "",
-        Text(verdict(row, n_pairs), style="bold"),
+        Text(verdict(row, n_pairs, compared.caveat), style="bold"),
     ]
     for heading, queries in zip((f"most won by {b}", f"most lost by {b}"), moved, strict=True):
         if queries:

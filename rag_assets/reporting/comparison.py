@@ -65,7 +65,8 @@ class Comparison(Tabular):
     @property
     def verdicts(self) -> list[str]:
         """A sentence a pair, which claims no more than was shown."""
-        return [verdict(row, len(self.compared.family)) for row in self.rows]
+        n_pairs, caveat = len(self.compared.family), self.compared.caveat
+        return [verdict(row, n_pairs, caveat) for row in self.rows]
 
     def to_arrow(self) -> pa.Table:
         """Return a table of :data:`rag_assets.schemas.COMPARISONS`."""

@@ -7,12 +7,13 @@ from typing import Any
 from rag_assets.pipeline.shown import is_shown
 
 
-def verdict(row: dict[str, Any], n_pairs: int) -> str:
+def verdict(row: dict[str, Any], n_pairs: int, caveat: str | None = None) -> str:
     """Return the sentence.
 
     Args:
         row: of :data:`rag_assets.schemas.COMPARISONS`.
         n_pairs: size of the family that ``p_adjusted`` was adjusted for.
+        caveat: what limits the claim; None: nothing.
     """
     a, b, metric = row["retriever_a"], row["retriever_b"], f"{row['metric']}@{row['top_k']}"
     if row["difference"] is None:
@@ -23,11 +24,17 @@ def verdict(row: dict[str, Any], n_pairs: int) -> str:
     size = f"{abs(row['difference']):.4f}{_interval(row, better == b)}"
     p = f"p = {p_text(row['p_randomisation'])}{_holm(row, n_pairs)}"
     if is_shown(row):
-        return f"{better} is better than {worse} on {metric} by {size}, {p}"
+        limits = f"; but {caveat}" if caveat else _clusters(row)
+        return f"{better} is better than {worse} on {metric} by {size}, {p}{limits}"
     return (
         f"no difference shown between {a} and {b} on {metric}: "
         f"{better} is ahead by {size}, {p}{_power(row)}"
     )
+
+
+def _clusters(row: dict[str, Any]) -> str:
+    clustered = row["n_clusters"] < row["n"]
+    return f"; {row['n']} queries in {row['n_clusters']} clusters" if clustered else ""
 
 
 def p_text(p: float | None) -> str:

@@ -116,7 +116,8 @@ def again(evaluated: tuple[Path, Path], tmp_path: Path) -> tuple[Path, Path]:
     """A copy of an evaluated experiment and its store, to be spoilt."""
     for source, name in zip(evaluated, ("tiny", "store"), strict=True):
         shutil.copytree(source, tmp_path / name)
-    (tmp_path / "store" / "experiments.json").unlink()
+    listed = json.dumps({"tiny": str(tmp_path / "tiny" / "experiment.yaml")})
+    (tmp_path / "store" / "experiments.json").write_text(listed, encoding="utf-8")
     return tmp_path / "tiny", tmp_path / "store"
 
 

@@ -10,7 +10,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.checks.check import MOST_EXAMPLES, Check, Found
 from rag_assets.pipeline.checks.comparable_scores import difference, query_sets_of
 from rag_assets.pipeline.checks.reads import Reads
-from rag_assets.pipeline.checks.states import State
+from rag_assets.pipeline.checks.states import NO_ANCHOR, State
 from rag_assets.pipeline.failures import failures_of
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.pipeline.stages.sources import QUERIES_KEY
@@ -99,12 +99,14 @@ def far_queries(experiment: Experiment, retriever: str, drift: ScoreDrift) -> li
     ]
 
 
-def _found(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
+def _found(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found | None:
+    if reads.anchor == NO_ANCHOR:
+        return None
     experiment = reads.pipeline.experiment
     retriever, top_k = key["retriever"], int(key["top_k"])
     drift = drift_of(experiment, retriever, top_k, reads.anchor, reads.now)
     if isinstance(drift, str):
-        return Found([], note=f"Not compared: {drift}.")
+        return Found([], not_checked=drift)
     numbers = {
         "psi": drift.stability.psi,
         "psi_by_chance": drift.stability.chance,
@@ -158,6 +160,6 @@ def _best_scores(state: State, key: ArtifactKey) -> BestScores | None:
 DRIFT = Check(
     NAME,
     "The best scores of the queries are distributed as in the anchor, and few queries are far "
-    "from the corpus.",
+    "from the corpus. No result: no anchor is pinned (`rag-assets anchor PATH`).",
     _found,
 )

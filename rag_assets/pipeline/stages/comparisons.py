@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rag_assets.evaluation.query_clusters import NONE, with_shared_documents
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
@@ -15,6 +16,7 @@ from rag_assets.pipeline.stages.counting import (
     resampling_of,
 )
 from rag_assets.pipeline.stages.metrics import metrics_key
+from rag_assets.pipeline.stages.sources import QRELS_KEY
 from rag_assets.schemas import COMPARISONS
 from rag_assets.statistics.pairs import all_pairs, comparisons
 from rag_assets.store.artifacts import ArtifactKey
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from rag_assets.pipeline.pipeline import Pipeline
 
 COMPARISONS_KEY = ArtifactKey.of("comparisons")
+
+SHARED = "shared_documents"
+"""Key of the configuration: whether queries that share documents are tested together."""
 
 
 class Comparisons(Stage):
@@ -35,9 +40,10 @@ class Comparisons(Stage):
     schema = COMPARISONS
     row = "Two retrievers by the primary metric: their difference, and whether it may be chance."
     group = "statistics"
-    code_version = "1"
+    code_version = "2"
     implementation: ClassVar[tuple[str, ...]] = (
         "rag_assets.statistics",
+        "rag_assets.evaluation.query_clusters",
         "rag_assets.pipeline.stages.counting",
     )
 
@@ -50,7 +56,8 @@ class Comparisons(Stage):
             Input(f"metrics_of_{name}", metrics_key(name, cutoff), optional=True)
             for name in experiment.retrievers
         ]
-        return [*cells, COUNTING_INPUT]
+        shared = [Input("qrels", QRELS_KEY)] if experiment.statistics.cluster == NONE else []
+        return [*cells, COUNTING_INPUT, *shared]
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
         experiment = pipeline.experiment
@@ -58,6 +65,7 @@ class Comparisons(Stage):
             "primary": str(experiment.primary),
             "retrievers": list(experiment.retrievers),
             **asdict(resampling_of(experiment)),
+            SHARED: experiment.statistics.cluster == NONE,
         }
 
     def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
@@ -68,6 +76,8 @@ class Comparisons(Stage):
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         experiment = pipeline.experiment
         counting = counting_of(lambda key: pipeline.artifact(key).table())
+        if experiment.statistics.cluster == NONE:
+            counting, _ = with_shared_documents(counting, pipeline.artifact(QRELS_KEY).table())
         metric = experiment.primary.column, experiment.primary.cutoff or 0
         cells = {}
         for name in experiment.retrievers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rag_assets.pipeline.shown import is_shown
+from rag_assets.reporting.comparisons import Compared
 from rag_assets.reporting.report.view import Context, View
 from rag_assets.reporting.verdict import p_text
 
@@ -16,7 +17,8 @@ def headline(view: View) -> Context:
     Keys: ``winner`` (a leaderboard row, or None), ``equal`` (those with the same value), ``near``
     (those not shown to be worse), ``cheaper`` (one of both that takes much less time, or None),
     ``evidence`` (a comparison with the next best and with the baseline), ``facts`` (label and value
-    of the winner's numbers), ``compared``, ``weighted``.
+    of the winner's numbers), ``compared``, ``caveat`` (what limits the claim, or
+    None), ``weighted``.
     """
     weighted = any(row["weight"] != row["n_queries"] for row in view.rows)
     if not view.ranked:
@@ -30,6 +32,7 @@ def headline(view: View) -> Context:
         "evidence": _evidence(view, winner["retriever"]),
         "facts": _facts(view, winner),
         "compared": bool(view.comparisons),
+        "caveat": Compared.of(view.result, split=view.split).caveat if view.comparisons else None,
         "weighted": weighted,
     }
 
@@ -92,6 +95,7 @@ def against(view: View, one: str, other: str) -> Context | None:
                 "tied": row["tied"],
                 "lost": row["lost"] if sign == 1 else row["won"],
                 "n": row["n"],
+                "n_clusters": row["n_clusters"],
                 "detectable": row["detectable"],
             }
     return None

@@ -76,11 +76,7 @@ def _findings(view: View) -> list[str]:
             f"{undeclared} queries without a relevant judgment do not say that they are "
             "unanswerable (tag `unanswerable`)"
         )
-    each = Compared.of(view.result).queries_per_document() if view.ranked else None
-    if each is not None:
-        found.append(
-            f"a relevant document serves {each:.1f} queries on average; where queries were made "
-            "from the same document, intervals and p are too small without "
-            "`statistics: {cluster: document}`"
-        )
+    if view.ranked:
+        compared = Compared.of(view.result, split=view.split)
+        found += [note.removeprefix("note: ") for note in compared.notes]
     return found
