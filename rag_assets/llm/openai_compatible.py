@@ -122,7 +122,8 @@ def open_client(server: Server) -> OpenAI:
     import httpx2
 
     # Key, user and query are added on the way. Retries are ours: theirs have no settings.
-    carried = httpx2.Client(transport=Transport(httpx2, server), trust_env=False)
+    transport: Any = Transport(httpx2, server)
+    carried = httpx2.Client(transport=transport, trust_env=False)
     return openai.OpenAI(
         api_key="unused", base_url=server.place, http_client=carried, max_retries=0
     )
@@ -146,14 +147,18 @@ def _completion(response: Any) -> Answer:  # noqa: ANN401  (servers send what th
     text = refusal or message.content
     usage = getattr(response, "usage", None)
     counts = (_count(usage, "prompt_tokens"), _count(usage, "completion_tokens"))
+    reason = str(choice.finish_reason or STOP)
     if refusal or filtered:
-        return Completion(str(text or ""), *counts, REFUSAL)
+        text, reason = str(text or ""), REFUSAL
     if not isinstance(text, str):
         raise malformed("it has no text")
-    return Completion(text, *counts, str(choice.finish_reason or STOP))
+    if not (text + reason).isascii():
+        (text + reason).encode()  # half a character of JSON, such as \ud800, cannot be stored
+    return Completion(text, *counts, reason)
 
 
 def _count(usage: object, name: str) -> int | None:
     value = getattr(usage, name, None)
     # More than a table holds is no count.
-    return value if isinstance(value, int) and 0 <= value < 2**31 else None
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_count and 0 <= value < 2**31 else None

@@ -121,12 +121,13 @@ def _open(server: Server) -> ClientV2:
         raise UsageError(
             "type cohere needs the package cohere: pip install 'rag-assets[cohere]'"
         ) from error
+    transport: Any = Transport(httpx, server)
     return cohere.ClientV2(
         "",  # with an empty key, no header is sent
         base_url=server.place,
         timeout=server.timeout,
         max_retries=0,
-        httpx_client=httpx.Client(transport=Transport(httpx, server), trust_env=False),
+        httpx_client=httpx.Client(transport=transport, trust_env=False),
         log_warning_experimental_features=False,
     )
 

@@ -15,6 +15,7 @@ import ssl
 import threading
 import time
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
@@ -160,6 +161,11 @@ class Transport:
     def close(self) -> None:
         """Close the connections."""
         self._inner.close()
+
+    def __del__(self) -> None:
+        """Close what nobody closed: a client of ``openai`` lives as long as its model."""
+        with suppress(AttributeError):  # of one that could not be opened
+            self._inner.close()
 
     def __enter__(self) -> Self:
         """Return itself."""
