@@ -29,15 +29,15 @@ def place_of(address: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
-def post(address: str, message: Mapping[str, object]) -> None:
-    """Post a message as JSON.
+def post(address: str, message: Mapping[str, object], timeout: float = TIMEOUT) -> None:
+    """Post a message as JSON; of the answer only the status counts.
 
     Raises:
         UsageError: the address is none.
         NotDelivered: nobody answered, or with another status than 2xx; names no more of the
             address than its host.
     """
-    server = Server(address, timeout=TIMEOUT, most_bytes=0, hidden_path=True)
+    server = Server(address, timeout=timeout, most_bytes=0, hidden_path=True)
     place_of(address)
     import httpx2
 

@@ -119,4 +119,6 @@ def _failure_of(error: BaseException, secrets: Secrets) -> ServerFailure:
         inner = inner.__cause__ or inner.__context__ or getattr(inner, "source", None)
     if isinstance(error, RecursionError):
         return malformed("it is nested too deeply")
+    if isinstance(error, TypeError | AttributeError | LookupError):
+        return malformed("it has another structure")
     return malformed(secrets.line(str(error)) or type(error).__name__)

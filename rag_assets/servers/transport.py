@@ -112,7 +112,11 @@ class Transport:
         self._server = server
         self._clock = _Clock(server.timeout)
         limits = library.Limits(max_connections=None, max_keepalive_connections=20)
-        self._inner = library.HTTPTransport(proxy=_proxy_of(server.address), limits=limits)
+        self._inner = library.HTTPTransport(
+            verify=server.address.startswith("https:"),  # else certificates are read for nothing
+            proxy=_proxy_of(server.address),
+            limits=limits,
+        )
         # Neither library has a public way to bound the time of a whole request.
         pool = self._inner._pool
         pool._network_backend = _Network(pool._network_backend, self._clock)
