@@ -16,13 +16,17 @@ from rag_assets.errors import ModelUnavailable, RagAssetsError, StoreError
 from rag_assets.llm.cached_embeddings import embed_cached
 from rag_assets.llm.endpoint import Endpoint
 from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
+from rag_assets.store.remote.address import Address
+from rag_assets.store.remote.objects import Objects
 from tests.llm.server import DIMENSION, embeddings, json_reply, serving
 from tests.servers.hostile import (
     ANSWERS,
     CLIENTS,
     ENCODINGS,
     KEY,
+    QUERY_VALUE,
     SECRETS,
+    USER,
     Handler,
     Hostile,
     echo,
@@ -154,3 +158,24 @@ def test_megabytes_of_numbers_are_read_in_time() -> None:
     assert vectors.shape == (2_000, DIMENSION)
     assert vectors.dtype == np.float32
     assert not [secret for secret in SECRETS if secret.encode() in reply.body]
+
+
+def test_a_store_on_s3_repeats_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+    for name, secret in zip(names, (USER, KEY, QUERY_VALUE), strict=True):
+        monkeypatch.setenv(name, secret)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    wrong = {name: ANSWERS[name] for name in ("is nested", "has no JSON", "is no text")}
+    repeats = {name: echo(encode, 400) for name, encode in ENCODINGS.items()}
+    with Hostile(echo(str, 403)) as server:
+        objects = Objects(Address("bucket", "prefix", server.root))
+        for name, answer in {"denied": server.answer, **wrong, **repeats}.items():
+            server.answer = answer
+            with pytest.raises(StoreError) as raised:
+                objects.listed("")
+            told = "".join(traceback.format_exception(raised.value))
+            assert leaked(told) == [], name
+            assert "\n" not in str(raised.value)
+            assert raised.value.__cause__ is None
+            assert raised.value.__suppress_context__
+    assert all("x-amz-security-token" in headers for _, headers, _ in server.received)
