@@ -16,7 +16,7 @@ from rag_assets.cli import main
 from tests.assets.asking import ask
 from tests.llm import server as replies
 from tests.llm.server import Server, serving
-from tests.servers.hostile import ENCODINGS, SECRETS, VARIABLE, Hostile, echo, leaked
+from tests.servers.hostile import ENCODINGS, PIECES, SECRETS, VARIABLE, Hostile, echo, leaked
 from tests.servers.hostile import KEY as HOSTILE_KEY
 from tests.tiny_experiment import Tiny
 
@@ -127,6 +127,6 @@ def test_a_server_that_repeats_all_spreads_nothing(tmp_path: Path, kind: str, st
     assert "Traceback" not in told.output + report.output
     assert told.exception is None or isinstance(told.exception, SystemExit)
     assert leaked(told.output + report.output) == []
-    forms = [encode(secret) for secret in SECRETS for encode in ENCODINGS.values()]
+    forms = [encode(secret) for secret in SECRETS for encode in ENCODINGS.values()] + [*PIECES]
     assert any((tiny.settings.store / "dagster").rglob("*.db"))
     assert [path for path in holding(tmp_path, *forms) if path.name != "experiment.yaml"] == []
