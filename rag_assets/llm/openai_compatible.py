@@ -160,5 +160,6 @@ def _completion(response: Any) -> Answer:  # noqa: ANN401  (servers send what th
 def _count(usage: object, name: str) -> int | None:
     value = getattr(usage, name, None)
     # More than a table holds is no count.
-    is_count = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_count and 0 <= value < 2**31 else None
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value < 2**31 else None
