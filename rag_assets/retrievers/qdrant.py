@@ -50,6 +50,7 @@ class Qdrant(EmbeddingRetriever):
         *BiEncoder.implementation,
         "rag_assets.embedding.qdrant_search",
         "rag_assets.retrievers.embedding",
+        "rag_assets.servers",
     )
 
     type: Literal["qdrant"]

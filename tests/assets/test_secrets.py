@@ -6,13 +6,16 @@ import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from traceback import format_exception
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
+from rag_assets.assets.servers import without_foreign
 from rag_assets.cli import main
+from rag_assets.errors import DataError, StoreError
 from tests.assets.asking import ask
 from tests.llm import server as replies
 from tests.llm.server import Server, serving
@@ -130,3 +133,18 @@ def test_a_server_that_repeats_all_spreads_nothing(tmp_path: Path, kind: str, st
     forms = [encode(secret) for secret in SECRETS for encode in ENCODINGS.values()] + [*PIECES]
     assert any((tiny.settings.store / "dagster").rglob("*.db"))
     assert [path for path in holding(tmp_path, *forms) if path.name != "experiment.yaml"] == []
+
+
+def test_what_dagster_stores_has_nothing_foreign_in_its_chain() -> None:
+    try:
+        try:
+            try:
+                raise OSError(KEY)
+            except OSError as error:
+                raise StoreError("the disk is full") from error
+        except StoreError as error:
+            raise DataError("no table") from error
+    except DataError as error:
+        told = "".join(format_exception(without_foreign(error)))
+    assert KEY not in told
+    assert "the disk is full" in told

@@ -158,8 +158,8 @@ def test_a_hub_that_means_harm(run_python: Callable[..., CompletedProcess[str]])
         f"for number in range({len(names)}):\n"
         "    try:\n        hub_snapshot(f'm/{number}')\n"
         "    except ModelUnavailable as error:\n"
-        "        chained = error.__cause__ or (not error.__suppress_context__ and error.__context__)\n"
-        "        print(error, bool(chained))\n"
+        "        hidden = error.__suppress_context__ or not error.__context__\n"
+        "        print(error, bool(error.__cause__ or not hidden))\n"
     )
     with Hostile(answer) as hub:
         done = run_python(code, HF_ENDPOINT=hub.root, HF_HUB_OFFLINE="0", HF_TOKEN=KEY)
