@@ -56,6 +56,7 @@ class OpenAIEmbedding(EmbeddingRetriever):
         "rag_assets.embedding.similarity_search",
         "rag_assets.ordering",
         "rag_assets.retrievers.dense_searchers",
+        "rag_assets.servers",
     )
 
     type: Literal["openai_embedding"]

@@ -26,6 +26,7 @@ from rag_assets.retrievers.base import EmbeddingRetriever
 from rag_assets.retrievers.embedding import BiEncoder
 from rag_assets.retrievers.server_scoring import Address
 from rag_assets.retrievers.workspace import Workspace
+from rag_assets.servers.transport import Server
 
 FILE = "collection.json"
 
@@ -49,6 +50,7 @@ class Qdrant(EmbeddingRetriever):
         *BiEncoder.implementation,
         "rag_assets.embedding.qdrant_search",
         "rag_assets.retrievers.embedding",
+        "rag_assets.servers",
     )
 
     type: Literal["qdrant"]
@@ -122,8 +124,10 @@ class Qdrant(EmbeddingRetriever):
         """
         if self.url is None:
             return self._bi_encoder().build(chunks, texts, folder, workspace)
-        with closing(self._connected()) as client:
-            found = qdrant_search.described(client, str(self.collection), self.vector)
+        server = self._server()
+        with closing(qdrant_search.connected(server)) as client:
+            name = str(self.collection)
+            found = qdrant_search.described(client, name, self.vector, server.secrets)
         wanted = qdrant_search.DISTANCES[self.similarity]
         if found["distance"] != wanted:
             problem = f"compares by {found['distance']}; similarity: {self.similarity} is {wanted}"
@@ -150,8 +154,9 @@ class Qdrant(EmbeddingRetriever):
             found = json.loads((folder / FILE).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise StoreError(f"{folder / FILE} cannot be read: {error}") from error
+        server = self._server()
         collection = qdrant_search.Collection(
-            self._connected(),
+            qdrant_search.connected(server),
             str(self.collection),
             self.similarity,
             found["points"],
@@ -159,15 +164,16 @@ class Qdrant(EmbeddingRetriever):
             id_field=self.id_field,
             ef_search=self.ef_search,
             exact=self.exact,
+            secrets=server.secrets,
         )
         index_of_server = qdrant_search.QdrantIndex(tuple(found["chunk_ids"]), collection)
         return QdrantSearcher(index_of_server, found["dimension"])
 
-    def _connected(self) -> Any:  # noqa: ANN401 (their client)
+    def _server(self) -> Server:
         key = key_of(self.api_key_env) if self.api_key_env is not None else None
         if key == "":
             raise UsageError(f"environment variable {self.api_key_env} is not set")
-        return qdrant_search.connected(str(self.url), key, self.timeout)
+        return Server(str(self.url), key, "api-key", timeout=self.timeout)
 
     def _bi_encoder(self) -> BiEncoder:
         return BiEncoder(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any, ClassVar, Literal
 
 from rag_assets.reranking.candidates import Candidates
@@ -38,5 +39,5 @@ class RerankApi(ServerReranker):
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         """Ask the server for the scores of every new pair."""
         asking = self.asking(workspace, listwise=self.listwise)
-        endpoint = RerankEndpoint(self.endpoint(), self.dialect)
-        return scored_by_server(candidates, endpoint, asking, workspace)
+        with closing(RerankEndpoint(self.endpoint(), self.dialect)) as endpoint:
+            return scored_by_server(candidates, endpoint, asking, workspace)

@@ -86,6 +86,7 @@ class ServerReranker(RerankedRetriever, ABC):
         "rag_assets.reranking.rerank_answers",
         "rag_assets.reranking.rerank_api",
         "rag_assets.retrievers.server_scoring",
+        "rag_assets.servers",
         "rag_assets.store.pair_score_cache",
     )
 

@@ -180,7 +180,7 @@ def test_endpoint_from_environment() -> None:
     variables = {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "RAG_ASSETS_LLM_MODEL": "m"}
     local = endpoint_from_environment(environ=variables)
     assert local == Endpoint("m", "http://127.0.0.1:1/v1", None)
-    assert local.api_key({}) == "unused"
+    assert local.api_key({}) is None
     keyed = endpoint_from_environment("other", {**variables, "OPENAI_API_KEY": " k "})
     assert (keyed.model, keyed.api_key({"OPENAI_API_KEY": " k "})) == ("other", "k")
     with pytest.raises(UsageError, match="set RAG_ASSETS_LLM_MODEL"):

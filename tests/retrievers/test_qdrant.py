@@ -175,10 +175,10 @@ def test_what_a_server_cannot_give_is_said(
         with pytest.raises(UsageError, match="environment variable K is not set"):
             built()
         monkeypatch.setenv("K", "wrong")
-        with pytest.raises(NotServed, match="'manuals': 403 Forbidden"):
+        with pytest.raises(NotServed, match="'manuals': HTTP 403"):
             built()
         monkeypatch.setenv("K", KEY)
-        with pytest.raises(NotServed, match="'other': 404 Not Found"):
+        with pytest.raises(NotServed, match="'other': HTTP 404"):
             built(collection="other")
         with pytest.raises(DataError, match="has no vector 'image'; it has text"):
             built(vector="image")
