@@ -17,12 +17,13 @@ def failures_of(manifest: Manifest) -> Mapping[str, str]:
     return failures
 
 
-def has_failures(pipeline: Pipeline) -> bool:
-    """Return whether the retriever of any up-to-date run failed on a query."""
+def failed_queries(pipeline: Pipeline) -> dict[str, set[str]]:
+    """Return retriever -> the queries on which it failed, by its up-to-date runs; only if some."""
+    found: dict[str, set[str]] = {}
     for stage in pipeline.stages():
         if stage.group == "runs":
             for key in stage.keys(pipeline.experiment):
                 artifact = pipeline.current(key)
                 if artifact is not None and failures_of(artifact.manifest):
-                    return True
-    return False
+                    found.setdefault(key["retriever"], set()).update(failures_of(artifact.manifest))
+    return found

@@ -275,8 +275,8 @@ class EvaluationResult(Tabular):
         found = {}
         for retriever, ranking in self.rankings().items():
             measured = measurements.find("search", ranking, retriever)
-            if measured is not None and measured["seconds"] is not None:
-                found[retriever] = 1000 * measured["seconds"] / max(measured["amount"], 1)
+            if measured is not None and measured["seconds"] is not None and measured["amount"]:
+                found[retriever] = 1000 * measured["seconds"] / measured["amount"]
         return found
 
     def _entry(self, asset: str) -> SnapshotEntry:

@@ -81,6 +81,11 @@ class Listwise(RerankedRetriever):
             raise ValueError(str(error)) from error
         return self
 
+    @property
+    def compares_queries(self) -> bool:
+        """No: a score is made of ranks."""
+        return False
+
     def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
         """Return the options that determine results."""
         return super().described(exclude=exclude | HOW_ASKED | LIMITS | {"base_url"})

@@ -46,6 +46,11 @@ class MMR(RerankedRetriever):
     query_prompt: str | None = None
     document_prompt: str | None = None
 
+    @property
+    def compares_queries(self) -> bool:
+        """No: a score is made of ranks."""
+        return False
+
     def versions(self) -> Mapping[str, str]:
         """Return the versions of what embeds."""
         names = ("sentence-transformers", "torch", "transformers")
