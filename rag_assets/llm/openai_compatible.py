@@ -79,8 +79,12 @@ class OpenAICompatible:
     def _attempt(self, request: ChatRequest) -> _Attempt:
         import openai
 
+        started = time.perf_counter()
         try:
-            return _Attempt(_completion(self._send(request)))
+            found = _completion(self._send(request))
+            if isinstance(found, Completion):
+                found = found._replace(seconds=time.perf_counter() - started)
+            return _Attempt(found)
         except openai.APIStatusError as error:
             return self._refused(error)
         except openai.APITimeoutError:

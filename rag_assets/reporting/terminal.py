@@ -75,7 +75,7 @@ def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:
     for row in rows:
         values = [_value(_number(row, name), best[name]) for name in measures]
         retriever = str(row["retriever"])
-        took = f"{speed[retriever]:.2f}" if retriever in speed else ""
+        took = f"{speed[retriever]:.2f}" if retriever in speed else "-"
         position = "-" if row["position"] is None else str(row["position"])
         sign = SIGN if retriever in near else " " if near else ""
         tokens = [rounded(row.get("tokens"))] if has_tokens else []

@@ -88,6 +88,8 @@ class EmbeddingRetriever(BaseRetriever, ABC):
     """A retriever that finds chunks by vectors."""
 
     family: ClassVar[str] = "embedding"
+    asks_server: ClassVar[bool] = False
+    """Whether a server embeds: queries are then timed when it is asked, and not once more."""
 
     @abstractmethod
     def describe(self, kind: Literal["query", "document"]) -> Mapping[str, Any]:

@@ -67,6 +67,15 @@ class MMR(RerankedRetriever):
         with workspace.progress("rerank", len(candidates)) as advance:
             return Reranked(rerank_by_mmr(candidates, encoder, self.lambda_, advance))
 
+    def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
+        """Embed the query past the cache, when the model is in memory, and choose."""
+        encoder = self._encoder(workspace)
+        if not encoder.is_loaded:
+            return False
+        encoder.embed_now([candidates.query], kind="query")
+        rerank_by_mmr([candidates], encoder, self.lambda_)
+        return True
+
     def document_vectors(self, texts: Sequence[str], workspace: Workspace) -> Vectors:
         """Return the unit vectors of documents, float32, shape (len(texts), dimension)."""
         return self._encoder(workspace).encode(texts, kind="document")

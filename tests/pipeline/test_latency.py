@@ -12,6 +12,7 @@ import pytest
 
 from rag_assets.pipeline.latency_sample import (
     BUDGET_SECONDS,
+    Part,
     added,
     percentiles,
     sample_of,
@@ -96,7 +97,9 @@ class TestTimes:
         assert 1 < len(time_each(names, str)) < 10
 
     def test_only_what_all_parts_have_is_added(self) -> None:
-        assert added([{"a": 1.0, "b": 2.0}, {"b": 3.0, "c": 4.0}]) == {"b": 5.0}
+        one, other = Part({"a": 1.0, "b": 2.0}, 0.5), Part({"b": 3.0, "c": 4.0})
+        assert added([one, other]) == Part({"b": 5.0}, 0.5)
+        assert added([one, Part({"b": 1.0}, None)]).cost is None
 
     def test_percentiles_are_interpolated(self) -> None:
         times = {str(number): float(number) for number in range(1, 101)}
