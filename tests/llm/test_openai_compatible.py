@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from rag_assets.errors import UsageError
-from rag_assets.llm.client import LENGTH, REFUSAL, STOP, Completion
+from rag_assets.llm.client import LENGTH, REFUSAL, STOP, Answer, Completion
 from rag_assets.llm.endpoint import Endpoint, endpoint_from_environment
 from rag_assets.llm.openai_compatible import OpenAICompatible
 from tests.llm import server as replies
@@ -23,7 +23,9 @@ def untimed(answers: list[Answer]) -> list[Answer]:
 def test_answers_come_in_the_order_of_the_requests(server: Server) -> None:
     asked = [asking(f"question {i}") for i in range(12)]
     answers = model(server).complete(asked)
-    assert untimed(answers) == [Completion(f"answer to: question {i}", 10, 4, STOP) for i in range(12)]
+    assert untimed(answers) == [
+        Completion(f"answer to: question {i}", 10, 4, STOP) for i in range(12)
+    ]
     assert server.most_at_once <= 4
     assert model(server).complete([]) == []
 
