@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from rag_assets.embedding.loading import forget_models
 from rag_assets.pipeline.latency_sample import (
     BUDGET_SECONDS,
     Part,
@@ -20,7 +21,12 @@ from rag_assets.pipeline.latency_sample import (
 )
 from rag_assets.pipeline.measurements import Measurement, Measurements
 from rag_assets.pipeline.stages.runs import run_key
+from rag_assets.reranking import local_models
+from rag_assets.reranking.candidates import Scores
+from rag_assets.reranking.cross_encoder import CrossEncoderScorer
+from rag_assets.store.pair_score_cache import Pair
 from tests.all_measurements import all_measurements
+from tests.reranking.tiny_models import cross_encoder
 from tests.tiny_experiment import QUERIES, Tiny
 
 CLOCKS = ("pipeline.pipeline", "pipeline.latency_sample", "retrievers.measured_embedding")
@@ -268,3 +274,35 @@ def latencies_of_current(tiny: Tiny, retriever: str, *, cached: bool) -> Measure
     found = pipeline.measurements.find("latency", ranking, retriever, cached=cached)
     assert found is not None
     return found
+
+
+def test_a_local_reranker_is_timed_past_its_scores_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking scores up takes no time, and says nothing of a query that is new."""
+    tiny = Tiny(tmp_path / "reranked")
+    base = {"type": "bm25", "chunking": "whole"}
+    model = str(cross_encoder(tmp_path / "model"))
+    crossed = {"type": "cross_encoder", "input": "bm25", "candidates": 3, "model": model}
+    mmr = {"type": "mmr", "input": "bm25", "candidates": 3}
+    maxsim = {**mmr, "type": "maxsim"}
+    tiny.config["retrievers"] = {"bm25": base, "crossed": crossed, "mmr": mmr, "maxsim": maxsim}
+    scored: list[int] = []
+    score = CrossEncoderScorer.score
+
+    def counted(self: CrossEncoderScorer, pairs: Sequence[Pair]) -> Scores:
+        scored.append(len(pairs))
+        return score(self, pairs)
+
+    monkeypatch.setattr(CrossEncoderScorer, "score", counted)
+    all_timed(tiny).run()
+    assert set(latencies(tiny)) == {(name, False) for name in tiny.config["retrievers"]}
+    assert len(scored) > 2 + len(QUERIES), "each query once more, past the cache"
+    scored.clear()
+    monkeypatch.setattr(local_models, "_loaded", set())
+    forget_models()
+    tiny.config["name"] = "again"
+    tiny.write_config()
+    tiny.run()
+    assert scored == [], "no model is loaded for a measurement"
+    assert set(latencies(tiny)) == {("bm25", False)}
