@@ -17,7 +17,7 @@ from rag_assets.cli.verbosity import Verbosity, verbosity
 from rag_assets.cli.work_board import work_board
 from rag_assets.errors import Incomplete
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.failures import failed_queries
+from rag_assets.pipeline.failures import unfinished
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.retry import try_again, unanswered
 from rag_assets.pipeline.selection import Selection
@@ -88,9 +88,7 @@ def command(
     _print_unanswered(pipeline)
     if form == "table" and verbosity() is not Verbosity.QUIET:
         _print_places(settings, report, work)
-    failed = {
-        name: n for name, n in failed_queries(pipeline).items() if name in selection.retrievers
-    }
+    failed = unfinished(pipeline, selection.retrievers)
     if failed:
         raise Incomplete(_incomplete(failed, result.queries.num_rows))
 
