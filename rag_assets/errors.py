@@ -60,6 +60,14 @@ class ComputeUnavailable(RagAssetsError):
 class NotServed(ModelUnavailable):
     """A server did not serve, in spite of retries; what it answered is kept, so ask again later."""
 
+    exit_code = 3
+
+
+class Incomplete(RagAssetsError):
+    """An evaluation ended, and a retriever failed on queries of it."""
+
+    exit_code = 3
+
 
 class MissingArtifact(RagAssetsError):
     """An upstream partition is not in the store in the version that the inputs now ask for."""

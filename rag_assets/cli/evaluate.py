@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import click
@@ -14,6 +15,8 @@ from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, output, print_note, shown_path
 from rag_assets.cli.verbosity import Verbosity, verbosity
 from rag_assets.cli.work_board import work_board
+from rag_assets.errors import Incomplete
+from rag_assets.pipeline.failures import unfinished
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.retry import try_again, unanswered
@@ -53,6 +56,8 @@ def command(
 ) -> None:
     """Compute what is not up to date, then print the leaderboard.
 
+    Exit code 3: a retriever failed on queries; what is printed is of the others.
+
     Without labels it prints how alike the retrievers rank, and no metric.
 
     PATH is a folder with an experiment.yaml, such a file, or any dataset folder or file, which
@@ -89,6 +94,16 @@ def command(
     _print_unanswered(pipeline)
     if form == "table" and verbosity() is not Verbosity.QUIET:
         _print_places(settings, report, work)
+    failed = unfinished(pipeline, selection.retrievers)
+    if failed:
+        raise Incomplete(_incomplete(failed, result.queries.num_rows))
+
+
+def _incomplete(failed: Mapping[str, Collection[str]], n_queries: int) -> str:
+    told = [
+        f"{name} failed on {len(found)} of {n_queries} queries" for name, found in failed.items()
+    ]
+    return f"incomplete: {', '.join(told)}; `rag-assets report` says why"
 
 
 def _print_notes(pipeline: Pipeline) -> None:

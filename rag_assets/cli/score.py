@@ -115,7 +115,7 @@ def command(
 def _print_table(scores: Scores) -> None:
     width = max(len(name) for name in scores.means)
     for name, value in scores.means.items():
-        click.echo(f"{name:<{width}}  {value:.4f}")
+        click.echo(f"{name:<{width}}  {'-' if value is None else f'{value:.4f}'}")
 
 
 def _print_accounting(scores: Scores) -> None:

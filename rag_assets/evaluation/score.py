@@ -22,7 +22,7 @@ class Scores:
 
     Attributes:
         means: metric name -> mean, over answerable queries or, as trec_eval -c does, over all
-            queries of the qrels.
+            queries of the qrels; None without such a query.
         per_query: one mapping a query of the qrels, with ``query_id`` and a value a metric; None
             for a query without a relevant document, which has no value.
         n_queries: the denominator of the means.
@@ -32,7 +32,7 @@ class Scores:
         n_tied: cut-off -> answerable queries in which tied units stand on both sides of it.
     """
 
-    means: dict[str, float]
+    means: dict[str, float | None]
     per_query: list[dict[str, object]]
     n_queries: int
     n_unanswerable: int
@@ -129,8 +129,8 @@ def _checked(name: str) -> Metric:
     return metric
 
 
-def _mean(values: list[float | None], trec_mean: bool) -> float:
-    return mean([value or 0.0 for value in values] if trec_mean else values) or 0.0
+def _mean(values: list[float | None], trec_mean: bool) -> float | None:
+    return mean([value or 0.0 for value in values] if trec_mean else values)
 
 
 def _count_not_in(values: pa.ChunkedArray | pa.Array, known: pa.ChunkedArray) -> int:

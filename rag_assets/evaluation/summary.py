@@ -24,7 +24,7 @@ def mean(values: Sequence[float | None], weights: Sequence[float] | None = None)
         return math.fsum(numbers) / len(numbers) if numbers else None
     pairs = [(v, w) for v, w in zip(values, weights, strict=True) if v is not None]
     total = math.fsum(w for _, w in pairs)
-    return math.fsum(part for v, w in pairs for part in _product(v, w)) / total if pairs else None
+    return math.fsum(part for v, w in pairs for part in _product(v, w)) / total if total else None
 
 
 def _product(a: float, b: float) -> tuple[float, float]:

@@ -80,10 +80,14 @@ class OpenAICompatible:
         return Failure(f"told to wait {last.asked:.0f} s, which is too long", "transient")
 
     def _attempt(self, request: ChatRequest) -> _Attempt:
+        started = time.perf_counter()
         try:
-            return _Attempt(answered(lambda: _completion(self._send(request)), self._secrets))
+            found = answered(lambda: _completion(self._send(request)), self._secrets)
         except ServerFailure as failure:
             return self._failed(failure)
+        if isinstance(found, Completion):
+            found = found._replace(seconds=time.perf_counter() - started)
+        return _Attempt(found)
 
     def _send(self, request: ChatRequest) -> object:
         optional = {"temperature": request.temperature, "seed": request.seed}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from rag_assets.evaluation.units import cut
-from rag_assets.pipeline.latency_sample import SingleSearches, measure_latency
+from rag_assets.pipeline.latency_sample import Part, SingleSearches, measure_latency
 from rag_assets.pipeline.stage import Recipe
 from rag_assets.schemas import RUNS
 from rag_assets.store.artifacts import Artifact, ArtifactKey, Manifest
@@ -27,12 +27,13 @@ ASSET = "rankings"
 class Ranked(NamedTuple):
     """What a search gave: table of :data:`rag_assets.schemas.RUNS`, and the queries that failed.
 
-    Its facts are worth showing, and determine nothing.
+    Its facts are worth showing, and determine nothing; ``served`` is what a server took to rank.
     """
 
     table: pa.Table
     failures: Mapping[str, str] = {}
     facts: Mapping[str, Any] = {}
+    served: Part | None = None
 
 
 class Ranker(SingleSearches, Protocol):
@@ -122,8 +123,8 @@ class Rankings:
         with pipeline.measured(
             "search", recipe.fingerprint, n_queries, asset=ASSET, retriever=retriever
         ):
-            found = ranker.rank(pipeline, retriever, top_k, depth)
-        table, failures = RUNS.check(found.table), found.failures
+            ranked = ranker.rank(pipeline, retriever, top_k, depth)
+        table, failures = RUNS.check(ranked.table), ranked.failures
         digests = {"all": result_digest(table, failures)}
         for consumed in self._consumed_depths(retriever):
             digests[str(consumed)] = result_digest(cut(table, consumed), failures)
@@ -135,12 +136,14 @@ class Rankings:
             inputs=recipe.inputs,
             versions=recipe.versions,
             rows=table.num_rows,
-            facts={**found.facts, "depth": depth},
+            facts={**ranked.facts, "depth": depth},
             failures=failures,
         )
         key = ArtifactKey.of(ASSET, retriever=retriever, depth=depth)
         artifact = pipeline.store.write_table(key, table, manifest)
-        measure_latency(pipeline, ranker, retriever, recipe.fingerprint, top_k, depth)
+        measure_latency(
+            pipeline, ranker, retriever, recipe.fingerprint, top_k, depth, ranked.served
+        )
         return artifact
 
     def _consumed_depths(self, retriever: str) -> set[int]:

@@ -13,7 +13,7 @@ from rag_assets.pipeline.evaluations import (
     SnapshotEntry,
     new_evaluation_id,
 )
-from rag_assets.pipeline.failures import has_failures
+from rag_assets.pipeline.failures import failed_queries
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.pipeline.history_rows import history_table
 from rag_assets.pipeline.origin import origin_of
@@ -44,7 +44,7 @@ def record(
         primary=str(experiment.primary),
         baseline=experiment.baseline,
         complete=sum(_is_cell(entry, experiment.has_qrels) for entry in entries) == cells
-        and not has_failures(pipeline),
+        and not failed_queries(pipeline),
         computed=computed,
         dagster_runs=dagster_runs,
         entries=entries,

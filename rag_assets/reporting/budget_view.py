@@ -13,6 +13,7 @@ from rag_assets.evaluation.metric_names import MEASURES
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
+from rag_assets.reporting.terminal import rounded
 
 
 def budget_view(result: EvaluationResult, rows: Sequence[Row]) -> RenderableType:
@@ -39,7 +40,7 @@ def _table(result: EvaluationResult, rows: Sequence[Row]) -> Table:
     best = {name: max(_number(row, name) for row in rows) for name in measures}
     for row in rows:
         values = [_value(_number(row, name), best[name]) for name in measures]
-        spent = (f"{_number(row, 'units'):.1f}", f"{_number(row, 'tokens'):.0f}")
+        spent = (rounded(row["units"], 1), rounded(row["tokens"]))
         position = "-" if row["position"] is None else str(row["position"])
         table.add_row(position, str(row["retriever"]), *values, *spent)
     return table
@@ -48,6 +49,10 @@ def _table(result: EvaluationResult, rows: Sequence[Row]) -> Table:
 def _remarks(rows: Sequence[Row]) -> list[str]:
     lines = []
     for row in rows:
+        if row["n_failed"]:
+            lines.append(
+                f"{row['retriever']}: failed on {_queries(row['n_failed'])}, which are in no mean"
+            )
         if row["n_short"]:
             lines.append(
                 f"{row['retriever']}: all {row['depth']} stored units of "
@@ -71,4 +76,6 @@ def _number(row: Row, name: str) -> float:
 
 
 def _value(value: float, best: float) -> Text:
+    if value == float("-inf"):
+        return Text("-")
     return Text(f"{value:.4f}", style="bold green" if value >= best - TIE else "")

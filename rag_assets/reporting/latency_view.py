@@ -43,6 +43,7 @@ def latency_view(experiment: str, rows: Sequence[Row]) -> RenderableType:
     timed = max((int(str(row["n_timed"])) for row in rows if row["n_timed"]), default=0)
     title = f"{experiment}: p50, p95 and p99 of {timed} single queries, one at a time"
     notes = (
+        "p50, p95, p99: with all that a query needs, as measured; -: a part was not measured.\n"
         "known p50: with known vectors, in ms. embedded: new texts of all; the others were cached."
     )
     return Group(Text(title, style="bold"), table, "", notes, *_asked(rows))
@@ -54,12 +55,13 @@ _ASKED = {
     "n_asked_before": "known",
     "api_tokens": "API tokens",
     "api_cost": "API cost",
+    "query_cost": "cost a query",
 }
 
 
 def _asked(rows: Sequence[Row]) -> list[RenderableType]:
     """Return a table of what rerankers took and APIs counted; none where there is neither."""
-    told = [row for row in rows if any(row.get(name) is not None for name in _ASKED)]
+    told = [row for row in rows if any(row.get(name) for name in _ASKED)]
     if not told:
         return []
     table = Table(box=None, pad_edge=False)
@@ -69,9 +71,14 @@ def _asked(rows: Sequence[Row]) -> list[RenderableType]:
     for row in told:
         seconds, cost = _value("s", row["rerank_seconds"]), row["api_cost"]
         counts = [_count(row[name]) for name in ("n_asked", "n_asked_before", "api_tokens")]
-        money = f"{cost:.4f}" if isinstance(cost, float) else "-"
-        table.add_row(str(row["retriever"]), seconds, *counts, money)
+        table.add_row(
+            str(row["retriever"]), seconds, *counts, *map(_money, (cost, row["query_cost"]))
+        )
     return ["", table]
+
+
+def _money(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, int | float) else "-"
 
 
 def _count(value: object) -> str:

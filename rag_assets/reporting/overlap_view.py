@@ -47,7 +47,7 @@ def _speed(result: EvaluationResult) -> Table:
     table.add_column("ms/query", justify="right")
     speed = result.milliseconds_per_query()
     for name in result.run_retrievers:
-        table.add_row(name, f"{speed[name]:.2f}" if name in speed else "")
+        table.add_row(name, f"{speed[name]:.2f}" if name in speed else "-")
     return table
 
 

@@ -277,13 +277,17 @@ class EvaluationResult(Tabular):
         return found
 
     def milliseconds_per_query(self) -> dict[str, float]:
-        """Return retriever -> mean search time of a query, measured when its ranking was made."""
+        """Return retriever -> median time of a query, from its text to its hits.
+
+        It is of single queries, with all that they need: writing, encoding, searching, fusing and
+        reranking. A retriever of which a part was not measured is not there.
+        """
         measurements = Measurements(self.root / MEASUREMENTS)
         found = {}
         for retriever, ranking in self.rankings().items():
-            measured = measurements.find("search", ranking, retriever)
-            if measured is not None and measured["seconds"] is not None:
-                found[retriever] = 1000 * measured["seconds"] / max(measured["amount"], 1)
+            measured = measurements.find("latency", ranking, retriever, cached=False)
+            if measured is not None and measured["p50_ms"] is not None:
+                found[retriever] = measured["p50_ms"]
         return found
 
     def _entry(self, asset: str) -> SnapshotEntry:

@@ -75,10 +75,10 @@ def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:
     for row in rows:
         values = [_value(_number(row, name), best[name]) for name in measures]
         retriever = str(row["retriever"])
-        took = f"{speed[retriever]:.2f}" if retriever in speed else ""
+        took = f"{speed[retriever]:.2f}" if retriever in speed else "-"
         position = "-" if row["position"] is None else str(row["position"])
         sign = SIGN if retriever in near else " " if near else ""
-        tokens = [f"{_number(row, 'tokens'):.0f}"] if has_tokens else []
+        tokens = [rounded(row.get("tokens"))] if has_tokens else []
         table.add_row(f"{position}{sign}", f"{retriever}{_mark(row)}", *values, *tokens, took)
     return table
 
@@ -146,6 +146,11 @@ def _value(value: float, best: float) -> Text:
     if value == -inf:
         return Text("-")
     return Text(f"{value:.4f}", style="bold green" if value >= best - TIE else "")
+
+
+def rounded(value: object, decimals: int = 0) -> str:
+    """Return a number as it is shown; "-" for a mean over nothing."""
+    return f"{value:.{decimals}f}" if isinstance(value, int | float) else "-"
 
 
 def _warnings(rows: Iterable[Row]) -> list[str]:

@@ -42,6 +42,7 @@ class OpenAIEmbedding(EmbeddingRetriever):
     """
 
     code_version: ClassVar[str] = "1"
+    asks_server: ClassVar[bool] = True
     model_kind: ClassVar[str | None] = "openai"
     search_kind: ClassVar[str | None] = "faiss"
     implementation: ClassVar[tuple[str, ...]] = (

@@ -10,10 +10,12 @@ import pyarrow.compute as pc
 
 from rag_assets.evaluation.tied_at_cut import BELOW
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.latency_sample import Times, known_times
+from rag_assets.pipeline.latency_sample import LATENCY, Part, kept_part, without
 from rag_assets.pipeline.rankings import Ranking
 from rag_assets.pipeline.stage import Input
+from rag_assets.pipeline.stages.query_sets import writing_parts
 from rag_assets.pipeline.stages.runs import RunsStage, run_key
+from rag_assets.retrievers.base import BaseRetriever
 from rag_assets.retrievers.derived import DerivedRetriever
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -74,22 +76,30 @@ class DerivedRuns(RunsStage):
         candidates = derived(experiment, retriever).candidates
         return top_k if candidates == "top_k" else candidates
 
-    def times_before(
+    def parts_before(
         self, pipeline: Pipeline, retriever: str, top_k: int, *, cached: bool
-    ) -> list[Times] | None:
-        """Return the times of the inputs, which are searched one after the other."""
-        found, any_cached = [], False
+    ) -> list[Part] | None:
+        """Return what the inputs take, one after the other; a shared query set is written once."""
+        found: list[Part] = []
+        any_cached, written = False, set[str]()
         for name in pipeline.experiment.inputs(retriever):
             stage = self._families[pipeline.experiment.family(name)]
             recipe = stage.ranking_recipe(pipeline, name, top_k)
             if recipe is None:
                 return None
-            times = known_times(pipeline, recipe.fingerprint, name, cached=True) if cached else None
-            any_cached |= times is not None
-            times = times or known_times(pipeline, recipe.fingerprint, name, cached=False)
-            if times is None:
+            part = None
+            if cached:
+                part = kept_part(pipeline, LATENCY, recipe.fingerprint, name, cached=True)
+                any_cached |= part is not None
+            part = part or kept_part(pipeline, LATENCY, recipe.fingerprint, name)
+            if part is None:
                 return None
-            found.append(times)
+            if isinstance(pipeline.experiment.retrievers[name], BaseRetriever):
+                query_set = pipeline.experiment.query_set_of(name)
+                if query_set in written:
+                    part = without(part, writing_parts(pipeline, name) or [])
+                written.add(query_set)
+            found.append(part)
         return found if any_cached or not cached else None
 
     def rankings_by_query(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from rag_assets.embedding.unknown_tokens import unknown_share, warning
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.ordering import Hits
-from rag_assets.pipeline.latency_sample import Times
+from rag_assets.pipeline.latency_sample import Part
 from rag_assets.pipeline.stage import FolderProduct, Input, Stage, TableProduct
 from rag_assets.pipeline.stages.base_runs import (
     BaseRuns,
@@ -21,9 +21,13 @@ from rag_assets.pipeline.stages.base_runs import (
     search_kinds,
 )
 from rag_assets.pipeline.stages.chunks import chunks_key, indexed_fields, texts_to_index
-from rag_assets.pipeline.stages.embedding_times import encoding_times, measure_encoding
+from rag_assets.pipeline.stages.embedding_times import (
+    encoding_part,
+    measure_encoding,
+    one_at_a_time,
+)
 from rag_assets.pipeline.stages.index_units import save_units
-from rag_assets.pipeline.stages.query_sets import query_set_key
+from rag_assets.pipeline.stages.query_sets import query_set_key, writing_parts
 from rag_assets.pipeline.stages.runs import model_kinds
 from rag_assets.retrievers.base import EmbeddingRetriever
 from rag_assets.retrievers.retriever import Searcher
@@ -146,7 +150,10 @@ class EmbeddingQueries(Stage):
             artifact = pipeline.artifact(query_set_key(query_set))
             config = _config(pipeline.experiment, retriever)
             variants = artifact.table()
-            table = config.encode(variants, pipeline.workspace(retriever, key))
+            workspace = pipeline.workspace(retriever, key)
+            if config.asks_server:
+                workspace = one_at_a_time(pipeline, key, config, variants, workspace)
+            table = config.encode(variants, workspace)
             measure_encoding(pipeline, key, config, variants)
             yield key, TableProduct(table, failures=artifact.manifest.failures)
 
@@ -178,12 +185,15 @@ class EmbeddingRuns(BaseRuns):
     ) -> list[Hits]:
         return searcher.search(queries.take(pa.array(numbers, pa.int64())), depth, report)
 
-    def times_before(
+    def parts_before(
         self, pipeline: Pipeline, retriever: str, top_k: int, *, cached: bool
-    ) -> list[Times] | None:
-        """Return how long the model takes for a query whose vector is not known."""
-        config = _config(pipeline.experiment, retriever)
-        return [] if cached else encoding_times(pipeline, retriever, config)
+    ) -> list[Part] | None:
+        """Return what writing the query set takes, and the model where the vector is not known."""
+        written = writing_parts(pipeline, retriever)
+        if cached or written is None:
+            return written
+        encoded = encoding_part(pipeline, retriever, _config(pipeline.experiment, retriever))
+        return None if encoded is None else [*written, encoded]
 
 
 def _config(experiment: Experiment, retriever: str) -> EmbeddingRetriever:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from rag_assets.evaluation.list_similarity import intra_list_similarity
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.failures import failures_of
 from rag_assets.pipeline.latency_sample import values_by_query
 from rag_assets.pipeline.stage import Input, Stage, TableProduct
 from rag_assets.pipeline.stages.reranked import FAMILY, texts_by_chunk, texts_key
@@ -34,7 +35,7 @@ class ListSimilarities(Stage):
     row = "One query: how alike the results of a reranker, and of its input, are."
     group = "runs"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "sentence-transformers"})
-    code_version = "1"
+    code_version = "2"
     implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.list_similarity",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
@@ -68,6 +69,7 @@ class ListSimilarities(Stage):
             run, before, _ = (
                 pipeline.artifact(item.key) for item in self.inputs(pipeline.experiment, key)
             )
+            failed = failures_of(run.manifest).keys()
             found, found_before = (
                 _similarities(pipeline, key["retriever"], one.table()) for one in (run, before)
             )
@@ -77,7 +79,7 @@ class ListSimilarities(Stage):
                     "similarity": found.get(query_id),
                     "input_similarity": found_before.get(query_id),
                 }
-                for query_id in sorted(found.keys() | found_before.keys())
+                for query_id in sorted((found.keys() | found_before.keys()) - failed)
             ]
             yield key, TableProduct(LIST_SIMILARITIES.from_rows(rows))
 

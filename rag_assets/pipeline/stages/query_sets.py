@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.query_sets import FileQuerySet, PromptedQuerySet
+from rag_assets.llm.budget import Limits, taken
+from rag_assets.pipeline.latency_sample import Part, keep_part, kept_part
 from rag_assets.pipeline.stage import Input, Recipe, Stage, TableProduct
 from rag_assets.pipeline.stages.sources import QUERIES_KEY
 from rag_assets.query_sets import original
@@ -19,6 +21,8 @@ from rag_assets.store.artifacts import ArtifactKey
 
 if TYPE_CHECKING:
     from rag_assets.pipeline.pipeline import Pipeline
+
+WRITE = "write"
 
 _IMPLEMENTATION = ("rag_assets.query_sets", "rag_assets.llm.templates")
 
@@ -126,6 +130,9 @@ def _asked(pipeline: Pipeline, query_set: str, *, measured: bool = False) -> Pro
         found = prompted_variants(queries, strategy, completions)
         recipe = pipeline.recipe(answers_key(query_set)) if measured else None
         if recipe is not None:
+            part = _written(found, budget.limits)
+            keep_part(pipeline, WRITE, recipe.fingerprint, part, asset=QuerySetAnswers.name)
+        if recipe is not None:
             pipeline.measurements.add(
                 "ask",
                 recipe.fingerprint,
@@ -136,6 +143,26 @@ def _asked(pipeline: Pipeline, query_set: str, *, measured: bool = False) -> Pro
                 cost=budget.cost - cost if budget.limits.priced else None,
             )
         return found
+
+
+def _written(found: PromptedVariants, limits: Limits) -> Part:
+    """Return what the answers took when they were given, and cost; those of a query are added."""
+    seconds, cost = taken(found.completions, limits)
+    return Part({query_id: 1000 * one for query_id, one in seconds.items()}, cost)
+
+
+def writing_parts(pipeline: Pipeline, retriever: str) -> list[Part] | None:
+    """Return what a language model takes to write what a retriever searches for.
+
+    Returns:
+        Nothing of a query set that no model writes; None where it was not measured.
+    """
+    query_set = pipeline.experiment.query_set_of(retriever)
+    if not isinstance(pipeline.experiment.query_sets.get(query_set), PromptedQuerySet):
+        return []
+    fingerprint = pipeline.artifact(answers_key(query_set)).manifest.fingerprint
+    part = kept_part(pipeline, WRITE, fingerprint)
+    return None if part is None else [part]
 
 
 def _prompted_config(pipeline: Pipeline, query_set: str) -> Mapping[str, Any]:

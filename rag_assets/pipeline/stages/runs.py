@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rag_assets.evaluation.tied_at_cut import BELOW, TIES, tied_at_cut
 from rag_assets.evaluation.units import cut
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.latency_sample import Search, Times
+from rag_assets.pipeline.latency_sample import Part, Search
 from rag_assets.pipeline.rankings import Ranked
 from rag_assets.pipeline.stage import Recipe, Stage, TableProduct
 from rag_assets.schemas import RUNS
@@ -54,9 +54,9 @@ class RunsStage(Stage):
         """Return a function that ranks one of these queries; None where nothing is computed."""
         return None
 
-    def times_before(
+    def parts_before(
         self, pipeline: Pipeline, retriever: str, top_k: int, *, cached: bool
-    ) -> list[Times] | None:
+    ) -> list[Part] | None:
         """Return what each query takes before this retriever's own search.
 
         Args:
@@ -66,8 +66,8 @@ class RunsStage(Stage):
             cached: with what an embedding model gives known beforehand.
 
         Returns:
-            The times of what comes before; None where that was not measured, or where ``cached``
-            makes no difference.
+            What comes before; None where a part of it was not measured, or where ``cached`` makes
+            no difference.
         """
         return None if cached else []
 

@@ -39,7 +39,7 @@ def headline(view: View) -> Context:
 
 def _cheaper(view: View, winner: str) -> Context | None:
     """Return the fastest retriever that is not shown to be worse, where it is much faster."""
-    times = view.latency.milliseconds
+    times = view.speed
     equal = {row["retriever"] for row in view.ranked if row["position"] == 1}
     names = [name for name in view.retrievers if name in times and name in view.near | equal]
     fastest = min(names, key=lambda name: times[name], default=None)
@@ -66,7 +66,7 @@ def _evidence(view: View, winner: str) -> list[Context]:
 def _costs(view: View, winner: str, other: str) -> list[str]:
     """Return what the winner costs, and what the other one, in each unit that is known of both."""
     costs = []
-    times = view.latency.milliseconds
+    times = view.speed
     if winner in times and other in times:
         costs.append(f"{times[winner]:.3g} ms a query against {times[other]:.3g}")
     tokens = {row["retriever"]: row["tokens"] for row in view.at_cutoff if "tokens" in row}
@@ -114,9 +114,15 @@ def _facts(view: View, winner: Context) -> list[Context]:
         {"name": view.result.evaluation.primary, "value": f"{winner[view.measure]:.4f}"}
         | {"note": bounds}
     ]
-    if name in view.latency.milliseconds:
-        value = f"{view.latency.milliseconds[name]:.3g} ms"
-        facts.append({"name": "a query", "value": value, "note": view.latency.what})
+    if name in view.speed:
+        value = f"{view.speed[name]:.3g} ms"
+        facts.append(
+            {
+                "name": "a query",
+                "value": value,
+                "note": "median of single queries, with all that they need",
+            }
+        )
     if "tokens" in winner:
         note = f"mean of the {view.cutoff} texts returned"
         facts.append(
