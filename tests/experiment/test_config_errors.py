@@ -119,8 +119,13 @@ SHAPE = {
     ),
     "variant of another engine": (
         "retrievers:\n  a:\n    type: bm25\n    variant: atire\n    engine: rank_bm25\n",
-        ":4: `retrievers.a.variant`: engine rank_bm25 computes okapi, bm25l, bm25plus; "
-        "found 'atire'",
+        ":4: `retrievers.a.variant`: engine rank_bm25 computes okapi, bm25plus; found 'atire'",
+    ),
+    "variant that an engine computes wrongly": (
+        "retrievers:\n  a: {type: bm25, engine: rank_bm25, variant: bm25l}\n",
+        ":2: `retrievers.a.variant`: the BM25L of rank_bm25 0.2.2 multiplies by the frequency of a "
+        "word once more than the formula of Lv and Zhai; use engine bm25s, which has it as "
+        "published",
     ),
     "delta of a variant without": (
         "retrievers: {a: {type: bm25, delta: 1}}\n",
