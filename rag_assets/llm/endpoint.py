@@ -73,14 +73,19 @@ class Endpoint:
         host = parts.netloc.rpartition("@")[2]
         return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
 
-    def api_key(self, environ: Mapping[str, str] | None = None) -> str:
-        """Return the key, or ``unused`` where none is needed.
+    @property
+    def described(self) -> dict[str, str]:
+        """The model's name and its server: what stands for them in caches and fingerprints."""
+        return {"model": self.model, "server": self.identity or self.place}
+
+    def api_key(self, environ: Mapping[str, str] | None = None) -> str | None:
+        """Return the key; None where none is sent.
 
         Raises:
             UsageError: the variable is not set.
         """
         if self.api_key_variable is None:
-            return "unused"
+            return None
         name = self.api_key_variable
         key = key_of(name) if environ is None else environ.get(name, "").strip()
         if not key:

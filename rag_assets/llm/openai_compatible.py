@@ -52,10 +52,7 @@ class OpenAICompatible:
     @property
     def identity(self) -> Mapping[str, str]:
         """The model's name and its server."""
-        return {
-            "model": self._endpoint.model,
-            "server": self._endpoint.identity or self._endpoint.place,
-        }
+        return self._endpoint.described
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Answer]:
         """Answer each request, several at a time, in the order of the requests."""
@@ -100,6 +97,7 @@ class OpenAICompatible:
             "messages": [message._asdict() for message in request.messages],
             self._endpoint.token_limit: request.max_tokens,
             **{name: value for name, value in optional.items() if value is not None},
+            **without_key(self._key),
         }
         return self._client.chat.completions.create(**body)
 
@@ -126,8 +124,10 @@ class OpenAICompatible:
         return plain(text, self._endpoint, self._key)
 
 
-def open_client(endpoint: Endpoint, key: str) -> OpenAI:
+def open_client(endpoint: Endpoint, key: str | None) -> OpenAI:
     """Return a client of the package ``openai``; nothing is sent yet.
+
+    Its requests need :func:`without_key` where there is none: the package insists on a key.
 
     Raises:
         UsageError: the package is not installed.
@@ -138,14 +138,22 @@ def open_client(endpoint: Endpoint, key: str) -> OpenAI:
         raise UsageError(
             "a model behind a server needs the package openai: pip install 'rag-assets[api]'"
         ) from error
+    own = key or "unused"
     # Retries are ours: theirs have no settings.
-    return OpenAI(api_key=key, base_url=endpoint.base_url, timeout=endpoint.timeout, max_retries=0)
+    return OpenAI(api_key=own, base_url=endpoint.base_url, timeout=endpoint.timeout, max_retries=0)
 
 
-def plain(text: str, endpoint: Endpoint, key: str) -> str:
+def without_key(key: str | None) -> dict[str, Any]:
+    """Return what keeps a request from sending a key where there is none."""
+    from openai import Omit
+
+    return {} if key else {"extra_headers": {"Authorization": Omit()}}
+
+
+def plain(text: str, endpoint: Endpoint, key: str | None) -> str:
     """Return one short line without the key, and without user and password of the address."""
     secrets = {endpoint.base_url: endpoint.place}
-    if endpoint.api_key_variable is not None:
+    if key is not None:
         secrets[key] = "[key]"
     for secret, shown in secrets.items():
         text = text.replace(secret, shown)

@@ -22,6 +22,7 @@ from rag_assets.llm.openai_compatible import (
     open_client,
     plain,
     server_message,
+    without_key,
 )
 from rag_assets.llm.retries import retry_after, wait_before
 
@@ -121,7 +122,7 @@ class OpenAIEmbeddings:
             raise self._unavailable(f"the answer is not what the protocol says: {what}") from None
 
     def _send(self, texts: list[str]) -> object:
-        optional: dict[str, Any] = {}
+        optional = without_key(self._key)
         if self._dimensions is not None:
             optional["dimensions"] = self._dimensions
         return self._client.embeddings.create(model=self._endpoint.model, input=texts, **optional)

@@ -129,9 +129,9 @@ def key_of(endpoint: Endpoint) -> str | None:
     Raises:
         UsageError: its environment variable is not set, or holds what no header can.
     """
-    if endpoint.api_key_variable is None:
-        return None
     key = endpoint.api_key()
+    if key is None:
+        return None
     if not (key.isascii() and key.isprintable()):
         raise UsageError(
             f"environment variable {endpoint.api_key_variable} holds no API key: a key has "

@@ -9,6 +9,7 @@ from rag_assets.errors import UsageError
 from rag_assets.llm.client import LENGTH, REFUSAL, STOP, Completion
 from rag_assets.llm.endpoint import Endpoint, endpoint_from_environment
 from rag_assets.llm.openai_compatible import OpenAICompatible
+from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
 from tests.llm import server as replies
 from tests.llm.requests import asking, completion, endpoint, failure, model
 from tests.llm.server import Server
@@ -155,6 +156,16 @@ def test_the_key_shows_nowhere(
     assert "sk-very-secret" not in f"{answers} {asked.identity} {asked!r} {caplog.text}"
 
 
+def test_where_no_key_is_named_none_is_sent(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another-server")
+    completion(model(server, api_key_variable=None).complete([asking("x")])[0])
+    list(OpenAIEmbeddings(endpoint(server, api_key_variable=None)).embed(["x"]))
+    assert len(server.received) == 2
+    assert all("authorization" not in request.headers for request in server.received)
+
+
 def test_key_variable_must_be_set(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MY_KEY", raising=False)
     with pytest.raises(UsageError, match="environment variable MY_KEY is not set"):
@@ -180,7 +191,7 @@ def test_endpoint_from_environment() -> None:
     variables = {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "RAG_ASSETS_LLM_MODEL": "m"}
     local = endpoint_from_environment(environ=variables)
     assert local == Endpoint("m", "http://127.0.0.1:1/v1", None)
-    assert local.api_key({}) == "unused"
+    assert local.api_key({}) is None
     keyed = endpoint_from_environment("other", {**variables, "OPENAI_API_KEY": " k "})
     assert (keyed.model, keyed.api_key({"OPENAI_API_KEY": " k "})) == ("other", "k")
     with pytest.raises(UsageError, match="set RAG_ASSETS_LLM_MODEL"):
