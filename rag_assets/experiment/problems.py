@@ -38,7 +38,7 @@ _TYPES = {
     "query_sets": QUERY_SET_TYPES,
 }
 _INNER_TYPES = {"child": CHILD_CHUNKING_TYPES, "parent": PARENT_CHUNKING_TYPES}
-_EXPANSION_TYPES = {"window": WindowExpansion, "rm3": Rm3Expansion}
+_EXPANSION_TYPES: Mapping[str, type[BaseModel]] = {"window": WindowExpansion, "rm3": Rm3Expansion}
 
 _SECTIONS: Mapping[str, type[BaseModel]] = {
     "dataset": DatasetConfig,

@@ -37,8 +37,8 @@ class LlmConfig(Options):
     ``type: openai`` is any server that speaks that protocol; without ``model`` or ``base_url``
     those of the environment variables ``RAG_ASSETS_LLM_MODEL`` and ``OPENAI_BASE_URL``. The key is
     read from the environment variable ``api_key_env``, null for a server that needs none.
-    ``type: local`` is the small model of the extra ``local-llm``, without the options of a server. ``max_calls`` and ``max_cost``
-    bound one evaluation; prices are money a million tokens.
+    ``type: local`` is the small model of the extra ``local-llm``, and has no options of a server.
+    ``max_calls`` and ``max_cost`` bound one evaluation; prices are money a million tokens.
     """
 
     type: Literal["openai", "local"] = "openai"
