@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 from rich.text import Text
 
 from rag_assets.reporting.fitted_table import FittedTable
-from rag_assets.reporting.rows import Row
+from rag_assets.reporting.formats import four_places
 from rag_assets.reporting.sizes import size_text
 
 
-def rows_view(rows: Sequence[Row], names: Sequence[str]) -> Table:
+def rows_view(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> Table:
     """Return the given columns; ``bytes`` as a size, numbers to the right, "-" for none."""
     table = FittedTable()
     for name in names:
@@ -28,6 +28,7 @@ def rows_view(rows: Sequence[Row], names: Sequence[str]) -> Table:
 
 
 def _cell(name: str, value: object) -> Text:
-    text = f"{value:.4f}" if isinstance(value, float) else "-" if value is None else str(value)
+    text = "-" if value is None else str(value)
+    text = four_places(value) if isinstance(value, float) else text
     text = size_text(float(text)) if name == "bytes" else text
     return Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
