@@ -138,10 +138,12 @@ def compare(
 
     Raises:
         NotEvaluated: no evaluation, no labels, or no such cell.
-        UsageError: not two retrievers, or an unknown metric or split.
+        UsageError: not two retrievers, or an unknown retriever, metric or split.
     """
+    from rag_assets.pipeline.selection import Selection
     from rag_assets.reporting.comparison import Comparison
 
+    Selection.of(load_experiment(path), retrievers)
     return Comparison.of(leaderboard(path, store), retrievers, metric, split)
 
 

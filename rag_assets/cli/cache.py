@@ -13,8 +13,8 @@ from rag_assets.errors import UsageError
 from rag_assets.pipeline.cache_pruning import prune, to_prune
 from rag_assets.reporting.cache_rows import cache_rows, dropped_rows
 from rag_assets.reporting.formats import formatted
-from rag_assets.reporting.housekeeping_view import rows_view
 from rag_assets.reporting.rows import Row
+from rag_assets.reporting.rows_view import rows_view
 from rag_assets.reporting.sizes import size_text
 from rag_assets.store.cache_files import CACHE, cache_segments
 from rag_assets.store.remote.removed import whole

@@ -15,9 +15,9 @@ from rag_assets.pipeline.cache_keys import experiment_roots
 from rag_assets.pipeline.cleaning import Removable, removable
 from rag_assets.pipeline.history import fill_in
 from rag_assets.reporting.formats import formatted
-from rag_assets.reporting.housekeeping_view import rows_view
 from rag_assets.reporting.removed_rows import removed_rows
 from rag_assets.reporting.rows import Row
+from rag_assets.reporting.rows_view import rows_view
 from rag_assets.reporting.sizes import size_text
 from rag_assets.store.atomic import remove
 from rag_assets.store.remote.removed import whole

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.completion import complete_retrievers
-from rag_assets.cli.options import format_option, path_argument, store_option
+from rag_assets.cli.options import format_option, path_argument, refuse_given, store_option
 from rag_assets.cli.terminal import messages, output
 from rag_assets.cli.tuned_note import print_tuned_note
 from rag_assets.errors import NotEvaluated, UsageError
@@ -63,6 +63,8 @@ def command(
     """
     if moves and not retrievers:
         raise UsageError("--moves belongs to two retrievers; name them")
+    if moves or not retrievers:
+        refuse_given(["show"], "belongs to two retrievers, without --moves")
     if len(retrievers) not in (0, 2):
         raise UsageError(f"compare takes two retrievers or none, not {len(retrievers)}")
     settings = StoreSettings.resolve(store)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from rag_assets import api
-from rag_assets.cli.options import Decorated, path_argument, store_option
+from rag_assets.cli.options import Decorated, path_argument, refuse_given, store_option
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.errors import UsageError
 from rag_assets.pipeline.generated import Asking, Generation, reasons
@@ -131,6 +131,7 @@ def command(
     Example: rag-assets generate data/handbook --sheet review.csv
     """
     if reviewed is not None:
+        refuse_given([*options, "dry_run"], "is of questions to ask for; --import asks nothing")
         _import(path, reviewed, sheet, out, force)
         return
     asking = _asking(options)

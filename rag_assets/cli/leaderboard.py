@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from rag_assets.cli.options import selection_options
+from rag_assets.cli.options import refuse_given, selection_options
 from rag_assets.cli.terminal import output
 from rag_assets.cli.tuned_note import print_tuned_note
 from rag_assets.errors import DataError, NotEvaluated, UsageError
@@ -72,11 +72,12 @@ def command(
 
     Example: rag-assets leaderboard data/handbook --format markdown
     """
+    if latency:
+        others = ["slice_by", "metric", "top_k", "budget", "asked"]
+        refuse_given(others, "does not apply to --latency, which is of whole rankings")
     settings = StoreSettings.resolve(store)
     experiment = open_experiment(path, settings)
     selection = Selection.of(experiment, retrievers, top_k)
-    if latency and (slice_by or metric or top_k):
-        raise UsageError("--latency is of whole rankings; --by, --metric, --top-k do not apply")
     if ties and (latency or slice_by or metric or budget is not None):
         raise UsageError("--ties is a table of its own; --latency, --by, --budget do not apply")
     result = EvaluationResult.current(settings.store / experiment.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import time
+from collections import Counter
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -15,7 +16,7 @@ from click.shell_completion import CompletionItem
 from rag_assets import __version__
 from rag_assets.cli.summaries import SUMMARIES
 from rag_assets.cli.verbosity import with_verbosity
-from rag_assets.errors import RagAssetsError
+from rag_assets.errors import RagAssetsError, UsageError
 from rag_assets.kept_signals import interrupts_raised, is_interrupt
 
 INTERRUPTED = 3
@@ -60,12 +61,15 @@ class _Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that is named first; a typing error is told what may be meant."""
         try:
-            return super().resolve_command(ctx, args)
+            name, command, rest = super().resolve_command(ctx, args)
         except click.UsageError as error:
             near = get_close_matches(args[0], SUMMARIES, n=1)
             if not near or "Did you mean" in error.message:
                 raise
             raise click.UsageError(f"{error.message} Did you mean '{near[0]}'?", ctx) from error
+        if command is not None and not ctx.resilient_parsing:
+            _refuse_repetitions(command, rest, click.Context(command, ctx, name))
+        return name, command, rest
 
     def main(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 (click's signature)
         """Run the program, which Ctrl-C and SIGTERM interrupt."""
@@ -102,6 +106,24 @@ class _Group(click.Group):
             ctx.exit(INTERRUPTED)
         finally:
             _log.info("%s took %.2f s", ctx.invoked_subcommand, time.perf_counter() - started)
+
+
+def _refuse_repetitions(command: click.Command, args: list[str], ctx: click.Context) -> None:
+    """Refuse an option that takes one value and was given two: the first would be dropped.
+
+    Raises:
+        UsageError: there is such an option.
+    """
+    _, rest, given = command.make_parser(ctx).parse_args(list(args))
+    for option, count in Counter(map(id, given)).items():
+        one = next(each for each in given if id(each) == option)
+        if count > 1 and isinstance(one, click.Option) and not (one.multiple or one.is_flag):
+            name = max(one.opts, key=len)
+            raise UsageError(f"{name} is given {count} times; it takes one value")
+    if isinstance(command, click.Group) and rest:
+        below = command.get_command(ctx, rest[0])
+        if below is not None:
+            _refuse_repetitions(below, rest[1:], click.Context(below, ctx, rest[0]))
 
 
 def _one_line(text: str) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from rag_assets.cli.completion import ExperimentPath, complete_retrievers
+from rag_assets.errors import UsageError
 from rag_assets.reporting.formats import FORMATS
 
 Decorated = Callable[..., Any]
@@ -45,6 +47,24 @@ format_option = click.option(
     show_default=True,
     help="How to print; all but `table` are for programs.",
 )
+
+
+def refuse_given(names: Collection[str], why: str) -> None:
+    """Refuse an option of this command that was given and would not be used.
+
+    Args:
+        names: of the command's parameters, as its function has them.
+        why: follows the option in the error.
+
+    Raises:
+        UsageError: one of them was given.
+    """
+    context = click.get_current_context()
+    for one in context.command.params:
+        source = context.get_parameter_source(one.name or "")
+        if one.name in names and source is ParameterSource.COMMANDLINE:
+            shown = one.opts[-1] if isinstance(one, click.Option) else one.human_readable_name
+            raise UsageError(f"{shown} {why}")
 
 
 def selection_options(command: Decorated) -> Decorated:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from rag_assets.cli.options import path_argument, store_option
+from rag_assets.cli.options import path_argument, refuse_given, store_option
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages
 from rag_assets.datasets.rows import unknown_documents
-from rag_assets.errors import DataError, UsageError
+from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.pooled import pooled_units
@@ -60,6 +60,8 @@ def command(
     """
     if sum(option is not None for option in (out, sheet, feedback)) > 1:
         raise UsageError("--out, --import and --feedback exclude each other; give one of them")
+    if sheet is not None or feedback is not None:
+        refuse_given(["depth", "seed"], "is of a sheet that is written; nothing is pooled here")
     if sheet is not None:
         _import_sheet(load_experiment(path), sheet)
     elif feedback is not None:
@@ -71,7 +73,11 @@ def command(
 
 
 def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) -> None:
-    found = pooled_units(pipeline, depth)
+    try:
+        found = pooled_units(pipeline, depth)
+    except MissingArtifact:
+        pipeline.experiment.dataset.read_queries()  # where there are none, that is the reason
+        raise
     documents = pipeline.artifact(DOCUMENTS_KEY).table()
     queries = pipeline.artifact(QUERIES_KEY).table()
     shown = without_outer_blanks(found, documents)

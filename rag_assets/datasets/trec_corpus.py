@@ -27,6 +27,7 @@ _TEXT_KEYS = ("text", "contents")
 _TITLE_TAGS = ("title", "headline", "head", "hl", "ti", "ttl")
 _NUMBER_TAG = "docno"
 _TEXT_TAG = "text"
+_EXPECTED = "a TREC corpus: <DOC> blocks, or JSON lines in a file .jsonl"
 
 
 class TrecDocument(NamedTuple):
@@ -100,7 +101,7 @@ def _first(row: Row, keys: tuple[str, ...]) -> str:
 
 
 def _from_blocks(path: Path) -> Iterator[TrecDocument]:
-    for line, _, block in read_blocks(path, "DOC"):
+    for line, _, block in read_blocks(path, "DOC", _EXPECTED):
         document = None
         with tolerated():
             document = _block_document(block, Place(path, line))

@@ -119,6 +119,13 @@ class _SizedChunking(Options):
             raise ValueError("give max_tokens or max_characters, not both")
         return max_tokens
 
+    @field_validator("tokenizer")
+    @classmethod
+    def _counts_tokens(cls, tokenizer: str, info: ValidationInfo) -> str:
+        if info.data.get("max_characters") is not None:
+            raise ValueError("belongs to max_tokens; max_characters counts no tokens")
+        return tokenizer
+
 
 class RecursiveChunking(_SizedChunking):
     """Cut at the largest text unit that fits: paragraphs, then sentences, then words."""

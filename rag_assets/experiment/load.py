@@ -277,9 +277,12 @@ def _query_set(
         if llm is None:
             raise fail(("query_sets", name), "is written by a language model; add the key `llm`")
         try:
-            config.prompted()
+            places = config.prompted().template.places
         except UsageError as error:
             raise fail(("query_sets", name), str(error)) from error
+        if "language" in config.model_fields_set and "language" not in places:
+            problem = f"the prompt has no place for it; write {{language}} in {given}"
+            raise fail(("query_sets", name, "language"), problem)
     return config
 
 

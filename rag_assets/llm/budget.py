@@ -41,11 +41,13 @@ class Limits:
     completion_price: float | None = None
 
     def __post_init__(self) -> None:
-        """Raise UsageError for what cannot be, and for a ``max_cost`` without prices."""
+        """Raise UsageError for what cannot be, for one price, and for ``max_cost`` without."""
         for name in ("max_calls", "max_cost", "prompt_price", "completion_price"):
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value >= 0):
                 raise UsageError(f"LLM {name} is {value}; it must be 0 or more")
+        if (self.prompt_price is None) != (self.completion_price is None):
+            raise UsageError("LLM prompt_price and completion_price belong together; give both")
         if self.max_cost is not None and not self.priced:
             raise UsageError(
                 "LLM max_cost needs prompt_price and completion_price, in money a million tokens"

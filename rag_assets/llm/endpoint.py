@@ -72,6 +72,11 @@ class Endpoint:
         """The address as it may be shown and stored: without user, password and query."""
         return Server(self.base_url).place
 
+    @property
+    def described(self) -> dict[str, str]:
+        """The model's name and its server: what stands for them in caches and fingerprints."""
+        return {"model": self.model, "server": self.identity or self.place}
+
     def server(self, most_mebibytes: int = 16) -> Server:
         """Return who is asked, with the key, and the bounds of a request.
 
@@ -88,7 +93,7 @@ class Endpoint:
         return Server(self.base_url, key, timeout=self.timeout, most_bytes=most)
 
     def api_key(self, environ: Mapping[str, str] | None = None) -> str | None:
-        """Return the key, None where none is sent.
+        """Return the key; None where none is sent.
 
         Raises:
             UsageError: the variable is not set.

@@ -55,10 +55,7 @@ class OpenAICompatible:
     @property
     def identity(self) -> Mapping[str, str]:
         """The model's name and its server."""
-        return {
-            "model": self._endpoint.model,
-            "server": self._endpoint.identity or self._endpoint.place,
-        }
+        return self._endpoint.described
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Answer]:
         """Answer each request, several at a time, in the order of the requests."""

@@ -12,6 +12,7 @@ from rich.text import Text
 from rag_assets.evaluation.attribution import FOUND, PLACES
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.reporting.attribution_rows import RANK_IN
+from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.rows import Row
 
 HEADERS = {
@@ -86,7 +87,7 @@ def _lost_table(retriever: str, rows: Sequence[Row]) -> RenderableType:
 
 
 def _table() -> Table:
-    return Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    return FittedTable(narrow=True)
 
 
 def _count(row: Row, place: str, *, share: bool) -> str:

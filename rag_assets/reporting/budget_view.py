@@ -11,6 +11,7 @@ from rich.text import Text
 from rag_assets.evaluation.leaderboard import TIE
 from rag_assets.evaluation.metric_names import MEASURES
 from rag_assets.evaluation.query_facts import ALL
+from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
 from rag_assets.reporting.terminal import rounded
@@ -29,11 +30,12 @@ def budget_view(result: EvaluationResult, rows: Sequence[Row]) -> RenderableType
 
 def _table(result: EvaluationResult, rows: Sequence[Row]) -> Table:
     measures = [name for name in rows[0] if name.partition("(")[0] in MEASURES]
-    table = Table(box=None, pad_edge=False, collapse_padding=True)
+    primary = f"{result.primary.measure}*"
+    table = FittedTable(kept=[primary], narrow=True)
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("retriever", overflow="fold")
     for name in measures:
-        shown = f"{name}*" if name == result.primary.measure else name
+        shown = primary if name == result.primary.measure else name
         table.add_column(shown, justify="right", no_wrap=True)
     table.add_column("units", justify="right", no_wrap=True)
     table.add_column("tokens", justify="right", no_wrap=True)

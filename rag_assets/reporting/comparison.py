@@ -48,7 +48,7 @@ class Comparison(Tabular):
 
         Raises:
             UsageError: not two retrievers, an unknown metric or split.
-            NotEvaluated: no labels, or no such cell.
+            NotEvaluated: no labels, no such retriever, or no such cell.
         """
         if len(retrievers) not in (0, 2) or (retrievers and retrievers[0] == retrievers[1]):
             raise UsageError("compare takes two different retrievers, or none for all pairs")

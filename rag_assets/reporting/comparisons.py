@@ -158,11 +158,14 @@ class Compared:
         """Refuse a retriever without a cell of the metric.
 
         Raises:
-            NotEvaluated: one has none.
+            NotEvaluated: one has none, or the evaluation has no such retriever.
         """
         for name in retrievers:
+            experiment = self.result.evaluation.experiment
+            if name not in self.result.run_retrievers:
+                known = allowed_names(name, self.result.run_retrievers)
+                raise NotEvaluated(f"the last evaluation of {experiment} has no retriever {known}")
             if name not in self.cells:
-                experiment = self.result.evaluation.experiment
                 problem = f"has no cell of {name} at top_k {self.metric.cutoff}"
                 raise NotEvaluated(f"the last evaluation of {experiment} {problem}")
 

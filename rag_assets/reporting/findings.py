@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.rows import Row
 
 _STYLES = {"error": "bold red", "warning": "yellow"}
@@ -21,9 +21,9 @@ def findings_view(findings: Sequence[Row], shown: int) -> RenderableType:
         findings: rows of :data:`rag_assets.label_health.findings.FINDINGS`.
         shown: how many of one kind are drawn.
     """
-    table = Table(box=None, pad_edge=False)
+    table = FittedTable()
     table.add_column("severity", no_wrap=True)
-    table.add_column("check", no_wrap=True)
+    table.add_column("check", overflow="fold")
     table.add_column("finding", overflow="fold")
     kinds: dict[object, list[Row]] = defaultdict(list)
     for row in findings:

@@ -49,8 +49,14 @@ def _markdown(rows: Rows) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+def four_places(value: float) -> str:
+    """Return a number with four decimals; what they would show as 0 has an exponent."""
+    small = 0 < abs(value) < 0.0001
+    return f"{value:.1e}" if small else f"{value:.4f}"
+
+
 def _cell(value: object) -> str:
     if value is None:
         return ""
-    text = f"{value:.4f}" if isinstance(value, float) else str(value)
+    text = four_places(value) if isinstance(value, float) else str(value)
     return " ".join(text.replace("|", "\\|").splitlines())

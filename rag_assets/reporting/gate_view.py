@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from rag_assets.reporting.drops import Drop
+from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.gate import Check, Gate
 from rag_assets.reporting.verdict import p_text
@@ -18,7 +18,7 @@ _COLUMNS = ("old", "new", "change", "interval", "p")
 
 def gate_view(gate: Gate) -> RenderableType:
     """Return the table, and below it why it failed and what a pass does not say."""
-    table = Table(box=None, pad_edge=False)
+    table = FittedTable(kept=["change"])
     table.add_column("result", no_wrap=True)
     table.add_column("retriever", overflow="fold")
     for name in _COLUMNS:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.rows import Row
 
 _MEGA = 1_000_000
@@ -31,7 +31,7 @@ def latency_view(experiment: str, rows: Sequence[Row]) -> RenderableType:
         experiment: its name.
         rows: as :func:`rag_assets.reporting.latency_rows.latency_rows` gives.
     """
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table = FittedTable(narrow=True)
     table.add_column("retriever", overflow="fold", min_width=8)
     for header in (*_COLUMNS.values(), "embed-\nded", "embed\ns"):
         table.add_column(header, justify="right", no_wrap=True)
@@ -64,7 +64,7 @@ def _asked(rows: Sequence[Row]) -> list[RenderableType]:
     told = [row for row in rows if any(row.get(name) for name in _ASKED)]
     if not told:
         return []
-    table = Table(box=None, pad_edge=False)
+    table = FittedTable()
     table.add_column("retriever", overflow="fold")
     for header in _ASKED.values():
         table.add_column(header, justify="right", no_wrap=True)

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from rag_assets.pipeline.plan import ACTIONS, CHECK, COMPUTE, REUSE, Plan, Step
+from rag_assets.reporting.fitted_table import FittedTable
 
 SHOWN = 2
 """So many reasons of an asset are shown; with every partition on its own, all are."""
@@ -25,7 +25,7 @@ def plan_view(plan: Plan, *, each: bool = False) -> RenderableType:
         plan: what an evaluation would do.
         each: a line for every partition in place of one for every asset.
     """
-    table = Table(box=None, pad_edge=False)
+    table = FittedTable(kept=["action", "partitions"])
     table.add_column("partition" if each else "asset", overflow="fold")
     table.add_column("action" if each else "partitions", no_wrap=True)
     table.add_column("why", overflow="fold")

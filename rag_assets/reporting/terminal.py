@@ -13,6 +13,7 @@ from rag_assets.evaluation.leaderboard import TIE
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.evaluation.query_facts import ALL, TEST
 from rag_assets.reporting.answerability_view import answerability_parts
+from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.noise import SIGN, interval_parts, near_best
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
@@ -60,11 +61,12 @@ def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:
     measures = metric_columns(rows[0])
     speed = result.milliseconds_per_query()
     # One blank between columns: six metrics, tokens and a short name fit into 80 characters.
-    table = Table(box=None, pad_edge=False, collapse_padding=True)
+    primary = f"{result.primary.column}*"
+    table = FittedTable(kept=[primary], narrow=True)
     _number_column(table, "#")
     table.add_column("retriever", overflow="fold")
     for name in measures:
-        _number_column(table, f"{name}*" if name == result.primary.column else name)
+        _number_column(table, primary if name == result.primary.column else name)
     has_tokens = any("tokens" in row for row in rows)
     if has_tokens:
         _number_column(table, f"tokens@{rows[0]['top_k']}")
@@ -118,7 +120,7 @@ def slices_view(
     table.add_column(by, overflow="fold")
     _number_column(table, "queries")
     for name in names:
-        table.add_column(name, justify="right", overflow="fold")
+        table.add_column(name, justify="right", overflow="fold", min_width=6)
     for one in slices:
         found = [one.means[name] for name in names]
         values = [_value(-inf if value is None else value, one.best) for value in found]
@@ -128,11 +130,11 @@ def slices_view(
 
 
 def _table() -> Table:
-    return Table(box=None, pad_edge=False)
+    return FittedTable()
 
 
 def _number_column(table: Table, name: str) -> None:
-    """Add a column that stays whole when a long name makes the table too wide."""
+    """Add a column that is whole, or left out."""
     table.add_column(name, justify="right", no_wrap=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rag_assets.pipeline.shown import is_shown
+from rag_assets.reporting.formats import four_places
 
 
 def verdict(row: dict[str, Any], n_pairs: int, caveat: str | None = None) -> str:
@@ -39,9 +40,7 @@ def _clusters(row: dict[str, Any]) -> str:
 
 def p_text(p: float | None) -> str:
     """Return p with four decimals, which is as fine as 10,000 sign patterns tell."""
-    if p is None:
-        return "-"
-    return f"{p:.4f}" if p >= 0.0001 or p == 0 else f"{p:.1e}"
+    return "-" if p is None else four_places(p)
 
 
 def _interval(row: dict[str, Any], as_it_stands: bool) -> str:

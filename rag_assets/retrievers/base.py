@@ -45,6 +45,12 @@ class BaseRetriever(Retriever, ABC):
             raise ValueError("variant_weights belong to variants: weighted, which needs them")
         return self
 
+    @model_validator(mode="after")
+    def _variants_belong_to_a_query_set(self) -> Self:
+        if self.query_set == ORIGINAL and self.model_fields_set & VARIANT_OPTIONS:
+            raise ValueError("variants belong to a query_set; the original query is one alone")
+        return self
+
     @property
     def compares_queries(self) -> bool:
         """Not where the ranks of variants make the score."""

@@ -30,7 +30,7 @@ from rag_assets.servers.transport import Server
 
 FILE = "collection.json"
 
-OF_SERVER = ("api_key_env", "vector", "revision", "ef_search", "exact")
+OF_SERVER = ("id_field", "api_key_env", "vector", "revision", "ef_search", "exact", "timeout")
 
 
 class Qdrant(EmbeddingRetriever):
@@ -73,9 +73,15 @@ class Qdrant(EmbeddingRetriever):
     def _belongs_to_a_server(self) -> Self:
         if (self.url is None) != (self.collection is None):
             raise ValueError("url and collection belong together")
-        given = [name for name in OF_SERVER if getattr(self, name)]
+        given = [
+            name for name in OF_SERVER if name in self.model_fields_set and getattr(self, name)
+        ]
         if self.url is None and given:
             raise ValueError(f"{given[0]} belongs to url")
+        if self.url is not None and self.document_prompt is not None:
+            raise ValueError("document_prompt: the chunks of a server are embedded already")
+        if self.exact and self.ef_search is not None:
+            raise ValueError("ef_search belongs to a search by the graph, not to exact: true")
         return self
 
     def describe(self, kind: Literal["query", "document"]) -> Mapping[str, Any]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import model_validator
 
 from rag_assets.reranking.candidates import Candidates
 from rag_assets.reranking.rerank_endpoint import RerankEndpoint
@@ -30,6 +32,14 @@ class RerankApi(ServerReranker):
     type: Literal["rerank_api"]
     dialect: Literal["cohere", "tei"] = "cohere"
     listwise: bool = False
+
+    @model_validator(mode="after")
+    def _one_request_has_all(self) -> Self:
+        if self.listwise and "batch_size" in self.model_fields_set:
+            raise ValueError(
+                "batch_size: only without listwise, whose requests have all candidates"
+            )
+        return self
 
     def describe(self) -> Mapping[str, Any]:
         """Return what determines a score besides the texts, as far as it can be known."""

@@ -72,6 +72,22 @@ BAD_DATA = {
     ),
 }
 
+UNUSED = {
+    ("leaderboard", "--latency", "--budget", "9"): "--budget does not apply to --latency, ",
+    ("leaderboard", "--latency", "--split", "dev"): "--split does not apply to --latency, ",
+    ("compare", "--show", "3"): "--show belongs to two retrievers, without --moves",
+    ("compare", "a", "b", "--moves", "--show", "3"): "--show belongs to two retrievers, ",
+    ("pool", "--import", "x.csv", "--depth", "3"): "--depth is of a sheet that is written; ",
+    ("pool", "--feedback", "x.jsonl", "--seed", "3"): "--seed is of a sheet that is written; ",
+    ("generate", "--import", "x.csv", "--out", "y", "--dry-run"): "--dry-run is of questions ",
+    ("generate", "--import", "x.csv", "--out", "y", "--n", "3"): "--n is of questions to ask for; ",
+    ("anchor", "latest", "--show"): "EVALUATION is what would be pinned; ",
+    ("evaluate", "--store", "a", "--store", "b"): "--store is given 2 times; it takes one value",
+    ("gate", "--against", "a", "--against", "b"): "--against is given 2 times; it takes one ",
+    ("cache", "info", "--store", "a", "--store", "b"): "--store is given 2 times; it takes one ",
+}
+"""Command -> what is said of an option that it would drop."""
+
 BAD_YAML = {
     "invalid YAML": ("top_k: [1\n", ":2: is not valid YAML: "),
     "unknown key": ("topk: [1]\n", ":1: `topk`: unknown key 'topk' (did you mean 'top_k'?)"),
@@ -321,3 +337,19 @@ def test_a_dagster_home_that_does_not_exist(
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: DAGSTER_HOME: ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("words", "problem"), UNUSED.items(), ids=map(" ".join, UNUSED))
+def test_no_option_is_dropped_in_silence(
+    invoke: Invoke, tmp_path: Path, words: tuple[str, ...], problem: str
+) -> None:
+    path = [] if words[0] == "cache" else [tmp_path / "none"]
+    result = invoke(words[0], *(path or words[1:2]), *words[1 if path else 2 :])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"error: {problem}")
+
+
+def test_options_that_are_repeatable_keep_every_value(invoke: Invoke, tmp_path: Path) -> None:
+    twice = ("--retriever", "a", "--retriever", "b", "--top-k", 1, "--top-k", 2, "-q", "-q")
+    result = invoke("plan", tmp_path / "none", *twice)
+    assert "no such file or folder" in result.stderr

@@ -193,7 +193,9 @@ def test_before_enough_was_evaluated(invoke: Invoke, tmp_path: Path) -> None:
         "error: the last evaluation of tiny has fewer than two retrievers with a cell of ndcg@5\n"
     )
     pair = invoke("compare", tiny.folder, "bm25", "okapi", *arguments[2:])
-    assert pair.stderr == "error: the last evaluation of tiny has no cell of okapi at top_k 5\n"
+    assert pair.stderr == (
+        "error: the last evaluation of tiny has no retriever 'okapi'; allowed: bm25\n"
+    )
 
 
 def test_without_labels(invoke: Invoke, tmp_path: Path) -> None:

@@ -93,6 +93,14 @@ def test_a_changed_document_asks_for_an_evaluation(tiny: Tiny) -> None:
     assert "rag-assets evaluate" in missing.stderr
 
 
+def test_without_queries_the_missing_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("# Fares\n", encoding="utf-8")
+    result = invoke("pool", tmp_path / "docs", "--store", tmp_path / "store")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: {tmp_path}/docs/queries.jsonl: no such file; ")
+
+
 def test_ways_that_exclude_each_other(tiny: Tiny) -> None:
     result = invoke("pool", tiny.folder, "--out", "a.csv", "--import", "b.csv")
     assert result.exit_code == 2

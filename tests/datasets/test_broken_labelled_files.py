@@ -103,7 +103,23 @@ TREC_CASES: list[tuple[str, str | bytes | None, str]] = [
     ("topics.txt", '<topic number="1">\n<query>a', "/topics.txt:1: <topic> has no </topic>"),
     ("corpus.txt", "<DOC>\n<DOCNO>d1</DOCNO>\n", "/corpus.txt:1: <DOC> has no </DOC>"),
     ("corpus.txt", "</DOC>", "/corpus.txt:1: </DOC> without <DOC>"),
-    ("corpus.txt", "\nplain text", "/corpus.txt:2: text outside of <DOC>: 'plain text'"),
+    (
+        "corpus.txt",
+        "\nplain text",
+        "/corpus.txt:2: expected a TREC corpus: <DOC> blocks, or JSON lines in a file .jsonl; "
+        "found 'plain text'",
+    ),
+    (
+        "corpus.txt",
+        "<html>\n<p>a page</p>",
+        "/corpus.txt:2: expected a TREC corpus: <DOC> blocks, or JSON lines in a file .jsonl; "
+        "found 'a page'",
+    ),
+    (
+        "corpus.txt",
+        "<DOC>\n<DOCNO>d1</DOCNO>\n</DOC>\nplain text",
+        "/corpus.txt:4: text outside of <DOC>: 'plain text'",
+    ),
     (
         "corpus.txt",
         "<DOC>\n<TEXT>t</TEXT></DOC>",

@@ -92,6 +92,26 @@ SHAPE = {
         "dataset: x\n",
         ":1: `dataset`: must be a mapping of keys to values; found 'x'",
     ),
+    "misspelt key of checks": (
+        "checks: {regresion: error}\n",
+        ":1: `checks.regresion`: unknown key 'regresion' (did you mean 'regression'?); allowed: "
+        "regression, drift",
+    ),
+    "misspelt key of drift": (
+        "checks:\n  drift: {far_shares: 0.1}\n",
+        ":2: `checks.drift.far_shares`: unknown key 'far_shares' (did you mean 'far_share'?); "
+        "allowed: severity, psi, far_share, far_quantile, far_below",
+    ),
+    "misspelt key of a feedback": (
+        "retrievers: {a: {type: bm25, expand: {type: rm3, term: 1}}}\n",
+        ":1: `retrievers.a.expand.term`: unknown key 'term' (did you mean 'terms'?); allowed: "
+        "type, documents, terms, original_weight",
+    ),
+    "unknown expansion": (
+        "retrievers: {a: {type: bm25, expand: {type: rm4}}}\n",
+        ":1: `retrievers.a.expand.type`: unknown type 'rm4' (did you mean 'rm3'?); allowed: "
+        "window, rm3",
+    ),
     "k1 is a text": (
         "retrievers: {a: {type: bm25, k1: x}}\n",
         ":1: `retrievers.a.k1`: should be a valid number; found 'x'",
@@ -119,8 +139,13 @@ SHAPE = {
     ),
     "variant of another engine": (
         "retrievers:\n  a:\n    type: bm25\n    variant: atire\n    engine: rank_bm25\n",
-        ":4: `retrievers.a.variant`: engine rank_bm25 computes okapi, bm25l, bm25plus; "
-        "found 'atire'",
+        ":4: `retrievers.a.variant`: engine rank_bm25 computes okapi, bm25plus; found 'atire'",
+    ),
+    "variant that an engine computes wrongly": (
+        "retrievers:\n  a: {type: bm25, engine: rank_bm25, variant: bm25l}\n",
+        ":2: `retrievers.a.variant`: the BM25L of rank_bm25 0.2.2 multiplies by the frequency of a "
+        "word once more than the formula of Lv and Zhai; use engine bm25s, which has it as "
+        "published",
     ),
     "delta of a variant without": (
         "retrievers: {a: {type: bm25, delta: 1}}\n",
@@ -367,6 +392,51 @@ NOT_YAML: dict[str, tuple[str | bytes, str]] = {
     ),
     "list as a key": ("? [a]\n: b\n", ":1: keys must be plain text"),
 }
+
+
+LOCAL = "type: local is one model, SmolLM2-135M-Instruct in this process"
+NO_USE = {
+    "model of the local LLM": (
+        "llm: {type: local, model: t5-large}\n",
+        f":1: `llm`: model: only for type: openai; {LOCAL}",
+    ),
+    "server of the local LLM": (
+        "llm: {type: local, timeout: 3, api_key_env: K}\n",
+        f":1: `llm`: api_key_env, timeout: only for type: openai; {LOCAL}",
+    ),
+    "one price": (
+        "llm: {model: m, prompt_price: 1}\n",
+        ":1: `llm`: LLM prompt_price and completion_price belong together; give both",
+    ),
+    "tokenizer where characters are counted": (
+        "chunking: {a: {strategy: fixed, max_characters: 90, overlap: 0, tokenizer: x}}\n",
+        ":1: `chunking.a.tokenizer`: belongs to max_tokens; max_characters counts no tokens",
+    ),
+    "variants of the original query": (
+        "retrievers: {a: {type: bm25, variants: max}}\n",
+        ":1: `retrievers.a`: variants belong to a query_set; the original query is one alone",
+    ),
+    "batches of a list that is one request": (
+        "retrievers:\n  a: {type: bm25}\n  b: {type: rerank_api, input: a, model: m, "
+        "base_url: 'http://x', listwise: true, batch_size: 2}\n",
+        ":3: `retrievers.b`: batch_size: only without listwise, whose requests have all candidates",
+    ),
+}
+"""Options that nothing would look at: each was accepted without a word."""
+
+
+@pytest.mark.parametrize(("text", "expected"), NO_USE.values(), ids=NO_USE)
+def test_an_option_without_a_use_is_refused(problem: Problem, text: str, expected: str) -> None:
+    assert problem(text) == expected
+
+
+def test_a_language_that_a_prompt_has_no_place_for(problem: Problem, tmp_path: Path) -> None:
+    prompt = "version: 1\n[user]\nRewrite {query}\n"
+    (tmp_path / "own.txt").write_text(prompt, encoding="utf-8")
+    block = f"strategy: rewrite, template: {tmp_path / 'own.txt'}, language: Danish"
+    text = f"llm: {{model: m}}\nquery_sets: {{a: {{{block}}}}}\n"
+    told = "the prompt has no place for it; write {language} in "
+    assert problem(text) == f":2: `query_sets.a.language`: {told}{tmp_path / 'own.txt'}"
 
 
 @pytest.mark.parametrize(("text", "expected"), SHAPE.values(), ids=SHAPE)

@@ -9,6 +9,7 @@ from rag_assets.errors import UsageError
 from rag_assets.llm.client import LENGTH, REFUSAL, STOP, Answer, Completion
 from rag_assets.llm.endpoint import Endpoint, endpoint_from_environment
 from rag_assets.llm.openai_compatible import OpenAICompatible
+from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
 from tests.llm import server as replies
 from tests.llm.requests import asking, completion, endpoint, failure, model
 from tests.llm.server import Server
@@ -161,6 +162,16 @@ def test_the_key_shows_nowhere(
     assert "[key]" in failure(answers[0]).reason
     assert "[key]" in failure(answers[1]).reason
     assert "sk-very-secret" not in f"{answers} {asked.identity} {asked!r} {caplog.text}"
+
+
+def test_where_no_key_is_named_none_is_sent(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another-server")
+    completion(model(server, api_key_variable=None).complete([asking("x")])[0])
+    list(OpenAIEmbeddings(endpoint(server, api_key_variable=None)).embed(["x"]))
+    assert len(server.received) == 2
+    assert all("authorization" not in request.headers for request in server.received)
 
 
 def test_key_variable_must_be_set(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

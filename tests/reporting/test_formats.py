@@ -34,6 +34,16 @@ def test_json_keeps_values_and_letters() -> None:
     assert formatted([], "json") == "[]\n"
 
 
+def test_markdown_has_four_places_and_no_number_becomes_0() -> None:
+    rows: list[dict[str, object]] = [{"p": 7.9e-06}, {"p": -2e-5}, {"p": 0.0}, {"p": 0.0001}]
+    assert formatted(rows, "markdown").splitlines()[2:] == [
+        "| 7.9e-06 |",
+        "| -2.0e-05 |",
+        "| 0.0000 |",
+        "| 0.0001 |",
+    ]
+
+
 def test_csv_leaves_missing_and_null_values_empty() -> None:
     assert formatted(ROWS, "csv") == ("retriever,top_k,ndcg,map\na,1,0.123456,\nb,,,1.0\n")
 

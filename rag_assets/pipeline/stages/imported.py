@@ -57,7 +57,8 @@ class ImportedRankings(Stage):
             chunks = pipeline.artifact(chunks_key(chunking)).table()
             config = _config(pipeline.experiment, key["retriever"])
             found = config.read(queries, chunks, judge=pipeline.experiment.judge)
-            yield key, TableProduct(found.table, found.facts, found.failures)
+            notes = [f"{key['retriever']}: {note}" for note in found.facts.get("notes", ())]
+            yield key, TableProduct(found.table, {**found.facts, "notes": notes}, found.failures)
 
 
 class ImportedRuns(RunsStage):
