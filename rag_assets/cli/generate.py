@@ -10,6 +10,7 @@ import click
 from rag_assets import api
 from rag_assets.cli.options import Decorated, path_argument, store_option
 from rag_assets.cli.progress_bars import progress_bar
+from rag_assets.cli.terminal import print_line
 from rag_assets.errors import UsageError
 from rag_assets.pipeline.generated import Asking, Generation, reasons
 from rag_assets.query_sets.generation.question_filters import Filters
@@ -153,7 +154,7 @@ def _import(path: Path, reviewed: Path, sheet: Path | None, out: Path | None, fo
     if sheet is not None or out is None:
         raise UsageError("--import reads a sheet and writes a dataset: give --out, and no --sheet")
     found = api.import_questions(path, reviewed, out, force=force)
-    click.echo(
+    print_line(
         f"{out}: {found.questions.num_rows} questions kept, {found.n_refused} refused, "
         f"{found.n_open} without yes or no left out"
     )
@@ -162,16 +163,16 @@ def _import(path: Path, reviewed: Path, sheet: Path | None, out: Path | None, fo
 def _estimate(path: Path, store: Path | None, asking: Asking) -> None:
     found = api.estimate_generation(path, asking, store=store, progress=progress_bar)
     cost = "" if found.cost_at_most is None else f", cost at most {found.cost_at_most:.4g}"
-    click.echo(f"{found.calls} requests to send{cost}; {found.cached} answers are known")
+    print_line(f"{found.calls} requests to send{cost}; {found.cached} answers are known")
 
 
 def _report(made: Generation, written: list[Path]) -> None:
     found = made.found
     cost = "" if made.cost is None else f", cost {made.cost:.4g}"
-    click.echo(
+    print_line(
         f"{found.questions.num_rows} questions from {made.n_chunks} chunks, by {made.n_calls} "
         f"requests{cost}"
     )
     for reason, number in reasons(found):
-        click.echo(f"  {number} {reason}")
-    click.echo(f"written: {', '.join(map(str, written))}")
+        print_line(f"  {number} {reason}")
+    print_line(f"written: {', '.join(map(str, written))}")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.options import format_option, path_argument, retriever_option, store_option
-from rag_assets.cli.terminal import output
+from rag_assets.cli.terminal import output, print_data
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.history import History
 from rag_assets.reporting.formats import formatted
@@ -57,4 +57,4 @@ def command(
 
         output().print(history_view(rows, str(found.metric)))
     else:
-        click.echo(formatted(rows if form == "json" else flat_history_rows(rows), form), nl=False)
+        print_data(formatted(rows if form == "json" else flat_history_rows(rows), form))

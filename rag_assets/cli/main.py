@@ -16,6 +16,7 @@ from rag_assets import __version__
 from rag_assets.cli.summaries import SUMMARIES
 from rag_assets.cli.verbosity import with_verbosity
 from rag_assets.errors import RagAssetsError
+from rag_assets.plain_text import printable
 
 INTERRUPTED = 3
 
@@ -77,8 +78,10 @@ class _Group(click.Group):
         try:
             return super().make_context(info_name, args, parent, **extra)
         except RagAssetsError as error:
-            click.echo(f"error: {_one_line(str(error))}", err=True)
+            click.echo(f"error: {error}", err=True)
             raise click.exceptions.Exit(error.exit_code) from error
+        except click.UsageError as error:
+            raise _shown(error) from None
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 (click's signature)
         """Run a command; an expected failure is one line on stderr and an exit code."""
@@ -87,8 +90,10 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except RagAssetsError as error:
-            click.echo(f"error: {_one_line(str(error))}", err=True)
+            click.echo(f"error: {error}", err=True)
             ctx.exit(error.exit_code)
+        except click.UsageError as error:
+            raise _shown(error) from None
         except KeyboardInterrupt:
             click.echo("interrupted; what was finished is kept, run it again to go on", err=True)
             ctx.exit(INTERRUPTED)
@@ -96,9 +101,11 @@ class _Group(click.Group):
             _log.info("%s took %.2f s", ctx.invoked_subcommand, time.perf_counter() - started)
 
 
-def _one_line(text: str) -> str:
-    """Escape what a name from a file may hold and a terminal would obey, such as a line break."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+def _shown(error: click.UsageError) -> click.UsageError:
+    """Return an error of click that holds nothing which a terminal obeys."""
+    text = error.format_message()
+    safe = printable(text)
+    return error if safe == text else click.UsageError(safe, error.ctx)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

@@ -8,7 +8,7 @@ import click
 
 from rag_assets.cli.options import path_argument, store_option
 from rag_assets.cli.progress_bars import progress_bar
-from rag_assets.cli.terminal import messages
+from rag_assets.cli.terminal import messages, print_data
 from rag_assets.errors import DataError, UsageError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
@@ -76,7 +76,7 @@ def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) ->
     units = in_blind_order(shown, queries.column("query_id").to_pylist(), seed)
     text = sheet_text(units, documents, queries)
     if out is None:
-        click.echo(text.removeprefix("\ufeff").replace("\r\n", "\n"), nl=False)
+        print_data(text.removeprefix("\ufeff").replace("\r\n", "\n"))
     else:
         write_text(out, text)
     where = f", in {out}" if out is not None else ""

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from rag_assets.cli.options import format_option
 from rag_assets.cli.score_dialects import names_in, print_dialect, print_explanation
-from rag_assets.cli.terminal import messages
+from rag_assets.cli.terminal import messages, print_data, print_line
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.dialects import DIALECTS
 from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.evaluation.score import Scores, score, tie_rows
 from rag_assets.evaluation.tool_files import read_run_file
-from rag_assets.reporting.formats import formatted
+from rag_assets.reporting.formats import as_json, formatted
 
 DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
 
@@ -97,23 +96,23 @@ def command(
     scores = score(run, labels.judgments, names, trec_mean=trec_mean)
     if ties:
         rows = tie_rows(run, labels.judgments, names)
-        click.echo(formatted(rows, "markdown" if form == "table" else form), nl=False)
+        print_data(formatted(rows, "markdown" if form == "table" else form))
     elif per_query:
         rows = scores.per_query
-        click.echo(formatted(rows, "markdown" if form == "table" else form), nl=False)
+        print_data(formatted(rows, "markdown" if form == "table" else form))
     elif form == "json":
-        click.echo(json.dumps(scores.means, indent=2))
+        print_data(as_json(scores.means))
     elif form == "table":
         _print_table(scores)
     else:
-        click.echo(formatted([scores.means], form), nl=False)
+        print_data(formatted([scores.means], form))
     _print_accounting(scores)
 
 
 def _print_table(scores: Scores) -> None:
     width = max(len(name) for name in scores.means)
     for name, value in scores.means.items():
-        click.echo(f"{name:<{width}}  {value:.4f}")
+        print_line(f"{name:<{width}}  {value:.4f}")
 
 
 def _print_accounting(scores: Scores) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
-
-from rag_assets.cli.terminal import messages
+from rag_assets.cli.terminal import messages, print_data, print_line
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.dialects import DIALECTS
 from rag_assets.evaluation.dialects.dialect import Dialect, Outcome
@@ -18,7 +15,7 @@ from rag_assets.evaluation.dialects.tool_input import ToolInput
 from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.metric_names import split_metrics
 from rag_assets.evaluation.tool_files import read_hits, repetitions, tool_input
-from rag_assets.reporting.formats import formatted
+from rag_assets.reporting.formats import as_json, formatted
 
 SHOWN_REPETITIONS = 20
 
@@ -40,13 +37,13 @@ def print_dialect(
             | {name: outcome.per_query[query.query_id] for name, outcome in outcomes.items()}
             for query in data.judged
         ]
-        click.echo(formatted(rows, "markdown" if form == "table" else form), nl=False)
+        print_data(formatted(rows, "markdown" if form == "table" else form))
     elif form == "json":
-        click.echo(json.dumps(means, indent=2))
+        print_data(as_json(means))
     elif form == "table":
         _print_table(means)
     else:
-        click.echo(formatted([means], form), nl=False)
+        print_data(formatted([means], form))
     _print_repetitions(data)
     _print_notes(dialect, data, outcomes)
 
@@ -57,7 +54,7 @@ def print_explanation(run_file: Path, qrels_file: Path, metrics: str, form: str)
     hits, listed = read_hits(run_file)
     data = tool_input(hits, listed, labels)
     rows = explain(data, labels.judgments, names_in(metrics))
-    click.echo(formatted(rows, "markdown" if form == "table" else form), nl=False)
+    print_data(formatted(rows, "markdown" if form == "table" else form))
     _print_repetitions(data)
     queries = len({row["query_id"] for row in rows})
     total = len(data.judged)
@@ -80,7 +77,7 @@ def names_in(metrics: str) -> Sequence[str]:
 def _print_table(means: dict[str, float | None]) -> None:
     width = max(len(name) for name in means)
     for name, value in means.items():
-        click.echo(f"{name:<{width}}  {'-' if value is None else format(value, '.4f')}")
+        print_line(f"{name:<{width}}  {'-' if value is None else format(value, '.4f')}")
 
 
 def _print_repetitions(data: ToolInput) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
+from rag_assets.plain_text import one_line
 from rag_assets.reporting.rows import Row
 from rag_assets.reporting.sizes import size_text
 
@@ -25,4 +26,4 @@ def rows_view(rows: Sequence[Row], names: Sequence[str]) -> Table:
 
 def _cell(name: str, value: object) -> Text:
     text = size_text(float(str(value))) if name == "bytes" else str(value)
-    return Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
+    return Text(one_line(text))

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rag_assets.pipeline.plan import ACTIONS, CHECK, COMPUTE, REUSE, Plan, Step
+from rag_assets.plain_text import one_line
 
 SHOWN = 2
 """So many reasons of an asset are shown; with every partition on its own, all are."""
@@ -86,4 +87,4 @@ def _limits(plan: Plan) -> str:
 
 def _plain(text: str) -> Text:
     """Escape what a terminal would obey; names and values come from files."""
-    return Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
+    return Text(one_line(text))
