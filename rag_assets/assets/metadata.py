@@ -143,7 +143,9 @@ def _fact(value: object) -> dg.MetadataValue:
         case str():
             return dg.MetadataValue.text(printable(value))
         case [*items] if all(isinstance(item, str) for item in items):
-            return dg.MetadataValue.md("\n".join(f"- {markdown(item)}" for item in items) or "none")
+            return dg.MetadataValue.md(
+                "\n".join(f"- {markdown(str(item))}" for item in items) or "none"
+            )
         case _:
             return dg.MetadataValue.json(value)  # type: ignore[arg-type]
 

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import dagster
@@ -76,7 +77,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke) -> tuple[P
         _line(f"q {own}", f"ferry {text}", metadata={"tags": [text]})
         for own, text in zip(ids, HOSTILE, strict=True)
     ]
-    labels = [f"q {one}\td {other}\t1\n" for one, other in zip(ids, ids[1:], strict=False)]
+    labels = [f"q {one}\td {other}\t1\n" for one, other in pairwise(ids)]
     yaml = "retrievers: {a: {type: bm25}, b: {type: bm25, k1: 3, b: 0}}\ntop_k: [1, 2]\n"
     changes = {
         "corpus.jsonl": "".join(documents),
