@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rag_assets.errors import DataError
+from rag_assets.regular_files import regular
 
 BEIR_COLUMNS = 3
 TREC_COLUMNS = 4
@@ -39,8 +40,8 @@ class QrelLine(NamedTuple):
 def open_bytes(path: Path) -> BufferedIOBase:
     """Return the bytes of a file as a stream, decompressed when its name ends in ``.gz``."""
     if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rb")
-    return path.open("rb")
+        return gzip.open(regular(path), "rb")
+    return regular(path).open("rb")
 
 
 def read_fields(path: Path) -> Iterator[tuple[int, list[str]]]:

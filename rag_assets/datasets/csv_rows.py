@@ -9,6 +9,7 @@ from pathlib import Path
 from rag_assets.datasets.fields import Place, shown
 from rag_assets.datasets.lines import BOM, decoded, unreadable
 from rag_assets.datasets.problems import tolerated
+from rag_assets.regular_files import regular
 
 CELL_LIMIT = 64_000_000
 """Most characters of a cell; a quote that is never closed ends here, not in all of the memory."""
@@ -54,7 +55,7 @@ def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 def _text_lines(path: Path) -> Iterator[str]:
     try:
-        with path.open("rb") as stream:
+        with regular(path).open("rb") as stream:
             for number, raw in enumerate(stream, start=1):
                 yield decoded(raw.removeprefix(BOM) if number == 1 else raw, path, number)
     except OSError as error:

@@ -10,6 +10,8 @@ from typing import NamedTuple, NoReturn
 from rag_assets.datasets.file_types import READERS, UNREAD
 from rag_assets.datasets.lines import unreadable
 from rag_assets.datasets.notes import note
+from rag_assets.errors import DataError
+from rag_assets.regular_files import special_kind
 
 SUFFIXES = frozenset(READERS)
 KNOWN = (*SUFFIXES, *UNREAD)
@@ -45,7 +47,8 @@ def document_paths(root: Path) -> Found:
         if path.is_symlink() and not _is_file_inside(path, inside):
             found.links.append(name)
         elif not path.is_file():
-            continue
+            if kind := special_kind(path):
+                raise DataError(f"is {kind}, not a file", file=path)
         elif path.suffix.lower() in UNREAD:
             found.unread.append(name)
         elif path.parent == root and path.stem.lower() == README:

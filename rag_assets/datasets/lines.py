@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rag_assets.datasets.problems import RowError, tolerated
 from rag_assets.errors import DataError
+from rag_assets.regular_files import regular
 from rag_assets.trec_lines import BROKEN_STREAM, open_bytes
 
 BOM = codecs.BOM_UTF8
@@ -60,7 +61,7 @@ def read_text(path: Path) -> str:
         DataError: the file cannot be read or is not UTF-8.
     """
     try:
-        data = path.read_bytes()
+        data = regular(path).read_bytes()
     except OSError as error:
         raise unreadable(path, error) from error
     text = decoded(data.removeprefix(BOM), path, 1)

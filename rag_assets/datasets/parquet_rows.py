@@ -16,6 +16,7 @@ from rag_assets.datasets.fields import Place, shown
 from rag_assets.datasets.lines import unreadable
 from rag_assets.datasets.notes import note
 from rag_assets.errors import DataError
+from rag_assets.regular_files import regular
 
 BATCH_ROWS = 1_024
 
@@ -59,7 +60,7 @@ class ParquetRows:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
-            with pq.ParquetFile(self._file, pre_buffer=False) as source:
+            with pq.ParquetFile(regular(self._file), pre_buffer=False) as source:
                 names = self._wanted(source.schema_arrow)
                 yield from source.iter_batches(BATCH_ROWS, columns=names, use_threads=False)
         except OSError as error:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from rag_assets.errors import DataError
 from rag_assets.evaluation.list_files import is_json_lines, read_objects
 from rag_assets.evaluation.trec_files import read_qrels
+from rag_assets.regular_files import regular
 from rag_assets.schemas import JUDGMENTS
 
 QUERY, GROUND_TRUTH = "qid", "retrieval_gt"
@@ -48,7 +49,7 @@ def read_labels(path: Path) -> Labels:
 
 def _parquet_labels(path: Path) -> Labels:
     try:
-        table = pq.read_table(path)
+        table = pq.read_table(regular(path))
     except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"cannot be read as Parquet: {reason}", file=path) from error
