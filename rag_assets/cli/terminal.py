@@ -24,7 +24,7 @@ from rag_assets.plain_text import one_line, printable
 UNBOUNDED = 10_000
 """Columns of what is no terminal: a line of a table or a note is one line of the file."""
 
-_BLANKS_AT_END = re.compile(r"[ \t]+(?=\n)")
+_BLANKS_AT_END = re.compile(r"(?<![ \t])[ \t]+(?=\n)")
 
 
 def print_line(text: str, *, err: bool = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -71,8 +72,8 @@ class ParquetRows:
             raise self._damaged(error) from error
 
     def _wanted(self, schema: pa.Schema) -> list[str]:
-        for name in schema.names:
-            if schema.names.count(name) > 1:
+        for name, count in Counter(schema.names).items():
+            if count > 1:
                 raise Place(self._file).error(f"column {shown(name)} occurs twice")
         self._left_out = [field.name for field in schema if _holds_bytes(field.type)]
         return [name for name in schema.names if name not in self._left_out]

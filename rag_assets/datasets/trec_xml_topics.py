@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rag_assets.datasets.fields import Place, checked_id
 from rag_assets.datasets.problems import tolerated
-from rag_assets.datasets.tagged_blocks import elements, plain_text, read_blocks
+from rag_assets.datasets.tagged_blocks import elements, plain_text, read_blocks, replaced
 from rag_assets.datasets.topic import Topic
 from rag_assets.store.canonical import canonical_json
 
@@ -18,8 +18,7 @@ TAG = "topic"
 _NUMBER_ATTRIBUTES = ("number", "num", "id", "qid")
 _NUMBER_TAGS = ("number", "num")
 _TEXT_TAGS = ("query", "title", "question", "summary", "description", "desc")
-_ATTRIBUTE = re.compile(r"([A-Za-z][\w.-]*)\s*=\s*(\"[^\"]*\"|'[^']*')")
-_LITERAL = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
+_ATTRIBUTE = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]*)\s*=\s*(\"[^\"]*\"|'[^']*')")
 
 
 def read_xml_topics(path: Path) -> Iterator[Topic]:
@@ -42,7 +41,7 @@ def read_xml_topics(path: Path) -> Iterator[Topic]:
 
 
 def _topic(opening: str, block: str, place: Place) -> Topic:
-    block = _LITERAL.sub(lambda found: html.escape(found.group(1)), block)
+    block = replaced(block, "<![CDATA[", "]]>", html.escape)
     found, between = elements(block)
     fields: dict[str, list[str]] = {}
     for element in found:

@@ -90,8 +90,9 @@ def _experiment_file(path: Path) -> Path | None:
     if path.suffix in YAML_SUFFIXES and not path.is_dir():
         return path
     file = path / EXPERIMENT_FILE
-    # What is no file, or a link to nothing, is told by who reads it.
-    return file if path.is_dir() and os.path.lexists(file) else None
+    # A FIFO, or a link to nothing, is told by who reads it.
+    is_there = path.is_dir() and os.path.lexists(file) and not file.is_dir()
+    return file if is_there else None
 
 
 def validate(yaml_file: YamlFile) -> ExperimentConfig:
