@@ -38,6 +38,12 @@ def json_safe(text: str) -> str:
     return _IN_TEXT.sub(_json_escape, text)
 
 
+def shortened(text: str, length: int = 200) -> str:
+    """Return a text without its middle when it is long."""
+    half = length // 2
+    return text if len(text) <= length else f"{text[:half]}...{text[-half:]}"
+
+
 def markdown(text: str) -> str:
     """Return a text on one line that Markdown shows as it is."""
     return _MARKDOWN.sub(lambda found: f"\\{found[0]}", one_line(" ".join(text.splitlines())))

@@ -9,6 +9,11 @@ from pathlib import Path
 # What a process holds open already: `<(...)` of a shell, and a pipe into /dev/stdin.
 _OPEN = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 
+MOST_BYTES = 3_500
+"""Of a path; Linux takes 4,095, and there is more below it."""
+
+MOST_OF_A_PART = 255
+
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFCHR: "a device",
@@ -35,6 +40,18 @@ def regular(path: Path) -> Path:
     if kind is None or (kind == "a FIFO" and str(path).startswith(_OPEN)):
         return path
     raise OSError(errno.EINVAL, f"{kind}, not a file", str(path))
+
+
+def unusable(path: Path) -> str | None:
+    """Return why no path can be like this one, as a phrase; None where it can."""
+    try:
+        size = len(str(path).encode())
+    except UnicodeEncodeError:
+        return "its name is not UTF-8"
+    if size > MOST_BYTES:
+        return f"its name has {size:,} bytes; allowed: {MOST_BYTES:,}"
+    long = [part for part in path.parts if len(part.encode()) > MOST_OF_A_PART]
+    return f"a part of its name has more than {MOST_OF_A_PART} bytes" if long else None
 
 
 def missing_file(path: Path) -> str:

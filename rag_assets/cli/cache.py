@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rag_assets.cli.options import format_option, store_option
+from rag_assets.cli.options import MOST_DAYS, Number, format_option, store_option
 from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.errors import UsageError
 from rag_assets.pipeline.cache_pruning import prune, to_prune
@@ -57,7 +57,7 @@ def info(store: Path | None, form: str) -> None:
 @store_option
 @click.option(
     "--older-than",
-    type=click.FloatRange(min=0),
+    type=Number(0, MOST_DAYS),
     metavar="DAYS",
     help="Entries that were written longer ago.",
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rag_assets.cli.options import format_option, store_option
+from rag_assets.cli.options import MOST_DAYS, Number, format_option, store_option
 from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.pipeline.bringing import bring_records
@@ -29,7 +29,7 @@ from rag_assets.store.settings import StoreSettings
 @click.option("--experiment", metavar="NAME", help="Only this experiment  [default: all]")
 @click.option(
     "--older-than",
-    type=click.FloatRange(min=0),
+    type=Number(0, MOST_DAYS),
     metavar="DAYS",
     help="Snapshots of evaluations that began longer ago, and what they alone name.",
 )

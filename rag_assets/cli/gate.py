@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.completion import complete_evaluations
-from rag_assets.cli.options import path_argument, retriever_option, store_option
+from rag_assets.cli.options import Number, path_argument, retriever_option, store_option
 from rag_assets.cli.terminal import output, print_data
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.experiment import load_experiment
@@ -37,14 +37,14 @@ FAILED = 1
 )
 @click.option(
     "--max-drop",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     default=0.01,
     show_default=True,
     help="So much a mean may fall.",
 )
 @click.option(
     "--alpha",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=Number(0, 1, min_open=True, max_open=True),
     default=0.05,
     show_default=True,
     help="Level of the one-sided test that a drop is no chance.",

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from rag_assets import api
-from rag_assets.cli.options import Decorated, path_argument, store_option
+from rag_assets.cli.options import Decorated, Number, path_argument, store_option
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import print_line
 from rag_assets.errors import UsageError
@@ -37,7 +37,7 @@ _ASKING = (
     click.option("--prompt", type=FILE, help="A prompt file in place of ours."),
     click.option(
         "--temperature",
-        type=click.FloatRange(min=0),
+        type=Number(min=0),
         default=_DEFAULT.temperature,
         show_default=True,
         help="0 is the least random.",
@@ -60,13 +60,9 @@ _ASKING = (
 )
 _LIMITS = (
     click.option("--max-calls", type=click.IntRange(min=0), help="Most requests of this run."),
-    click.option("--max-cost", type=click.FloatRange(min=0), help="Most money of this run."),
-    click.option(
-        "--prompt-price", type=click.FloatRange(min=0), help="Of a million tokens of requests."
-    ),
-    click.option(
-        "--completion-price", type=click.FloatRange(min=0), help="Of a million tokens of answers."
-    ),
+    click.option("--max-cost", type=Number(min=0), help="Most money of this run."),
+    click.option("--prompt-price", type=Number(min=0), help="Of a million tokens of requests."),
+    click.option("--completion-price", type=Number(min=0), help="Of a million tokens of answers."),
 )
 _FILTERS = (
     click.option(
@@ -78,7 +74,7 @@ _FILTERS = (
     ),
     click.option(
         "--max-copied",
-        type=float,
+        type=Number(),
         default=_DEFAULT.filters.max_copied,
         show_default=True,
         metavar="SHARE",
@@ -86,7 +82,7 @@ _FILTERS = (
     ),
     click.option(
         "--near-duplicate",
-        type=float,
+        type=Number(),
         default=_DEFAULT.filters.near_duplicate,
         show_default=True,
         metavar="SHARE",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import logging
 import time
@@ -15,8 +16,8 @@ from click.shell_completion import CompletionItem
 from rag_assets import __version__
 from rag_assets.cli.summaries import SUMMARIES
 from rag_assets.cli.verbosity import with_verbosity
-from rag_assets.errors import RagAssetsError
-from rag_assets.plain_text import printable
+from rag_assets.errors import RagAssetsError, StoreError, UsageError
+from rag_assets.plain_text import one_line, printable, shortened
 
 INTERRUPTED = 3
 
@@ -76,6 +77,7 @@ class _Group(click.Group):
     ) -> click.Context:
         """Parse the arguments of the group; what is wrong with them is one line."""
         try:
+            _refuse_no_text(args)
             return super().make_context(info_name, args, parent, **extra)
         except RagAssetsError as error:
             click.echo(f"error: {error}", err=True)
@@ -94,11 +96,26 @@ class _Group(click.Group):
             ctx.exit(error.exit_code)
         except click.UsageError as error:
             raise _shown(error) from None
+        except OSError as error:
+            if error.strerror is None or error.errno == errno.EPIPE:
+                raise
+            place = shortened(str(error.filename or "the system"))
+            click.echo(f"error: {one_line(place)}: {error.strerror}", err=True)
+            ctx.exit(StoreError.exit_code)
         except KeyboardInterrupt:
             click.echo("interrupted; what was finished is kept, run it again to go on", err=True)
             ctx.exit(INTERRUPTED)
         finally:
             _log.info("%s took %.2f s", ctx.invoked_subcommand, time.perf_counter() - started)
+
+
+def _refuse_no_text(args: list[str]) -> None:
+    """Refuse bytes that are no text: they could be in no file of the store, and in no message."""
+    for arg in args:
+        try:
+            arg.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"the argument {shortened(arg)!a} is not UTF-8") from None
 
 
 def _shown(error: click.UsageError) -> click.UsageError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,26 @@ import click
 
 from rag_assets.cli.completion import ExperimentPath, complete_retrievers
 from rag_assets.reporting.formats import FORMATS
+
+MOST_DAYS = 100_000
+"""Of an age: about as many as there are days before now in a calendar."""
+
+
+class Number(click.FloatRange):
+    """A number in a range; ``nan`` is in every range for click, and infinity in an open one."""
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 (click's signature)
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> float:
+        """Return the number."""
+        number: float = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(f"{number} is not a finite number.", param, ctx)
+        return number
+
 
 Decorated = Callable[..., Any]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rag_assets.cli.options import format_option, path_argument, store_option
+from rag_assets.cli.options import Number, format_option, path_argument, store_option
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.experiment import load_experiment
@@ -27,7 +27,7 @@ SHOWN = 10
 @store_option
 @click.option(
     "--judged",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     default=DEFAULT_THRESHOLD,
     show_default=True,
     metavar="SHARE",

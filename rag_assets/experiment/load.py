@@ -40,7 +40,8 @@ from rag_assets.experiment.query_sets import (
 from rag_assets.experiment.retriever_graph import Fail, check_retrievers
 from rag_assets.experiment.tuning import check_tuning, tuned_retrievers
 from rag_assets.experiment.yaml_file import Location, YamlFile, dotted, read_yaml
-from rag_assets.regular_files import missing_file
+from rag_assets.plain_text import shortened
+from rag_assets.regular_files import missing_file, unusable
 from rag_assets.retrievers.base import ORIGINAL, BaseRetriever
 from rag_assets.retrievers.imported import ImportedRetriever
 
@@ -63,6 +64,8 @@ def load_experiment(path: Path | str) -> Experiment:
     path = Path(path).absolute()
     if ".." in path.parts:
         path = path.resolve()
+    if reason := unusable(path):
+        raise UsageError(f"{shortened(str(path))}: {reason}")
     try:
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder")

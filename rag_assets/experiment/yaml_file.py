@@ -81,7 +81,7 @@ def _parse(path: Path, text: str) -> YamlFile:
         return YamlFile(path, {}, {})
     if not isinstance(root, yaml.MappingNode):
         raise ConfigError("must be a mapping of keys to values", file=path, line=1)
-    _Extent(path).check(root)
+    _Extent(path, loader).check(root)
     lines: dict[Location, int] = {}
     _index(path, root, (), lines)
     return YamlFile(path, loader.construct_document(root), lines)
@@ -90,8 +90,9 @@ def _parse(path: Path, text: str) -> YamlFile:
 class _Extent:
     """How many values a file holds, and how deep they lie, with every alias written out."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, loader: yaml.SafeLoader) -> None:
         self._path = path
+        self._loader = loader
         self._known: dict[int, tuple[int, int] | None] = {}
 
     def check(self, root: yaml.Node) -> None:
@@ -121,10 +122,17 @@ class _Extent:
             )
         if levels > MOST_LEVELS:
             raise self._error(node, f"holds more than {MOST_LEVELS} levels")
-        if node.tag == _INTEGER and len(node.value) > MOST_DIGITS:
-            raise self._error(node, f"holds a number of {len(node.value):,} digits")
+        if isinstance(node, yaml.ScalarNode) and node.tag == _INTEGER:
+            self._check_number(node)
         self._known[key] = values, levels
         return values, levels
+
+    def _check_number(self, node: yaml.ScalarNode) -> None:
+        if len(node.value) > MOST_DIGITS:
+            raise self._error(node, f"holds a number of {len(node.value):,} digits")
+        if abs(self._loader.construct_yaml_int(node)) >= 2**63:
+            problem = f"holds the number {node.value}, which does not fit 64 bits"
+            raise self._error(node, problem)
 
     def _error(self, node: yaml.Node, problem: str) -> ConfigError:
         return ConfigError(problem, file=self._path, line=node.start_mark.line + 1)

@@ -353,11 +353,11 @@ NOT_YAML: dict[str, tuple[str | bytes, str]] = {
     "levels": ("a: " + "[" * 60 + "]" * 60, ":1: holds more than 50 levels"),
     "aliases of aliases": (
         _aliases("[", "]", "x"),
-        ":5: holds more than 50,000 values, with aliases written out",
+        ":6: holds more than 50,000 values, with aliases written out",
     ),
     "merges of merges": (
         _aliases("{<<: [", "]}", "{k: 1}"),
-        ":5: holds more than 50,000 values, with aliases written out",
+        ":6: holds more than 50,000 values, with aliases written out",
     ),
     "a number without end": (
         f"top_k: [{'1' * 5000}]\n",
@@ -366,6 +366,10 @@ NOT_YAML: dict[str, tuple[str | bytes, str]] = {
     "a number of base 60": (
         f"top_k: [{'1:' * 20000}1]\n",
         ":1: holds a number of 40,001 digits",
+    ),
+    "a number beyond 64 bits": (
+        f"chunking: {{a: {{strategy: recursive, max_characters: {10**22}}}}}\n",
+        ":1: holds the number 10000000000000000000000, which does not fit 64 bits",
     ),
     "large": ("# x\n" * 70_000, ": has more than the 262,144 bytes that are allowed"),
     "two documents": (
