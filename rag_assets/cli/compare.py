@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.completion import complete_retrievers
-from rag_assets.cli.options import format_option, path_argument, store_option
+from rag_assets.cli.options import Integer, format_option, path_argument, store_option
 from rag_assets.cli.terminal import messages, output, print_data
 from rag_assets.cli.tuned_note import print_tuned_note
 from rag_assets.errors import NotEvaluated, UsageError
@@ -30,7 +30,7 @@ from rag_assets.store.settings import StoreSettings
 @click.option("--split", help="The queries of this split  [default: test where there is one]")
 @click.option(
     "--show",
-    type=click.IntRange(min=0),
+    type=Integer(min=0),
     default=10,
     show_default=True,
     metavar="N",

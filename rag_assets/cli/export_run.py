@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.completion import complete_retrievers
-from rag_assets.cli.options import path_argument, store_option
+from rag_assets.cli.options import Integer, path_argument, store_option
 from rag_assets.cli.terminal import messages, print_line
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.run_writers import write_run
@@ -28,7 +28,7 @@ from rag_assets.store.settings import StoreSettings
 )
 @click.option(
     "--top-k",
-    type=click.IntRange(min=1),
+    type=Integer(min=1),
     metavar="K",
     help="The run at this cut-off  [default: the largest]",
 )

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from rag_assets import api
-from rag_assets.cli.options import Decorated, Number, path_argument, store_option
+from rag_assets.cli.options import Decorated, Integer, Number, path_argument, store_option
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import print_line
 from rag_assets.errors import UsageError
@@ -22,11 +22,11 @@ _DEFAULT = Asking()
 _ASKING = (
     click.option("--chunking", metavar="NAME", help="Which chunks, where there are several."),
     click.option(
-        "--chunks", type=click.IntRange(min=1), metavar="N", help="Only N chunks, drawn by --seed."
+        "--chunks", type=Integer(min=1), metavar="N", help="Only N chunks, drawn by --seed."
     ),
     click.option(
         "--n",
-        type=click.IntRange(min=1),
+        type=Integer(min=1),
         default=_DEFAULT.n,
         show_default=True,
         help="Questions a chunk.",
@@ -44,14 +44,14 @@ _ASKING = (
     ),
     click.option(
         "--seed",
-        type=click.IntRange(min=0),
+        type=Integer(min=0),
         default=_DEFAULT.seed,
         show_default=True,
         help="Of the draw and of the model.",
     ),
     click.option(
         "--max-tokens",
-        type=click.IntRange(min=1),
+        type=Integer(min=1),
         default=_DEFAULT.max_tokens,
         show_default=True,
         help="Most tokens of an answer.",
@@ -59,7 +59,7 @@ _ASKING = (
     click.option("--model", help="Its name at the server."),
 )
 _LIMITS = (
-    click.option("--max-calls", type=click.IntRange(min=0), help="Most requests of this run."),
+    click.option("--max-calls", type=Integer(min=0), help="Most requests of this run."),
     click.option("--max-cost", type=Number(min=0), help="Most money of this run."),
     click.option("--prompt-price", type=Number(min=0), help="Of a million tokens of requests."),
     click.option("--completion-price", type=Number(min=0), help="Of a million tokens of answers."),
@@ -67,7 +67,7 @@ _LIMITS = (
 _FILTERS = (
     click.option(
         "--min-words",
-        type=int,
+        type=Integer(),
         default=_DEFAULT.filters.min_words,
         show_default=True,
         help="Fewest words of a question.",

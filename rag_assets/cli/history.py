@@ -6,7 +6,13 @@ from pathlib import Path
 
 import click
 
-from rag_assets.cli.options import format_option, path_argument, retriever_option, store_option
+from rag_assets.cli.options import (
+    Integer,
+    format_option,
+    path_argument,
+    retriever_option,
+    store_option,
+)
 from rag_assets.cli.terminal import output, print_data
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.history import History
@@ -24,7 +30,7 @@ from rag_assets.store.settings import StoreSettings
 @click.option("--split", help="The queries of this split  [default: test where there is one]")
 @click.option(
     "--last",
-    type=click.IntRange(min=1),
+    type=Integer(min=1),
     default=10,
     show_default=True,
     metavar="N",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from rag_assets.cli.options import selection_options
+from rag_assets.cli.options import Integer, selection_options
 from rag_assets.cli.terminal import output, print_data
 from rag_assets.cli.tuned_note import print_tuned_note
 from rag_assets.errors import DataError, NotEvaluated, UsageError
@@ -39,7 +39,7 @@ from rag_assets.store.settings import StoreSettings
 )
 @click.option(
     "--budget",
-    type=click.IntRange(min=1),
+    type=Integer(min=1),
     metavar="TOKENS",
     help="At an equal context budget: each query keeps as many units as fit.",
 )

@@ -21,6 +21,9 @@ from rag_assets.plain_text import one_line, printable, shortened
 
 INTERRUPTED = 3
 
+MOST_SHOWN = 3_000
+"""Characters of an error: what it quotes may be as long as a file."""
+
 NEW_OBJECTS = 50_000
 """After so many the garbage collector looks for garbage: imports make many that all stay."""
 
@@ -80,7 +83,7 @@ class _Group(click.Group):
             _refuse_no_text(args)
             return super().make_context(info_name, args, parent, **extra)
         except RagAssetsError as error:
-            click.echo(f"error: {error}", err=True)
+            click.echo(f"error: {shortened(str(error), MOST_SHOWN)}", err=True)
             raise click.exceptions.Exit(error.exit_code) from error
         except click.UsageError as error:
             raise _shown(error) from None
@@ -92,7 +95,7 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except RagAssetsError as error:
-            click.echo(f"error: {error}", err=True)
+            click.echo(f"error: {shortened(str(error), MOST_SHOWN)}", err=True)
             ctx.exit(error.exit_code)
         except click.UsageError as error:
             raise _shown(error) from None
@@ -121,7 +124,7 @@ def _refuse_no_text(args: list[str]) -> None:
 def _shown(error: click.UsageError) -> click.UsageError:
     """Return an error of click that holds nothing which a terminal obeys."""
     text = error.format_message()
-    safe = printable(text)
+    safe = shortened(printable(text), MOST_SHOWN)
     return error if safe == text else click.UsageError(safe, error.ctx)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from rag_assets.cli.completion import ExperimentPath, complete_retrievers
+from rag_assets.plain_text import shortened
 from rag_assets.reporting.formats import FORMATS
 
 MOST_DAYS = 100_000
@@ -29,6 +30,26 @@ class Number(click.FloatRange):
         number: float = super().convert(value, param, ctx)
         if not isfinite(number):
             self.fail(f"{number} is not a finite number.", param, ctx)
+        return number
+
+
+MOST = 2**31 - 1
+"""Of a number of things: what counts them has 32 bits here and there."""
+
+
+class Integer(click.IntRange):
+    """An integer in a range of no more than 32 bits, of which help says what matters."""
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 (click's signature)
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> int:
+        """Return the integer."""
+        number: int = super().convert(value, param, ctx)
+        if abs(number) > MOST:
+            self.fail(f"{shortened(str(value))} is more than {MOST}.", param, ctx)
         return number
 
 
@@ -54,7 +75,7 @@ top_k_option = click.option(
     "--top-k",
     "top_k",
     multiple=True,
-    type=click.IntRange(min=1),
+    type=Integer(min=1),
     metavar="K",
     help="Only this cut-off; repeatable.",
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from rag_assets.cli.options import path_argument, store_option
+from rag_assets.cli.options import Integer, path_argument, store_option
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, print_data
 from rag_assets.errors import DataError, UsageError
@@ -30,12 +30,14 @@ FILE = click.Path(path_type=Path)
 @store_option
 @click.option(
     "--depth",
-    type=click.IntRange(min=1),
+    type=Integer(min=1),
     default=10,
     show_default=True,
     help="How many ranks of each retriever are pooled.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the order of the rows.")
+@click.option(
+    "--seed", type=Integer(), default=0, show_default=True, help="Of the order of the rows."
+)
 @click.option("--out", type=FILE, help="The sheet to write  [default: to stdout]")
 @click.option("--import", "sheet", type=FILE, help="A sheet with grades, to add to the labels.")
 @click.option("--feedback", type=FILE, help="Lines of user feedback, to add to the labels.")

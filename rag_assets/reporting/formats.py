@@ -47,14 +47,14 @@ def columns_of(rows: Rows) -> list[str]:
 
 def _csv(rows: Rows) -> str:
     names = columns_of(rows)
-    lines = [names, *([row.get(name, "") for name in names] for row in rows)]
-    return "".join(_csv_line([_shielded(cell) for cell in line]) for line in lines)
+    cells = ([row.get(name, "") for name in names] for row in rows)
+    return _csv_line(names) + "".join(map(_csv_line, cells))
 
 
 def _csv_line(cells: Sequence[object]) -> str:
     text = io.StringIO()
     # The writer quotes a carriage return only where one ends its lines.
-    csv.writer(text, lineterminator="\r\n").writerow(cells)
+    csv.writer(text, lineterminator="\r\n").writerow(map(_shielded, cells))
     return text.getvalue().removesuffix("\r\n") + "\n"
 
 
