@@ -67,14 +67,14 @@ _LIMITS = (
 _FILTERS = (
     click.option(
         "--min-words",
-        type=Integer(),
+        type=int,
         default=_DEFAULT.filters.min_words,
         show_default=True,
         help="Fewest words of a question.",
     ),
     click.option(
         "--max-copied",
-        type=Number(),
+        type=Number(min=0),
         default=_DEFAULT.filters.max_copied,
         show_default=True,
         metavar="SHARE",
@@ -82,7 +82,7 @@ _FILTERS = (
     ),
     click.option(
         "--near-duplicate",
-        type=Number(),
+        type=Number(min=0),
         default=_DEFAULT.filters.near_duplicate,
         show_default=True,
         metavar="SHARE",

@@ -35,9 +35,7 @@ FILE = click.Path(path_type=Path)
     show_default=True,
     help="How many ranks of each retriever are pooled.",
 )
-@click.option(
-    "--seed", type=Integer(), default=0, show_default=True, help="Of the order of the rows."
-)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the order of the rows.")
 @click.option("--out", type=FILE, help="The sheet to write  [default: to stdout]")
 @click.option("--import", "sheet", type=FILE, help="A sheet with grades, to add to the labels.")
 @click.option("--feedback", type=FILE, help="Lines of user feedback, to add to the labels.")

@@ -435,6 +435,8 @@ def test_name_of_the_experiment_follows_the_rule(problem: Problem) -> None:
     assert problem("name: My Data\n") == (
         f":1: `name`: 'My Data' is not a name; allowed: {NAME_RULE}"
     )
+    long = "'xxxxxxxxxxxxxxxxxxxx'... has 300 characters; allowed: 100"
+    assert problem(f"name: {'x' * 300}\n") == f":1: `name`: {long}"
     assert problem("name: 5\n") == ":1: `name`: should be a valid string; found 5"
 
 
