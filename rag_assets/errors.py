@@ -10,11 +10,17 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
+from rag_assets.plain_text import one_line
+
 
 class RagAssetsError(Exception):
     """Base of all expected failures; ``str(error)`` is one line for people."""
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        """Return the line; names from files and answers of servers are data in it."""
+        return one_line(super().__str__())
 
 
 class UsageError(RagAssetsError):

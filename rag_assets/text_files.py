@@ -22,6 +22,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from rag_assets.errors import DataError
+from rag_assets.regular_files import regular
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -143,7 +144,7 @@ def _is_hidden(name: str) -> bool:
 @contextmanager
 def _opened_archive(archive: Path) -> Iterator[zipfile.ZipFile]:
     try:
-        with zipfile.ZipFile(archive) as opened_archive:
+        with zipfile.ZipFile(regular(archive)) as opened_archive:
             yield opened_archive
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", file=archive) from error
@@ -160,7 +161,7 @@ def _stream(path: Path) -> BinaryIO:
 def _plain_stream(path: Path) -> BinaryIO:
     archive = archive_of(path)
     if archive is None:
-        return path.open("rb")
+        return regular(path).open("rb")
     name = path.relative_to(archive).as_posix()
     if name not in members(archive):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))

@@ -119,7 +119,9 @@ def experiment_page() -> str:
     parts = [
         "# experiment.yaml\n\n",
         WRITTEN,
-        "An unknown key is an error. All keys may be absent.\n",
+        "An unknown key is an error. All keys may be absent. A file has at most 256 KiB and "
+        "50,000 values with its aliases\n"
+        "written out, whole numbers fit 64 bits, and a name has at most 100 characters.\n",
     ]
     parts.append("\n| key | default | allowed | meaning |\n|---|---|---|---|\n")
     for row in options_rows(config.ExperimentConfig):

@@ -26,6 +26,7 @@ from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.retry import try_again
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.plain_text import markdown
 from rag_assets.store.settings import StoreSettings
 
 TRIGGERS = {"dagster/schedule_name": "schedule", "dagster/sensor_name": "sensor"}
@@ -63,6 +64,7 @@ def one_step_job(
 ) -> dg.JobDefinition:
     """Return the job with the work that it is to do, when that is tried again, what it needs."""
     resources = resources or {}
+    source = markdown(str(experiment.source))
 
     @dg.op(
         name=f"evaluate_{plain_name(experiment)}",
@@ -76,7 +78,7 @@ def one_step_job(
 
     @dg.job(
         name=job_name(experiment),
-        description=f"What `rag-assets evaluate {experiment.source}` does, recorded here.",
+        description=f"What `rag-assets evaluate` does for {source}, recorded here.",
         executor_def=dg.in_process_executor,
         resource_defs=resources,
     )

@@ -8,6 +8,7 @@ import click
 
 from rag_assets.cli.completion import complete_evaluations
 from rag_assets.cli.options import path_argument, refuse_given, store_option
+from rag_assets.cli.terminal import print_line
 from rag_assets.pipeline.evaluation_names import LATEST, EvaluationNames
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.store.settings import StoreSettings
@@ -31,4 +32,4 @@ def command(path: Path, evaluation: str, store: Path | None, show: bool) -> None
     experiment = open_experiment(path, settings)
     names = EvaluationNames(settings.store / experiment.name, settings.locks)
     pinned = names.find("anchor") if show else names.pin(evaluation)
-    click.echo(f"{experiment.name}: anchor is {pinned.evaluation_id}, of {pinned.started}")
+    print_line(f"{experiment.name}: anchor is {pinned.evaluation_id}, of {pinned.started}")

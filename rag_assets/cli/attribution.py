@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.options import format_option, path_argument, retriever_option, store_option
-from rag_assets.cli.terminal import output
+from rag_assets.cli.terminal import output, print_data
 from rag_assets.errors import DataError, NotEvaluated, UsageError
 from rag_assets.evaluation.query_facts import DEV, TEST
 from rag_assets.pipeline.registry import open_experiment
@@ -70,7 +70,7 @@ def command(
         raise NotEvaluated(f"the last evaluation of {experiment.name} has no evidence to look for")
     lost = lost_rows(result, selection.retrievers, split) if queries else []
     if form != "table":
-        click.echo(formatted(lost if queries else rows, form), nl=False)
+        print_data(formatted(lost if queries else rows, form))
         return
     from rag_assets.reporting.attribution_view import attribution_view, lost_view
 

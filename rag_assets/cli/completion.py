@@ -70,11 +70,9 @@ def _path_of(ctx: click.Context) -> Path | None:
 
 
 def _yaml(path: Path) -> dict[str, Any]:
-    import yaml
+    from rag_assets.experiment.yaml_file import read_yaml
 
-    file = path / _EXPERIMENT_FILE if path.is_dir() else path
-    found: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
-    return found
+    return read_yaml(path / _EXPERIMENT_FILE if path.is_dir() else path).data
 
 
 def _store_of(ctx: click.Context, path: Path) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.options import path_argument
-from rag_assets.cli.terminal import messages, print_note
+from rag_assets.cli.terminal import messages, print_line, print_note
 from rag_assets.datasets.writers import WRITERS, Tables, write_dataset
 from rag_assets.experiment import load_experiment
 
@@ -41,4 +41,4 @@ def command(path: Path, to: str, folder: Path) -> None:
     for note in lost:
         messages().print(f"note: {to}: {note}", markup=False)
     counts = ", ".join(f"{name} {table.table.num_rows}" for name, table in read.items())
-    click.echo(f"{folder}: {counts}")
+    print_line(f"{folder}: {counts}")

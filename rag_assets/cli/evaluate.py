@@ -12,7 +12,7 @@ import click
 from rag_assets.assets.evaluate import Work, evaluate
 from rag_assets.cli.options import selection_options
 from rag_assets.cli.progress_bars import progress_bar
-from rag_assets.cli.terminal import messages, output, print_note, shown_path
+from rag_assets.cli.terminal import messages, output, print_data, print_line, print_note, shown_path
 from rag_assets.cli.verbosity import Verbosity, verbosity
 from rag_assets.cli.work_board import work_board
 from rag_assets.errors import Incomplete
@@ -85,7 +85,7 @@ def command(
     )
     _print_notes(pipeline)
     if form != "table":
-        click.echo(formatted(rows, form), nl=False)
+        print_data(formatted(rows, form))
     elif labelled:
         _print_tables(result.slices(selection.retrievers), result, rows)
     else:
@@ -156,9 +156,9 @@ def _print_places(settings: StoreSettings, report: Path, work: Work) -> None:
         "warehouse": shown_path(settings.warehouse),
         "UI": _ui_command(settings),
     }
-    click.echo("")
+    print_line("")
     for name, text in lines.items():
-        click.echo(f"{name:<11}{text}")
+        print_line(f"{name:<11}{text}")
 
 
 def _ui_command(settings: StoreSettings) -> str:

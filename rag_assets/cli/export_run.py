@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.completion import complete_retrievers
-from rag_assets.cli.options import path_argument, store_option
-from rag_assets.cli.terminal import messages
+from rag_assets.cli.options import Integer, path_argument, store_option
+from rag_assets.cli.terminal import messages, print_line
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.run_writers import write_run
 from rag_assets.pipeline.registry import open_experiment
@@ -28,7 +28,7 @@ from rag_assets.store.settings import StoreSettings
 )
 @click.option(
     "--top-k",
-    type=click.IntRange(min=1),
+    type=Integer(min=1),
     metavar="K",
     help="The run at this cut-off  [default: the largest]",
 )
@@ -61,4 +61,4 @@ def command(path: Path, retriever: str, top_k: int | None, out: Path, store: Pat
     for note in write_run(run, out, tag=retriever, failures=failures):
         messages().print(f"note: {out}: {note}", markup=False)
     n_queries = len(run.column("query_id").unique())
-    click.echo(f"{out}: {n_queries} queries, {run.num_rows} rows, top_k {chosen}")
+    print_line(f"{out}: {n_queries} queries, {run.num_rows} rows, top_k {chosen}")

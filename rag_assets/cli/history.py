@@ -6,8 +6,14 @@ from pathlib import Path
 
 import click
 
-from rag_assets.cli.options import format_option, path_argument, retriever_option, store_option
-from rag_assets.cli.terminal import output
+from rag_assets.cli.options import (
+    Integer,
+    format_option,
+    path_argument,
+    retriever_option,
+    store_option,
+)
+from rag_assets.cli.terminal import output, print_data
 from rag_assets.pipeline.history import History
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.reporting.formats import formatted
@@ -24,7 +30,7 @@ from rag_assets.store.settings import StoreSettings
 @click.option("--split", help="The queries of this split  [default: test where there is one]")
 @click.option(
     "--last",
-    type=click.IntRange(min=1),
+    type=Integer(min=1),
     default=10,
     show_default=True,
     metavar="N",
@@ -57,4 +63,4 @@ def command(
 
         output().print(history_view(rows, str(found.metric)))
     else:
-        click.echo(formatted(rows if form == "json" else flat_history_rows(rows), form), nl=False)
+        print_data(formatted(rows if form == "json" else flat_history_rows(rows), form))

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.options import path_argument
-from rag_assets.cli.terminal import messages, print_note
+from rag_assets.cli.terminal import messages, print_line, print_note
 from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
 from rag_assets.embedding.unknown_tokens import TOO_MANY, unknown_share
 from rag_assets.errors import UsageError
@@ -39,7 +39,7 @@ def command(path: Path, out: Path | None) -> None:
     found = _found(experiment)
     write_text(file, starter_yaml(experiment, _seen_from(file.parent, path.absolute()), found))
     load_experiment(file)
-    click.echo(f"{out or file}: {_counted(found)}")
+    print_line(f"{out or file}: {_counted(found)}")
     print_note(experiment.unread_labels)
     messages().print(f"next: rag-assets evaluate {out or file}", markup=False, soft_wrap=True)
 

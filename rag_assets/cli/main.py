@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import logging
 import time
@@ -16,10 +17,14 @@ from click.shell_completion import CompletionItem
 from rag_assets import __version__
 from rag_assets.cli.summaries import SUMMARIES
 from rag_assets.cli.verbosity import with_verbosity
-from rag_assets.errors import RagAssetsError, UsageError
+from rag_assets.errors import RagAssetsError, StoreError, UsageError
 from rag_assets.kept_signals import interrupts_raised, is_interrupt
+from rag_assets.plain_text import one_line, printable, shortened
 
 INTERRUPTED = 3
+
+MOST_SHOWN = 3_000
+"""Characters of an error: what it quotes may be as long as a file."""
 
 NEW_OBJECTS = 50_000
 """After so many the garbage collector looks for garbage: imports make many that all stay."""
@@ -85,10 +90,13 @@ class _Group(click.Group):
     ) -> click.Context:
         """Parse the arguments of the group; what is wrong with them is one line."""
         try:
+            _refuse_no_text(args)
             return super().make_context(info_name, args, parent, **extra)
         except RagAssetsError as error:
-            click.echo(f"error: {_one_line(str(error))}", err=True)
+            click.echo(f"error: {shortened(str(error), MOST_SHOWN)}", err=True)
             raise click.exceptions.Exit(error.exit_code) from error
+        except click.UsageError as error:
+            raise _shown(error) from None
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 (click's signature)
         """Run a command; an expected failure is one line on stderr and an exit code."""
@@ -97,8 +105,16 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except RagAssetsError as error:
-            click.echo(f"error: {_one_line(str(error))}", err=True)
+            click.echo(f"error: {shortened(str(error), MOST_SHOWN)}", err=True)
             ctx.exit(error.exit_code)
+        except click.UsageError as error:
+            raise _shown(error) from None
+        except OSError as error:
+            if error.strerror is None or error.errno == errno.EPIPE:
+                raise
+            place = shortened(str(error.filename or "the system"))
+            click.echo(f"error: {one_line(place)}: {error.strerror}", err=True)
+            ctx.exit(StoreError.exit_code)
         except (KeyboardInterrupt, RuntimeError) as error:
             if not is_interrupt(error):
                 raise
@@ -126,9 +142,20 @@ def _refuse_repetitions(command: click.Command, args: list[str], ctx: click.Cont
             _refuse_repetitions(below, rest[1:], click.Context(below, ctx, rest[0]))
 
 
-def _one_line(text: str) -> str:
-    """Escape what a name from a file may hold and a terminal would obey, such as a line break."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+def _refuse_no_text(args: list[str]) -> None:
+    """Refuse bytes that are no text: they could be in no file of the store, and in no message."""
+    for arg in args:
+        try:
+            arg.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"the argument {shortened(arg)!a} is not UTF-8") from None
+
+
+def _shown(error: click.UsageError) -> click.UsageError:
+    """Return an error of click that holds nothing which a terminal obeys."""
+    text = error.format_message()
+    safe = shortened(printable(text), MOST_SHOWN)
+    return error if safe == text else click.UsageError(safe, error.ctx)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

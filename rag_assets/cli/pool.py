@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from rag_assets.cli.options import path_argument, refuse_given, store_option
+from rag_assets.cli.options import Integer, path_argument, refuse_given, store_option
 from rag_assets.cli.progress_bars import progress_bar
-from rag_assets.cli.terminal import messages
+from rag_assets.cli.terminal import messages, print_data
 from rag_assets.datasets.rows import unknown_documents
 from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment import Experiment, load_experiment
@@ -32,7 +32,7 @@ FILE = click.Path(path_type=Path)
 @store_option
 @click.option(
     "--depth",
-    type=click.IntRange(min=1),
+    type=Integer(min=1),
     default=10,
     show_default=True,
     help="How many ranks of each retriever are pooled.",
@@ -84,7 +84,7 @@ def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) ->
     units = in_blind_order(shown, queries.column("query_id").to_pylist(), seed)
     text = sheet_text(units, documents, queries)
     if out is None:
-        click.echo(text.removeprefix("\ufeff").replace("\r\n", "\n"), nl=False)
+        print_data(text.removeprefix("\ufeff").replace("\r\n", "\n"))
     else:
         write_text(out, text)
     where = f", in {out}" if out is not None else ""

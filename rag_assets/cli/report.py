@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.options import path_argument, store_option
-from rag_assets.cli.terminal import shown_path
+from rag_assets.cli.terminal import print_line, shown_path
 from rag_assets.errors import UsageError
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.reporting.html import write_report
@@ -37,4 +37,4 @@ def command(path: Path, out: Path | None, store: Path | None) -> None:
     settings = StoreSettings.resolve(store)
     experiment = open_experiment(path, settings)
     root = settings.store / experiment.name
-    click.echo(shown_path(write_report(EvaluationResult.current(root), out)))
+    print_line(shown_path(write_report(EvaluationResult.current(root), out)))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
-
-from rag_assets.cli.terminal import messages, output
+from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.dialects import DIALECTS
 from rag_assets.evaluation.dialects.dialect import Dialect, Outcome
@@ -18,7 +15,7 @@ from rag_assets.evaluation.dialects.tool_input import ToolInput
 from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.metric_names import split_metrics
 from rag_assets.evaluation.tool_files import read_hits, repetitions, tool_input
-from rag_assets.reporting.formats import Rows, columns_of, formatted
+from rag_assets.reporting.formats import Rows, as_json, columns_of, formatted
 from rag_assets.reporting.rows_view import rows_view
 
 SHOWN_REPETITIONS = 20
@@ -77,14 +74,14 @@ def names_in(metrics: str) -> Sequence[str]:
 def print_means(means: dict[str, float | None], form: str) -> None:
     """Print a line for each metric, or the one object or row that they are."""
     if form == "json":
-        click.echo(json.dumps(means, indent=2))
+        print_data(as_json(means))
         return
     if form != "table":
-        click.echo(formatted([means], form), nl=False)
+        print_data(formatted([means], form))
         return
     width = max(len(name) for name in means)
     for name, value in means.items():
-        click.echo(f"{name:<{width}}  {'-' if value is None else format(value, '.4f')}")
+        print_line(f"{name:<{width}}  {'-' if value is None else format(value, '.4f')}")
 
 
 def print_rows(rows: Rows, form: str) -> None:
@@ -92,7 +89,7 @@ def print_rows(rows: Rows, form: str) -> None:
     if form == "table" and rows:
         output().print(rows_view(rows, columns_of(rows)))
     else:
-        click.echo(formatted(rows, form), nl=False)
+        print_data(formatted(rows, form))
 
 
 def _print_repetitions(data: ToolInput) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def _text_lines(path: Path) -> Iterator[str]:
 def _checked(header: list[str], place: Place) -> list[str]:
     if len(header) == 1 and (";" in header[0] or "\t" in header[0]):
         raise place.error(f"header {shown(header[0])}: cells must be separated by commas")
-    for name in header:
-        if header.count(name) > 1:
+    for name, count in Counter(header).items():
+        if count > 1:
             raise place.error(f"column {shown(name)} occurs twice in the header")
     return header

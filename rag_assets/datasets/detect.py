@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rag_assets.datasets.autorag import AutoragDataset
-from rag_assets.datasets.beir import BeirDataset
+from rag_assets.datasets.beir import QRELS_FOLDER, BeirDataset
 from rag_assets.datasets.columns import Columns
 from rag_assets.datasets.csv_folder import CsvDataset
 from rag_assets.datasets.dataset import Dataset
@@ -21,6 +22,7 @@ from rag_assets.datasets.parquet_folder import ParquetDataset
 from rag_assets.datasets.squad import SquadDataset
 from rag_assets.datasets.trec import TrecDataset
 from rag_assets.errors import DataError, UsageError, allowed_names
+from rag_assets.regular_files import special_kind
 
 FORMATS: dict[str, type[Dataset]] = {
     LlamaIndexDataset.format: LlamaIndexDataset,
@@ -56,6 +58,7 @@ def open_dataset(path: Path, format: str | None = None, subset: str | None = Non
             return IrDataset.open(path, subset)
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder")
+        _refuse_special_files(path)
         reader = FORMATS[format] if format is not None else _recognised(path)
         return reader.open(path, subset)
     except OSError as error:
@@ -89,7 +92,21 @@ def _recognised(path: Path) -> type[Dataset]:
     raise DataError(f"{_what(path)}; {near or f'looked for: {looked_for}'}", file=path)
 
 
+def _refuse_special_files(path: Path) -> None:
+    """Refuse what looks like a file of the data set and is none; readers would pass it over."""
+    for folder in (path, path / QRELS_FOLDER):
+        if not folder.is_dir():
+            continue
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith(".") or entry.is_file() or entry.is_dir():
+                    continue
+                kind = special_kind(Path(entry.path))
+                if kind is not None:
+                    raise DataError(f"is {kind}, not a file", file=entry.path)
+
+
 def _what(path: Path) -> str:
     if not path.is_dir():
-        return "a file of no known format"
+        return f"{special_kind(path) or 'a file'} of no known format"
     return "a folder of no known format" if any(path.iterdir()) else "an empty folder"

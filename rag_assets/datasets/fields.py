@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -112,7 +113,7 @@ def optional_tags(row: Row, key: str, place: Place) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(tag, str) and tag for tag in value):
         raise place.error("must be a list of strings that are not empty", key)
     if len(set(value)) != len(value):
-        twice = next(tag for tag in value if value.count(tag) > 1)
+        twice = next(tag for tag, count in Counter(value).items() if count > 1)
         raise place.error(f"holds {shown(twice)} twice", key)
     return value
 

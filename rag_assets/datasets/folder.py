@@ -10,6 +10,8 @@ from typing import NamedTuple, NoReturn
 from rag_assets.datasets.file_types import READERS, UNREAD, is_read
 from rag_assets.datasets.lines import unreadable
 from rag_assets.datasets.notes import note
+from rag_assets.errors import DataError
+from rag_assets.regular_files import special_kind
 from rag_assets.text_files import GZIP, plain_name
 
 KNOWN = tuple(f"{suffix}{end}" for suffix in (*READERS, *UNREAD) for end in ("", GZIP))
@@ -45,7 +47,8 @@ def document_paths(root: Path) -> Found:
         if path.is_symlink() and not _is_file_inside(path, inside):
             found.links.append(name)
         elif not path.is_file():
-            continue
+            if kind := special_kind(path):
+                raise DataError(f"is {kind}, not a file", file=path)
         elif not is_read(path):
             found.unread.append(name)
         elif _is_readme(path, root):

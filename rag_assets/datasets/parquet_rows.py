@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -16,6 +17,7 @@ from rag_assets.datasets.fields import Place, shown
 from rag_assets.datasets.lines import unreadable
 from rag_assets.datasets.notes import note
 from rag_assets.errors import DataError
+from rag_assets.regular_files import regular
 
 BATCH_ROWS = 1_024
 
@@ -59,7 +61,7 @@ class ParquetRows:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
-            with pq.ParquetFile(self.file, pre_buffer=False) as source:
+            with pq.ParquetFile(regular(self.file), pre_buffer=False) as source:
                 names = self._wanted(source.schema_arrow)
                 yield from source.iter_batches(BATCH_ROWS, columns=names, use_threads=False)
         except OSError as error:
@@ -70,8 +72,8 @@ class ParquetRows:
             raise self._damaged(error) from error
 
     def _wanted(self, schema: pa.Schema) -> list[str]:
-        for name in schema.names:
-            if schema.names.count(name) > 1:
+        for name, count in Counter(schema.names).items():
+            if count > 1:
                 raise Place(self.file).error(f"column {shown(name)} occurs twice")
         self._left_out = [field.name for field in schema if _holds_bytes(field.type)]
         return [name for name in schema.names if name not in self._left_out]

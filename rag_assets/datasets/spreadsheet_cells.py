@@ -6,8 +6,9 @@ import re
 
 # A spreadsheet program takes such a cell for a formula; an apostrophe before it says that it is
 # text. One more is put before a text that has apostrophes there itself, so it can be undone.
-_TO_SHIELD = re.compile(r"'*[=+\-@\t]")
-_SHIELDED = re.compile(r"'+[=+\-@\t]")
+_BEGINS_FORMULA = r"[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]"
+_TO_SHIELD = re.compile(f"'*{_BEGINS_FORMULA}")
+_SHIELDED = re.compile(f"'+{_BEGINS_FORMULA}")
 
 
 def shielded(cell: str) -> str:

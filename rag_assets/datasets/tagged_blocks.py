@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +16,6 @@ from rag_assets.datasets.lines import read_lines
 
 TAG = re.compile(r"<(/?)([A-Za-z][\w.-]*)(?:\s[^<>]*)?>")
 _ANY_TAG = re.compile(r"<[^<>]*>")
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
 class Element(NamedTuple):
@@ -94,9 +93,24 @@ def elements(block: str) -> tuple[list[Element], str]:
 
 def plain_text(content: str) -> str:
     """Return content without tags and comments, entities resolved, outer white space removed."""
-    if "-->" in content:
-        content = _COMMENT.sub("", content)
+    content = replaced(content, "<!--", "-->", lambda _: "")
     return html.unescape(TAG.sub("", content)).strip()
+
+
+def replaced(text: str, opening: str, closing: str, by: Callable[[str], str]) -> str:
+    """Return a text with all between two marks, and the marks, replaced; one left open stays.
+
+    A pattern ``<!--.*?-->`` would look for the end again from every mark that has none.
+    """
+    parts: list[str] = []
+    position = 0
+    while (start := text.find(opening, position)) >= 0:
+        end = text.find(closing, start + len(opening))
+        if end < 0:
+            break
+        parts += text[position:start], by(text[start + len(opening) : end])
+        position = end + len(closing)
+    return "".join([*parts, text[position:]])
 
 
 def _take(text: str, parts: list[str] | None, place: Place, problem: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rag_assets.datasets.fields import Place, checked_id
 from rag_assets.datasets.problems import tolerated
-from rag_assets.datasets.tagged_blocks import elements, plain_text, read_blocks
+from rag_assets.datasets.tagged_blocks import elements, plain_text, read_blocks, replaced
 from rag_assets.datasets.topic import Topic
 from rag_assets.store.canonical import canonical_json
 
@@ -21,8 +21,7 @@ TAGS = ("topic", "query")
 _NUMBER_ATTRIBUTES = ("number", "num", "id", "qid")
 _NUMBER_TAGS = ("number", "num", "identifier", "qid", "id")
 _TEXT_TAGS = ("query", "title", "question", "summary", "description", "desc", "text")
-_ATTRIBUTE = re.compile(r"([A-Za-z][\w.-]*)\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s\"'<>=]+)")
-_LITERAL = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
+_ATTRIBUTE = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]*)\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s\"'<>=]+)")
 
 
 def read_xml_topics(path: Path, tag: str) -> Iterator[Topic]:
@@ -45,7 +44,7 @@ def read_xml_topics(path: Path, tag: str) -> Iterator[Topic]:
 
 
 def _topic(opening: str, block: str, place: Place) -> Topic:
-    block = _LITERAL.sub(lambda found: html.escape(found.group(1)), block)
+    block = replaced(block, "<![CDATA[", "]]>", html.escape)
     found, between = elements(block)
     fields: dict[str, list[str]] = {}
     for element in found:

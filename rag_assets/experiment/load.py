@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -41,10 +42,13 @@ from rag_assets.experiment.query_sets import (
 from rag_assets.experiment.retriever_graph import Fail, check_retrievers
 from rag_assets.experiment.tuning import check_tuning, tuned_retrievers
 from rag_assets.experiment.yaml_file import Location, YamlFile, dotted, read_yaml
+from rag_assets.plain_text import shortened
+from rag_assets.regular_files import missing_file, unusable
 from rag_assets.retrievers.base import ORIGINAL, BaseRetriever
 from rag_assets.retrievers.imported import ImportedRetriever
 
 EXPERIMENT_FILE = "experiment.yaml"
+YAML_SUFFIXES = (".yaml", ".yml")
 
 
 def load_experiment(path: Path | str) -> Experiment:
@@ -62,6 +66,8 @@ def load_experiment(path: Path | str) -> Experiment:
     path = Path(path).absolute()
     if ".." in path.parts:
         path = path.resolve()
+    if reason := unusable(path):
+        raise UsageError(f"{shortened(str(path))}: {reason}")
     try:
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder")
@@ -85,10 +91,13 @@ def default_experiment(path: Path) -> Experiment:
 
 
 def _experiment_file(path: Path) -> Path | None:
-    if path.is_file():
-        return path if path.suffix in {".yaml", ".yml"} else None
+    """Return the YAML file; None where there is none, and the path is that of the data."""
+    if path.suffix in YAML_SUFFIXES and not path.is_dir():
+        return path
     file = path / EXPERIMENT_FILE
-    return file if file.is_file() else None
+    # A FIFO, or a link to nothing, is told by who reads it.
+    is_there = path.is_dir() and os.path.lexists(file) and not file.is_dir()
+    return file if is_there else None
 
 
 def validate(yaml_file: YamlFile) -> ExperimentConfig:
@@ -271,7 +280,7 @@ def _query_set(
     given: Path | None = getattr(config, option)
     if given is not None:
         if not (base / given).is_file():
-            raise fail(("query_sets", name, option), f"no such file: {base / given}")
+            raise fail(("query_sets", name, option), missing_file(base / given))
         config = config.model_copy(update={option: base / given})
     if isinstance(config, PromptedQuerySet):
         if llm is None:
@@ -291,7 +300,7 @@ def _with_files(name: str, config: RetrieverConfig, base: Path, fail: Fail) -> R
     absolute = {option: base / file for option, file in config.files().items()}
     for option, file in absolute.items():
         if not file.is_file():
-            raise fail(("retrievers", name, option), f"no such file: {file}")
+            raise fail(("retrievers", name, option), missing_file(file))
     return config.model_copy(update=absolute)
 
 

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from rag_assets.evaluation.attribution import FOUND, PLACES
 from rag_assets.evaluation.query_facts import ALL
+from rag_assets.plain_text import one_line
 from rag_assets.reporting.attribution_rows import RANK_IN
 from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.rows import Row
@@ -105,4 +106,4 @@ def _rank(value: object) -> str:
 
 def _plain(value: object) -> Text:
     """Escape what a terminal would obey; ids and texts come from files."""
-    return Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(value)))
+    return Text(one_line(str(value)))

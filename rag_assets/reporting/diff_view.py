@@ -10,6 +10,7 @@ from rich.text import Text
 
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.reasons import Reason
+from rag_assets.plain_text import one_line
 from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.interval_text import interval_name, interval_text
 from rag_assets.reporting.verdict import p_text
@@ -52,4 +53,4 @@ def means_view(rows: Sequence[dict[str, Any]], metric: str, confidence: float) -
 
 def _plain(text: str) -> Text:
     """Escape what a terminal would obey; names and values come from files."""
-    return Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
+    return Text(one_line(text))

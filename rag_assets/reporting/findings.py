@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from rag_assets.plain_text import one_line
 from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.rows import Row
 
@@ -51,4 +52,4 @@ def _where(row: Row) -> str:
 def _plain(value: object) -> Text:
     """Escape what a terminal would obey; ids and texts come from files."""
     text = str(value)
-    return Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
+    return Text(one_line(text))

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from rag_assets.plain_text import one_line
 from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.history_rows import changes_text
 
@@ -49,4 +50,4 @@ def _what(row: dict[str, Any]) -> str:
 
 def _plain(text: str) -> Text:
     """Escape what a terminal would obey; names and values come from files."""
-    return Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
+    return Text(one_line(text))

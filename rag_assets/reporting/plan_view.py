@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from rag_assets.pipeline.plan import ACTIONS, CHECK, COMPUTE, REUSE, Plan, Step
+from rag_assets.plain_text import one_line
 from rag_assets.reporting.fitted_table import FittedTable
 
 SHOWN = 2
@@ -86,4 +87,4 @@ def _limits(plan: Plan) -> str:
 
 def _plain(text: str) -> Text:
     """Escape what a terminal would obey; names and values come from files."""
-    return Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
+    return Text(one_line(text))

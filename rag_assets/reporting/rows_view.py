@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.table import Table
 from rich.text import Text
 
+from rag_assets.plain_text import one_line
 from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.formats import four_places
 from rag_assets.reporting.sizes import size_text
@@ -31,4 +32,4 @@ def _cell(name: str, value: object) -> Text:
     text = "-" if value is None else str(value)
     text = four_places(value) if isinstance(value, float) else text
     text = size_text(float(text)) if name == "bytes" else text
-    return Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
+    return Text(one_line(text))

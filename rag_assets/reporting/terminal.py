@@ -12,6 +12,7 @@ from rich.text import Text
 from rag_assets.evaluation.leaderboard import TIE
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.evaluation.query_facts import ALL, TEST
+from rag_assets.plain_text import one_line
 from rag_assets.reporting.answerability_view import answerability_parts
 from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.noise import SIGN, interval_parts, near_best
@@ -124,7 +125,7 @@ def slices_view(
     for one in slices:
         found = [one.means[name] for name in names]
         values = [_value(-inf if value is None else value, one.best) for value in found]
-        table.add_row(one.value, str(one.n_queries), *values)
+        table.add_row(one_line(one.value), str(one.n_queries), *values)
     where = "" if split == ALL else f", {split}"
     return Group(_heading(f"{metric} by {'query tag' if by == TAG else by}{where}"), table)
 

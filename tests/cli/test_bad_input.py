@@ -202,6 +202,39 @@ def test_top_k_of_0_is_wrong_usage(invoke: Invoke, tiny: Path) -> None:
     assert "Invalid value for '--top-k': 0" in result.stderr
 
 
+@pytest.mark.parametrize("days", ["nan", "inf", "1e308", "-1"])
+def test_an_age_that_is_none(invoke: Invoke, store: Path, days: str) -> None:
+    for words in (("clean",), ("cache", "prune")):
+        result = invoke(*words, "--store", store, "--older-than", days)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "Invalid value for '--older-than'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("y/" * 3_000, "allowed: 3,500"),
+        ("x" * 300, "a part of its name has more than 255 bytes"),
+        ("\udcff", "is not UTF-8"),
+    ],
+)
+def test_a_path_that_cannot_be(
+    invoke: Invoke, tiny: Path, tmp_path: Path, name: str, reason: str
+) -> None:
+    codes = (2, 2) if name == "\udcff" else (3, 2)
+    check_error(invoke("evaluate", tiny, "--store", tmp_path / name), codes[0], reason)
+    check_error(invoke("evaluate", tmp_path / name), codes[1], reason)
+
+
+@pytest.mark.parametrize("name", ["corpus.jsonl", "qrels/test.tsv", "qrels/dev.tsv", "note.md"])
+def test_a_fifo_among_the_files(invoke: Invoke, tiny: Path, store: Path, name: str) -> None:
+    (tiny / name).unlink(missing_ok=True)
+    os.mkfifo(tiny / name)
+    result = invoke("evaluate", tiny, "--store", store)
+    assert result.exit_code == (2 if result.stderr.count("dataset.path") else 1)
+    check_error(result, result.exit_code, f"{tiny / name}: is a FIFO, not a file")
+
+
 def test_missing_folder(run_process: RunProcess, invoke: Invoke, tmp_path: Path) -> None:
     done = run_process("evaluate", tmp_path / "nowhere", "--store", tmp_path / "store")
     expected = f"error: {tmp_path / 'nowhere'}: no such file or folder\n"
@@ -265,7 +298,7 @@ def test_a_file_in_the_way_of_the_store(
     invoke: Invoke, tiny: Path, store: Path, where: str
 ) -> None:
     result = invoke("evaluate", tiny, "--store", _in_the_way(store, where))
-    check_error(result, 3, "cannot write ")
+    check_error(result, 3, "cannot use the store " if where in ("", "above") else "cannot write ")
     assert not list(store.parent.rglob("*.tmp-*"))
     assert not list(store.parent.rglob("current"))
 

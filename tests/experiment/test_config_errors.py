@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -342,6 +343,16 @@ BETWEEN_KEYS = {
 
 BAD_NAMES = ["a/b", "Ab", "a..b", "..", "a|b", "", ".a", "-a", "a b", "ä", "a\n"]
 
+
+def _aliases(opening: str, closing: str, first: str) -> str:
+    """Return ten lines, each of which stands for nine of the one before."""
+    lines = [f"a0: &a0 {first}"]
+    lines += [
+        f"a{n}: &a{n} {opening}{', '.join([f'*a{n - 1}'] * 9)}{closing}" for n in range(1, 10)
+    ]
+    return "\n".join(lines)
+
+
 NOT_YAML: dict[str, tuple[str | bytes, str]] = {
     "open list": (
         "top_k: [1]\nname: [\n",
@@ -358,12 +369,34 @@ NOT_YAML: dict[str, tuple[str | bytes, str]] = {
     "impossible date": ("name: 2024-13-45\n", ": is not valid YAML: month must be in 1..12"),
     "anchor in itself": (
         "a: &a [*a]\n",
-        ": is not valid YAML: nested too deeply, or an anchor contains itself",
+        ":1: an anchor contains itself",
     ),
     "nested too deeply": (
         "a: " + "[" * 3000,
         ": is not valid YAML: nested too deeply, or an anchor contains itself",
     ),
+    "levels": ("a: " + "[" * 60 + "]" * 60, ":1: holds more than 50 levels"),
+    "aliases of aliases": (
+        _aliases("[", "]", "x"),
+        ":6: holds more than 50,000 values, with aliases written out",
+    ),
+    "merges of merges": (
+        _aliases("{<<: [", "]}", "{k: 1}"),
+        ":6: holds more than 50,000 values, with aliases written out",
+    ),
+    "a number without end": (
+        f"top_k: [{'1' * 5000}]\n",
+        ":1: holds a number of 5,000 digits",
+    ),
+    "a number of base 60": (
+        f"top_k: [{'1:' * 20000}1]\n",
+        ":1: holds a number of 40,001 digits",
+    ),
+    "a number beyond 64 bits": (
+        f"chunking: {{a: {{strategy: recursive, max_characters: {10**22}}}}}\n",
+        ":1: holds the number 10000000000000000000000, which does not fit 64 bits",
+    ),
+    "large": ("# x\n" * 70_000, ": has more than the 262,144 bytes that are allowed"),
     "two documents": (
         "name: a\n---\nname: b\n",
         ":2: is not valid YAML: but found another document",
@@ -472,6 +505,8 @@ def test_name_of_the_experiment_follows_the_rule(problem: Problem) -> None:
     assert problem("name: My Data\n") == (
         f":1: `name`: 'My Data' is not a name; allowed: {NAME_RULE}"
     )
+    long = "'xxxxxxxxxxxxxxxxxxxx'... has 300 characters; allowed: 100"
+    assert problem(f"name: {'x' * 300}\n") == f":1: `name`: {long}"
     assert problem("name: 5\n") == ":1: `name`: should be a valid string; found 5"
 
 
@@ -488,6 +523,21 @@ def test_subset_that_does_not_exist(problem: Problem, folder: Path) -> None:
 def test_yaml_that_is_a_folder_is_no_yaml(folder: Path) -> None:
     (folder / "experiment.yaml").mkdir()
     assert not load_experiment(folder).has_file
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_yaml_that_is_a_fifo_or_a_device(folder: Path, make: Callable[[Path], None]) -> None:
+    file = folder / "experiment.yaml"
+    make(file)
+    for path in (folder, file):
+        with pytest.raises(ConfigError, match=r"yaml: cannot be read: a (FIFO|device), not a file"):
+            load_experiment(path)
+
+
+def test_yaml_that_is_a_link_to_nothing(folder: Path) -> None:
+    (folder / "experiment.yaml").symlink_to("nowhere")
+    with pytest.raises(ConfigError, match="cannot be read: No such file or directory"):
+        load_experiment(folder)
 
 
 def test_yaml_that_cannot_be_read(folder: Path) -> None:

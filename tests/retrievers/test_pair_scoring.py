@@ -26,6 +26,7 @@ class Lengths:
     def lengths(self, pairs: Sequence[Pair], counted: Path | None) -> npt.NDArray[np.int_]:
         return letters(pairs)
 
+    @property
     def is_loaded(self) -> bool:
         return True
 

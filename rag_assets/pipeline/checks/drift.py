@@ -14,6 +14,7 @@ from rag_assets.pipeline.checks.states import NO_ANCHOR, State
 from rag_assets.pipeline.failures import failures_of
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.pipeline.stages.sources import QUERIES_KEY
+from rag_assets.plain_text import markdown
 from rag_assets.retrievers.base import ORIGINAL, EmbeddingRetriever
 from rag_assets.statistics.score_drift import FEWEST, BestScores, Limits, ScoreDrift, too_few
 from rag_assets.store.artifacts import Artifact, ArtifactKey
@@ -118,7 +119,7 @@ def _found(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found | None:
     shown = {"distribution": _distribution(experiment, retriever, drift)}
     far = far_queries(experiment, retriever, drift)
     if far:
-        lines = [f"- query '{name}': {text}" for name, text in far[:MOST_EXAMPLES]]
+        lines = [f"- query '{markdown(name)}': {text}" for name, text in far[:MOST_EXAMPLES]]
         rest = len(far) - MOST_EXAMPLES
         shown["far_queries"] = "\n".join(lines + ([f"- and {rest} more"] if rest > 0 else []))
     problems = sentences(experiment, retriever, drift)
