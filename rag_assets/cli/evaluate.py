@@ -23,6 +23,7 @@ from rag_assets.pipeline.retry import try_again, unanswered
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.shallow_graphs import shallow_graphs
 from rag_assets.pipeline.unread_languages import unread_languages
+from rag_assets.reporting.analyzer_advice import unlabelled_findings
 from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.html import write_report
 from rag_assets.reporting.overlap_rows import overlap_rows
@@ -125,6 +126,8 @@ def _print_overlaps(result: EvaluationResult, rows: list[Row]) -> None:
 
 def _print_advice(result: EvaluationResult, path: Path) -> None:
     """Say on stderr that judging would help, where little or nothing of the runs is judged."""
+    for line in unlabelled_findings(result) if not result.has_metrics else []:
+        messages().print(f"note: {line}", markup=False, soft_wrap=True)
     advice = pooling_advice(result)
     if advice is not None:
         command = f"rag-assets pool {shlex.quote(str(path))} --out sheet.csv"

@@ -10,6 +10,7 @@ from rag_assets.cli.options import Integer, path_argument, refuse_given, store_o
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, print_data
 from rag_assets.datasets.rows import unknown_documents
+from rag_assets.datasets.spreadsheet_cells import CELL_LIMIT
 from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
@@ -18,9 +19,8 @@ from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.pooling.add import Added, add_judgments
 from rag_assets.pooling.feedback import read_feedback
-from rag_assets.pooling.judgment import Judgment
-from rag_assets.pooling.pool import in_blind_order, without_outer_blanks
-from rag_assets.pooling.sheet import read_sheet, refuse, sheet_text
+from rag_assets.pooling.pool import in_blind_order, merged, without_outer_blanks
+from rag_assets.pooling.sheet import EVIDENCE, cut_texts, read_sheet, refuse, sheet_text
 from rag_assets.store.atomic import write_text
 from rag_assets.store.settings import StoreSettings
 
@@ -53,8 +53,9 @@ def command(
     """Have people judge what the retrievers of PATH found.
 
     Writes what nobody judged yet as a sheet (CSV), in an order that does not tell which retriever
-    found what; people fill in the column `grade` (0: not relevant, 1 and more: relevant). With
-    --import their grades become judgments of PATH; one bad row, and nothing is added.
+    found what; overlapping passages are one row. People fill in the column `grade` (0: not
+    relevant, 1 and more: relevant) and, where a part of the text answers, copy it to `evidence`.
+    With --import their grades become judgments of PATH; one bad row, and nothing is added.
 
     Example: rag-assets pool data/handbook --depth 10 --out sheet.csv
     """
@@ -81,7 +82,7 @@ def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) ->
     documents = pipeline.artifact(DOCUMENTS_KEY).table()
     queries = pipeline.artifact(QUERIES_KEY).table()
     shown = without_outer_blanks(found, documents)
-    units = in_blind_order(shown, queries.column("query_id").to_pylist(), seed)
+    units = in_blind_order(merged(shown), queries.column("query_id").to_pylist(), seed)
     text = sheet_text(units, documents, queries)
     if out is None:
         print_data(text.removeprefix("\ufeff").replace("\r\n", "\n"))
@@ -90,6 +91,17 @@ def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) ->
     where = f", in {out}" if out is not None else ""
     n_queries = len({unit.query_id for unit in units})
     _say(f"{len(units)} rows to judge for {n_queries} queries{where}")
+    if len(units) < len(shown):
+        _say(
+            f"they hold {len(shown)} passages, some of which overlap; where a part of a text "
+            f"answers, copy it into the column {EVIDENCE}"
+        )
+    n_cut = cut_texts(units, documents)
+    if n_cut:
+        _say(
+            f"{n_cut} texts are longer than the {CELL_LIMIT:,} characters that a cell takes: their "
+            "beginning is shown, and at which characters of the document the rest stands"
+        )
 
 
 def _import_sheet(experiment: Experiment, sheet: Path) -> None:
@@ -105,7 +117,7 @@ def _import_sheet(experiment: Experiment, sheet: Path) -> None:
     with unknown_documents(keep=experiment.keeps_unknown):
         added = add_judgments(
             experiment.dataset,
-            [Judgment(row.unit, row.grade, "pool", row.line) for row in graded],
+            [judgment for row in graded for judgment in row.judgments()],
             documents,
             queries,
             judge=experiment.judge,

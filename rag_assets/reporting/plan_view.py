@@ -71,6 +71,9 @@ def _sums(plan: Plan) -> Iterable[str]:
     names = ", ".join(plan.retrievers)
     yield f"{plan.experiment}: {_counted(step.action for step in plan.steps)}"
     yield f"retrievers: {len(plan.retrievers)}: {names}"
+    if plan.analyzers:
+        chosen = (f"{name} {used or '(by its chunks)'}" for name, used in plan.analyzers.items())
+        yield f"analyzer auto: {', '.join(chosen)}"
     if plan.count(CHECK):
         yield "check: computed unless what it reads comes out as it was before"
     calls, texts = plan.work("llm_calls"), plan.work("texts")

@@ -13,6 +13,7 @@ from rag_assets.evaluation.leaderboard import TIE
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.evaluation.query_facts import ALL, TEST
 from rag_assets.plain_text import one_line
+from rag_assets.reporting.analyzer_advice import likely_cause
 from rag_assets.reporting.answerability_view import answerability_parts
 from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.noise import SIGN, interval_parts, near_best
@@ -41,7 +42,7 @@ def leaderboard_view(result: EvaluationResult, rows: Sequence[Row]) -> Renderabl
         parts += ["", _heading(f"{measure} by top_k"), _curve(rows, measure, cutoffs)]
     parts += [*interval_parts(result, rows), *answerability_parts(result, at_cutoff)]
     parts += similarity_parts(result, at_cutoff)
-    return Group(*parts, *(_warnings(at_cutoff)))
+    return Group(*parts, *(_warnings(result, at_cutoff)))
 
 
 def _title(result: EvaluationResult, rows: Sequence[Row], top_k: int) -> Text:
@@ -156,7 +157,7 @@ def rounded(value: object, decimals: int = 0) -> str:
     return f"{value:.{decimals}f}" if isinstance(value, int | float) else "-"
 
 
-def _warnings(rows: Iterable[Row]) -> list[str]:
+def _warnings(result: EvaluationResult, rows: Iterable[Row]) -> list[str]:
     """Return lines on what a mean does not show."""
     lines = []
     for row in rows:
@@ -173,7 +174,7 @@ def _warnings(rows: Iterable[Row]) -> list[str]:
         if row["n_empty"]:
             lines.append(
                 f"{row['retriever']}: nothing retrieved for {row['n_empty']} queries; "
-                "those with a relevant document count 0"
+                "those with a relevant document count 0" + likely_cause(result, *_empty(row))
             )
         tied = row.get("n_tied")
         if isinstance(tied, int) and tied > MATTERS * int(str(row["n_queries"])):
@@ -189,3 +190,7 @@ def _warnings(rows: Iterable[Row]) -> list[str]:
                 "and stay in the denominator of recall"
             )
     return ["", *lines] if lines else []
+
+
+def _empty(row: Row) -> tuple[str, int, int]:
+    return str(row["retriever"]), int(str(row["n_empty"])), int(str(row["n_attempted"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rag_assets.label_health.unanswerable import queries_without_relevant
+from rag_assets.reporting.analyzer_advice import likely_cause, unlabelled_findings
 from rag_assets.reporting.comparisons import Compared
 from rag_assets.reporting.pooling_advice import pooling_advice
 from rag_assets.reporting.report.view import Context, View
@@ -68,7 +69,11 @@ def _findings(view: View) -> list[str]:
     advice = pooling_advice(view.result)
     found = [advice] if advice is not None else []
     if not view.result.has_metrics:
-        return found
+        return found + unlabelled_findings(view.result)
+    for row in view.at_cutoff:
+        name, n_empty = str(row["retriever"]), int(str(row["n_empty"]))
+        cause = likely_cause(view.result, name, n_empty, int(str(row["n_attempted"])))
+        found += [f"{name}: nothing retrieved for {n_empty} queries{cause}"] if cause else []
     qrels, queries = view.result.table_of("qrels"), view.result.table_of("queries")
     undeclared = len(queries_without_relevant(qrels, queries))
     if undeclared:
