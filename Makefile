@@ -70,10 +70,6 @@ format: $(INSTALLED) ## put the code into the common format
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-.PHONY: code-versions
-code-versions: $(INSTALLED) ## record the code behind each stage, after its code_version was considered
-	@$(BIN)/python -m tests.write_code_versions
-
 .PHONY: option-tables
 option-tables: $(INSTALLED) ## fill in the tables of options in docs/ from the code
 	@$(BIN)/python -m tests.option_tables

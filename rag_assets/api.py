@@ -46,6 +46,8 @@ def evaluate(
     store: Path | str | None = None,
     retrievers: Sequence[str] = (),
     top_k: Sequence[int] = (),
+    *,
+    take_over: bool = False,
 ) -> EvaluationResult:
     """Bring the experiment at ``path`` up to date, as ``rag-assets evaluate`` does.
 
@@ -57,6 +59,8 @@ def evaluate(
         store: folder for artifacts and state; ``RAG_ASSETS_STORE``, else ``data/store``, if absent.
         retrievers: names of those to evaluate; all if empty.
         top_k: the cut-offs to evaluate; all if empty.
+        take_over: go on with the evaluations of another experiment that has this name in the store:
+            this one is a copy of it.
 
     Returns:
         The evaluation: ``result.leaderboard`` is a table of
@@ -65,23 +69,25 @@ def evaluate(
         leaderboard; ``to_arrow()``, ``to_pandas()``, ``to_polars()`` and ``plot()`` are for more.
 
     Raises:
-        UsageError: nothing at ``path``, or a retriever or cut-off is not the experiment's.
+        UsageError: nothing at ``path``, a retriever or cut-off is not the experiment's, or another
+            experiment has its name in the store.
         RagAssetsError: invalid configuration or data, a model that cannot be had, or a store that
             cannot be written.
     """
     from rag_assets.assets.evaluate import evaluate as bring_up_to_date
     from rag_assets.assets.in_notebooks import as_in_a_script
     from rag_assets.compute.options import release_workers
-    from rag_assets.experiment import load_experiment as load
     from rag_assets.pipeline.pipeline import Pipeline
+    from rag_assets.pipeline.registry import open_experiment
     from rag_assets.pipeline.selection import Selection
     from rag_assets.reporting.html import write_report
     from rag_assets.reporting.result import EvaluationResult
     from rag_assets.store.settings import StoreSettings
 
-    experiment = load(path)
+    settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings, take_over=take_over)
     selection = Selection.of(experiment, retrievers, top_k)
-    pipeline = Pipeline(experiment, StoreSettings.resolve(store))
+    pipeline = Pipeline(experiment, settings)
     try:
         with as_in_a_script():
             work = bring_up_to_date(pipeline, selection, trigger="Python")
@@ -101,13 +107,15 @@ def leaderboard(path: Path | str, store: Path | str | None = None) -> Evaluation
 
     Raises:
         NotEvaluated: there is none.
+        UsageError: another experiment has its name in the store.
         RagAssetsError: invalid configuration, or a store that cannot be read.
     """
+    from rag_assets.pipeline.registry import open_experiment
     from rag_assets.reporting.result import EvaluationResult
     from rag_assets.store.settings import StoreSettings
 
-    experiment = load_experiment(path)
-    return EvaluationResult.current(StoreSettings.resolve(store).store / experiment.name)
+    settings = StoreSettings.resolve(store)
+    return EvaluationResult.current(settings.store / open_experiment(path, settings).name)
 
 
 def compare(
@@ -130,10 +138,12 @@ def compare(
 
     Raises:
         NotEvaluated: no evaluation, no labels, or no such cell.
-        UsageError: not two retrievers, or an unknown metric or split.
+        UsageError: not two retrievers, or an unknown retriever, metric or split.
     """
+    from rag_assets.pipeline.selection import Selection
     from rag_assets.reporting.comparison import Comparison
 
+    Selection.of(load_experiment(path), retrievers)
     return Comparison.of(leaderboard(path, store), retrievers, metric, split)
 
 
@@ -161,11 +171,12 @@ def history(
         UsageError: an unknown metric or retriever.
     """
     from rag_assets.pipeline.history import History
+    from rag_assets.pipeline.registry import open_experiment
     from rag_assets.reporting.metric_history import MetricHistory
     from rag_assets.store.settings import StoreSettings
 
     settings = StoreSettings.resolve(store)
-    found = History(settings.store / load_experiment(path).name, settings.locks)
+    found = History(settings.store / open_experiment(path, settings).name, settings.locks)
     return MetricHistory.of(found, metric, retrievers, split, last)
 
 
@@ -189,15 +200,16 @@ def plan(
         UsageError: nothing at ``path``, or a retriever or cut-off is not the experiment's.
         RagAssetsError: invalid configuration or data, or a model that cannot be had.
     """
-    from rag_assets.experiment import load_experiment as load
     from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.pipeline.plan import plan as plan_of
+    from rag_assets.pipeline.registry import open_experiment
     from rag_assets.pipeline.selection import Selection
     from rag_assets.store.settings import StoreSettings
 
-    experiment = load(path)
+    settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings)
     selection = Selection.of(experiment, retrievers, top_k)
-    return plan_of(Pipeline(experiment, StoreSettings.resolve(store)), selection)
+    return plan_of(Pipeline(experiment, settings), selection)
 
 
 def score(
@@ -323,7 +335,9 @@ def import_questions(
 
 def _opened(path: Path | str, store: Path | str | None, progress: Progress | None) -> Pipeline:
     from rag_assets.pipeline.pipeline import Pipeline
+    from rag_assets.pipeline.registry import open_experiment
     from rag_assets.progress import no_progress
     from rag_assets.store.settings import StoreSettings
 
-    return Pipeline(load_experiment(path), StoreSettings.resolve(store), progress or no_progress)
+    settings = StoreSettings.resolve(store)
+    return Pipeline(open_experiment(path, settings), settings, progress or no_progress)

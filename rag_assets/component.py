@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from rag_assets.assets.executors import executor_of
 from rag_assets.assets.whole import definitions_of
 from rag_assets.errors import RagAssetsError
-from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.store.remote.address import Address
 from rag_assets.store.settings import StoreSettings
 
@@ -92,16 +92,17 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
 
         Raises:
             DagsterInvalidDefinitionError: the experiment is not valid (names file, line and key),
-                or the executor is none.
+                another one has its name in the store, or the executor is none.
         """
         try:
-            experiment = load_experiment(context.path / self.path)
+            settings = self._settings(context)
+            experiment = open_experiment(context.path / self.path, settings)
             executor = executor_of(self.executor, where="`executor`")
         except RagAssetsError as error:
             raise dg.DagsterInvalidDefinitionError(str(error)) from None
         if self.owners is not None:
             experiment = replace(experiment, owners=tuple(self.owners))
-        return definitions_of(experiment, self._settings(context), executor)
+        return definitions_of(experiment, settings, executor)
 
     def _settings(self, context: dg.ComponentLoadContext) -> StoreSettings:
         if self.store is None:

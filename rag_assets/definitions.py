@@ -15,9 +15,9 @@ import dagster as dg
 from rag_assets.assets.names import plain_name
 from rag_assets.assets.whole import definitions_of
 from rag_assets.errors import RagAssetsError
-from rag_assets.experiment import Experiment, load_experiment
+from rag_assets.experiment import Experiment
 from rag_assets.experiment.load import EXPERIMENT_FILE
-from rag_assets.pipeline.registry import registered
+from rag_assets.pipeline.registry import is_source, open_experiment, registered
 from rag_assets.store.settings import StoreSettings
 
 DATA = Path("data")
@@ -40,14 +40,14 @@ def _experiments(settings: StoreSettings) -> Iterator[Experiment]:
     names: dict[str, Experiment] = {}
     for path in known:
         try:
-            experiment = load_experiment(path)
+            experiment = open_experiment(path, settings)
         except RagAssetsError as error:
             _logger.warning("experiment left out: %s", error)
             continue
         other = names.setdefault(plain_name(experiment), experiment)
         if other is experiment:
             yield experiment
-        elif other.name != experiment.name:
+        elif not is_source(str(other.source), experiment):
             _logger.warning(
                 "experiment left out: %s: '%s' and '%s' of %s are one name in Dagster; "
                 "give one of them another `name`",

@@ -10,11 +10,17 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
+from rag_assets.plain_text import one_line
+
 
 class RagAssetsError(Exception):
     """Base of all expected failures; ``str(error)`` is one line for people."""
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        """Return the line; names from files and answers of servers are data in it."""
+        return one_line(super().__str__())
 
 
 class UsageError(RagAssetsError):
@@ -59,6 +65,14 @@ class ComputeUnavailable(RagAssetsError):
 
 class NotServed(ModelUnavailable):
     """A server did not serve, in spite of retries; what it answered is kept, so ask again later."""
+
+    exit_code = 3
+
+
+class Incomplete(RagAssetsError):
+    """An evaluation ended, and a retriever failed on queries of it."""
+
+    exit_code = 3
 
 
 class MissingArtifact(RagAssetsError):

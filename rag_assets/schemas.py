@@ -298,6 +298,11 @@ METRICS_SUMMARY = TableSchema(
         Column("n_failed", COUNT, "queries on which the retriever failed; not averaged"),
         Column("n_unanswerable", COUNT, "queries without a relevant judgment; not averaged"),
         Column("n_unreachable", COUNT, "positive evidences that no unit satisfies; stay in R"),
+        Column(
+            "n_not_in_corpus",
+            COUNT,
+            "those of them none of whose documents is in the corpus; kept where it is asked for",
+        ),
         Column("n_unjudged", COUNT, "retrieved units without a judgment; count as not relevant"),
         Column("judged", FLOAT, "share of retrieved units that have a judgment", True),
         Column(

@@ -6,25 +6,21 @@ Both readers of qrels use it: the one of a dataset, and the one of files that ar
 from __future__ import annotations
 
 import codecs
-import gzip
 import re
-import zlib
 from collections.abc import Iterator
-from io import BufferedIOBase
 from pathlib import Path
 from typing import NamedTuple
 
 from rag_assets.errors import DataError
+from rag_assets.text_files import opened
 
+COMMENT = "#"
 BEIR_COLUMNS = 3
 TREC_COLUMNS = 4
 
 _BEIR_HEADER = ["query-id", "corpus-id", "score"]
-_GRADE = re.compile(r"([+-]?[0-9]{1,18})(?:\.0*)?")
+_INTEGRAL = re.compile(r"([+-]?[0-9]{1,18})(?:\.0*)?")
 _GRADE_LIMIT = 2**31
-
-BROKEN_STREAM = (EOFError, zlib.error)
-"""What reading a damaged .gz file raises besides :class:`OSError`."""
 
 
 class QrelLine(NamedTuple):
@@ -36,34 +32,22 @@ class QrelLine(NamedTuple):
     grade: int
 
 
-def open_bytes(path: Path) -> BufferedIOBase:
-    """Return the bytes of a file as a stream, decompressed when its name ends in ``.gz``."""
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rb")
-    return path.open("rb")
-
-
 def read_fields(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield (line number from 1, fields) of every line that is not blank.
 
     Any ASCII white space parts the fields, as in trec_eval, two blanks as well as a tab, and ends
-    a line (CRLF); an id may hold other blanks. A ``#`` is part of an id, never a comment. A byte
-    order mark is skipped.
+    a line (CRLF); an id may hold other blanks. A line that begins with ``#`` is a comment, as in
+    trec_eval 10; elsewhere a ``#`` is part of an id. A byte order mark is skipped.
 
     Raises:
         DataError: the file cannot be read, or a line is not UTF-8.
     """
-    try:
-        with open_bytes(path) as stream:
-            for number, raw in enumerate(stream, start=1):
-                line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
-                fields = [_decoded(field, path, number) for field in line.split()]
-                if fields:
-                    yield number, fields
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=path) from error
-    except BROKEN_STREAM as error:
-        raise DataError(f"cannot be read: damaged gzip data ({error})", file=path) from error
+    with opened(path) as stream:
+        for number, raw in enumerate(stream, start=1):
+            line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+            fields = [_decoded(field, path, number) for field in line.split()]
+            if fields and not fields[0].startswith(COMMENT):
+                yield number, fields
 
 
 def read_qrel_lines(path: Path, columns: tuple[int, ...] = (TREC_COLUMNS,)) -> Iterator[QrelLine]:
@@ -94,11 +78,16 @@ def qrel_line(
     return QrelLine(number, fields[0], fields[-2], _grade(fields[-1], path, number))
 
 
+def integral(text: str) -> int | None:
+    """Return the integer that a text stands for, ``1.0`` as well as ``1``; None for any other."""
+    found = _INTEGRAL.fullmatch(text)
+    return None if found is None else int(found.group(1))
+
+
 def _grade(text: str, path: Path, number: int) -> int:
-    integral = _GRADE.fullmatch(text)
-    if integral is None:
+    grade = integral(text)
+    if grade is None:
         raise DataError(f"grade {text[:60]!r} is not an integer", file=path, line=number)
-    grade = int(integral.group(1))
     if not -_GRADE_LIMIT <= grade < _GRADE_LIMIT:
         raise DataError(f"grade {text} does not fit 32 bits", file=path, line=number)
     return grade

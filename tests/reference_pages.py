@@ -40,7 +40,7 @@ FOLDER = DOCS / "reference"
 WRITTEN = "<!-- Written from the code by `make reference`; an edit here is lost. -->\n\n"
 
 EXPERIMENT_KEYS: Mapping[str, str] = {
-    "name": "of the experiment; the name of its folder without it",
+    "name": "of the experiment; without it, that of its folder, or of a file with another name",
     "dataset": "[where the data is](#dataset), and what is judged",
     "chunking": "name of a chunking -> [how it cuts](#chunking)",
     "query_sets": "name of a query set -> [how it is made](../query_sets.md)",
@@ -119,7 +119,9 @@ def experiment_page() -> str:
     parts = [
         "# experiment.yaml\n\n",
         WRITTEN,
-        "An unknown key is an error. All keys may be absent.\n",
+        "An unknown key is an error. All keys may be absent. A file has at most 256 KiB and "
+        "50,000 values with its aliases\n"
+        "written out, whole numbers fit 64 bits, and a name has at most 100 characters.\n",
     ]
     parts.append("\n| key | default | allowed | meaning |\n|---|---|---|---|\n")
     for row in options_rows(config.ExperimentConfig):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +74,9 @@ def test_what_was_evaluated_is_opened_compared_and_followed(folder: Path, tmp_pa
     assert [(row["retriever_a"], row["retriever_b"], row["top_k"]) for row in pair.rows] == [
         ("a", "b", 1)
     ]
+    known = "unknown retriever 'aa' (did you mean 'a'?); allowed: a, b"
+    with pytest.raises(UsageError, match=re.escape(known)):
+        rag_assets.compare(folder, "aa", "b", store=store)
     history = rag_assets.history(folder, "mrr@1", store=store, retrievers=["b"])
     assert [(row["retriever"], row["value"]) for row in history.rows] == [("b", 1.0)]
     with pytest.raises(UsageError, match="unknown retriever 'c'"):

@@ -189,10 +189,11 @@ class Tiny:
         file.write_text(text.replace(old, new, 1), encoding="utf-8")
 
     def copy_to(self, root: Path) -> Tiny:
-        """Return a copy with all that is stored; the list of experiments names the original."""
+        """Return a copy with all that is stored, whose list of experiments names the copy."""
         shutil.copytree(self.root, root)
         moved = Tiny(root, copy.deepcopy(self.config))
-        moved.settings.registry.unlink(missing_ok=True)
+        name, source = str(moved.config["name"]), str(moved.folder / "experiment.yaml")
+        moved.settings.registry.write_text(json.dumps({name: source}), encoding="utf-8")
         return moved
 
     def pipeline(self) -> Pipeline:

@@ -38,6 +38,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.checks.blocked import Blocked
 from rag_assets.pipeline.column_origins import ColumnOrigins
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
+from rag_assets.pipeline.registry import check_name
 from rag_assets.pipeline.stage import Stage
 from rag_assets.pipeline.stages import STAGES
 
@@ -143,6 +144,7 @@ def _materialize(
     single = len(wanted) == 1
     all_wanted = len(keys) == len(wanted)
     try:
+        check_name(pipeline.experiment, pipeline.settings)
         outcomes = pipeline.materialize(stage.name, keys)
     except RagAssetsError as error:
         yield from unreadable(pipeline, stage, error)

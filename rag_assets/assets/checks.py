@@ -16,6 +16,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.checks import CheckResult, checks_of
 from rag_assets.pipeline.checks.check import MOST_EXAMPLES, WARNING
 from rag_assets.pipeline.stage import Stage
+from rag_assets.plain_text import markdown
 
 MOST_AT_ONCE = 5
 """Problems that stand beside the result; a click shows more of them."""
@@ -56,7 +57,7 @@ def evaluations(
     """
     for result in results:
         found = result.found
-        warns = found.severity == WARNING
+        warns = result.severity == WARNING
         yield dg.AssetCheckEvaluation(
             asset_key=asset,
             check_name=result.check.name,
@@ -72,13 +73,15 @@ def evaluations(
 def _description(result: CheckResult) -> str:
     """Return what the page shows at once: the first problems, as a list where there are several."""
     problems = result.found.problems
-    if len(problems) < 2:
-        return result.summary
+    if len(problems) < 2 or result.found.not_checked is not None:
+        return markdown(result.summary) if problems else result.summary
     return _list(problems, MOST_AT_ONCE)
 
 
 def _numbers(result: CheckResult) -> dict[str, dg.MetadataValue]:
-    numbers = {"problems": len(result.found.problems), **result.found.numbers}
+    numbers = dict(result.found.numbers)
+    if result.found.not_checked is None:
+        numbers["problems"] = len(result.found.problems)
     return {
         name: dg.MetadataValue.int(value)
         if isinstance(value, int)
@@ -99,6 +102,6 @@ def _problems(problems: Sequence[str]) -> dict[str, dg.MetadataValue]:
 
 def _list(problems: Sequence[str], most: int) -> str:
     """Return the first problems as Markdown, and how many more there are."""
-    lines = [f"- {' '.join(problem.split())}" for problem in problems[:most]]
+    lines = [f"- {markdown(' '.join(problem.split()))}" for problem in problems[:most]]
     rest = len(problems) - most
     return "\n".join(lines + ([f"- and {rest} more"] if rest > 0 else []))

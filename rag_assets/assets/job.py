@@ -20,11 +20,13 @@ from rag_assets.assets.reports import Event, reports
 from rag_assets.assets.resources import Resources, resources_of
 from rag_assets.assets.servers import failure, retry_policy_of_all
 from rag_assets.errors import RagAssetsError
-from rag_assets.experiment import Experiment, load_experiment
+from rag_assets.experiment import Experiment
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.retry import try_again
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.plain_text import markdown
 from rag_assets.store.settings import StoreSettings
 
 TRIGGERS = {"dagster/schedule_name": "schedule", "dagster/sensor_name": "sensor"}
@@ -62,6 +64,7 @@ def one_step_job(
 ) -> dg.JobDefinition:
     """Return the job with the work that it is to do, when that is tried again, what it needs."""
     resources = resources or {}
+    source = markdown(str(experiment.source))
 
     @dg.op(
         name=f"evaluate_{plain_name(experiment)}",
@@ -75,7 +78,7 @@ def one_step_job(
 
     @dg.job(
         name=job_name(experiment),
-        description=f"What `rag-assets evaluate {experiment.source}` does, recorded here.",
+        description=f"What `rag-assets evaluate` does for {source}, recorded here.",
         executor_def=dg.in_process_executor,
         resource_defs=resources,
     )
@@ -120,8 +123,9 @@ def _evaluate(
     started = datetime.now(UTC)
     trigger = _trigger(context.run.tags)
     try:
-        now = load_experiment(experiment.source)
-        with Resources(experiment).opened(context, now) as pipeline:
+        resources = Resources(experiment)
+        now = open_experiment(experiment.source, resources.settings(context))
+        with resources.opened(context, now) as pipeline:
             selection = Selection.of(pipeline.experiment, wish.retrievers, wish.top_k)
             if wish.retry_failed:
                 context.log.info(f"asked again: {try_again(pipeline)} queries that failed")

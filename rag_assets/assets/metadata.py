@@ -19,6 +19,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.column_origins import ColumnOrigins
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.stage import Stage
+from rag_assets.plain_text import markdown, printable
 from rag_assets.reporting.html import REPORT_FILE
 from rag_assets.schemas import TableSchema
 from rag_assets.store.artifacts import Artifact
@@ -140,9 +141,11 @@ def _fact(value: object) -> dg.MetadataValue:
         case float():
             return dg.MetadataValue.float(value)
         case str():
-            return dg.MetadataValue.text(value)
+            return dg.MetadataValue.text(printable(value))
         case [*items] if all(isinstance(item, str) for item in items):
-            return dg.MetadataValue.md("\n".join(f"- {item}" for item in items) or "none")
+            return dg.MetadataValue.md(
+                "\n".join(f"- {markdown(str(item))}" for item in items) or "none"
+            )
         case _:
             return dg.MetadataValue.json(value)  # type: ignore[arg-type]
 
@@ -182,5 +185,5 @@ def _cell(value: object) -> str | int | float | bool | None:
         return round(value, 4)
     if value is None or isinstance(value, bool | int):
         return value
-    text = str(value)
+    text = printable(str(value))
     return text if len(text) <= PREVIEW_CHARACTERS else f"{text[:PREVIEW_CHARACTERS]}…"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from typing import Any, TextIO
 
@@ -12,7 +12,7 @@ import dagster as dg
 
 from rag_assets.assets.evaluate import StaleStages
 from rag_assets.assets.job import JobEvent, Wish, one_step_job, stages_brought_up_to_date
-from rag_assets.kept_signals import kept_sigterm
+from rag_assets.kept_signals import is_interrupt, kept_sigterm
 from rag_assets.pipeline.pipeline import Pipeline
 
 TRIGGER_TAG = "rag_assets/trigger"
@@ -31,10 +31,10 @@ def record_run(
     """
 
     def body(context: dg.OpExecutionContext, _: Wish) -> Iterator[JobEvent]:
-        yield from stages_brought_up_to_date(context, pipeline, stages)
+        yield from stages_brought_up_to_date(context, pipeline, unless_interrupted(stages))
         yield dg.Output(None)
 
-    with _quiet(), kept_sigterm(), _interruptible():
+    with _quiet(), kept_sigterm(), _interruptible() as unless_interrupted:
         result = one_step_job(pipeline.experiment, body).execute_in_process(
             instance=instance, tags={TRIGGER_TAG: trigger}, run_config=_QUIET
         )
@@ -42,12 +42,41 @@ def record_run(
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C leave a run as the exception that it is everywhere else."""
+def _interruptible() -> Iterator[Callable[[StaleStages], StaleStages]]:
+    """Let Ctrl-C and SIGTERM leave a run as the exception that Ctrl-C is everywhere else.
+
+    An interrupt that comes while Python takes an object apart is printed and forgotten by Python;
+    the next stage is then not begun.
+    """
+    interrupts = (KeyboardInterrupt, dg.DagsterExecutionInterruptedError)
+    forgotten: list[object] = []
+    usual = sys.unraisablehook
+
+    def hook(found: sys.UnraisableHookArgs) -> None:
+        if issubclass(found.exc_type, interrupts):
+            forgotten.append(found.exc_type)
+        else:
+            usual(found)
+
+    def unless_interrupted(stages: StaleStages) -> StaleStages:
+        for stage in stages:
+            if forgotten:
+                raise KeyboardInterrupt
+            yield stage
+
+    sys.unraisablehook = hook
     try:
-        yield
+        yield unless_interrupted
     except dg.DagsterExecutionInterruptedError as error:
         raise KeyboardInterrupt from error
+    except RuntimeError as error:
+        if not is_interrupt(error):
+            raise
+        raise KeyboardInterrupt from error
+    finally:
+        sys.unraisablehook = usual
+    if forgotten:
+        raise KeyboardInterrupt
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from rag_assets.assets.checks import evaluations
 from rag_assets.assets.names import asset_key, partition_key
 from rag_assets.assets.provenance import Pointers, latest_pointers, tags_of
 from rag_assets.assets.reported import Reported
+from rag_assets.assets.servers import without_foreign
 from rag_assets.errors import RagAssetsError
 from rag_assets.pipeline.checks import results_of, results_of_unreadable
 from rag_assets.pipeline.checks.blocked import Blocked
@@ -38,6 +39,7 @@ def reports(
         outcomes = pipeline.materialize(stage.name, keys)
     except RagAssetsError as error:
         yield from unreadable(pipeline, stage, error)
+        without_foreign(error)
         raise
     with stored_together(instance):
         yield from materializations(pipeline, stage, outcomes, pointers)

@@ -75,12 +75,16 @@ class Resources:
         """What a step asks Dagster for."""
         return {self.store, self.keys}
 
+    def settings(self, context: dg.OpExecutionContext) -> StoreSettings:
+        """Return where the results of a step are kept."""
+        store: RetrievalStore = getattr(context.resources, self.store)
+        return store.settings()
+
     @contextmanager
     def opened(self, context: dg.OpExecutionContext, experiment: Experiment) -> Iterator[Pipeline]:
         """Yield the pipeline of a step; models that are opened meanwhile use its keys."""
-        store = getattr(context.resources, self.store)
         with given_keys(getattr(context.resources, self.keys).read()):
-            yield Pipeline(experiment, store.settings())
+            yield Pipeline(experiment, self.settings(context))
 
 
 def resources_of(

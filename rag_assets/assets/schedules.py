@@ -6,6 +6,7 @@ import dagster as dg
 
 from rag_assets.assets.names import plain_name
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.plain_text import markdown
 
 
 def schedules_of(experiment: Experiment, job: dg.JobDefinition) -> list[dg.ScheduleDefinition]:
@@ -17,13 +18,14 @@ def schedules_of(experiment: Experiment, job: dg.JobDefinition) -> list[dg.Sched
     schedule = experiment.schedule
     if schedule is None:
         return []
+    source = markdown(str(experiment.source))
     return [
         dg.ScheduleDefinition(
             name=f"{plain_name(experiment)}_schedule",
             job=job,
             cron_schedule=schedule.cron,
             execution_timezone=schedule.timezone,
-            description=f"Evaluate {experiment.name} again: `schedule` in {experiment.source}.",
+            description=f"Evaluate {experiment.name} again: `schedule` in {source}.",
             default_status=dg.DefaultScheduleStatus.RUNNING,
         )
     ]

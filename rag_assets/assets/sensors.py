@@ -12,8 +12,9 @@ import dagster as dg
 from rag_assets.assets.intervals import sensor_seconds
 from rag_assets.assets.names import plain_name
 from rag_assets.errors import RagAssetsError
-from rag_assets.experiment import Experiment, load_experiment
+from rag_assets.experiment import Experiment
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.source_state import SourceState, source_state
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.settings import StoreSettings
@@ -43,7 +44,7 @@ def sources_sensor(
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         try:
-            state = source_state(Pipeline(load_experiment(experiment.source), settings))
+            state = source_state(Pipeline(open_experiment(experiment.source, settings), settings))
         except RagAssetsError as error:
             return dg.SkipReason(str(error))
         return _decide(state, _read(context.cursor))

@@ -9,6 +9,7 @@ from rag_assets.errors import NotServed, RagAssetsError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.stage import Stage
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.servers.failures import ServerFailure
 
 SERVER_KINDS = frozenset({"http", "openai", "qdrant"})
 """Kinds of stages whose model is behind a server."""
@@ -46,6 +47,20 @@ def pool_of(stage: Stage, experiment: Experiment) -> str | None:
     return SERVER_POOL if kinds & SERVER_KINDS else None
 
 
+def without_foreign(error: RagAssetsError) -> RagAssetsError:
+    """Return an error after its chain is cut before the first link that is none of ours.
+
+    Dagster stores an error with all that led to it, and what libraries raise may hold a request, an
+    answer or a key. Our own lines say what was found.
+    """
+    last: BaseException = error
+    while isinstance(led := last.__cause__ or last.__context__, RagAssetsError | ServerFailure):
+        last = led
+    last.__cause__ = last.__context__ = None
+    return error
+
+
 def failure(error: RagAssetsError) -> dg.Failure:
     """Return an expected error as Dagster has it; tried again only where that can help."""
+    without_foreign(error)
     return dg.Failure(str(error), allow_retries=isinstance(error, NotServed))

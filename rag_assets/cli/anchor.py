@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.completion import complete_evaluations
-from rag_assets.cli.options import path_argument, store_option
-from rag_assets.experiment import load_experiment
+from rag_assets.cli.options import path_argument, refuse_given, store_option
+from rag_assets.cli.terminal import print_line
 from rag_assets.pipeline.evaluation_names import LATEST, EvaluationNames
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.store.settings import StoreSettings
 
 
@@ -25,8 +26,10 @@ def command(path: Path, evaluation: str, store: Path | None, show: bool) -> None
 
     Example: rag-assets anchor data/handbook latest
     """
-    experiment = load_experiment(path)
+    if show:
+        refuse_given(["evaluation"], "is what would be pinned; --show changes nothing")
     settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings)
     names = EvaluationNames(settings.store / experiment.name, settings.locks)
     pinned = names.find("anchor") if show else names.pin(evaluation)
-    click.echo(f"{experiment.name}: anchor is {pinned.evaluation_id}, of {pinned.started}")
+    print_line(f"{experiment.name}: anchor is {pinned.evaluation_id}, of {pinned.started}")

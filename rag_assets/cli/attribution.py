@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.options import format_option, path_argument, retriever_option, store_option
-from rag_assets.cli.terminal import output
+from rag_assets.cli.terminal import output, print_data
 from rag_assets.errors import DataError, NotEvaluated, UsageError
 from rag_assets.evaluation.query_facts import DEV, TEST
-from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.selection import Selection
 from rag_assets.reporting.attribution_rows import attribution_rows, lost_rows
 from rag_assets.reporting.formats import formatted
@@ -55,11 +55,12 @@ def command(
 
     Example: rag-assets attribution data/handbook --queries
     """
-    experiment = load_experiment(path)
+    settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings)
     selection = Selection.of(experiment, retrievers)
     if queries and slice_by:
         raise UsageError("--queries lists evidences one by one; --by does not apply to it")
-    result = EvaluationResult.current(StoreSettings.resolve(store).store / experiment.name)
+    result = EvaluationResult.current(settings.store / experiment.name)
     rows = attribution_rows(result, selection.retrievers, slice_by, split)
     if not rows and slice_by:
         raise DataError(
@@ -69,7 +70,7 @@ def command(
         raise NotEvaluated(f"the last evaluation of {experiment.name} has no evidence to look for")
     lost = lost_rows(result, selection.retrievers, split) if queries else []
     if form != "table":
-        click.echo(formatted(lost if queries else rows, form), nl=False)
+        print_data(formatted(lost if queries else rows, form))
         return
     from rag_assets.reporting.attribution_view import attribution_view, lost_view
 

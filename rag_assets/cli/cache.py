@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from rag_assets.cli.options import format_option, store_option
-from rag_assets.cli.terminal import messages, output
+from rag_assets.cli.options import MOST_DAYS, Number, format_option, store_option
+from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.errors import UsageError
 from rag_assets.pipeline.cache_pruning import prune, to_prune
 from rag_assets.reporting.cache_rows import cache_rows, dropped_rows
 from rag_assets.reporting.formats import formatted
-from rag_assets.reporting.housekeeping_view import rows_view
 from rag_assets.reporting.rows import Row
+from rag_assets.reporting.rows_view import rows_view
 from rag_assets.reporting.sizes import size_text
 from rag_assets.store.cache_files import CACHE, cache_segments
 from rag_assets.store.remote.removed import whole
@@ -45,19 +45,19 @@ def info(store: Path | None, form: str) -> None:
     with whole(settings.store, CACHE):
         rows = cache_rows(cache_segments(settings.store))
     if form != "table":
-        click.echo(formatted(rows, form), nl=False)
+        print_data(formatted(rows, form))
     elif rows:
         output().print(rows_view(rows, ("kind", "space", "entries", "segments", "bytes")))
-        click.echo(f"{size_text(_sum(rows))} in all")
+        print_line(f"{size_text(_sum(rows))} in all")
     else:
-        click.echo("the caches are empty")
+        print_line("the caches are empty")
 
 
 @command.command("prune")
 @store_option
 @click.option(
     "--older-than",
-    type=click.FloatRange(min=0),
+    type=Number(0, MOST_DAYS),
     metavar="DAYS",
     help="Entries that were written longer ago.",
 )
@@ -86,12 +86,12 @@ def prune_command(
         if yes:
             prune(dropped)
     if form != "table":
-        click.echo(formatted(rows, form), nl=False)
+        print_data(formatted(rows, form))
     elif rows:
         output().print(rows_view(rows, ("kind", "entries", "bytes")))
-        click.echo(f"{size_text(_sum(rows))} {'removed' if yes else 'would be removed'}")
+        print_line(f"{size_text(_sum(rows))} {'removed' if yes else 'would be removed'}")
     else:
-        click.echo("nothing to remove")
+        print_line("nothing to remove")
     if rows and not yes:
         messages().print("nothing was removed; --yes does it", markup=False)
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import click
 
-from rag_assets.cli.options import format_option, store_option
-from rag_assets.cli.terminal import messages, output
+from rag_assets.cli.options import MOST_DAYS, Number, format_option, store_option
+from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.pipeline.bringing import bring_records
 from rag_assets.pipeline.cache_keys import experiment_roots
 from rag_assets.pipeline.cleaning import Removable, removable
 from rag_assets.pipeline.history import fill_in
 from rag_assets.reporting.formats import formatted
-from rag_assets.reporting.housekeeping_view import rows_view
 from rag_assets.reporting.removed_rows import removed_rows
 from rag_assets.reporting.rows import Row
+from rag_assets.reporting.rows_view import rows_view
 from rag_assets.reporting.sizes import size_text
 from rag_assets.store.atomic import remove
 from rag_assets.store.remote.removed import whole
@@ -29,7 +29,7 @@ from rag_assets.store.settings import StoreSettings
 @click.option("--experiment", metavar="NAME", help="Only this experiment  [default: all]")
 @click.option(
     "--older-than",
-    type=click.FloatRange(min=0),
+    type=Number(0, MOST_DAYS),
     metavar="DAYS",
     help="Snapshots of evaluations that began longer ago, and what they alone name.",
 )
@@ -87,11 +87,11 @@ def print_removed(rows: list[Row], form: str, *, done: bool) -> None:
     """Print what goes, or went."""
     size = size_text(sum(int(str(row["bytes"])) for row in rows))
     if form != "table":
-        click.echo(formatted(rows, form), nl=False)
+        print_data(formatted(rows, form))
     elif rows:
         output().print(rows_view(rows, ("experiment", "what", "count", "bytes")))
-        click.echo(f"{size} {'removed' if done else 'would be removed'}")
+        print_line(f"{size} {'removed' if done else 'would be removed'}")
     else:
-        click.echo("nothing to remove")
+        print_line("nothing to remove")
     if rows and not done:
         messages().print("nothing was removed; --yes does it", markup=False)

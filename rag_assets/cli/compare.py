@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from rag_assets.cli.completion import complete_retrievers
-from rag_assets.cli.options import format_option, path_argument, store_option
-from rag_assets.cli.terminal import messages, output
+from rag_assets.cli.options import Integer, format_option, path_argument, refuse_given, store_option
+from rag_assets.cli.terminal import messages, output, print_data
 from rag_assets.cli.tuned_note import print_tuned_note
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric, parse_metric
-from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.selection import Selection
 from rag_assets.reporting.comparisons import Compared
-from rag_assets.reporting.formats import formatted
+from rag_assets.reporting.formats import as_json, formatted
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
 from rag_assets.statistics.pairs import all_pairs
@@ -31,7 +30,7 @@ from rag_assets.store.settings import StoreSettings
 @click.option("--split", help="The queries of this split  [default: test where there is one]")
 @click.option(
     "--show",
-    type=click.IntRange(min=0),
+    type=Integer(min=0),
     default=10,
     show_default=True,
     metavar="N",
@@ -63,16 +62,18 @@ def command(
     """
     if moves and not retrievers:
         raise UsageError("--moves belongs to two retrievers; name them")
+    if moves or not retrievers:
+        refuse_given(["show"], "belongs to two retrievers, without --moves")
     if len(retrievers) not in (0, 2):
         raise UsageError(f"compare takes two retrievers or none, not {len(retrievers)}")
-    experiment = load_experiment(path)
+    settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings)
     Selection.of(experiment, retrievers)
     if retrievers and retrievers[0] == retrievers[1]:
         raise UsageError(f"'{retrievers[0]}' is compared with itself; give two retrievers")
-    root = StoreSettings.resolve(store).store / experiment.name
+    root = settings.store / experiment.name
     result = EvaluationResult.current(root)
-    if not result.has_metrics:
-        raise NotEvaluated(f"{experiment.name} had no labels when it was evaluated")
+    result.check_labels()
     compared = Compared.of(result, _metric(result, metric), split)
     if moves:
         _print_moves(compared, retrievers[0], retrievers[1], form)
@@ -102,13 +103,12 @@ def _print_all(compared: Compared, form: str) -> None:
     if form == "table":
         output().print(pairs_view(compared, rows))
     else:
-        click.echo(formatted(rows, form), nl=False)
+        print_data(formatted(rows, form))
 
 
 def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> None:
     from rag_assets.reporting.compare_view import pair_view
     from rag_assets.reporting.rank_moves import moved_queries
-    from rag_assets.reporting.verdict import verdict
 
     rows = compared.rows([(a, b)])
     if not rows:
@@ -117,14 +117,20 @@ def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> Non
     if form == "table":
         output().print(pair_view(compared, row, moved_queries(compared, a, b, show)))
         return
-    row = {**row, **_bounds(compared, a, b), "verdict": verdict(row, len(compared.family))}
+    row = {**row, **_bounds(compared, a, b), "verdict": _verdict(compared, row)}
     if form != "json":
-        click.echo(formatted([row], form), nl=False)
+        print_data(formatted([row], form))
         return
     won, lost = moved_queries(compared, a, b, show)
     row["most_won"] = [query.row() for query in won]
     row["most_lost"] = [query.row() for query in lost]
-    click.echo(json.dumps(row, indent=2, ensure_ascii=False))
+    print_data(as_json(row))
+
+
+def _verdict(compared: Compared, row: Row) -> str:
+    from rag_assets.reporting.verdict import verdict
+
+    return verdict(row, len(compared.family), compared.caveat)
 
 
 def _print_moves(compared: Compared, a: str, b: str, form: str) -> None:
@@ -136,7 +142,7 @@ def _print_moves(compared: Compared, a: str, b: str, form: str) -> None:
     if form == "table":
         output().print(moves_view(compared, rows, a, b))
     else:
-        click.echo(formatted(rows, form), nl=False)
+        print_data(formatted(rows, form))
 
 
 def _bounds(compared: Compared, a: str, b: str) -> Row:

@@ -70,21 +70,25 @@ def _path_of(ctx: click.Context) -> Path | None:
 
 
 def _yaml(path: Path) -> dict[str, Any]:
-    import yaml
+    from rag_assets.experiment.yaml_file import read_yaml
 
-    file = path / _EXPERIMENT_FILE if path.is_dir() else path
-    found: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
-    return found
+    return read_yaml(path / _EXPERIMENT_FILE if path.is_dir() else path).data
 
 
 def _store_of(ctx: click.Context, path: Path) -> Path:
     from rag_assets.store.settings import StoreSettings
 
-    folder = path if path.is_dir() else path.parent
-    name = folder.absolute().name
+    settings = StoreSettings.resolve(ctx.params.get("store"))
+    file = path.absolute()
+    is_own = not path.is_dir() and file.name != _EXPERIMENT_FILE
+    name = file.stem if is_own else (file if path.is_dir() else file.parent).name
+    with suppress(Exception):
+        listed = json.loads(settings.registry.read_text("utf-8")).items()
+        sources = (str(file), str(file / _EXPERIMENT_FILE))
+        name = next((known for known, source in listed if source in sources), name)
     with suppress(Exception):
         name = _yaml(path).get("name", name)
-    return StoreSettings.resolve(ctx.params.get("store")).store / name
+    return settings.store / name
 
 
 def _evaluated_retrievers(root: Path) -> list[str]:

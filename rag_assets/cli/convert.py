@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.options import path_argument
-from rag_assets.cli.terminal import messages
+from rag_assets.cli.terminal import messages, print_line, print_note
 from rag_assets.datasets.writers import WRITERS, Tables, write_dataset
 from rag_assets.experiment import load_experiment
 
@@ -27,9 +27,11 @@ def command(path: Path, to: str, folder: Path) -> None:
 
     Example: rag-assets convert data/handbook --to beir --out handbook_beir
     """
-    dataset = load_experiment(path).dataset
+    experiment = load_experiment(path)
+    dataset = experiment.dataset
+    print_note(experiment.unread_labels)
     documents, queries = dataset.read_documents(), dataset.read_queries()
-    qrels = dataset.read_qrels(documents.table, queries.table)
+    qrels = experiment.read_qrels(documents.table, queries.table)
     tables = Tables(documents.table, queries.table, qrels.table)
     lost = write_dataset(tables, to, folder.absolute())
     read = {"documents": documents, "queries": queries, "qrels": qrels}
@@ -39,4 +41,4 @@ def command(path: Path, to: str, folder: Path) -> None:
     for note in lost:
         messages().print(f"note: {to}: {note}", markup=False)
     counts = ", ".join(f"{name} {table.table.num_rows}" for name, table in read.items())
-    click.echo(f"{folder}: {counts}")
+    print_line(f"{folder}: {counts}")

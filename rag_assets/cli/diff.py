@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,14 +9,14 @@ import click
 
 from rag_assets.cli.completion import complete_evaluations
 from rag_assets.cli.options import format_option, path_argument, retriever_option, store_option
-from rag_assets.cli.terminal import messages, output
+from rag_assets.cli.terminal import messages, output, print_data
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.evaluation_names import EvaluationNames
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.reporting.comparable import Comparability, comparability
 from rag_assets.reporting.evaluation_diff import changes_between, partition_changes
 from rag_assets.reporting.evaluation_pairs import EvaluationPair
-from rag_assets.reporting.formats import formatted
+from rag_assets.reporting.formats import as_json, formatted
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.settings import StoreSettings
 
@@ -58,8 +57,8 @@ def command(
 
     Example: rag-assets diff data/handbook previous latest
     """
-    experiment = load_experiment(path)
     settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings)
     names = EvaluationNames(settings.store / experiment.name, settings.locks)
     root = settings.store / experiment.name
     a, b = (EvaluationResult(root, names.find(name)) for name in (eval_a, eval_b))
@@ -73,14 +72,14 @@ def command(
                 raise UsageError(f"unknown retriever {allowed_names(name, pair.new_cells)}")
     rows = pair.rows(retrievers) if pair is not None else []
     if form == "json":
-        click.echo(_json(a, b, found, rows), nl=False)
+        print_data(_json(a, b, found, rows))
     elif form == "table":
         _print_table(a, b, pair, rows)
     else:
         reasons = [{"what": r.what, "old": r.old, "new": r.new} for r in changes_between(a, b)]
-        click.echo(formatted(rows if form == "csv" else reasons, form), nl=False)
+        print_data(formatted(rows if form == "csv" else reasons, form))
         if form == "markdown" and rows:
-            click.echo(f"\n{formatted(rows, form)}", nl=False)
+            print_data(f"\n{formatted(rows, form)}")
     if found is not None and pair is None:
         messages().print(f"note: {found.refusal}", markup=False, soft_wrap=True)
         ctx.exit(NOT_COMPARABLE)
@@ -115,4 +114,4 @@ def _json(
         "n_shared_queries": len(found.shared) if found else 0,
         "metrics": rows,
     }
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    return as_json(content)

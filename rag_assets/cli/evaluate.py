@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import click
@@ -11,15 +12,18 @@ import click
 from rag_assets.assets.evaluate import Work, evaluate
 from rag_assets.cli.options import selection_options
 from rag_assets.cli.progress_bars import progress_bar
-from rag_assets.cli.terminal import messages, output, shown_path
+from rag_assets.cli.terminal import messages, output, print_data, print_line, print_note, shown_path
 from rag_assets.cli.verbosity import Verbosity, verbosity
 from rag_assets.cli.work_board import work_board
-from rag_assets.experiment import load_experiment
+from rag_assets.errors import Incomplete
+from rag_assets.pipeline.failed_queries import unfinished
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.retry import try_again, unanswered
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.shallow_graphs import shallow_graphs
 from rag_assets.pipeline.unread_languages import unread_languages
+from rag_assets.reporting.analyzer_advice import unlabelled_findings
 from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.html import write_report
 from rag_assets.reporting.overlap_rows import overlap_rows
@@ -37,6 +41,11 @@ from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
     is_flag=True,
     help="Ask again for what a language model's or reranker's server did not answer before.",
 )
+@click.option(
+    "--take-over",
+    is_flag=True,
+    help="PATH is a copy: go on with the evaluations that the store has under its name.",
+)
 def command(
     path: Path,
     store: Path | None,
@@ -44,8 +53,11 @@ def command(
     top_k: tuple[int, ...],
     form: str,
     retry_failed: bool,
+    take_over: bool,
 ) -> None:
     """Compute what is not up to date, then print the leaderboard.
+
+    Exit code 3: a retriever failed on queries; what is printed is of the others.
 
     Without labels it prints how alike the retrievers rank, and no metric.
 
@@ -54,9 +66,9 @@ def command(
 
     Example: rag-assets evaluate data/handbook
     """
-    experiment = load_experiment(path)
-    selection = Selection.of(experiment, retrievers, top_k)
     settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings, take_over=take_over)
+    selection = Selection.of(experiment, retrievers, top_k)
     pipeline = Pipeline(experiment, settings, progress_bar)
     if retry_failed:
         messages().print(f"asked again: {try_again(pipeline)} queries that failed", markup=False)
@@ -74,7 +86,7 @@ def command(
     )
     _print_notes(pipeline)
     if form != "table":
-        click.echo(formatted(rows, form), nl=False)
+        print_data(formatted(rows, form))
     elif labelled:
         _print_tables(result.slices(selection.retrievers), result, rows)
     else:
@@ -83,6 +95,16 @@ def command(
     _print_unanswered(pipeline)
     if form == "table" and verbosity() is not Verbosity.QUIET:
         _print_places(settings, report, work)
+    failed = unfinished(pipeline, selection.retrievers)
+    if failed:
+        raise Incomplete(_incomplete(failed, result.queries.num_rows))
+
+
+def _incomplete(failed: Mapping[str, Collection[str]], n_queries: int) -> str:
+    told = [
+        f"{name} failed on {len(found)} of {n_queries} queries" for name, found in failed.items()
+    ]
+    return f"incomplete: {', '.join(told)}; `rag-assets report` says why"
 
 
 def _print_notes(pipeline: Pipeline) -> None:
@@ -93,6 +115,7 @@ def _print_notes(pipeline: Pipeline) -> None:
         # Cells that are cut from one ranking have the same.
         for note in dict.fromkeys(note for own in facts for note in own.get("notes", [])):
             messages().print(f"note: {stage.name}: {note}", markup=False)
+    print_note(pipeline.experiment.unread_labels)
 
 
 def _print_overlaps(result: EvaluationResult, rows: list[Row]) -> None:
@@ -103,6 +126,8 @@ def _print_overlaps(result: EvaluationResult, rows: list[Row]) -> None:
 
 def _print_advice(result: EvaluationResult, path: Path) -> None:
     """Say on stderr that judging would help, where little or nothing of the runs is judged."""
+    for line in unlabelled_findings(result) if not result.has_metrics else []:
+        messages().print(f"note: {line}", markup=False, soft_wrap=True)
     advice = pooling_advice(result)
     if advice is not None:
         command = f"rag-assets pool {shlex.quote(str(path))} --out sheet.csv"
@@ -134,9 +159,9 @@ def _print_places(settings: StoreSettings, report: Path, work: Work) -> None:
         "warehouse": shown_path(settings.warehouse),
         "UI": _ui_command(settings),
     }
-    click.echo("")
+    print_line("")
     for name, text in lines.items():
-        click.echo(f"{name:<11}{text}")
+        print_line(f"{name:<11}{text}")
 
 
 def _ui_command(settings: StoreSettings) -> str:

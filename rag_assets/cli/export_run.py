@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.completion import complete_retrievers
-from rag_assets.cli.options import path_argument, store_option
-from rag_assets.cli.terminal import messages
+from rag_assets.cli.options import Integer, path_argument, store_option
+from rag_assets.cli.terminal import messages, print_line
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.run_writers import write_run
-from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.selection import Selection
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.settings import StoreSettings
@@ -28,7 +28,7 @@ from rag_assets.store.settings import StoreSettings
 )
 @click.option(
     "--top-k",
-    type=click.IntRange(min=1),
+    type=Integer(min=1),
     metavar="K",
     help="The run at this cut-off  [default: the largest]",
 )
@@ -46,9 +46,10 @@ def command(path: Path, retriever: str, top_k: int | None, out: Path, store: Pat
 
     Example: rag-assets export-run data/handbook --retriever bm25 --out b.trec
     """
-    experiment = load_experiment(path)
+    settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings)
     Selection.of(experiment, (retriever,))
-    result = EvaluationResult.current(StoreSettings.resolve(store).store / experiment.name)
+    result = EvaluationResult.current(settings.store / experiment.name)
     keys = result.run_keys(retriever)
     if not keys:
         raise NotEvaluated(f"the last evaluation of {experiment.name} has no run of {retriever}")
@@ -60,4 +61,4 @@ def command(path: Path, retriever: str, top_k: int | None, out: Path, store: Pat
     for note in write_run(run, out, tag=retriever, failures=failures):
         messages().print(f"note: {out}: {note}", markup=False)
     n_queries = len(run.column("query_id").unique())
-    click.echo(f"{out}: {n_queries} queries, {run.num_rows} rows, top_k {chosen}")
+    print_line(f"{out}: {n_queries} queries, {run.num_rows} rows, top_k {chosen}")

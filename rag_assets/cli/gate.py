@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from rag_assets.cli.completion import complete_evaluations
-from rag_assets.cli.options import path_argument, retriever_option, store_option
-from rag_assets.cli.terminal import output
+from rag_assets.cli.options import Number, path_argument, retriever_option, store_option
+from rag_assets.cli.terminal import output, print_data
 from rag_assets.errors import NotEvaluated, UsageError
-from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.evaluation_names import EvaluationNames
+from rag_assets.pipeline.registry import open_experiment
+from rag_assets.reporting.formats import as_json
 from rag_assets.reporting.gate import Rules, gate
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.atomic import write_text
@@ -37,14 +37,14 @@ FAILED = 1
 )
 @click.option(
     "--max-drop",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     default=0.01,
     show_default=True,
     help="So much a mean may fall.",
 )
 @click.option(
     "--alpha",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=Number(0, 1, min_open=True, max_open=True),
     default=0.05,
     show_default=True,
     help="Level of the one-sided test that a drop is no chance.",
@@ -96,13 +96,12 @@ def command(
 
     Example: rag-assets gate data/handbook --against anchor --junit gate.xml
     """
-    experiment = load_experiment(path)
     settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings)
     root = settings.store / experiment.name
     try:
         result = EvaluationResult.current(root)
-        if not result.has_metrics:
-            raise NotEvaluated(f"{experiment.name} had no labels when it was evaluated")
+        result.check_labels()
         found = gate(
             result,
             EvaluationNames(root, settings.locks),
@@ -120,13 +119,13 @@ def command(
 
         write_text(junit_file, junit(found))
     if form == "json":
-        click.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+        print_data(as_json(found.as_json()))
     else:
         from rag_assets.reporting.gate_view import gate_markdown, gate_view
 
         if form == "table":
             output().print(gate_view(found))
         else:
-            click.echo(gate_markdown(found), nl=False)
+            print_data(gate_markdown(found))
     if not found.passed:
         ctx.exit(FAILED)

@@ -8,8 +8,16 @@ from typing import Any
 import click
 
 from rag_assets import api
-from rag_assets.cli.options import Decorated, path_argument, store_option
+from rag_assets.cli.options import (
+    Decorated,
+    Integer,
+    Number,
+    path_argument,
+    refuse_given,
+    store_option,
+)
 from rag_assets.cli.progress_bars import progress_bar
+from rag_assets.cli.terminal import print_line
 from rag_assets.errors import UsageError
 from rag_assets.pipeline.generated import Asking, Generation, reasons
 from rag_assets.query_sets.generation.question_filters import Filters
@@ -21,11 +29,11 @@ _DEFAULT = Asking()
 _ASKING = (
     click.option("--chunking", metavar="NAME", help="Which chunks, where there are several."),
     click.option(
-        "--chunks", type=click.IntRange(min=1), metavar="N", help="Only N chunks, drawn by --seed."
+        "--chunks", type=Integer(min=1), metavar="N", help="Only N chunks, drawn by --seed."
     ),
     click.option(
         "--n",
-        type=click.IntRange(min=1),
+        type=Integer(min=1),
         default=_DEFAULT.n,
         show_default=True,
         help="Questions a chunk.",
@@ -36,21 +44,21 @@ _ASKING = (
     click.option("--prompt", type=FILE, help="A prompt file in place of ours."),
     click.option(
         "--temperature",
-        type=click.FloatRange(min=0),
+        type=Number(min=0),
         default=_DEFAULT.temperature,
         show_default=True,
         help="0 is the least random.",
     ),
     click.option(
         "--seed",
-        type=click.IntRange(min=0),
+        type=Integer(min=0),
         default=_DEFAULT.seed,
         show_default=True,
         help="Of the draw and of the model.",
     ),
     click.option(
         "--max-tokens",
-        type=click.IntRange(min=1),
+        type=Integer(min=1),
         default=_DEFAULT.max_tokens,
         show_default=True,
         help="Most tokens of an answer.",
@@ -58,14 +66,10 @@ _ASKING = (
     click.option("--model", help="Its name at the server."),
 )
 _LIMITS = (
-    click.option("--max-calls", type=click.IntRange(min=0), help="Most requests of this run."),
-    click.option("--max-cost", type=click.FloatRange(min=0), help="Most money of this run."),
-    click.option(
-        "--prompt-price", type=click.FloatRange(min=0), help="Of a million tokens of requests."
-    ),
-    click.option(
-        "--completion-price", type=click.FloatRange(min=0), help="Of a million tokens of answers."
-    ),
+    click.option("--max-calls", type=Integer(min=0), help="Most requests of this run."),
+    click.option("--max-cost", type=Number(min=0), help="Most money of this run."),
+    click.option("--prompt-price", type=Number(min=0), help="Of a million tokens of requests."),
+    click.option("--completion-price", type=Number(min=0), help="Of a million tokens of answers."),
 )
 _FILTERS = (
     click.option(
@@ -77,7 +81,7 @@ _FILTERS = (
     ),
     click.option(
         "--max-copied",
-        type=float,
+        type=Number(min=0),
         default=_DEFAULT.filters.max_copied,
         show_default=True,
         metavar="SHARE",
@@ -85,7 +89,7 @@ _FILTERS = (
     ),
     click.option(
         "--near-duplicate",
-        type=float,
+        type=Number(min=0),
         default=_DEFAULT.filters.near_duplicate,
         show_default=True,
         metavar="SHARE",
@@ -131,6 +135,7 @@ def command(
     Example: rag-assets generate data/handbook --sheet review.csv
     """
     if reviewed is not None:
+        refuse_given([*options, "dry_run"], "is of questions to ask for; --import asks nothing")
         _import(path, reviewed, sheet, out, force)
         return
     asking = _asking(options)
@@ -153,7 +158,7 @@ def _import(path: Path, reviewed: Path, sheet: Path | None, out: Path | None, fo
     if sheet is not None or out is None:
         raise UsageError("--import reads a sheet and writes a dataset: give --out, and no --sheet")
     found = api.import_questions(path, reviewed, out, force=force)
-    click.echo(
+    print_line(
         f"{out}: {found.questions.num_rows} questions kept, {found.n_refused} refused, "
         f"{found.n_open} without yes or no left out"
     )
@@ -162,16 +167,16 @@ def _import(path: Path, reviewed: Path, sheet: Path | None, out: Path | None, fo
 def _estimate(path: Path, store: Path | None, asking: Asking) -> None:
     found = api.estimate_generation(path, asking, store=store, progress=progress_bar)
     cost = "" if found.cost_at_most is None else f", cost at most {found.cost_at_most:.4g}"
-    click.echo(f"{found.calls} requests to send{cost}; {found.cached} answers are known")
+    print_line(f"{found.calls} requests to send{cost}; {found.cached} answers are known")
 
 
 def _report(made: Generation, written: list[Path]) -> None:
     found = made.found
     cost = "" if made.cost is None else f", cost {made.cost:.4g}"
-    click.echo(
+    print_line(
         f"{found.questions.num_rows} questions from {made.n_chunks} chunks, by {made.n_calls} "
         f"requests{cost}"
     )
     for reason, number in reasons(found):
-        click.echo(f"  {number} {reason}")
-    click.echo(f"written: {', '.join(map(str, written))}")
+        print_line(f"  {number} {reason}")
+    print_line(f"written: {', '.join(map(str, written))}")

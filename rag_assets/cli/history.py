@@ -6,10 +6,16 @@ from pathlib import Path
 
 import click
 
-from rag_assets.cli.options import format_option, path_argument, retriever_option, store_option
-from rag_assets.cli.terminal import output
-from rag_assets.experiment import load_experiment
+from rag_assets.cli.options import (
+    Integer,
+    format_option,
+    path_argument,
+    retriever_option,
+    store_option,
+)
+from rag_assets.cli.terminal import output, print_data
 from rag_assets.pipeline.history import History
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.history_rows import flat_history_rows
 from rag_assets.reporting.metric_history import MetricHistory
@@ -24,7 +30,7 @@ from rag_assets.store.settings import StoreSettings
 @click.option("--split", help="The queries of this split  [default: test where there is one]")
 @click.option(
     "--last",
-    type=click.IntRange(min=1),
+    type=Integer(min=1),
     default=10,
     show_default=True,
     metavar="N",
@@ -47,8 +53,8 @@ def command(
 
     Example: rag-assets history data/handbook --metric recall@10 --last 50
     """
-    experiment = load_experiment(path)
     settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings)
     history = History(settings.store / experiment.name, settings.locks)
     found = MetricHistory.of(history, metric, retrievers, split, last)
     rows = found.rows
@@ -57,4 +63,4 @@ def command(
 
         output().print(history_view(rows, str(found.metric)))
     else:
-        click.echo(formatted(rows if form == "json" else flat_history_rows(rows), form), nl=False)
+        print_data(formatted(rows if form == "json" else flat_history_rows(rows), form))

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.options import path_argument
-from rag_assets.cli.terminal import messages
+from rag_assets.cli.terminal import messages, print_line, print_note
 from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
 from rag_assets.embedding.unknown_tokens import TOO_MANY, unknown_share
 from rag_assets.errors import UsageError
@@ -39,7 +39,8 @@ def command(path: Path, out: Path | None) -> None:
     found = _found(experiment)
     write_text(file, starter_yaml(experiment, _seen_from(file.parent, path.absolute()), found))
     load_experiment(file)
-    click.echo(f"{out or file}: {_counted(found)}")
+    print_line(f"{out or file}: {_counted(found)}")
+    print_note(experiment.unread_labels)
     messages().print(f"next: rag-assets evaluate {out or file}", markup=False, soft_wrap=True)
 
 
@@ -54,7 +55,7 @@ def _found(experiment: Experiment) -> Found:
     queries = experiment.dataset.read_queries().table
     judgments = 0
     if experiment.has_qrels:
-        judgments = experiment.dataset.read_qrels(documents, queries).table.num_rows
+        judgments = experiment.read_qrels(documents, queries).table.num_rows
     texts = [*documents.column("text").to_pylist(), *queries.column("text").to_pylist()]
     share = unknown_share(texts, resolve_model(DEFAULT_MODEL)) or 0.0
     unread = share if share > TOO_MANY else 0.0

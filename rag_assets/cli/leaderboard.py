@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from rag_assets.cli.options import selection_options
-from rag_assets.cli.terminal import output
+from rag_assets.cli.options import Integer, refuse_given, selection_options
+from rag_assets.cli.terminal import output, print_data
 from rag_assets.cli.tuned_note import print_tuned_note
 from rag_assets.errors import DataError, NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.query_facts import ALL, DEV, TEST
-from rag_assets.experiment import load_experiment
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.selection import Selection
 from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.latency_rows import latency_rows
@@ -39,7 +39,7 @@ from rag_assets.store.settings import StoreSettings
 )
 @click.option(
     "--budget",
-    type=click.IntRange(min=1),
+    type=Integer(min=1),
     metavar="TOKENS",
     help="At an equal context budget: each query keeps as many units as fit.",
 )
@@ -72,11 +72,12 @@ def command(
 
     Example: rag-assets leaderboard data/handbook --format markdown
     """
-    experiment = load_experiment(path)
-    selection = Selection.of(experiment, retrievers, top_k)
+    if latency:
+        others = ["slice_by", "metric", "top_k", "budget", "asked"]
+        refuse_given(others, "does not apply to --latency, which is of whole rankings")
     settings = StoreSettings.resolve(store)
-    if latency and (slice_by or metric or top_k):
-        raise UsageError("--latency is of whole rankings; --by, --metric, --top-k do not apply")
+    experiment = open_experiment(path, settings)
+    selection = Selection.of(experiment, retrievers, top_k)
     if ties and (latency or slice_by or metric or budget is not None):
         raise UsageError("--ties is a table of its own; --latency, --by, --budget do not apply")
     result = EvaluationResult.current(settings.store / experiment.name)
@@ -107,7 +108,7 @@ def _print_board(result: EvaluationResult, selection: Selection, form: str, spli
         name = result.evaluation.experiment
         raise NotEvaluated(f"the last evaluation of {name} has none of these cells")
     if form != "table":
-        click.echo(formatted(rows, form), nl=False)
+        print_data(formatted(rows, form))
         return
     from rag_assets.reporting.terminal import leaderboard_view
 
@@ -119,7 +120,7 @@ def _print_latency(
 ) -> None:
     rows = latency_rows(result, experiment, selection.retrievers)
     if form != "table":
-        click.echo(formatted(rows, form), nl=False)
+        print_data(formatted(rows, form))
         return
     from rag_assets.reporting.latency_view import latency_view
 
@@ -134,7 +135,7 @@ def _print_budget(
     rows = budget_rows(result, selection.retrievers, budget, split)
     print_tuned_note(result, selection.retrievers, split)
     if form != "table":
-        click.echo(formatted(rows, form), nl=False)
+        print_data(formatted(rows, form))
         return
     from rag_assets.reporting.budget_view import budget_view
 
@@ -149,7 +150,7 @@ def _print_ties(result: EvaluationResult, selection: Selection, form: str, split
     rows = tie_rows(result, selection.retrievers, top_k, split)
     print_tuned_note(result, selection.retrievers, split)
     if form != "table":
-        click.echo(formatted(rows, form), nl=False)
+        print_data(formatted(rows, form))
         return
     from rag_assets.reporting.tie_view import tie_view
 
@@ -188,7 +189,7 @@ def _print_slices(
         output().print(slices_view(slices, str(metric), by, split))
         return
     rows = [row for one in slices for row in _rows(one, str(metric), by, split)]
-    click.echo(formatted(rows, form), nl=False)
+    print_data(formatted(rows, form))
 
 
 def _rows(one: Slice, metric: str, by: str, split: str) -> list[Row]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import logging
 import time
+from collections import Counter
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -15,9 +17,14 @@ from click.shell_completion import CompletionItem
 from rag_assets import __version__
 from rag_assets.cli.summaries import SUMMARIES
 from rag_assets.cli.verbosity import with_verbosity
-from rag_assets.errors import RagAssetsError
+from rag_assets.errors import RagAssetsError, StoreError, UsageError
+from rag_assets.kept_signals import interrupts_raised, is_interrupt
+from rag_assets.plain_text import one_line, printable, shortened
 
 INTERRUPTED = 3
+
+MOST_SHOWN = 3_000
+"""Characters of an error: what it quotes may be as long as a file."""
 
 NEW_OBJECTS = 50_000
 """After so many the garbage collector looks for garbage: imports make many that all stay."""
@@ -59,12 +66,20 @@ class _Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that is named first; a typing error is told what may be meant."""
         try:
-            return super().resolve_command(ctx, args)
+            name, command, rest = super().resolve_command(ctx, args)
         except click.UsageError as error:
             near = get_close_matches(args[0], SUMMARIES, n=1)
             if not near or "Did you mean" in error.message:
                 raise
             raise click.UsageError(f"{error.message} Did you mean '{near[0]}'?", ctx) from error
+        if command is not None and not ctx.resilient_parsing:
+            _refuse_repetitions(command, rest, click.Context(command, ctx, name))
+        return name, command, rest
+
+    def main(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 (click's signature)
+        """Run the program, which Ctrl-C and SIGTERM interrupt."""
+        with interrupts_raised():
+            return super().main(*args, **extra)
 
     def make_context(
         self,
@@ -75,10 +90,13 @@ class _Group(click.Group):
     ) -> click.Context:
         """Parse the arguments of the group; what is wrong with them is one line."""
         try:
+            _refuse_no_text(args)
             return super().make_context(info_name, args, parent, **extra)
         except RagAssetsError as error:
-            click.echo(f"error: {_one_line(str(error))}", err=True)
+            click.echo(f"error: {shortened(str(error), MOST_SHOWN)}", err=True)
             raise click.exceptions.Exit(error.exit_code) from error
+        except click.UsageError as error:
+            raise _shown(error) from None
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 (click's signature)
         """Run a command; an expected failure is one line on stderr and an exit code."""
@@ -87,18 +105,57 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except RagAssetsError as error:
-            click.echo(f"error: {_one_line(str(error))}", err=True)
+            click.echo(f"error: {shortened(str(error), MOST_SHOWN)}", err=True)
             ctx.exit(error.exit_code)
-        except KeyboardInterrupt:
+        except click.UsageError as error:
+            raise _shown(error) from None
+        except OSError as error:
+            if error.strerror is None or error.errno == errno.EPIPE:
+                raise
+            place = shortened(str(error.filename or "the system"))
+            click.echo(f"error: {one_line(place)}: {error.strerror}", err=True)
+            ctx.exit(StoreError.exit_code)
+        except (KeyboardInterrupt, RuntimeError) as error:
+            if not is_interrupt(error):
+                raise
             click.echo("interrupted; what was finished is kept, run it again to go on", err=True)
             ctx.exit(INTERRUPTED)
         finally:
             _log.info("%s took %.2f s", ctx.invoked_subcommand, time.perf_counter() - started)
 
 
-def _one_line(text: str) -> str:
-    """Escape what a name from a file may hold and a terminal would obey, such as a line break."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+def _refuse_repetitions(command: click.Command, args: list[str], ctx: click.Context) -> None:
+    """Refuse an option that takes one value and was given two: the first would be dropped.
+
+    Raises:
+        UsageError: there is such an option.
+    """
+    _, rest, given = command.make_parser(ctx).parse_args(list(args))
+    for option, count in Counter(map(id, given)).items():
+        one = next(each for each in given if id(each) == option)
+        if count > 1 and isinstance(one, click.Option) and not (one.multiple or one.is_flag):
+            name = max(one.opts, key=len)
+            raise UsageError(f"{name} is given {count} times; it takes one value")
+    if isinstance(command, click.Group) and rest:
+        below = command.get_command(ctx, rest[0])
+        if below is not None:
+            _refuse_repetitions(below, rest[1:], click.Context(below, ctx, rest[0]))
+
+
+def _refuse_no_text(args: list[str]) -> None:
+    """Refuse bytes that are no text: they could be in no file of the store, and in no message."""
+    for arg in args:
+        try:
+            arg.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"the argument {shortened(arg)!a} is not UTF-8") from None
+
+
+def _shown(error: click.UsageError) -> click.UsageError:
+    """Return an error of click that holds nothing which a terminal obeys."""
+    text = error.format_message()
+    safe = shortened(printable(text), MOST_SHOWN)
+    return error if safe == text else click.UsageError(safe, error.ctx)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

@@ -2,14 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from rag_assets.cli.completion import ExperimentPath, complete_retrievers
+from rag_assets.errors import UsageError
+from rag_assets.plain_text import shortened
 from rag_assets.reporting.formats import FORMATS
+
+MOST_DAYS = 100_000
+"""Of an age: about as many as there are days before now in a calendar."""
+
+
+class Number(click.FloatRange):
+    """A number in a range; ``nan`` is in every range for click, and infinity in an open one."""
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 (click's signature)
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> float:
+        """Return the number."""
+        number: float = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(f"{number} is not a finite number.", param, ctx)
+        return number
+
+
+MOST = 2**31 - 1
+"""Of a number of things: what counts them has 32 bits here and there."""
+
+
+class Integer(click.IntRange):
+    """An integer in a range of no more than 32 bits, of which help says what matters."""
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 (click's signature)
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> int:
+        """Return the integer."""
+        number: int = super().convert(value, param, ctx)
+        if abs(number) > MOST:
+            self.fail(f"{shortened(str(value))} is more than {MOST}.", param, ctx)
+        return number
+
 
 Decorated = Callable[..., Any]
 
@@ -33,7 +77,7 @@ top_k_option = click.option(
     "--top-k",
     "top_k",
     multiple=True,
-    type=click.IntRange(min=1),
+    type=Integer(min=1),
     metavar="K",
     help="Only this cut-off; repeatable.",
 )
@@ -45,6 +89,24 @@ format_option = click.option(
     show_default=True,
     help="How to print; all but `table` are for programs.",
 )
+
+
+def refuse_given(names: Collection[str], why: str) -> None:
+    """Refuse an option of this command that was given and would not be used.
+
+    Args:
+        names: of the command's parameters, as its function has them.
+        why: follows the option in the error.
+
+    Raises:
+        UsageError: one of them was given.
+    """
+    context = click.get_current_context()
+    for one in context.command.params:
+        source = context.get_parameter_source(one.name or "")
+        if one.name in names and source is ParameterSource.COMMANDLINE:
+            shown = one.opts[-1] if isinstance(one, click.Option) else one.human_readable_name
+            raise UsageError(f"{shown} {why}")
 
 
 def selection_options(command: Decorated) -> Decorated:

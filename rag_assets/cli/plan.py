@@ -8,7 +8,7 @@ import click
 
 from rag_assets.api import plan
 from rag_assets.cli.options import selection_options
-from rag_assets.cli.terminal import messages, output
+from rag_assets.cli.terminal import messages, output, print_data
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.shallow_graphs import shallow_graphs
 from rag_assets.reporting.formats import formatted
@@ -38,9 +38,9 @@ def command(
         messages().print(f"warning: {line}", markup=False, soft_wrap=True)
     found = plan(path, store, retrievers, top_k)
     if form == "json":
-        click.echo(formatted(plan_rows(found), form), nl=False)
+        print_data(formatted(plan_rows(found), form))
     elif form != "table":
-        click.echo(formatted(flat_plan_rows(found), form), nl=False)
+        print_data(formatted(flat_plan_rows(found), form))
     else:
         from rag_assets.reporting.plan_view import plan_view
 

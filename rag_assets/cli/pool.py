@@ -6,19 +6,21 @@ from pathlib import Path
 
 import click
 
-from rag_assets.cli.options import path_argument, store_option
+from rag_assets.cli.options import Integer, path_argument, refuse_given, store_option
 from rag_assets.cli.progress_bars import progress_bar
-from rag_assets.cli.terminal import messages
-from rag_assets.errors import DataError, UsageError
+from rag_assets.cli.terminal import messages, print_data
+from rag_assets.datasets.rows import unknown_documents
+from rag_assets.datasets.spreadsheet_cells import CELL_LIMIT
+from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.pooled import pooled_units
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.pooling.add import Added, add_judgments
 from rag_assets.pooling.feedback import read_feedback
-from rag_assets.pooling.judgment import Judgment
-from rag_assets.pooling.pool import in_blind_order, without_outer_blanks
-from rag_assets.pooling.sheet import read_sheet, refuse, sheet_text
+from rag_assets.pooling.pool import in_blind_order, merged, without_outer_blanks
+from rag_assets.pooling.sheet import EVIDENCE, cut_texts, read_sheet, refuse, sheet_text
 from rag_assets.store.atomic import write_text
 from rag_assets.store.settings import StoreSettings
 
@@ -30,7 +32,7 @@ FILE = click.Path(path_type=Path)
 @store_option
 @click.option(
     "--depth",
-    type=click.IntRange(min=1),
+    type=Integer(min=1),
     default=10,
     show_default=True,
     help="How many ranks of each retriever are pooled.",
@@ -51,37 +53,55 @@ def command(
     """Have people judge what the retrievers of PATH found.
 
     Writes what nobody judged yet as a sheet (CSV), in an order that does not tell which retriever
-    found what; people fill in the column `grade` (0: not relevant, 1 and more: relevant). With
-    --import their grades become judgments of PATH; one bad row, and nothing is added.
+    found what; overlapping passages are one row. People fill in the column `grade` (0: not
+    relevant, 1 and more: relevant) and, where a part of the text answers, copy it to `evidence`.
+    With --import their grades become judgments of PATH; one bad row, and nothing is added.
 
     Example: rag-assets pool data/handbook --depth 10 --out sheet.csv
     """
     if sum(option is not None for option in (out, sheet, feedback)) > 1:
         raise UsageError("--out, --import and --feedback exclude each other; give one of them")
-    experiment = load_experiment(path)
+    if sheet is not None or feedback is not None:
+        refuse_given(["depth", "seed"], "is of a sheet that is written; nothing is pooled here")
     if sheet is not None:
-        _import_sheet(experiment, sheet)
+        _import_sheet(load_experiment(path), sheet)
     elif feedback is not None:
-        _import_feedback(experiment, feedback)
+        _import_feedback(load_experiment(path), feedback)
     else:
-        pipeline = Pipeline(experiment, StoreSettings.resolve(store), progress_bar)
+        settings = StoreSettings.resolve(store)
+        pipeline = Pipeline(open_experiment(path, settings), settings, progress_bar)
         _write_sheet(pipeline, depth, seed, out)
 
 
 def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) -> None:
-    found = pooled_units(pipeline, depth)
+    try:
+        found = pooled_units(pipeline, depth)
+    except MissingArtifact:
+        pipeline.experiment.dataset.read_queries()  # where there are none, that is the reason
+        raise
     documents = pipeline.artifact(DOCUMENTS_KEY).table()
     queries = pipeline.artifact(QUERIES_KEY).table()
     shown = without_outer_blanks(found, documents)
-    units = in_blind_order(shown, queries.column("query_id").to_pylist(), seed)
+    units = in_blind_order(merged(shown), queries.column("query_id").to_pylist(), seed)
     text = sheet_text(units, documents, queries)
     if out is None:
-        click.echo(text.removeprefix("\ufeff").replace("\r\n", "\n"), nl=False)
+        print_data(text.removeprefix("\ufeff").replace("\r\n", "\n"))
     else:
         write_text(out, text)
     where = f", in {out}" if out is not None else ""
     n_queries = len({unit.query_id for unit in units})
     _say(f"{len(units)} rows to judge for {n_queries} queries{where}")
+    if len(units) < len(shown):
+        _say(
+            f"they hold {len(shown)} passages, some of which overlap; where a part of a text "
+            f"answers, copy it into the column {EVIDENCE}"
+        )
+    n_cut = cut_texts(units, documents)
+    if n_cut:
+        _say(
+            f"{n_cut} texts are longer than the {CELL_LIMIT:,} characters that a cell takes: their "
+            "beginning is shown, and at which characters of the document the rest stands"
+        )
 
 
 def _import_sheet(experiment: Experiment, sheet: Path) -> None:
@@ -94,14 +114,15 @@ def _import_sheet(experiment: Experiment, sheet: Path) -> None:
         conflicts.append(DataError(str(error), file=sheet))
         refuse(conflicts)
 
-    added = add_judgments(
-        experiment.dataset,
-        [Judgment(row.unit, row.grade, "pool", row.line) for row in graded],
-        documents,
-        queries,
-        judge=experiment.judge,
-        on_conflict=conflict,
-    )
+    with unknown_documents(keep=experiment.keeps_unknown):
+        added = add_judgments(
+            experiment.dataset,
+            [judgment for row in graded for judgment in row.judgments()],
+            documents,
+            queries,
+            judge=experiment.judge,
+            on_conflict=conflict,
+        )
     _say_added(added, f"{n_empty} rows without a grade")
 
 
@@ -110,15 +131,16 @@ def _import_feedback(experiment: Experiment, file: Path) -> None:
     queries = experiment.dataset.read_queries().table
     votes = read_feedback(file, documents, queries)
     conflicts: list[DataError] = []
-    added = add_judgments(
-        experiment.dataset,
-        votes.judgments,
-        documents,
-        queries,
-        judge=experiment.judge,
-        on_conflict=conflicts.append,
-        renewed=votes.units,
-    )
+    with unknown_documents(keep=experiment.keeps_unknown):
+        added = add_judgments(
+            experiment.dataset,
+            votes.judgments,
+            documents,
+            queries,
+            judge=experiment.judge,
+            on_conflict=conflicts.append,
+            renewed=votes.units,
+        )
     renewed = f"{added.n_changed} changed and {added.n_withdrawn} taken back, with their votes"
     kept = f"{len(conflicts)} of which with another grade, which is kept"
     _say_added(added, f"{kept}; {renewed}; {votes.n_undecided} undecided")

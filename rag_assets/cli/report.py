@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.options import path_argument, store_option
-from rag_assets.cli.terminal import shown_path
+from rag_assets.cli.terminal import print_line, shown_path
 from rag_assets.errors import UsageError
-from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.reporting.html import write_report
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.settings import StoreSettings
@@ -34,6 +34,7 @@ def command(path: Path, out: Path | None, store: Path | None) -> None:
     """
     if out is not None and out.is_dir():
         raise UsageError(f"--out {out} is a folder; name a file, such as {out / 'report.html'}")
-    experiment = load_experiment(path)
-    root = StoreSettings.resolve(store).store / experiment.name
-    click.echo(shown_path(write_report(EvaluationResult.current(root), out)))
+    settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings)
+    root = settings.store / experiment.name
+    print_line(shown_path(write_report(EvaluationResult.current(root), out)))

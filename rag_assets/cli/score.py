@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from rag_assets.cli.options import format_option
-from rag_assets.cli.score_dialects import names_in, print_dialect, print_explanation
+from rag_assets.cli.score_dialects import (
+    names_in,
+    print_dialect,
+    print_explanation,
+    print_means,
+    print_rows,
+)
 from rag_assets.cli.terminal import messages
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.dialects import DIALECTS
@@ -16,7 +21,6 @@ from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.evaluation.score import Scores, score, tie_rows
 from rag_assets.evaluation.tool_files import read_run_file
-from rag_assets.reporting.formats import formatted
 
 DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
 
@@ -27,14 +31,16 @@ DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
     "run_file",
     required=True,
     type=click.Path(path_type=Path),
-    help="TREC run file, or JSON lines with `retrieved_ids`; .gz too.",
+    help="TREC run, MS MARCO's three columns, JSON lines with `retrieved_ids`, or ranx .json, all "
+    ".gz too; or .parquet, as export-run and ranx write it.",
 )
 @click.option(
     "--qrels",
     "qrels_file",
     required=True,
     type=click.Path(path_type=Path),
-    help="TREC qrels, a BEIR qrels table, judgments as .jsonl, or AutoRAG's qa.parquet.",
+    help="TREC qrels, BEIR qrels (.tsv, .jsonl, .parquet), judgments as .jsonl, ranx .json or "
+    ".parquet, or AutoRAG's qa.parquet.",
 )
 @click.option(
     "--metrics",
@@ -83,6 +89,8 @@ def command(
         raise UsageError("--trec-mean is a mean of ours; a dialect has its own")
     if dialect and explain_dialects:
         raise UsageError("--explain-dialects compares all dialects; leave out --dialect")
+    if explain_dialects and per_query:
+        raise UsageError("--explain-dialects goes query by query; leave out --per-query")
     if ties and (per_query or trec_mean or dialect or explain_dialects):
         raise UsageError("--ties shows means over answerable queries; leave out the other flag")
     if dialect:
@@ -95,25 +103,11 @@ def command(
     names = names_in(wanted)
     run, labels = read_run_file(run_file), read_labels(qrels_file)
     scores = score(run, labels.judgments, names, trec_mean=trec_mean)
-    if ties:
-        rows = tie_rows(run, labels.judgments, names)
-        click.echo(formatted(rows, "markdown" if form == "table" else form), nl=False)
-    elif per_query:
-        rows = scores.per_query
-        click.echo(formatted(rows, "markdown" if form == "table" else form), nl=False)
-    elif form == "json":
-        click.echo(json.dumps(scores.means, indent=2))
-    elif form == "table":
-        _print_table(scores)
+    if ties or per_query:
+        print_rows(tie_rows(run, labels.judgments, names) if ties else scores.per_query, form)
     else:
-        click.echo(formatted([scores.means], form), nl=False)
+        print_means(scores.means, form)
     _print_accounting(scores)
-
-
-def _print_table(scores: Scores) -> None:
-    width = max(len(name) for name in scores.means)
-    for name, value in scores.means.items():
-        click.echo(f"{name:<{width}}  {value:.4f}")
 
 
 def _print_accounting(scores: Scores) -> None:

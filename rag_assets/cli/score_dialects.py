@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
-
-from rag_assets.cli.terminal import messages
+from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.dialects import DIALECTS
 from rag_assets.evaluation.dialects.dialect import Dialect, Outcome
@@ -18,7 +15,8 @@ from rag_assets.evaluation.dialects.tool_input import ToolInput
 from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.metric_names import split_metrics
 from rag_assets.evaluation.tool_files import read_hits, repetitions, tool_input
-from rag_assets.reporting.formats import formatted
+from rag_assets.reporting.formats import Rows, as_json, columns_of, formatted
+from rag_assets.reporting.rows_view import rows_view
 
 SHOWN_REPETITIONS = 20
 
@@ -40,13 +38,9 @@ def print_dialect(
             | {name: outcome.per_query[query.query_id] for name, outcome in outcomes.items()}
             for query in data.judged
         ]
-        click.echo(formatted(rows, "markdown" if form == "table" else form), nl=False)
-    elif form == "json":
-        click.echo(json.dumps(means, indent=2))
-    elif form == "table":
-        _print_table(means)
+        print_rows(rows, form)
     else:
-        click.echo(formatted([means], form), nl=False)
+        print_means(means, form)
     _print_repetitions(data)
     _print_notes(dialect, data, outcomes)
 
@@ -57,7 +51,7 @@ def print_explanation(run_file: Path, qrels_file: Path, metrics: str, form: str)
     hits, listed = read_hits(run_file)
     data = tool_input(hits, listed, labels)
     rows = explain(data, labels.judgments, names_in(metrics))
-    click.echo(formatted(rows, "markdown" if form == "table" else form), nl=False)
+    print_rows(rows, form)
     _print_repetitions(data)
     queries = len({row["query_id"] for row in rows})
     total = len(data.judged)
@@ -77,10 +71,25 @@ def names_in(metrics: str) -> Sequence[str]:
     return names
 
 
-def _print_table(means: dict[str, float | None]) -> None:
+def print_means(means: dict[str, float | None], form: str) -> None:
+    """Print a line for each metric, or the one object or row that they are."""
+    if form == "json":
+        print_data(as_json(means))
+        return
+    if form != "table":
+        print_data(formatted([means], form))
+        return
     width = max(len(name) for name in means)
     for name, value in means.items():
-        click.echo(f"{name:<{width}}  {'-' if value is None else format(value, '.4f')}")
+        print_line(f"{name:<{width}}  {'-' if value is None else format(value, '.4f')}")
+
+
+def print_rows(rows: Rows, form: str) -> None:
+    """Print rows, as a table for a terminal or in another form."""
+    if form == "table" and rows:
+        output().print(rows_view(rows, columns_of(rows)))
+    else:
+        print_data(formatted(rows, form))
 
 
 def _print_repetitions(data: ToolInput) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from rag_assets.cli.options import format_option, path_argument, store_option
+from rag_assets.cli.options import Number, format_option, path_argument, store_option
 from rag_assets.cli.progress_bars import progress_bar
-from rag_assets.cli.terminal import messages, output
-from rag_assets.experiment import load_experiment
+from rag_assets.cli.terminal import messages, output, print_data, print_line, print_note
 from rag_assets.label_health.judged import DEFAULT_THRESHOLD
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.validation import Validation, validate
 from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.rows import Row
@@ -27,7 +27,7 @@ SHOWN = 10
 @store_option
 @click.option(
     "--judged",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     default=DEFAULT_THRESHOLD,
     show_default=True,
     metavar="SHARE",
@@ -44,16 +44,19 @@ def command(path: Path, store: Path | None, judged: float, form: str) -> None:
 
     Example: rag-assets validate data/handbook --format csv
     """
-    experiment = load_experiment(path)
-    pipeline = Pipeline(experiment, StoreSettings.resolve(store), progress_bar)
+    settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings)
+    pipeline = Pipeline(experiment, settings, progress_bar)
     found = validate(pipeline, judged_threshold=judged)
     findings = _located(found.findings.to_pylist(), experiment.dataset.root)
     if form != "table":
-        click.echo(formatted(findings, form), nl=False)
+        print_data(formatted(findings, form))
     elif findings:
         _print_table(findings)
+    for note in found.notes:
+        print_note(note)
     for reason in found.skipped:
-        messages().print(f"not checked: {reason}", markup=False)
+        messages().print(f"not checked: {reason}", markup=False, soft_wrap=True)
     _print_summary(found, form)
     if found.n_errors:
         click.get_current_context().exit(1)
@@ -85,7 +88,7 @@ def _print_summary(found: Validation, form: str) -> None:
     )
     text = f"{line}: {listed}" if listed else line
     if form == "table":
-        click.echo(text)
+        print_line(text)
     else:
         messages().print(text, markup=False, soft_wrap=True)
 

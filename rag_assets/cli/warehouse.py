@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.options import store_option
+from rag_assets.cli.terminal import print_line
 from rag_assets.pipeline.bringing import bring_experiments
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.store.settings import StoreSettings
@@ -29,4 +30,4 @@ def rebuild_command(store: Path | None) -> None:
     """
     settings = StoreSettings.resolve(store)
     bring_experiments(settings.store)
-    click.echo(f"wrote {rebuild(settings)}")
+    print_line(f"wrote {rebuild(settings)}")

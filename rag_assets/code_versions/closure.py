@@ -33,7 +33,7 @@ class SourceGraph:
     """The definitions of some packages, read when they are first asked for."""
 
     def __init__(self, packages: Mapping[str, Path]) -> None:
-        """Take the names of packages and their folders."""
+        """Take the names of packages and their folders, or the file of one that is a module."""
         self.packages = dict(packages)
         self._modules: dict[str, SourceModule | None] = {}
 
@@ -45,6 +45,9 @@ class SourceGraph:
     def modules_of(self, package: str) -> Iterator[SourceModule]:
         """Yield all modules of a package."""
         top = self.packages[package]
+        if top.is_file():
+            module = self.module(package)
+            yield from () if module is None else (module,)
         for file in sorted(top.rglob("*.py")):
             parts = [package, *file.relative_to(top).with_suffix("").parts]
             module = self.module(".".join(part for part in parts if part != "__init__"))
@@ -61,7 +64,7 @@ class SourceGraph:
         if name.partition(".")[0] not in self.packages:
             return None
         path = self.folder_of(name)
-        for file in (path.with_suffix(".py"), path / "__init__.py"):
+        for file in (path, path.with_suffix(".py"), path / "__init__.py"):
             if file.is_file():
                 return SourceModule(name, file)
         return None

@@ -60,7 +60,7 @@ class CodeVersions:
     def closure(self, roots: Iterable[Root], foreign: Iterable[str] = ()) -> Closure:
         """Return all definitions that roots and whole packages reach."""
         for package in foreign:
-            self._graph.packages[package] = _package_folder(package)
+            self._graph.packages[package] = _package_place(package)
         own = (root for root in roots if _top(root) == PACKAGE)
         return Closure(self._graph, own, foreign)
 
@@ -122,20 +122,23 @@ def _top(root: Root) -> str:
 
 
 @cache
-def _package_folder(package: str) -> Path:
+def _package_place(package: str) -> Path:
+    """Return the folder of an installed package, or the file of one that is a module."""
     spec = find_spec(package)
-    places = list(spec.submodule_search_locations or ()) if spec is not None else []
-    if not places:
-        raise StoreError(f"{package} is no package whose files can be found")
-    return Path(places[0])
+    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+    place = folders[0] if folders else spec.origin if spec is not None else None
+    if place is None or not Path(place).exists():
+        raise StoreError(f"the source of the package {package} cannot be found")
+    return Path(place)
 
 
 @cache
 def _package_digest(package: str) -> str:
-    folder = _package_folder(package)
+    place = _package_place(package)
+    files = [place] if place.is_file() else sorted(filter(is_source, place.rglob("*")))
     digest = hashlib.sha256()
-    for file in sorted(file for file in folder.rglob("*") if is_source(file)):
-        digest.update(f"{file.relative_to(folder)}\0".encode())
+    for file in files:
+        digest.update(f"{file.relative_to(place.parent)}\0".encode())
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()[:LENGTH]
 

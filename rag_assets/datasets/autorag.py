@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -55,6 +56,12 @@ class AutoragDataset:
         """Return whether there are Parquet files of both kinds."""
         corpora, questions = _files(path)
         return bool(corpora and questions)
+
+    @classmethod
+    def parts(cls, path: Path) -> Mapping[str, bool]:
+        """Return the two files, and which are there."""
+        corpora, questions = _files(path)
+        return {f"{CORPUS}.parquet": bool(corpora), f"{QA}.parquet": bool(questions)}
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:

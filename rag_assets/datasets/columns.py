@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rag_assets.datasets.fields import Place, shown
 from rag_assets.errors import UsageError, allowed_names
 
+DOCUMENT_ID = "document_id"
+
 NAMES: dict[str, tuple[str, ...]] = {
-    "document_id": ("document_id", "doc_id", "_id", "id"),
+    DOCUMENT_ID: ("document_id", "doc_id", "_id", "id"),
     "title": ("title",),
     "text": ("text",),
     "query_id": ("query_id", "_id"),
@@ -23,21 +25,49 @@ _OTHERWISE_THE_FIRST = frozenset({"title", "query_id", "query"})
 
 @dataclass(frozen=True)
 class Columns:
-    """The mapping of an experiment, field to name; what it leaves out is looked for."""
+    """The mapping of an experiment, field to name; what it leaves out is looked for.
 
-    given: Mapping[str, str] = field(default_factory=dict)
+    The id of a document may have several names, for ids that repeat per source: it is then their
+    values with ``/`` between, see :func:`fields.joined_id`.
+    """
+
+    given: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> Columns:
+    def of(cls, given: Mapping[str, str | Sequence[str]]) -> Columns:
         """Return a mapping after a check of its fields.
 
         Raises:
-            UsageError: a field does not exist.
+            UsageError: a field does not exist, or several names are given for another field than
+                the id of a document.
         """
-        for name in given:
+        for name, names in given.items():
             if name not in NAMES:
                 raise UsageError(f"unknown field {allowed_names(name, NAMES)}")
+            if isinstance(names, str):
+                continue
+            if name != DOCUMENT_ID:
+                raise UsageError(f"`{name}` must be one name; a list is for {DOCUMENT_ID}")
+            if not names or len(set(names)) < len(names):
+                raise UsageError(f"`{name}` must be a list of different names")
         return cls(dict(given))
+
+    @property
+    def id_parts(self) -> tuple[str, ...]:
+        """The names whose values make the id of a document together; none where one holds it."""
+        names = self.given.get(DOCUMENT_ID, "")
+        return () if isinstance(names, str) else tuple(names)
+
+    def document_id(self, found: Collection[str], place: Place) -> tuple[str, ...]:
+        """Return the names that hold the id of a document, among those ``found`` in the first row.
+
+        Raises:
+            DataError: one is not there.
+        """
+        for name in self.id_parts:
+            if name not in found:
+                raise place.error(_missing(DOCUMENT_ID, (name,), True, found))
+        return self.id_parts or (self.name(DOCUMENT_ID, found, place),)
 
     def name(self, wanted: str, found: Collection[str], place: Place) -> str:
         """Return the name of a field among those ``found`` in the first row.
@@ -46,7 +76,7 @@ class Columns:
             DataError: none of its names is there, and the field is needed.
         """
         given = self.given.get(wanted)
-        names = NAMES[wanted] if given is None else (given,)
+        names = (given,) if isinstance(given, str) else NAMES[wanted]
         for name in names:
             if name in found:
                 return name

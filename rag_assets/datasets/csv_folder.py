@@ -11,6 +11,7 @@ from rag_assets.datasets.dataset import Read
 from rag_assets.datasets.document_records import read_documents
 from rag_assets.datasets.folder import beside
 from rag_assets.datasets.folder_labels import LabelledFolder
+from rag_assets.text_files import existing
 
 DOCUMENTS = "documents.csv"
 
@@ -25,15 +26,16 @@ class CsvDataset(LabelledFolder):
 
     format: ClassVar[str] = "csv"
     layout: ClassVar[str] = f"a folder with {DOCUMENTS}"
+    documents: ClassVar[str] = DOCUMENTS
 
     @classmethod
     def recognises(cls, path: Path) -> bool:
         """Return whether the file of documents is there."""
-        return (path / DOCUMENTS).is_file()
+        return existing(path / DOCUMENTS) is not None
 
     def document_files(self) -> list[Path]:
         """Return the file of documents."""
-        return [self.root / DOCUMENTS]
+        return [existing(self.root / DOCUMENTS) or self.root / DOCUMENTS]
 
     def read_documents(self) -> Read:
         """Return the documents; a note counts other documents in the folder."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from rag_assets.datasets.fields import Place, shown
-from rag_assets.datasets.lines import BOM, decoded, unreadable
+from rag_assets.datasets.lines import decoded, read_raw_lines
 from rag_assets.datasets.problems import tolerated
 
 CELL_LIMIT = 64_000_000
@@ -53,18 +54,14 @@ def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _text_lines(path: Path) -> Iterator[str]:
-    try:
-        with path.open("rb") as stream:
-            for number, raw in enumerate(stream, start=1):
-                yield decoded(raw.removeprefix(BOM) if number == 1 else raw, path, number)
-    except OSError as error:
-        raise unreadable(path, error) from error
+    for number, raw in read_raw_lines(path, blank=True):
+        yield decoded(raw, path, number)
 
 
 def _checked(header: list[str], place: Place) -> list[str]:
     if len(header) == 1 and (";" in header[0] or "\t" in header[0]):
         raise place.error(f"header {shown(header[0])}: cells must be separated by commas")
-    for name in header:
-        if header.count(name) > 1:
+    for name, count in Counter(header).items():
+        if count > 1:
             raise place.error(f"column {shown(name)} occurs twice in the header")
     return header

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol, Self
 
@@ -31,6 +32,14 @@ class Dataset(Protocol):
     @classmethod
     def recognises(cls, path: Path) -> bool:
         """Return whether ``path`` has this layout, judged from names and first bytes only."""
+        ...
+
+    @classmethod
+    def parts(cls, path: Path) -> Mapping[str, bool]:
+        """Return what the layout needs, part by part, and whether it is at ``path``.
+
+        Empty where nothing can be told from names and first bytes.
+        """
         ...
 
     @classmethod

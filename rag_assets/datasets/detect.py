@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rag_assets.datasets.autorag import AutoragDataset
-from rag_assets.datasets.beir import BeirDataset
+from rag_assets.datasets.beir import QRELS_FOLDER, BeirDataset
 from rag_assets.datasets.columns import Columns
 from rag_assets.datasets.csv_folder import CsvDataset
 from rag_assets.datasets.dataset import Dataset
@@ -16,10 +17,12 @@ from rag_assets.datasets.jsonl_folder import JsonlDataset
 from rag_assets.datasets.lines import unreadable
 from rag_assets.datasets.llamaindex import LlamaIndexDataset
 from rag_assets.datasets.markdown import MarkdownDataset
+from rag_assets.datasets.nearest import nearest
 from rag_assets.datasets.parquet_folder import ParquetDataset
 from rag_assets.datasets.squad import SquadDataset
 from rag_assets.datasets.trec import TrecDataset
 from rag_assets.errors import DataError, UsageError, allowed_names
+from rag_assets.regular_files import special_kind
 
 FORMATS: dict[str, type[Dataset]] = {
     LlamaIndexDataset.format: LlamaIndexDataset,
@@ -55,18 +58,20 @@ def open_dataset(path: Path, format: str | None = None, subset: str | None = Non
             return IrDataset.open(path, subset)
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder")
+        _refuse_special_files(path)
         reader = FORMATS[format] if format is not None else _recognised(path)
         return reader.open(path, subset)
     except OSError as error:
         raise unreadable(path, error) from error
 
 
-def with_columns(dataset: Dataset, columns: Mapping[str, str]) -> Dataset:
+def with_columns(dataset: Dataset, columns: Mapping[str, str | Sequence[str]]) -> Dataset:
     """Return the dataset with its fields under other names.
 
     Args:
         dataset: a dataset whose format has columns.
-        columns: field of :data:`columns.NAMES` to the name that it has in the files.
+        columns: field of :data:`columns.NAMES` to the name that it has in the files; the id of a
+            document may have several, whose values are joined.
 
     Raises:
         UsageError: a field is unknown, or the format has fixed names.
@@ -81,13 +86,27 @@ def _recognised(path: Path) -> type[Dataset]:
     for reader in FORMATS.values():
         if reader.recognises(path):
             return reader
-    looked_for = "; ".join(
-        f"{reader.layout} ({name})" for name, reader in FORMATS.items() if name != IrDataset.format
-    )
-    raise DataError(f"{_what(path)}; looked for: {looked_for}", file=path)
+    readers = {name: reader for name, reader in FORMATS.items() if name != IrDataset.format}
+    near = nearest(path, readers)
+    looked_for = "; ".join(f"{reader.layout} ({name})" for name, reader in readers.items())
+    raise DataError(f"{_what(path)}; {near or f'looked for: {looked_for}'}", file=path)
+
+
+def _refuse_special_files(path: Path) -> None:
+    """Refuse what looks like a file of the data set and is none; readers would pass it over."""
+    for folder in (path, path / QRELS_FOLDER):
+        if not folder.is_dir():
+            continue
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith(".") or entry.is_file() or entry.is_dir():
+                    continue
+                kind = special_kind(Path(entry.path))
+                if kind is not None:
+                    raise DataError(f"is {kind}, not a file", file=entry.path)
 
 
 def _what(path: Path) -> str:
     if not path.is_dir():
-        return "a file of no known format"
+        return f"{special_kind(path) or 'a file'} of no known format"
     return "a folder of no known format" if any(path.iterdir()) else "an empty folder"

@@ -14,20 +14,20 @@ from rag_assets.datasets.dataset import Read
 from rag_assets.datasets.fields import (
     Place,
     Row,
-    identifier,
+    joined_id,
     metadata_json,
     optional_string,
     string,
 )
 from rag_assets.datasets.ids import UniqueIds
-from rag_assets.datasets.problems import tolerated
+from rag_assets.datasets.problems import meet, tolerated
 from rag_assets.datasets.rows import DocumentRows
 
 Records = Iterable[tuple[int, Row]]
 
 
 class _Names(NamedTuple):
-    document_id: str
+    document_id: tuple[str, ...]
     title: str
     text: str
 
@@ -56,9 +56,12 @@ def read_documents(
         place = Place(file, line)
         if names is None:
             names = _names(columns, row, place)
-            used = frozenset(names)
+            # What an id is made of stays metadata: the source of a document is a field of its own.
+            one_id = names.document_id if len(names.document_id) == 1 else ()
+            used = frozenset((*one_id, names.title, names.text))
         with tolerated():
-            document_id = identifier(row, names.document_id, place)
+            document_id = joined_id(row, names.document_id, place)
+            meet("document", document_id)
             title = optional_string(row, names.title, place) or ""
             text = string(row, names.text, place)
             rows.add(document_id, title, text, metadata_json(row, used))
@@ -72,20 +75,22 @@ def read_documents(
 
 def _names(columns: Columns, row: Row, place: Place) -> _Names:
     found = list(row)
-    return _Names(*(columns.name(wanted, found, place) for wanted in _Names._fields))
+    document_id = columns.document_id(found, place)
+    return _Names(document_id, *(columns.name(name, found, place) for name in ("title", "text")))
 
 
-def _refuse_repeated(file: Path, records: Records, key: str) -> None:
+def _refuse_repeated(file: Path, records: Records, keys: tuple[str, ...]) -> None:
     """Name the lines of an id that occurs twice, by reading again.
 
     That there is one is found by Arrow, which needs a fraction of the memory of a dictionary of
     lines.
     """
+    key = ", ".join(keys)
     unique, n_rows = UniqueIds("document", key), 0
     for line, row in records:
         place = Place(file, line)
         with tolerated():
-            document_id = identifier(row, key, place)
+            document_id = joined_id(row, keys, place)
             n_rows += 1
             unique.add(document_id, place)
     if len(unique) == n_rows:

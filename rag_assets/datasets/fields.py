@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,9 @@ from rag_assets.store.canonical import canonical_json
 
 GRADE_LIMIT = 2**31
 """Grades are stored as signed 32-bit integers."""
+
+ID_MARK = "/"
+"""Between the parts of an id that several fields make."""
 
 Row = Mapping[str, Any]
 
@@ -42,6 +46,11 @@ def identifier(row: Row, key: str, place: Place) -> str:
     if key not in row:
         raise place.error(f"is missing; found keys: {_keys(row)}", key)
     return checked_id(row[key], place, key)
+
+
+def joined_id(row: Row, keys: Sequence[str], place: Place) -> str:
+    """Return the id under a key, or those under several keys with ``/`` between."""
+    return ID_MARK.join(identifier(row, key, place) for key in keys)
 
 
 def checked_id(value: object, place: Place, key: str) -> str:
@@ -80,13 +89,17 @@ def optional_grade(row: Row, key: str, place: Place, default: int) -> int:
     value = row.get(key)
     if value is None:
         return default
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise place.error(f"is {type_name(value)}; a grade must be an integer", key)
     return checked_grade(value, place, key)
 
 
-def checked_grade(value: int, place: Place, key: str) -> int:
-    """Return ``value`` when it fits the column of grades."""
+def checked_grade(value: object, place: Place, key: str) -> int:
+    """Return ``value`` as a grade: an integer that fits the column; ``1.0`` is taken as 1."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, float):
+        raise place.error(f"is {value}; a grade must be an integer", key)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise place.error(f"is {type_name(value)}; a grade must be an integer", key)
     if not -GRADE_LIMIT <= value < GRADE_LIMIT:
         raise place.error("a grade must fit 32 bits", key)
     return value
@@ -100,7 +113,7 @@ def optional_tags(row: Row, key: str, place: Place) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(tag, str) and tag for tag in value):
         raise place.error("must be a list of strings that are not empty", key)
     if len(set(value)) != len(value):
-        twice = next(tag for tag in value if value.count(tag) > 1)
+        twice = next(tag for tag, count in Counter(value).items() if count > 1)
         raise place.error(f"holds {shown(twice)} twice", key)
     return value
 

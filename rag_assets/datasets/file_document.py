@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rag_assets.errors import DataError
+from rag_assets.text_files import suffix
 
 EXTRA = "documents"
 """The optional dependencies that read HTML and PDF."""
@@ -26,7 +27,7 @@ class FileDocument(NamedTuple):
 def needs_package(path: Path, package: str) -> DataError:
     """Return the error for a file whose reader is not installed."""
     return DataError(
-        f"reading {path.suffix.lower()} files needs the package {package}: "
+        f"reading {suffix(path)} files needs the package {package}: "
         f"pip install 'rag-assets[{EXTRA}]'",
         file=path,
     )

@@ -10,6 +10,7 @@ from rag_assets.datasets.file_document import FileDocument
 from rag_assets.datasets.html_document import read_html
 from rag_assets.datasets.markdown_document import read_markdown
 from rag_assets.datasets.pdf_document import read_pdf
+from rag_assets.text_files import GZIP, suffix
 
 READERS: dict[str, Callable[[Path], FileDocument]] = {
     ".md": read_markdown,
@@ -30,18 +31,23 @@ UNREAD = frozenset(
 """Suffixes of what people would call a document and no reader is for: such files are noted."""
 
 
+def is_read(path: Path) -> bool:
+    """Return whether there is a reader for a file: text may be compressed, a PDF may not."""
+    return suffix(path) in READERS and not path.name.lower().endswith(f".pdf{GZIP}")
+
+
 def read_file(path: Path) -> FileDocument:
     """Return the document of a file.
 
     Raises:
         DataError: it cannot be read, is damaged, or its reader is not installed.
     """
-    return READERS[path.suffix.lower()](path)
+    return READERS[suffix(path)](path)
 
 
 def engine_versions(files: Iterable[Path]) -> dict[str, str]:
     """Return the versions of the packages that read ``files``: the text depends on them too."""
-    packages = {_PACKAGES.get(path.suffix.lower()) for path in files}
+    packages = {_PACKAGES.get(suffix(path)) for path in files}
     return {package: _version(package) for package in sorted(filter(None, packages))}
 
 

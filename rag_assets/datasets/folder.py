@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from rag_assets.datasets.file_types import READERS, UNREAD
+from rag_assets.datasets.file_types import READERS, UNREAD, is_read
 from rag_assets.datasets.lines import unreadable
 from rag_assets.datasets.notes import note
+from rag_assets.errors import DataError
+from rag_assets.regular_files import special_kind
+from rag_assets.text_files import GZIP, plain_name
 
-SUFFIXES = frozenset(READERS)
-KNOWN = (*SUFFIXES, *UNREAD)
+KNOWN = tuple(f"{suffix}{end}" for suffix in (*READERS, *UNREAD) for end in ("", GZIP))
 README = "readme"
 
 
@@ -45,10 +47,11 @@ def document_paths(root: Path) -> Found:
         if path.is_symlink() and not _is_file_inside(path, inside):
             found.links.append(name)
         elif not path.is_file():
-            continue
-        elif path.suffix.lower() in UNREAD:
+            if kind := special_kind(path):
+                raise DataError(f"is {kind}, not a file", file=path)
+        elif not is_read(path):
             found.unread.append(name)
-        elif path.parent == root and path.stem.lower() == README:
+        elif _is_readme(path, root):
             found.readme.append(name)
         else:
             found.files.append(path)
@@ -59,9 +62,7 @@ def document_paths(root: Path) -> Found:
 def has_documents(root: Path) -> bool:
     """Return whether there is a document below ``root``; stops at the first."""
     return any(
-        path.suffix.lower() in SUFFIXES
-        and path.is_file()
-        and not (path.parent == root and path.stem.lower() == README)
+        is_read(path) and path.is_file() and not _is_readme(path, root)
         for path in _candidates(root)
     )
 
@@ -86,6 +87,10 @@ def _candidates(root: Path) -> Iterator[Path]:
 
 def _may_be_document(name: str) -> bool:
     return not name.startswith(".") and name.lower().endswith(KNOWN)
+
+
+def _is_readme(path: Path, root: Path) -> bool:
+    return path.parent == root and Path(plain_name(path)).stem.lower() == README
 
 
 def _is_file_inside(link: Path, inside: Path) -> bool:

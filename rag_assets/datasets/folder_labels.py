@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Self
@@ -28,6 +28,7 @@ from rag_assets.datasets.problems import tolerated
 from rag_assets.datasets.query_log import read_query_log
 from rag_assets.datasets.rows import QueryRows
 from rag_assets.errors import DataError, UsageError
+from rag_assets.text_files import GZIP, suffix
 
 QUERIES = "queries"
 QUERY_LOG = "query_log"
@@ -39,6 +40,8 @@ SUFFIXES = (".jsonl", ".csv")
 class LabelledFolder(ABC):
     """A folder with ``queries.jsonl`` and ``judgments.jsonl``, or ``.csv`` in place of each.
 
+    Each may be compressed (``.gz``).
+
     A ``query_log`` takes the place of ``queries``: see :mod:`rag_assets.datasets.query_log`.
 
     Fields of a query: ``query_id``, ``text``, and if wanted ``tags`` (in CSV separated by commas);
@@ -48,6 +51,7 @@ class LabelledFolder(ABC):
 
     format: ClassVar[str]
     layout: ClassVar[str]
+    documents: ClassVar[str]
     default_chunking: ClassVar[str] = "recursive"
 
     root: Path
@@ -57,6 +61,12 @@ class LabelledFolder(ABC):
     @abstractmethod
     def recognises(cls, path: Path) -> bool:
         """Return whether the folder holds documents of this format."""
+
+    @classmethod
+    def parts(cls, path: Path) -> Mapping[str, bool]:
+        """Return documents and queries, and which are there."""
+        queries = _files(path, QUERIES) + _files(path, QUERY_LOG)
+        return {cls.documents: cls.recognises(path), f"{QUERIES}.jsonl": bool(queries)}
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:
@@ -95,7 +105,7 @@ class LabelledFolder(ABC):
     @property
     def has_qrels(self) -> bool:
         """Whether there is ``judgments.jsonl`` or ``judgments.csv``."""
-        return any((self.root / f"{JUDGMENTS}{suffix}").is_file() for suffix in SUFFIXES)
+        return bool(_files(self.root, JUDGMENTS))
 
     def query_files(self) -> list[Path]:
         """Return ``queries.jsonl``, ``queries.csv``, or the query log.
@@ -128,7 +138,7 @@ class LabelledFolder(ABC):
     def read_queries(self) -> Read:
         """Return the queries."""
         file = self.query_files()[0]
-        if file.stem == QUERY_LOG:
+        if file.name.startswith(QUERY_LOG):
             return self._read_query_log(file)
         rows, ids = QueryRows(), UniqueIds("query", "query_id")
         names: tuple[str, str] | None = None
@@ -157,11 +167,11 @@ class LabelledFolder(ABC):
 
     def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
         """Return the judgments, quotes as spans in characters of the text."""
-        return read_judgments(self.qrels_files()[0], documents, queries)
+        return read_judgments(self.qrels_files()[0], documents, queries, self.columns.id_parts)
 
 
 def _query_rows(file: Path) -> Iterator[tuple[int, Row]]:
-    if file.suffix != ".csv":
+    if suffix(file) != ".csv":
         yield from read_objects(file)
         return
     for line, cells in read_csv(file):
@@ -174,7 +184,8 @@ def _query_rows(file: Path) -> Iterator[tuple[int, Row]]:
 
 
 def _files(root: Path, stem: str) -> list[Path]:
-    return [path for suffix in SUFFIXES if (path := root / f"{stem}{suffix}").is_file()]
+    names = [f"{stem}{kind}{end}" for kind in SUFFIXES for end in ("", GZIP)]
+    return [path for name in names if (path := root / name).is_file()]
 
 
 def _only(root: Path, stem: str) -> Path:
@@ -182,7 +193,7 @@ def _only(root: Path, stem: str) -> Path:
     if len(found) == 1:
         return found[0]
     if found:
-        raise DataError(f"{stem}.jsonl is there too; keep one of them", file=found[1])
+        raise DataError(f"{found[0].name} is there too; keep one of them", file=found[1])
     raise DataError(
         f"no such file; besides its documents the folder needs {QUERIES}.jsonl, and "
         f"{JUDGMENTS}.jsonl where there are labels",

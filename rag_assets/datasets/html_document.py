@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from rag_assets.datasets.file_document import FileDocument, needs_package
 from rag_assets.datasets.html_text import visible_text
-from rag_assets.datasets.lines import unreadable
 from rag_assets.errors import DataError
 from rag_assets.store.canonical import canonical_json
+from rag_assets.text_files import read_bytes
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser
@@ -47,11 +47,7 @@ def read_html(path: Path) -> FileDocument:
         from selectolax.lexbor import LexborHTMLParser
     except ImportError as error:
         raise needs_package(path, "selectolax") from error
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise unreadable(path, error) from error
-    page = LexborHTMLParser(_decoded(data, path))
+    page = LexborHTMLParser(_decoded(read_bytes(path), path))
     title = _words(page, "title") or _words(page, "h1")
     text = visible_text(page.body) if page.body is not None else ""
     return FileDocument(title, text, canonical_json(_metadata(page)))

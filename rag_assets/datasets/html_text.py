@@ -47,7 +47,8 @@ def visible_text(body: LexborNode) -> str:
 def _after(node: LexborNode, body: LexborNode, writer: _Writer) -> LexborNode | None:
     """Return the next node in document order, closing what ends before it."""
     here: LexborNode | None = node
-    while here is not None and here != body:
+    # `==` of two nodes compares the HTML of all that is below them.
+    while here is not None and here.mem_id != body.mem_id:
         if here.next is not None:
             return here.next
         here = here.parent

@@ -4,28 +4,39 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from functools import cached_property
+from pathlib import Path
 
 import pyarrow as pa
 
 from rag_assets.datasets.fields import Place, shown
 from rag_assets.datasets.id_level import IdLevels
 from rag_assets.datasets.nested import full_key
-from rag_assets.datasets.problems import DUPLICATE_ID, ID_LEVEL, UNKNOWN_ID
+from rag_assets.datasets.problems import (
+    DUPLICATE_ID,
+    FOLLOWS,
+    ID_LEVEL,
+    UNKNOWN_ID,
+    meet,
+    was_met,
+)
 
 NEAREST_AMONG = 20_000
 """Above so many ids no nearest one is looked for: comparing takes seconds."""
+
+_LINES_OF_A_FILE = 2**40
 
 NEAREST_FOR = 20
 """For so many unknown ids the nearest one is looked for."""
 
 
 class UniqueIds:
-    """The ids met so far, each with its line."""
+    """The ids met so far, each with its file and line, in little memory."""
 
     def __init__(self, kind: str, key: str) -> None:
         """Watch over ids of ``kind`` (``document``, ``query``) that stand under ``key``."""
         self._kind = kind
         self._key = key
+        self._files: dict[Path, int] = {}
         self._lines: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -38,11 +49,20 @@ class UniqueIds:
         Raises:
             DataError: it has been there before; both lines are named.
         """
-        line = place.line or 0
-        first = self._lines.setdefault(found, line)
-        if first != line:
-            problem = f"{self._kind} id {shown(found)} occurs twice, first on line {first}"
+        meet(self._kind, found)
+        number = self._files.setdefault(place.file, len(self._files))
+        where = number * _LINES_OF_A_FILE + (place.line or 0)
+        first = self._lines.setdefault(found, where)
+        if first != where:
+            problem = (
+                f"{self._kind} id {shown(found)} occurs twice, first {self._told(first, number)}"
+            )
             raise place.error(problem, self._key, DUPLICATE_ID)
+
+    def _told(self, where: int, here: int) -> str:
+        number, line = divmod(where, _LINES_OF_A_FILE)
+        file = next(file for file, own in self._files.items() if own == number)
+        return f"on line {line}" if number == here else f"on line {line} of {file.name}"
 
 
 class UniquePlaces:
@@ -59,6 +79,7 @@ class UniquePlaces:
         Raises:
             DataError: it has been there before; both places are named.
         """
+        meet(self._kind, found)
         if found not in self._places:
             self._places[found] = (place, key)
             return
@@ -73,9 +94,13 @@ class UniquePlaces:
 class KnownIds:
     """The ids of a table, with their rows."""
 
-    def __init__(self, kind: str, ids: pa.ChunkedArray) -> None:
-        """Know the ``ids`` of ``kind`` (``document``, ``query``)."""
+    def __init__(self, kind: str, ids: pa.ChunkedArray, remedy: str = "") -> None:
+        """Know the ``ids`` of ``kind`` (``document``, ``query``).
+
+        ``remedy`` is said once, of the first that is unknown: what to do with all of them.
+        """
         self._kind = kind
+        self._remedy = remedy
         self._rows = {found: row for row, found in enumerate(ids.to_pylist())}
         self._unknown = 0
 
@@ -90,6 +115,9 @@ class KnownIds:
             DataError: it does not exist; the nearest one is named.
         """
         row = self._rows.get(wanted)
+        if row is None and was_met(self._kind, wanted):
+            problem = f"{self._kind} {shown(wanted)} is refused where it stands"
+            raise place.error(problem, key, FOLLOWS)
         if row is None:
             check, problem = self.explain(wanted)
             raise place.error(problem, key, check)
@@ -103,7 +131,10 @@ class KnownIds:
             return ID_LEVEL, f"{problem}: it is {meant.level}; probably meant: " + shown(
                 meant.document_id
             )
-        return UNKNOWN_ID, f"{problem}{self._nearest(unknown)}"
+        problem += self._nearest(unknown)
+        if self._unknown == 1 and self._remedy:
+            problem += f"; {self._remedy}"
+        return UNKNOWN_ID, problem
 
     @cached_property
     def _levels(self) -> IdLevels:

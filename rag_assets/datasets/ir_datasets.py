@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +49,11 @@ class IrDataset:
     def recognises(cls, path: Path) -> bool:
         """Return False: an id is no path, so the format must be said."""
         return False
+
+    @classmethod
+    def parts(cls, path: Path) -> Mapping[str, bool]:
+        """Return nothing: its data lies in no folder that could be nearly right."""
+        return {}
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:

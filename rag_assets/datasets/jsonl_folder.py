@@ -11,6 +11,7 @@ from rag_assets.datasets.document_records import read_documents
 from rag_assets.datasets.folder import beside
 from rag_assets.datasets.folder_labels import LabelledFolder
 from rag_assets.datasets.jsonl import read_objects
+from rag_assets.text_files import existing
 
 DOCUMENTS = "documents.jsonl"
 CORPUS = "corpus.jsonl"
@@ -26,18 +27,19 @@ class JsonlDataset(LabelledFolder):
 
     format: ClassVar[str] = "jsonl"
     layout: ClassVar[str] = f"a folder with {DOCUMENTS}, or {CORPUS} and no qrels/"
+    documents: ClassVar[str] = DOCUMENTS
 
     @classmethod
     def recognises(cls, path: Path) -> bool:
         """Return whether the file of documents is there."""
-        if (path / DOCUMENTS).is_file():
+        if existing(path / DOCUMENTS):
             return True
-        return (path / CORPUS).is_file() and not (path / "qrels").is_dir()
+        return existing(path / CORPUS) is not None and not (path / "qrels").is_dir()
 
     def document_files(self) -> list[Path]:
         """Return the file of documents."""
-        named = self.root / DOCUMENTS
-        return [named if named.is_file() else self.root / CORPUS]
+        named = existing(self.root / DOCUMENTS) or existing(self.root / CORPUS)
+        return [named or self.root / DOCUMENTS]
 
     def read_documents(self) -> Read:
         """Return the documents; a note counts other documents in the folder."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from rag_assets.datasets.fields import (
     Place,
     Row,
     identifier,
+    joined_id,
     optional_grade,
     optional_string,
     shown,
@@ -25,12 +26,14 @@ from rag_assets.datasets.problems import about, tolerated
 from rag_assets.datasets.quotes import KEY as QUOTE
 from rag_assets.datasets.quotes import Quotes
 from rag_assets.datasets.rows import QrelRows
+from rag_assets.store.canonical import fingerprint
+from rag_assets.text_files import suffix
+from rag_assets.trec_lines import integral
 
 START = "start"
 SOURCE = "source"
 _KEYS = frozenset({"query_id", "doc_id", QUOTE, START, "relevance", "evidence_id", SOURCE})
 _OPTIONAL = frozenset({QUOTE, START, "relevance", "evidence_id", SOURCE})
-_INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 _A_QUOTE = re.compile(rf'"{QUOTE}"\s*:\s*"')
 
 
@@ -40,13 +43,18 @@ def has_quotes(path: Path) -> bool:
     Raises:
         DataError: the file cannot be read or is not UTF-8.
     """
-    if path.suffix == ".csv":
+    if suffix(path) == ".csv":
         return any(cells.get(QUOTE) for _, cells in read_csv(path))
     return any(_A_QUOTE.search(line) for _, line in read_lines(path))
 
 
-def read_judgments(path: Path, documents: pa.Table, queries: pa.Table) -> Read:
+def read_judgments(
+    path: Path, documents: pa.Table, queries: pa.Table, id_parts: Sequence[str] = ()
+) -> Read:
     """Return the judgments of a file as qrels.
+
+    A row names its document by ``doc_id``, or without it by the fields ``id_parts`` that make the
+    ids of documents together.
 
     ``relevance`` is 1 unless given. Rows of a query with the same ``evidence_id`` are
     alternatives; without one, each row is an evidence of its own. ``start`` says which one is
@@ -60,16 +68,25 @@ def read_judgments(path: Path, documents: pa.Table, queries: pa.Table) -> Read:
     rows = QrelRows(documents, queries)
     quotes = Quotes(documents)
     ignored: dict[str, None] = {}
-    for line, row in _rows(path):
+    for line, given in _rows(path):
+        row = given
         with tolerated():
+            row = _with_id(given, id_parts, Place(path, line))
             _add(row, Place(path, line), rows, quotes)
         ignored.update(dict.fromkeys(row.keys() - _KEYS))
     about = ("key is not understood and ignored", "keys are not understood and ignored")
     return rows.read(Place(path), note(*about, sorted(ignored)))
 
 
+def _with_id(row: Row, parts: Sequence[str], place: Place) -> Row:
+    if "doc_id" in row or not all(part in row for part in parts) or not parts:
+        return row
+    rest = {key: value for key, value in row.items() if key not in parts}
+    return {**rest, "doc_id": joined_id(row, parts, place)}
+
+
 def _rows(path: Path) -> Iterator[tuple[int, Row]]:
-    if path.suffix != ".csv":
+    if suffix(path) != ".csv":
         yield from read_objects(path)
         return
     for line, cells in read_csv(path):
@@ -83,9 +100,10 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
 
 
 def _grade(cell: str, place: Place) -> int:
-    if not _INTEGER.fullmatch(cell.strip()):
+    grade = integral(cell.strip())
+    if grade is None:
         raise place.error(f"is {shown(cell)}; a grade must be an integer", "relevance")
-    return int(cell)
+    return grade
 
 
 def _add(row: Row, place: Place, rows: QrelRows, quotes: Quotes) -> None:
@@ -97,7 +115,11 @@ def _add(row: Row, place: Place, rows: QrelRows, quotes: Quotes) -> None:
     with about(query_id, document_id, evidence_id):
         quote = optional_string(row, QUOTE, place)
         start = _start(row, place)
-        span = quotes.locate(quote, document_row, place, start) if quote is not None else None
+        span = None
+        if quote is not None and document_row is not None:
+            span = quotes.locate(quote, document_row, place, start)
+        elif quote is not None:  # of a document that is not there, so it has no place in it
+            evidence_id = evidence_id or f"{document_id}#{fingerprint(quote)[:8]}"
         grade = optional_grade(row, "relevance", place, default=1)
     rows.add(place, query_id, document_id, grade, evidence_id, span)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rag_assets.datasets.problems import RowError, tolerated
 from rag_assets.errors import DataError
-from rag_assets.trec_lines import BROKEN_STREAM, open_bytes
+from rag_assets.text_files import opened, read_bytes
 
 BOM = codecs.BOM_UTF8
 
@@ -22,16 +22,11 @@ def read_raw_lines(path: Path, *, blank: bool = False) -> Iterator[tuple[int, by
     Raises:
         DataError: the file cannot be read.
     """
-    try:
-        with open_bytes(path) as stream:
-            for number, raw in enumerate(stream, start=1):
-                content = raw.removeprefix(BOM) if number == 1 else raw
-                if blank or (not content.isspace() and content):
-                    yield number, content
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except BROKEN_STREAM as error:
-        raise DataError(f"cannot be read: damaged gzip data ({error})", file=path) from error
+    with opened(path) as stream:
+        for number, raw in enumerate(stream, start=1):
+            content = raw.removeprefix(BOM) if number == 1 else raw
+            if blank or (not content.isspace() and content):
+                yield number, content
 
 
 def read_lines(path: Path, *, blank: bool = False) -> Iterator[tuple[int, str]]:
@@ -56,14 +51,12 @@ def read_lines(path: Path, *, blank: bool = False) -> Iterator[tuple[int, str]]:
 def read_text(path: Path) -> str:
     """Return a whole file as text, without byte order mark, every line ended by a line feed.
 
+    A file whose name ends in ``.gz`` is decompressed.
+
     Raises:
         DataError: the file cannot be read or is not UTF-8.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise unreadable(path, error) from error
-    text = decoded(data.removeprefix(BOM), path, 1)
+    text = decoded(read_bytes(path).removeprefix(BOM), path, 1)
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 

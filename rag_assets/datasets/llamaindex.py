@@ -11,7 +11,7 @@ from rag_assets.datasets.dataset import Read
 from rag_assets.datasets.fields import Place, checked_id, shown
 from rag_assets.datasets.lines import read_text
 from rag_assets.datasets.notes import note
-from rag_assets.datasets.problems import tolerated
+from rag_assets.datasets.problems import meet, tolerated
 from rag_assets.datasets.rows import DocumentRows, QrelRows, QueryRows
 from rag_assets.datasets.single_file import SingleFileDataset
 from rag_assets.datasets.strict_json import JsonError, parse_json, type_name
@@ -34,6 +34,7 @@ class LlamaIndexDataset(SingleFileDataset):
     layout: ClassVar[str] = f"a .json file with the keys {', '.join(_KEYS)}"
     default_judge: ClassVar[str] = "document"
     head: ClassVar[re.Pattern[bytes]] = _HEAD
+    keys: ClassVar[tuple[str, ...]] = _KEYS
 
     def read_documents(self) -> Read:
         """Return the nodes of ``corpus``, without titles; a note names unknown top-level keys."""
@@ -101,7 +102,7 @@ def _add(rows: QrelRows, query_id: str, nodes: object, place: Place) -> None:
 
 def _checked_text(key: str, found_id: str, text: object, place: Place) -> str:
     path = _path(key, found_id)
-    checked_id(found_id, place, path)
+    meet("query" if key == QUERIES_KEY else "document", checked_id(found_id, place, path))
     if not isinstance(text, str):
         raise place.error(f"is {type_name(text)}; must be a string", path)
     return text

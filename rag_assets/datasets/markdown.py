@@ -12,20 +12,24 @@ from rag_assets.datasets.file_types import read_file
 from rag_assets.datasets.folder import Found, document_paths, has_documents
 from rag_assets.datasets.folder_labels import LabelledFolder
 from rag_assets.datasets.notes import note
-from rag_assets.datasets.problems import tolerated
+from rag_assets.datasets.problems import meet, tolerated
 from rag_assets.datasets.rows import DocumentRows
 from rag_assets.errors import DataError
+from rag_assets.text_files import existing, plain_name
 
 
 @dataclass(frozen=True)
 class MarkdownDataset(LabelledFolder):
     """The documents below a folder; a document's id is its path, as ``guides/fares.md``.
 
+    Text may be compressed: the document of ``fares.md.gz`` is ``fares.md``.
+
     Every type of file in :data:`file_types.READERS` is a document; types may be mixed.
     """
 
     format: ClassVar[str] = "markdown"
     layout: ClassVar[str] = "a folder with .md, .markdown, .txt, .html, .htm or .pdf files"
+    documents: ClassVar[str] = "file of such a type"
 
     @classmethod
     def recognises(cls, path: Path) -> bool:
@@ -47,9 +51,12 @@ class MarkdownDataset(LabelledFolder):
         rows = DocumentRows()
         remarks: dict[str, list[str]] = {}
         for file in found.files:
-            name = file.relative_to(self.root).as_posix()
+            name = file.relative_to(self.root).with_name(plain_name(file)).as_posix()
             with tolerated():
-                document_id, document = _document_id(name, self.root), read_file(file)
+                _check_alone(file)
+                document_id = _document_id(name, self.root)
+                meet("document", document_id)
+                document = read_file(file)
                 rows.add(document_id, document.title, document.text, document.metadata)
                 for remark in document.remarks:
                     remarks.setdefault(remark, []).append(name)
@@ -67,6 +74,12 @@ def _left_out(found: Found) -> list[str]:
         *note(f"{links[0]} not followed", f"{links[1]} not followed", found.links),
         *note(f"{unread[0]} left out", f"{unread[1]} left out", found.unread),
     ]
+
+
+def _check_alone(file: Path) -> None:
+    """Refuse a compressed file beside the same one as plain text: they would have one id."""
+    if plain_name(file) != file.name:
+        existing(file.with_name(plain_name(file)))
 
 
 def _document_id(name: str, root: Path) -> str:

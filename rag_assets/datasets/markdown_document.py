@@ -12,7 +12,7 @@ from rag_assets.datasets.problems import RowError
 from rag_assets.datasets.strict_json import type_name
 from rag_assets.store.canonical import canonical_json
 
-_HEADING = re.compile(r"# +(\S.*?)(?: +#+)? *(?:\n|\Z)")
+_HEADING = re.compile(r"# +(\S.*)(?:\n|\Z)")
 _BLANK_LINES = re.compile(r"(?:[ \t]*\n)+")
 
 
@@ -36,7 +36,7 @@ def read_markdown(path: Path) -> FileDocument:
     if not title:
         heading = _HEADING.match(text)
         if heading is not None:
-            title = heading.group(1)
+            title = _without_closing_marks(heading.group(1))
             text = _without_leading_blank_lines(text[heading.end() :])
     return FileDocument(title, text, canonical_json(fields))
 
@@ -48,6 +48,13 @@ def _declared_title(value: object, path: Path) -> str:
         return str(value)
     found = type_name(value)
     raise RowError(f"is {found}; must be text, in quotes if need be", file=path, key="title")
+
+
+def _without_closing_marks(heading: str) -> str:
+    """Return a heading without blanks, and ``#`` behind blanks, at its end."""
+    text = heading.rstrip(" ")
+    bare = text.rstrip("#")
+    return bare.rstrip(" ") if bare != text and bare.endswith(" ") else text
 
 
 def _without_leading_blank_lines(text: str) -> str:

@@ -25,6 +25,7 @@ class ParquetDataset(LabelledFolder):
 
     format: ClassVar[str] = "parquet"
     layout: ClassVar[str] = f"a folder with {DOCUMENTS}"
+    documents: ClassVar[str] = DOCUMENTS
 
     @classmethod
     def recognises(cls, path: Path) -> bool:

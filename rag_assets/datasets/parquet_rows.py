@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -16,6 +17,7 @@ from rag_assets.datasets.fields import Place, shown
 from rag_assets.datasets.lines import unreadable
 from rag_assets.datasets.notes import note
 from rag_assets.errors import DataError
+from rag_assets.regular_files import regular
 
 BATCH_ROWS = 1_024
 
@@ -27,7 +29,7 @@ class ParquetRows:
 
     def __init__(self, file: Path) -> None:
         """Read ``file``; nothing is opened yet."""
-        self._file = file
+        self.file = file
         self._left_out: list[str] = []
         self._not_finite: dict[str, int] = {}
 
@@ -59,20 +61,20 @@ class ParquetRows:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
-            with pq.ParquetFile(self._file, pre_buffer=False) as source:
+            with pq.ParquetFile(regular(self.file), pre_buffer=False) as source:
                 names = self._wanted(source.schema_arrow)
                 yield from source.iter_batches(BATCH_ROWS, columns=names, use_threads=False)
         except OSError as error:
             if error.errno is not None:
-                raise unreadable(self._file, error) from error
+                raise unreadable(self.file, error) from error
             raise self._damaged(error) from error
         except _BROKEN as error:
             raise self._damaged(error) from error
 
     def _wanted(self, schema: pa.Schema) -> list[str]:
-        for name in schema.names:
-            if schema.names.count(name) > 1:
-                raise Place(self._file).error(f"column {shown(name)} occurs twice")
+        for name, count in Counter(schema.names).items():
+            if count > 1:
+                raise Place(self.file).error(f"column {shown(name)} occurs twice")
         self._left_out = [field.name for field in schema if _holds_bytes(field.type)]
         return [name for name in schema.names if name not in self._left_out]
 
@@ -107,7 +109,7 @@ class ParquetRows:
         return str(value) if isinstance(value, (Decimal, timedelta)) else value
 
     def _damaged(self, error: Exception) -> DataError:
-        return Place(self._file).error(f"cannot be read as Parquet: {_first_line(error)}")
+        return Place(self.file).error(f"cannot be read as Parquet: {_first_line(error)}")
 
 
 def _first_line(error: Exception) -> str:

@@ -23,6 +23,9 @@ ID_LEVEL = "id_level"
 QUOTE_VANISHED = "quote_vanished"
 QUOTE_MOVED = "quote_moved"
 QUOTE_TWICE = "quote_twice"
+EMPTY = "empty"
+FOLLOWS = "follows"
+"""A judgment of what stands in the files, but was refused there: nothing to mend where it is."""
 
 
 class RowError(DataError):
@@ -75,20 +78,44 @@ def about(
 
 _COLLECTED: ContextVar[list[DataError] | None] = ContextVar("collected", default=None)
 
+Met = set[tuple[str, str]]
+"""Kind (``document``, ``query``) and id of every row that was read, sound or not."""
+
+ANY = ""
+"""In place of an id: the reader ended at a problem, so that nobody knows which rows there are."""
+
+_MET: ContextVar[Met | None] = ContextVar("met", default=None)
+
 
 @contextmanager
-def collecting() -> Iterator[list[DataError]]:
+def collecting(met: Met | None = None) -> Iterator[list[DataError]]:
     """Let readers go on after a problem; gives the list that all problems are put into.
 
-    What still ends a reader, such as a file that cannot be opened, is put there too.
+    What still ends a reader, such as a file that cannot be opened, is put there too. ``met`` is
+    shared by the parts of one dataset: a judgment of a row that was refused then is no unknown id,
+    but ``follows`` from that problem.
     """
     problems: list[DataError] = []
-    token = _COLLECTED.set(problems)
+    token, met_token = _COLLECTED.set(problems), _MET.set(met)
     try:
         with tolerated():
             yield problems
     finally:
         _COLLECTED.reset(token)
+        _MET.reset(met_token)
+
+
+def meet(kind: str, found: str) -> None:
+    """Remember that there is a row with this id, where somebody collects."""
+    met = _MET.get()
+    if met is not None:
+        met.add((kind, found))
+
+
+def was_met(kind: str, wanted: str) -> bool:
+    """Return whether there is a row with this id; False where nobody collects."""
+    met = _MET.get()
+    return met is not None and not met.isdisjoint({(kind, wanted), (kind, ANY)})
 
 
 class _Tolerated:

@@ -28,7 +28,7 @@ from rag_assets.datasets.fields import (
     string,
 )
 from rag_assets.datasets.ids import UniqueIds
-from rag_assets.datasets.problems import tolerated
+from rag_assets.datasets.problems import meet, tolerated
 from rag_assets.datasets.rows import QueryRows
 from rag_assets.store.canonical import canonical_json
 
@@ -81,8 +81,10 @@ def read_query_log(file: Path, rows: Iterable[tuple[int, Row]], names: tuple[str
 
 def _add(asked: dict[str, _Asked], row: Row, place: Place, names: tuple[str, str]) -> None:
     text = string(row, names[1], place).strip()
-    count = _count(row, place)
     query_id = identifier(row, names[0], place) if row.get(names[0]) not in (None, "") else None
+    if query_id is not None:
+        meet("query", query_id)
+    count = _count(row, place)
     tags = optional_tags(row, "tags", place)
     one = asked.get(text)
     if one is None:

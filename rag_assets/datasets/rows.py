@@ -2,18 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import pyarrow as pa
 
 from rag_assets.datasets.dataset import Read
 from rag_assets.datasets.fields import Place, shown
 from rag_assets.datasets.ids import KnownIds
 from rag_assets.datasets.notes import note
-from rag_assets.datasets.problems import DUPLICATE_JUDGMENT, about
+from rag_assets.datasets.problems import DUPLICATE_JUDGMENT, EMPTY, about, was_met
 from rag_assets.datasets.tables import TableBuilder
 from rag_assets.errors import DataError
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
 
 QrelKey = tuple[str, str, str, int | None, int | None]
+
+
+UNKNOWN_DOCUMENTS = "unknown_documents"
+KEEP = "keep"
+"""``dataset: {unknown_documents: keep}``: what to write so that such judgments are kept."""
+
+WITHOUT_RELEVANT = "without a relevant document"
+
+_KEEPS: ContextVar[bool] = ContextVar("keeps", default=False)
+
+
+@contextmanager
+def unknown_documents(*, keep: bool) -> Iterator[None]:
+    """Let readers inside keep judgments of documents that are not in the corpus.
+
+    Else such a judgment is an error. One that is kept stays in R and is never found, as in
+    trec_eval.
+    """
+    token = _KEEPS.set(keep)
+    try:
+        yield
+    finally:
+        _KEEPS.reset(token)
 
 
 class DocumentRows:
@@ -39,7 +66,7 @@ class DocumentRows:
         """
         table = self._rows.table()
         if not table.num_rows:
-            raise place.error("holds no document; at least one is needed")
+            raise place.error("holds no document; at least one is needed", check=EMPTY)
         return Read(table, notes + note("empty document", "empty documents", self._empty))
 
 
@@ -65,7 +92,7 @@ class QueryRows:
         """
         table = self._rows.table()
         if not table.num_rows:
-            raise place.error("holds no query; at least one is needed")
+            raise place.error("holds no query; at least one is needed", check=EMPTY)
         return Read(table, notes + note("empty query", "empty queries", self._empty))
 
 
@@ -75,14 +102,19 @@ class QrelRows:
     def __init__(self, documents: pa.Table, queries: pa.Table) -> None:
         """Judge these documents for these queries."""
         self._queries = KnownIds("query", queries.column("query_id"))
-        self._documents = KnownIds("document", documents.column("document_id"))
+        keep = f"`dataset: {{{UNKNOWN_DOCUMENTS}: {KEEP}}}` keeps such judgments"
+        self._documents = KnownIds("document", documents.column("document_id"), keep)
+        self._keeps = _KEEPS.get()
+        self._kept: list[tuple[str, int]] = []
         self._query_ids = queries.column("query_id")
         self._rows = TableBuilder(QRELS)
         self._lines: dict[QrelKey, int | None] = {}
         self._answerable: set[str] = set()
 
-    def resolve(self, query_id: str, document_id: str, place: Place, keys: tuple[str, str]) -> int:
-        """Return the document's row in the documents table.
+    def resolve(
+        self, query_id: str, document_id: str, place: Place, keys: tuple[str, str]
+    ) -> int | None:
+        """Return the document's row in the documents table; None: it has none, and is kept.
 
         ``keys`` are where the source has the query's and the document's id, for the error.
 
@@ -102,12 +134,19 @@ class QrelRows:
         with about(query_id):
             self._queries.row(query_id, place, key)
 
-    def resolve_document(self, query_id: str, document_id: str, place: Place, key: str) -> int:
+    def resolve_document(
+        self, query_id: str, document_id: str, place: Place, key: str
+    ) -> int | None:
         """Return the row in the documents table of a document that is judged for a query.
+
+        None: it has none, and such judgments are kept (:func:`unknown_documents`).
 
         Raises:
             DataError: the document does not exist.
         """
+        unknown = document_id not in self._documents
+        if self._keeps and unknown and not was_met("document", document_id):
+            return None
         with about(query_id, document_id):
             return self._documents.row(document_id, place, key)
 
@@ -136,6 +175,8 @@ class QrelRows:
                 raise self._twice(place, key)
         self._lines[key] = place.line
         self._rows.add(*key, grade)
+        if document_id not in self._documents:
+            self._kept.append((document_id, grade))
         if grade > 0:
             self._answerable.add(query_id)
 
@@ -143,14 +184,25 @@ class QrelRows:
         """Return the table, with ``notes`` before its own.
 
         Raises:
-            DataError: there is no judgment.
+            DataError: there is no judgment, or none of a document of the corpus.
         """
         table = self._rows.table()
         if not table.num_rows:
-            raise file.error("holds no judgment; labels are required")
+            raise file.error("holds no judgment; labels are required", check=EMPTY)
+        if len(self._kept) == table.num_rows:
+            named = shown(self._kept[0][0])
+            raise file.error(f"names no document of the corpus; the first it names is {named}")
         without = [q for q in self._query_ids.to_pylist() if q not in self._answerable]
-        one = "query without a relevant document"
-        return Read(table, notes + note(one, one.replace("query", "queries", 1), without))
+        notes = notes + self._kept_notes()
+        one, many = f"query {WITHOUT_RELEVANT}", f"queries {WITHOUT_RELEVANT}"
+        return Read(table, notes + note(one, many, without))
+
+    def _kept_notes(self) -> list[str]:
+        n, relevant = len(self._kept), sum(grade > 0 for _, grade in self._kept)
+        rest = f"; judgments of such are kept: {n}, of which relevant: {relevant}"
+        one, many = "judged document is not in the corpus", "judged documents are not in the corpus"
+        named = list(dict.fromkeys(document_id for document_id, _ in self._kept))
+        return note(f"{one}{rest}", f"{many}{rest}", named)
 
     def _twice(self, place: Place, key: QrelKey) -> DataError:
         query_id, _, document_id, start, end = key

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
 
-from rag_assets.datasets.lines import unreadable
 from rag_assets.errors import DataError, UsageError
+from rag_assets.text_files import opened, suffix
 
 _HEAD_BYTES = 4096
+_SEARCHED_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
 class SingleFileDataset:
-    """One ``.json`` file, told from others by how it begins (``head``)."""
+    """One ``.json`` file, ``.gz`` too, told from others by how it begins (``head``)."""
 
     format: ClassVar[str]
     layout: ClassVar[str]
     head: ClassVar[re.Pattern[bytes]]
+    keys: ClassVar[tuple[str, ...]]
     default_chunking: ClassVar[str] = "none"
     has_qrels: ClassVar[bool] = True
 
@@ -28,13 +31,19 @@ class SingleFileDataset:
     @classmethod
     def recognises(cls, path: Path) -> bool:
         """Return whether a ``.json`` file begins as this format does."""
-        if path.suffix.lower() != ".json" or not path.is_file():
+        if suffix(path) != ".json" or not path.is_file():
             return False
-        try:
-            with path.open("rb") as stream:
-                return cls.head.match(stream.read(_HEAD_BYTES)) is not None
-        except OSError as error:
-            raise unreadable(path, error) from error
+        with opened(path) as stream:
+            return cls.head.match(stream.read(_HEAD_BYTES)) is not None
+
+    @classmethod
+    def parts(cls, path: Path) -> Mapping[str, bool]:
+        """Return the keys of the format, and which stand near the beginning of the file."""
+        if suffix(path) != ".json" or not path.is_file():
+            return {}
+        with opened(path) as stream:
+            beginning = stream.read(_SEARCHED_BYTES)
+        return {f"`{key}`": f'"{key}"'.encode() in beginning for key in cls.keys}
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from rag_assets.datasets.dataset import Read
-from rag_assets.datasets.fields import Place, identifier, metadata_json, string
+from rag_assets.datasets.fields import Place, identifier, metadata_json, shown, string
 from rag_assets.datasets.ids import UniquePlaces
 from rag_assets.datasets.nested import Inside
 from rag_assets.datasets.notes import note
@@ -34,13 +34,15 @@ class SquadDataset(SingleFileDataset):
 
     All answers of a question are alternatives of one evidence, whose id is the document's. A
     question's ``paragraph`` (the document that it was written for), its ``answers`` (their texts)
-    and ``is_impossible`` are metadata. A question without an answer is kept: it is unanswerable.
+    and ``is_impossible`` are metadata. An answer without a place in its paragraph is left out. A
+    question without an answer is kept: it is unanswerable.
     """
 
     format: ClassVar[str] = "squad"
     layout: ClassVar[str] = "a SQuAD .json file with data, paragraphs and qas"
     default_judge: ClassVar[str] = "evidence"
     head: ClassVar[re.Pattern[bytes]] = _HEAD
+    keys: ClassVar[tuple[str, ...]] = ("data", "paragraphs", "qas")
 
     def read_documents(self) -> Read:
         """Return the paragraphs; a note counts contexts that stand in the file more than once."""
@@ -62,8 +64,9 @@ class SquadDataset(SingleFileDataset):
             with tolerated():
                 query_id = identifier(question, "id", place)
                 ids.add(query_id, place, "id")
-                texts = [answer.text for answer in answers(question, place, paragraph)]
-                if not texts and not is_impossible(question, place):
+                found = answers(question, place, paragraph)
+                texts = [answer.text for answer in found.located]
+                if not any(found) and not is_impossible(question, place):
                     unmarked.append(query_id)
                 metadata = _metadata(question, place, paragraph, texts)
                 rows.add(query_id, string(question, "question", place), [], metadata)
@@ -72,20 +75,33 @@ class SquadDataset(SingleFileDataset):
         return rows.read(Place(self.file), note(one, many, unmarked))
 
     def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
-        """Return the answers as spans; a note counts starts that were corrected."""
+        """Return the answers as spans.
+
+        Notes count starts that were corrected, answers that are left out because they have no
+        place, and questions that so lost all of theirs.
+        """
         rows, corrected = QrelRows(documents, queries), list[str]()
+        left_out, lost = list[str](), list[str]()
         for paragraph, question, place in self._questions():
             document_id = paragraph.document_id
             with tolerated():
                 query_id = identifier(question, "id", place)
                 rows.resolve(query_id, document_id, place, ("id", "title"))
-                for answer in answers(question, place, paragraph):
+                found = answers(question, place, paragraph)
+                left_out += [f"{query_id} {shown(text, 30)}" for text in found.without_place]
+                lost += [query_id] if found.without_place and not found.located else []
+                for answer in found.located:
                     if answer.corrected:
                         corrected.append(query_id)
                     rows.add(place, query_id, document_id, GRADE, document_id, answer.span)
         one = "answer_start is corrected to the one place of its text, in question"
         many = "times answer_start is corrected to the one place of its text, in questions"
-        return rows.read(Place(self.file), note(one, many, corrected))
+        notes = note(one, many, corrected)
+        why = "left out: blank, not in its paragraph, or more than once there"
+        notes += note(f"answer is {why}", f"answers are {why}", left_out)
+        one = "question has no label, because none of its answers can be used"
+        many = "questions have no label, because none of their answers can be used"
+        return rows.read(Place(self.file), notes + note(one, many, lost))
 
     def _questions(self) -> Iterator[tuple[Paragraph, dict[str, Any], Inside]]:
         for paragraph in read_paragraphs(self.file):

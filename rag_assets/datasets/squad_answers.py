@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from rag_assets.datasets.fields import Place, shown, string
+from rag_assets.datasets.fields import Place, string
 from rag_assets.datasets.nested import Inside, items
 from rag_assets.datasets.squad_paragraphs import Paragraph
 from rag_assets.datasets.strict_json import type_name
@@ -20,25 +20,38 @@ class Answer(NamedTuple):
     corrected: bool
 
 
-def answers(question: dict[str, Any], place: Inside, paragraph: Paragraph) -> list[Answer]:
-    """Return the answers of a question, each span once; none when it is unanswerable.
+class Answers(NamedTuple):
+    """The answers of a question that have a place, each span once, and the texts of the others."""
+
+    located: list[Answer]
+    without_place: list[str]
+
+
+def answers(question: dict[str, Any], place: Inside, paragraph: Paragraph) -> Answers:
+    """Return the answers of a question; none when it is unanswerable.
 
     An ``answer_start`` where the text does not stand (or none) is corrected when the text stands
-    in the paragraph exactly once.
+    in the paragraph exactly once. A text that is blank, in free wording, or there more than once
+    has no place.
 
     Raises:
-        DataError: an answer's text is blank, not in the paragraph, or its place is not certain;
-            or a question that ``is_impossible`` has answers.
+        DataError: an answer has no text, or a start that is no number; or a question that
+            ``is_impossible`` has answers.
     """
     if question.get("answers") is None:
-        return []
+        return Answers([], [])
     found: dict[tuple[int, int], Answer] = {}
+    without_place: list[str] = []
     for answer, inside in items(question, "answers", place):
-        located = _located(answer, inside, paragraph)
-        found.setdefault(located.span, located)
+        text, start = _text_and_start(answer, inside)
+        located = _located(text, start, paragraph.context)
+        if located is None:
+            without_place.append(text)
+        else:
+            found.setdefault(located.span, located)
     if found and is_impossible(question, place):
         raise place.error(f"is true, but there are answers: {len(found)}", "is_impossible")
-    return list(found.values())
+    return Answers(list(found.values()), without_place)
 
 
 def is_impossible(question: dict[str, Any], place: Place) -> bool:
@@ -53,19 +66,19 @@ def is_impossible(question: dict[str, Any], place: Place) -> bool:
     return value
 
 
-def _located(answer: dict[str, Any], place: Inside, paragraph: Paragraph) -> Answer:
+def _text_and_start(answer: dict[str, Any], place: Inside) -> tuple[str, int | None]:
     text, start = string(answer, "text", place), answer.get(_START)
-    if not text.strip():
-        raise place.error("is blank", "text")
     if start is not None and (isinstance(start, bool) or not isinstance(start, int)):
         raise place.error(f"is {type_name(start)}; must be an integer", _START)
-    context = paragraph.context
+    return text, start
+
+
+def _located(text: str, start: int | None, context: str) -> Answer | None:
+    if not text.strip():
+        return None
     if start is not None and start >= 0 and context.startswith(text, start):
         return Answer(text, (start, start + len(text)), corrected=False)
     first = context.find(text)
-    if first < 0:
-        raise place.error(f"{shown(text)} is not in its paragraph", "text")
-    if context.find(text, first + 1) >= 0:
-        where = "has no answer_start" if start is None else f"does not stand at {start}"
-        raise place.error(f"{shown(text)} {where}, and stands in its paragraph twice", _START)
+    if first < 0 or context.find(text, first + 1) >= 0:
+        return None
     return Answer(text, (first, first + len(text)), corrected=True)

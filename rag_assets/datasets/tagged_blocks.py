@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +16,6 @@ from rag_assets.datasets.lines import read_lines
 
 TAG = re.compile(r"<(/?)([A-Za-z][\w.-]*)(?:\s[^<>]*)?>")
 _ANY_TAG = re.compile(r"<[^<>]*>")
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
 class Element(NamedTuple):
@@ -34,10 +33,15 @@ class Block(NamedTuple):
     content: str
 
 
-def read_blocks(path: Path, tag: str) -> Iterator[Block]:
+def read_blocks(path: Path, tag: str, expected: str = "") -> Iterator[Block]:
     """Yield every block of ``tag``, in whatever case.
 
     Tags outside of the blocks (``<?xml ...?>``, an enclosing element) are passed over.
+
+    Args:
+        path: the file.
+        tag: the name of a block.
+        expected: what the file may hold, where that is more than blocks.
 
     Raises:
         DataError: a block has no end or no start, stands inside another, or text stands outside.
@@ -45,10 +49,12 @@ def read_blocks(path: Path, tag: str) -> Iterator[Block]:
     mark = re.compile(rf"<(/?){tag}(?:\s[^<>]*)?>", re.IGNORECASE)
     parts: list[str] | None = None
     start, opening = 0, ""
+    outside = f"expected {expected or f'<{tag}> blocks'}; found"
     for number, line in read_lines(path, blank=True):
         place, position = Place(path, number), 0
         for found in mark.finditer(line):
-            _take(line[position : found.start()], parts, place, tag)
+            _take(line[position : found.start()], parts, place, outside)
+            outside = f"text outside of <{tag}>:"
             closes, position = bool(found.group(1)), found.end()
             if closes == (parts is None):
                 raise place.error(_misplaced(tag, start, closes=closes))
@@ -56,7 +62,7 @@ def read_blocks(path: Path, tag: str) -> Iterator[Block]:
                 yield Block(start, opening, "".join(parts))
             parts = None if closes else []
             start, opening = (start, opening) if closes else (number, found.group())
-        _take(f"{line[position:]}\n", parts, place, tag)
+        _take(f"{line[position:]}\n", parts, place, outside)
     if parts is not None:
         raise Place(path, start).error(f"<{tag}> has no </{tag}>")
 
@@ -87,18 +93,35 @@ def elements(block: str) -> tuple[list[Element], str]:
 
 def plain_text(content: str) -> str:
     """Return content without tags and comments, entities resolved, outer white space removed."""
-    if "-->" in content:
-        content = _COMMENT.sub("", content)
+    content = replaced(content, "<!--", "-->", lambda _: "")
     return html.unescape(TAG.sub("", content)).strip()
 
 
-def _take(text: str, parts: list[str] | None, place: Place, tag: str) -> None:
+def replaced(text: str, opening: str, closing: str, by: Callable[[str], str]) -> str:
+    """Return a text with all between two marks, and the marks, replaced; one left open stays.
+
+    A pattern ``<!--.*?-->`` would look for the end again from every mark that has none.
+    """
+    parts: list[str] = []
+    position = 0
+    while (start := text.find(opening, position)) >= 0:
+        end = text.find(closing, start + len(opening))
+        if end < 0:
+            break
+        parts += text[position:start], by(text[start + len(opening) : end])
+        position = end + len(closing)
+    return "".join([*parts, text[position:]])
+
+
+def _take(text: str, parts: list[str] | None, place: Place, problem: str) -> None:
     if parts is not None:
         parts.append(text)
         return
+    if "<!ENTITY" in text:
+        raise place.error("defines an entity; only those of HTML and characters by number are read")
     outside = _ANY_TAG.sub("", text).strip()
     if outside:
-        raise place.error(f"text outside of <{tag}>: {shown(outside, 30)}")
+        raise place.error(f"{problem} {shown(outside, 30)}")
 
 
 def _misplaced(tag: str, start: int, *, closes: bool) -> str:

@@ -1,8 +1,9 @@
-"""TREC folders: topics, qrels and a corpus."""
+"""TREC folders: topics, qrels and a corpus; those of MS MARCO too."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
@@ -17,29 +18,39 @@ from rag_assets.datasets.rows import DocumentRows, QrelRows, QueryRows
 from rag_assets.datasets.trec_corpus import read_corpus_file
 from rag_assets.datasets.trec_topics import read_topics
 from rag_assets.errors import DataError, UsageError, allowed_names
+from rag_assets.text_files import suffix
 from rag_assets.trec_lines import qrel_line, read_fields
 
 TOPICS = "topics"
 QRELS = "qrels"
-CORPUS_NAMES = ("corpus", "documents", "docs")
+QUERIES = "queries"
+CORPUS_NAMES = ("corpus", "collection", "documents", "docs")
 
-_PARTS = {TOPICS: f"{TOPICS}.*", QRELS: f"{QRELS}*", "corpus": "corpus.* or corpus/"}
+_PARTS = {
+    TOPICS: f"{TOPICS}.* or {QUERIES}.tsv",
+    QRELS: f"{QRELS}*",
+    "corpus": "corpus.*, corpus/ or collection.tsv",
+}
+_QUERIES_KINDS = (".tsv", ".txt", ".xml")
 _OTHER_FORMATS = frozenset({".md", ".markdown", ".json", ".jsonl", ".csv", ".parquet"})
-_EXTENSIONS = frozenset({".txt", ".tsv", ".trec", ".qrels", ".topics", ".gz"})
+_EXTENSIONS = frozenset({".txt", ".tsv", ".trec", ".xml", ".qrels", ".topics", ".gz"})
+_PART = re.compile(rf"(?:{TOPICS}|{QUERIES}|{QRELS})[._-]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class TrecDataset:
     """Topics, qrels and documents of a folder.
 
-    The documents are ``corpus.*`` or a folder ``corpus/`` (``documents``, ``docs`` as well), with
-    the extension ``.jsonl`` as JSON lines, else as ``<DOC>`` blocks. Everything may be ``.gz``. A
-    subset is the middle of a name: ``dl19`` chooses ``topics.dl19.tsv`` and ``qrels.dl19.txt``. A
-    judgment is an evidence of its own; the column of iterations is ignored.
+    The documents are ``corpus.*`` or a folder ``corpus/`` (``collection``, ``documents``, ``docs``
+    as well), with the extension ``.jsonl`` as JSON lines, ``.tsv`` as a line a document, else as
+    ``<DOC>`` blocks. Topics are ``topics.*``, or ``queries.*`` as ``.tsv``, ``.txt`` or ``.xml``.
+    Everything may be ``.gz``. A subset is the middle of a name: ``dl19`` chooses
+    ``topics.dl19.tsv`` and ``qrels.dl19.txt``. A judgment is an evidence of its own; the column of
+    iterations is ignored.
     """
 
     format: ClassVar[str] = "trec"
-    layout: ClassVar[str] = f"a folder with {TOPICS}.*, {QRELS}* and corpus.* or corpus/"
+    layout: ClassVar[str] = f"a folder with {', '.join(_PARTS.values())}"
     default_judge: ClassVar[str] = "document"
     default_chunking: ClassVar[str] = "none"
     has_qrels: ClassVar[bool] = True
@@ -52,7 +63,13 @@ class TrecDataset:
     @classmethod
     def recognises(cls, path: Path) -> bool:
         """Return whether the folder has all three parts."""
-        return path.is_dir() and not any(not found for found in _parts(path).values())
+        return path.is_dir() and all(_parts(path).values())
+
+    @classmethod
+    def parts(cls, path: Path) -> Mapping[str, bool]:
+        """Return the three parts, and which are there."""
+        found = _parts(path) if path.is_dir() else {}
+        return {_PARTS[part]: bool(files) for part, files in found.items()}
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:
@@ -125,17 +142,24 @@ def _parts(path: Path) -> dict[str, list[Path]]:
         stem = entry.name.lower().split(".")[0]
         if stem in CORPUS_NAMES and (entry.is_dir() or entry.is_file()):
             parts["corpus"].append(entry)
-        elif entry.is_file() and entry.suffix.lower() not in _OTHER_FORMATS:
-            for part in _candidate_parts(entry.name.lower()):
+        elif entry.is_file() and suffix(entry) not in _OTHER_FORMATS:
+            for part in _candidate_parts(entry):
                 parts[part].append(entry)
-    return parts
+    topics = [file for file in parts[TOPICS] if file.name.lower().startswith(TOPICS)]
+    return {**parts, TOPICS: topics or parts[TOPICS]}
 
 
-def _candidate_parts(name: str) -> Iterator[str]:
-    if name.startswith(f"{TOPICS}."):
+def _candidate_parts(file: Path) -> Iterator[str]:
+    name = file.name.lower()
+    is_queries = name.startswith(_stems(QUERIES)) and suffix(file) in _QUERIES_KINDS
+    if name.startswith(_stems(TOPICS)) or is_queries:
         yield TOPICS
     if name.startswith(QRELS):
         yield QRELS
+
+
+def _stems(part: str) -> tuple[str, ...]:
+    return tuple(f"{part}{mark}" for mark in "._-")
 
 
 def _topics(found: list[Path], subset: str | None, path: Path) -> Path:
@@ -148,7 +172,7 @@ def _topics(found: list[Path], subset: str | None, path: Path) -> Path:
 def _chosen(found: list[Path], subset: str | None, path: Path, part: str) -> Path:
     if subset is None:
         return _only(found, path, part)
-    names = {_subset(file, part): file for file in found}
+    names = {_subset(file): file for file in found}
     if subset not in names:
         raise UsageError(f"{path}: no {part} of subset {allowed_names(subset, names)}")
     return names[subset]
@@ -162,12 +186,12 @@ def _only(found: list[Path], path: Path, part: str) -> Path:
     return found[0]
 
 
-def _subset(file: Path, part: str) -> str:
+def _subset(file: Path) -> str:
     """Return the middle of a file's name: ``dl19`` of ``qrels.dl19.txt.gz``."""
     name = file.name
     while Path(name).suffix.lower() in _EXTENSIONS:
         name = Path(name).stem
-    return name[len(part) :].lstrip("._-")
+    return _PART.sub("", name, count=1)
 
 
 def _hidden(file: Path, root: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Documents of a TREC folder: JSON lines, or text files of ``<DOC>`` blocks."""
+"""Documents of a TREC folder: JSON lines, lines of columns, or files of ``<DOC>`` blocks."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from rag_assets.datasets.fields import (
     string,
 )
 from rag_assets.datasets.jsonl import read_objects
+from rag_assets.datasets.lines import read_lines
 from rag_assets.datasets.problems import tolerated
 from rag_assets.datasets.tagged_blocks import Element, elements, plain_text, read_blocks
 from rag_assets.store.canonical import canonical_json
+from rag_assets.text_files import suffix
 
 _ID_KEYS = ("_id", "id", "docno", "doc_id")
 _TEXT_KEYS = ("text", "contents")
 _TITLE_TAGS = ("title", "headline", "head", "hl", "ti", "ttl")
 _NUMBER_TAG = "docno"
 _TEXT_TAG = "text"
+_EXPECTED = "a TREC corpus: <DOC> blocks, or JSON lines in a file .jsonl"
 
 
 class TrecDocument(NamedTuple):
@@ -42,7 +45,9 @@ def read_corpus_file(path: Path) -> Iterator[TrecDocument]:
     """Yield every document of a file; its name says which kind it is, with ``.gz`` or without.
 
     Lines of ``.jsonl`` hold an id (``_id``, ``id``, ``docno``, ``doc_id``), ``text`` or
-    ``contents``, and if wanted ``title``. Every other file holds ``<DOC>`` blocks with ``<DOCNO>``.
+    ``contents``, and if wanted ``title``. Lines of ``.tsv`` hold ``id<TAB>text``, as MS MARCO's
+    ``collection.tsv``, or ``id<TAB>text<TAB>title``. Every other file holds ``<DOC>`` blocks with
+    ``<DOCNO>``.
     The text is that of all ``<TEXT>`` elements, or where there is none all that is not the title;
     the title is the first of ``<TITLE>``, ``<HEADLINE>``, ``<HEAD>``, ``<HL>``, ``<TI>``,
     ``<TTL>``. What is neither becomes metadata.
@@ -50,9 +55,9 @@ def read_corpus_file(path: Path) -> Iterator[TrecDocument]:
     Raises:
         DataError: a line or block breaks the format or has no id.
     """
-    names = [suffix.lower() for suffix in path.suffixes]
-    is_json = names[-1:] == [".jsonl"] or names[-2:] == [".jsonl", ".gz"]
-    return _from_lines(path) if is_json else _from_blocks(path)
+    if suffix(path) == ".jsonl":
+        return _from_lines(path)
+    return _from_columns(path) if suffix(path) == ".tsv" else _from_blocks(path)
 
 
 def _from_lines(path: Path) -> Iterator[TrecDocument]:
@@ -73,12 +78,30 @@ def _line_document(row: Row, place: Place) -> TrecDocument:
     return TrecDocument(place, key, document_id, title, text, metadata)
 
 
+def _from_columns(path: Path) -> Iterator[TrecDocument]:
+    for line, text in read_lines(path):
+        document = None
+        with tolerated():
+            document = _column_document(text.split("\t"), Place(path, line))
+        if document is not None:
+            yield document
+
+
+def _column_document(columns: list[str], place: Place) -> TrecDocument:
+    if len(columns) not in (2, 3):
+        forms = "id<TAB>text or id<TAB>text<TAB>title"
+        raise place.error(f"found {len(columns)} columns, parted by tabs; must be {forms}")
+    document_id = checked_id(columns[0].strip(), place, "id")
+    title = columns[2].strip() if len(columns) == 3 else ""
+    return TrecDocument(place, "id", document_id, title, columns[1], "{}")
+
+
 def _first(row: Row, keys: tuple[str, ...]) -> str:
     return next((key for key in keys if key in row), keys[0])
 
 
 def _from_blocks(path: Path) -> Iterator[TrecDocument]:
-    for line, _, block in read_blocks(path, "DOC"):
+    for line, _, block in read_blocks(path, "DOC", _EXPECTED):
         document = None
         with tolerated():
             document = _block_document(block, Place(path, line))

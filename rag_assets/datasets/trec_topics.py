@@ -12,12 +12,12 @@ from rag_assets.datasets.lines import read_lines
 from rag_assets.datasets.problems import tolerated
 from rag_assets.datasets.tagged_blocks import TAG, read_blocks
 from rag_assets.datasets.topic import Topic
-from rag_assets.datasets.trec_xml_topics import TAG as XML_TAG
-from rag_assets.datasets.trec_xml_topics import read_xml_topics
+from rag_assets.datasets.trec_xml_topics import TAGS, read_xml_topics
 from rag_assets.store.canonical import canonical_json
 
 _LABELS = {"num": "number", "title": "topic", "desc": "description", "narr": "narrative"}
-_FIRST_TAG = re.compile(rf"<(top|{XML_TAG})(?:\s[^<>]*)?>", re.IGNORECASE)
+_FIRST_TAG = re.compile(rf"<(top|{'|'.join(TAGS)})(?:\s[^<>]*)?>", re.IGNORECASE)
+_LANGUAGE = re.compile(r"^[a-z]{2}-(?=(?:num|title|desc|narr)$)")
 _TEXT_FIELDS = ("title", "desc")
 
 
@@ -25,8 +25,9 @@ def read_topics(path: Path) -> Iterator[Topic]:
     """Yield every topic of a file.
 
     A file that begins with a tag holds ``<top>`` blocks: the text of a query is its ``<title>``,
-    or its ``<desc>`` where there is no title; other fields are metadata. Where ``<topic>`` comes
-    first it is XML, as :mod:`rag_assets.datasets.trec_xml_topics` reads. Any other file has a line
+    or its ``<desc>`` where there is no title; other fields are metadata. Names may have a language
+    before them, as CLEF's ``<EN-title>``. Where ``<topic>`` or ``<query>`` comes first it is XML,
+    as :mod:`rag_assets.datasets.trec_xml_topics` reads. Any other file has a line
     a query: ``id<TAB>text``, or without a tab the id up to the first blank.
 
     Raises:
@@ -35,13 +36,13 @@ def read_topics(path: Path) -> Iterator[Topic]:
     first = next((line for _, line in read_lines(path)), "")
     if not first.lstrip().startswith("<"):
         return _read_plain(path)
-    return read_xml_topics(path) if _is_xml(path) else _read_blocks(path)
+    tag = _first_tag(path)
+    return read_xml_topics(path, tag) if tag in TAGS else _read_blocks(path)
 
 
-def _is_xml(path: Path) -> bool:
+def _first_tag(path: Path) -> str:
     found = (_FIRST_TAG.search(line) for _, line in read_lines(path))
-    tag = next((match.group(1) for match in found if match), "")
-    return tag.lower() == XML_TAG
+    return next((match.group(1).lower() for match in found if match), "")
 
 
 def _read_plain(path: Path) -> Iterator[Topic]:
@@ -88,9 +89,9 @@ def _fields(block: str, place: Place) -> dict[str, str]:
     """Return the text after each tag up to the next one, without its label."""
     fields: dict[str, str] = {}
     tags = list(TAG.finditer(block))
-    ends = [tag.start() for tag in tags[1:]] + [len(block)]
+    ends = [*(tag.start() for tag in tags), len(block)][1:]
     for tag, end in zip(tags, ends, strict=True):
-        name = tag.group(2).lower()
+        name = _LANGUAGE.sub("", tag.group(2).lower())
         if tag.group(1):
             continue
         if name in fields:

@@ -1,4 +1,7 @@
-"""Topics of TREC as XML: ``<topic number="1">`` with a ``<query>``, or with nothing but text."""
+"""Topics as XML: ``<topic number="1">`` with a ``<query>``, or ``<query>`` with nothing but text.
+
+It is read as text is, without a parser of XML: nothing that the file defines is ever expanded.
+"""
 
 from __future__ import annotations
 
@@ -9,31 +12,30 @@ from pathlib import Path
 
 from rag_assets.datasets.fields import Place, checked_id
 from rag_assets.datasets.problems import tolerated
-from rag_assets.datasets.tagged_blocks import elements, plain_text, read_blocks
+from rag_assets.datasets.tagged_blocks import elements, plain_text, read_blocks, replaced
 from rag_assets.datasets.topic import Topic
 from rag_assets.store.canonical import canonical_json
 
-TAG = "topic"
+TAGS = ("topic", "query")
 
 _NUMBER_ATTRIBUTES = ("number", "num", "id", "qid")
-_NUMBER_TAGS = ("number", "num")
-_TEXT_TAGS = ("query", "title", "question", "summary", "description", "desc")
-_ATTRIBUTE = re.compile(r"([A-Za-z][\w.-]*)\s*=\s*(\"[^\"]*\"|'[^']*')")
-_LITERAL = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
+_NUMBER_TAGS = ("number", "num", "identifier", "qid", "id")
+_TEXT_TAGS = ("query", "title", "question", "summary", "description", "desc", "text")
+_ATTRIBUTE = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]*)\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s\"'<>=]+)")
 
 
-def read_xml_topics(path: Path) -> Iterator[Topic]:
-    """Yield every topic of a file.
+def read_xml_topics(path: Path, tag: str) -> Iterator[Topic]:
+    """Yield every topic of a file whose topics are elements of ``tag``, one of :data:`TAGS`.
 
-    The id is the attribute ``number`` (``num``, ``id``, ``qid``), else the element of that name.
+    The id is the attribute ``number`` (``num``, ``id``, ``qid``), else the element of such a name.
     The text is that of the first of ``<query>``, ``<title>``, ``<question>``, ``<summary>``,
-    ``<description>``, ``<desc>`` that there is, or what stands in the topic without any. Other
-    attributes and elements are metadata, a list where one occurs several times.
+    ``<description>``, ``<desc>``, ``<text>`` that there is, or what stands in the topic without
+    any. Other attributes and elements are metadata, a list where one occurs several times.
 
     Raises:
         DataError: a topic has no number or no text, or is not closed.
     """
-    for block in read_blocks(path, TAG):
+    for block in read_blocks(path, tag):
         topic = None
         with tolerated():
             topic = _topic(block.opening, block.content, Place(path, block.line))
@@ -42,12 +44,12 @@ def read_xml_topics(path: Path) -> Iterator[Topic]:
 
 
 def _topic(opening: str, block: str, place: Place) -> Topic:
-    block = _LITERAL.sub(lambda found: html.escape(found.group(1)), block)
+    block = replaced(block, "<![CDATA[", "]]>", html.escape)
     found, between = elements(block)
     fields: dict[str, list[str]] = {}
     for element in found:
         fields.setdefault(element.name, []).append(_folded(element.content))
-    given = {m.group(1).lower(): html.unescape(m.group(2)[1:-1]) for m in _attributes(opening)}
+    given = {m.group(1).lower(): html.unescape(_unquoted(m.group(2))) for m in _attributes(opening)}
     number = _number(given, fields, place)
     used, text = _text(fields, between, place)
     rest: dict[str, str | list[str]] = dict(given)
@@ -59,6 +61,10 @@ def _topic(opening: str, block: str, place: Place) -> Topic:
 
 def _attributes(opening: str) -> Iterator[re.Match[str]]:
     return _ATTRIBUTE.finditer(opening)
+
+
+def _unquoted(value: str) -> str:
+    return value[1:-1] if value[0] in "\"'" else value
 
 
 def _number(given: dict[str, str], fields: dict[str, list[str]], place: Place) -> str:

@@ -12,6 +12,7 @@ from rag_assets.embedding.model_files import (
 )
 from rag_assets.embedding.quiet import quiet_hub
 from rag_assets.errors import ModelUnavailable
+from rag_assets.servers.secrets import Secrets
 
 DATA_FILES = (
     "modules.json",
@@ -80,7 +81,7 @@ def hub_tokenizer(name: str) -> Path:
         with quiet_hub():
             return Path(hf_hub_download(name, TOKENIZER_FILE, etag_timeout=CONNECT_SECONDS))
     except _failures() as error:
-        raise ModelUnavailable(_reason(error)) from error
+        raise ModelUnavailable(_reason(error)) from None
 
 
 def cached_snapshot(name: str) -> Path | None:
@@ -107,7 +108,7 @@ def _ask_hub(name: str) -> None:
             "it is neither a folder nor a name that the hub could have"
         ) from error
     except _failures() as error:
-        raise ModelUnavailable(_reason(error)) from error
+        raise ModelUnavailable(_reason(error)) from None
     if not any(file.rfilename.endswith(".safetensors") for file in files):
         raise ModelUnavailable("the hub has it without safetensors; pickled weights are refused")
 
@@ -118,7 +119,7 @@ def _download(name: str) -> Path:
         with quiet_hub():
             folder = _snapshot(name, local_files_only=False)
     except _failures() as error:
-        raise ModelUnavailable(_reason(error)) from error
+        raise ModelUnavailable(_reason(error)) from None
     return Path(folder)
 
 
@@ -137,10 +138,13 @@ def _failures() -> tuple[type[Exception], ...]:
     """Return what the hub client raises; its HTTP library, and so the base, differs by version."""
     from huggingface_hub.errors import HfHubHTTPError
 
-    return (OSError, *(base for base in HfHubHTTPError.__bases__ if issubclass(base, Exception)))
+    # The last three are of an answer that is no JSON, or nested without end.
+    odd = (ValueError, TypeError, RecursionError)
+    return (OSError, *odd, *(b for b in HfHubHTTPError.__bases__ if issubclass(b, Exception)))
 
 
 def _reason(error: BaseException) -> str:
+    from huggingface_hub import get_token
     from huggingface_hub.constants import ENDPOINT
     from huggingface_hub.errors import (
         GatedRepoError,
@@ -155,7 +159,8 @@ def _reason(error: BaseException) -> str:
         return f"the hub {ENDPOINT} gives it only to accounts that accepted its terms"
     if isinstance(error, RepositoryNotFoundError):
         return f"the hub {ENDPOINT} has no such public model"
-    what = str(error).strip().partition("\n")[0] or type(error).__name__
+    first = str(error).strip().partition("\n")[0] or type(error).__name__
+    what = Secrets([get_token() or ""]).line(first)
     if isinstance(error, HfHubHTTPError):
         return f"the hub {ENDPOINT} refused: {what}"
     return f"{NOT_CACHED}, and the hub {ENDPOINT} cannot be reached ({what})"

@@ -6,12 +6,12 @@ until the last of them scores lower than the last that is wanted: then order and
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,13 @@ from rag_assets.embedding.similarity_search import squared_distances
 from rag_assets.embedding.unit_vectors import Vectors
 from rag_assets.errors import DataError, NotServed, UsageError
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
+from rag_assets.servers.failures import ServerFailure, answered
+from rag_assets.servers.secrets import Secrets
+from rag_assets.servers.transport import Server, Transport
 
 Similarity = Literal["cosine", "dot", "euclidean"]
 Scores = npt.NDArray[np.float64]
+Result = TypeVar("Result")
 
 DISTANCES: Mapping[Similarity, str] = {"cosine": "Cosine", "dot": "Dot", "euclidean": "Euclid"}
 """What Qdrant calls them."""
@@ -53,6 +57,7 @@ class Collection:
         id_field: of the payload, which names the chunk; None: the point's number is its position.
         ef_search: candidates in the graph of a server; None: what the collection has.
         exact: whether the server goes past its graph.
+        secrets: what the server must not repeat.
     """
 
     client: Any
@@ -63,6 +68,7 @@ class Collection:
     id_field: str | None = None
     ef_search: int | None = None
     exact: bool = False
+    secrets: Secrets = field(default_factory=lambda: Secrets(()))
 
     def nearest(self, queries: Vectors, limit: int) -> list[list[Any]]:
         """Return the points that the engine finds for each query, best first.
@@ -83,8 +89,16 @@ class Collection:
             )
             for query in queries
         ]
-        answers = answered(lambda: self.client.query_batch_points(self.name, asked), self.name)
-        return [answer.points for answer in answers]
+
+        def ask() -> list[list[Any]]:
+            found = [one.points for one in self.client.query_batch_points(self.name, asked)]
+            if len(found) != len(queries):
+                raise ValueError(f"{len(found)} lists of points for {len(queries)} queries")
+            if not all(math.isfinite(point.score) for points in found for point in points):
+                raise ValueError("a score is no finite number")
+            return found
+
+        return answer_of(ask, self.name, self.secrets)
 
 
 @dataclass(frozen=True)
@@ -149,29 +163,38 @@ def embedded(index: FlatIndex, similarity: Similarity) -> QdrantIndex:
     return QdrantIndex(index.chunk_ids, collection, index)
 
 
-def connected(url: str, key: str | None, timeout: float) -> Any:  # noqa: ANN401 (their client)
-    """Return a client of a server.
+def connected(server: Server) -> Any:  # noqa: ANN401 (their client)
+    """Return a client of a server, which gets to know no key.
 
     Raises:
         UsageError: the package ``qdrant-client`` is not installed.
     """
-    with warnings.catch_warnings():
-        # That a key goes over http: it is the user's word where to.
-        warnings.simplefilter("ignore", UserWarning)
+    opened = _client()
+    import httpx
+
+    return opened(
+        url=server.place,
+        timeout=max(round(server.timeout), 1),
+        transport=Transport(httpx, server),
+        trust_env=False,
         # Asking for the version starts a thread that prints.
-        return _client()(
-            url=url, api_key=key, timeout=max(round(timeout), 1), check_compatibility=False
-        )
+        check_compatibility=False,
+    )
 
 
-def described(client: Any, name: str, vector: str | None) -> dict[str, Any]:  # noqa: ANN401
+def described(
+    client: Any,  # noqa: ANN401
+    name: str,
+    vector: str | None,
+    secrets: Secrets,
+) -> dict[str, Any]:
     """Return ``points``, ``dimension`` and ``distance`` of a collection.
 
     Raises:
         NotServed: the server does not answer, or has no such collection.
         DataError: the collection has no such vector.
     """
-    found = answered(lambda: client.get_collection(name), name)
+    found = answer_of(lambda: client.get_collection(name), name, secrets)
     vectors = found.config.params.vectors
     params = vectors.get(vector or "") if isinstance(vectors, dict) else vectors
     if params is None or (vector and not isinstance(vectors, dict)):
@@ -267,22 +290,17 @@ def _exact(vectors: Vectors, query: npt.NDArray[np.float32], similarity: Similar
     return inner_products(vectors, query)
 
 
-def answered(ask: Callable[[], Any], collection: str) -> Any:  # noqa: ANN401 (their models)
+def answer_of(ask: Callable[[], Result], collection: str, secrets: Secrets) -> Result:
     """Return what a server answers.
 
     Raises:
         NotServed: it cannot be reached, or refuses.
     """
-    from qdrant_client.http.exceptions import ApiException
-
     try:
-        return ask()
-    except (ApiException, ValueError) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        what = lines[0] if lines else type(error).__name__
-        with suppress(AttributeError):  # only of an answer with a status
-            what = f"{error.status_code} {error.reason_phrase}"  # type: ignore[union-attr]
-        raise NotServed(f"Qdrant, collection '{collection}': {what}") from error
+        return answered(ask, secrets)
+    except ServerFailure as error:
+        failure = error
+    raise NotServed(f"Qdrant, collection '{collection}': {failure}")
 
 
 def _client() -> Any:  # noqa: ANN401

@@ -19,6 +19,7 @@ from rag_assets.embedding.batches import batch_lengths, in_batches
 from rag_assets.embedding.encode_unknown import encode_unknown
 from rag_assets.embedding.encoder import BATCH_SIZE, BATCHES_PER_GROUP, Encoder, Kind, Progress
 from rag_assets.embedding.loading import load_model, load_multi_vector_model
+from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.multi_vector import interaction_sha256, is_multi_vector
 from rag_assets.embedding.quiet import quiet_models
 from rag_assets.store.canonical import fingerprint
@@ -58,6 +59,11 @@ class TokenEncoder:
         self._cache = cache
         self._compute = compute
         self._counted = counted
+
+    @property
+    def files(self) -> ModelFiles:
+        """The model's files."""
+        return self._encoder.files
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a worker on another machine needs: neither cache nor workers of its own."""

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from rag_assets.embedding.unit_vectors import Vectors
 from rag_assets.errors import DataError
+from rag_assets.text_files import read_bytes, suffix
 
 ID_COLUMNS = ("id", "chunk_id", "document_id", "doc_id", "query_id")
 VECTOR_COLUMNS = ("vector", "embedding")
@@ -82,10 +83,10 @@ def _npy(path: Path) -> Vectors:
 
 def _ids(path: Path) -> list[str]:
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise DataError(f"cannot be read: {error}", file=path) from error
-    if path.suffix.lower() != ".json":
+    if suffix(path) != ".json":
         return text.splitlines()
     try:
         found = json.loads(text)

@@ -52,6 +52,13 @@ def answerability(retriever: str, splits: Mapping[str, Sequence[Query]]) -> pa.T
     return ANSWERABILITY.from_rows([{"retriever": retriever, **row} for row in rows])
 
 
+def has_scores_of_ranks(run: pa.Table) -> bool:
+    """Return whether every score of a run is 1 / rank, as of one that came without scores."""
+    return bool(run.num_rows) and np.array_equal(
+        run["score"].to_numpy(), 1 / run["rank"].to_numpy()
+    )
+
+
 def _row(
     split: str, queries: Sequence[Query], source: str, threshold: float | None
 ) -> dict[str, object]:

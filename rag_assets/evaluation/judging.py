@@ -81,3 +81,25 @@ def judgments(
         connection.register("units", item_spans(chunks) if units is None else units)
         table = connection.sql(_JUDGE.format(units=_UNITS[judge])).to_arrow_table()
     return JUDGMENTS.check(table.cast(JUDGMENTS.arrow()))
+
+
+_NOT_IN_CORPUS = """
+    SELECT query_id, count(*) FROM (
+        SELECT query_id, evidence_id
+        FROM qrels LEFT JOIN documents d USING (document_id) WHERE grade > 0
+        GROUP BY ALL HAVING count(d.document_id) = 0
+    ) GROUP BY ALL
+"""
+
+
+def not_in_corpus(qrels: pa.Table, documents: pa.Table) -> dict[str, int]:
+    """Return query -> how many of its positive evidences name no document of the corpus.
+
+    Args:
+        qrels: table of :data:`rag_assets.schemas.QRELS`.
+        documents: a table with the column ``document_id``: the corpus.
+    """
+    with in_memory() as connection:
+        connection.register("qrels", qrels)
+        connection.register("documents", documents.select(["document_id"]))
+        return dict(connection.sql(_NOT_IN_CORPUS).fetchall())

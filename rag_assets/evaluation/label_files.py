@@ -2,27 +2,33 @@
 
 - ``qa.parquet`` of AutoRAG: the columns ``qid`` and ``retrieval_gt``, a list of groups (AND) of
   ids (OR).
-- ``.parquet`` with the columns of :data:`rag_assets.schemas.JUDGMENTS`, as the pipeline writes it.
+- ``.parquet`` with the columns of :data:`rag_assets.schemas.JUDGMENTS`, as the pipeline writes it;
+  with ``query-id``, ``corpus-id`` and ``score``, as MTEB, or with ``q_id``, ``doc_id`` and
+  ``score``, as ranx.
 - ``.jsonl`` with ``query_id``, ``doc_id``, and optionally ``evidence_id`` and ``relevance``: lines
-  of a query with one ``evidence_id`` are alternatives.
+  of a query with one ``evidence_id`` are alternatives; or with the keys of BEIR.
+- ``.json`` of ranx: query to document to grade.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rag_assets.errors import DataError
 from rag_assets.evaluation.list_files import is_json_lines, read_objects
+from rag_assets.evaluation.nested_files import grade, is_json, read_grades
+from rag_assets.evaluation.parquet_runs import is_parquet, read_table
 from rag_assets.evaluation.trec_files import read_qrels
 from rag_assets.schemas import JUDGMENTS
 
 QUERY, GROUND_TRUTH = "qid", "retrieval_gt"
 QUOTE_KEYS = ("quote", "start")
+PAIR_KEYS = (("query-id", "corpus-id", "score"), ("q_id", "doc_id", "score"))
+"""Query, document and grade as BEIR and MTEB name them, and ranx."""
 
 Groups = dict[str, tuple[tuple[str, ...], ...]]
 
@@ -40,27 +46,72 @@ def read_labels(path: Path) -> Labels:
     Raises:
         DataError: the file cannot be read, or breaks its format; names the file and the place.
     """
-    if path.suffix.lower() == ".parquet":
+    if is_parquet(path):
         return _parquet_labels(path)
-    judgments = _json_judgments(path) if is_json_lines(path) else read_qrels(path)
+    if is_json_lines(path):
+        judgments = _json_judgments(path)
+    elif is_json(path):
+        judgments = _nested_judgments(path)
+    else:
+        judgments = read_qrels(path)
     return Labels(judgments, _groups(judgments))
 
 
+def _nested_judgments(path: Path) -> pa.Table:
+    grades = read_grades(path)
+    rows: list[dict[str, object]] = [
+        {"query_id": query, "evidence_id": item, "item_id": item, "grade": value}
+        for query, own in grades.items()
+        for item, value in own.items()
+    ]
+    if not rows:
+        raise DataError("holds no judgments", file=path)
+    return JUDGMENTS.from_rows(rows)
+
+
 def _parquet_labels(path: Path) -> Labels:
-    try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(f"cannot be read as Parquet: {reason}", file=path) from error
+    table = read_table(path)
     if {QUERY, GROUND_TRUTH} <= set(table.column_names):
         return _ground_truth(table.select([QUERY, GROUND_TRUTH]).to_pylist(), path)
     names = JUDGMENTS.arrow().names
     if set(names) <= set(table.column_names):
         judgments = JUDGMENTS.check(table.select(names).cast(JUDGMENTS.arrow()))
         return Labels(judgments, _groups(judgments))
+    for keys in PAIR_KEYS:
+        if set(keys) <= set(table.column_names):
+            judgments = _judged_pairs(enumerate(table.select(keys).to_pylist(), 1), keys, path)
+            return Labels(judgments, _groups(judgments))
     found = ", ".join(table.column_names)
-    wanted = f"{QUERY}, {GROUND_TRUTH} (AutoRAG) or {', '.join(names)}"
+    pairs = ", or ".join(", ".join(keys) for keys in PAIR_KEYS)
+    wanted = f"{QUERY}, {GROUND_TRUTH} (AutoRAG), or {', '.join(names)}, or {pairs}"
     raise DataError(f"holds neither the columns {wanted}; found: {found}", file=path)
+
+
+def _judged_pairs(
+    rows: Iterable[tuple[int, Mapping[str, object]]], keys: tuple[str, str, str], path: Path
+) -> pa.Table:
+    """Return rows of query, document and grade as judgments, each an evidence of its own."""
+    found: dict[tuple[str, str], dict[str, object]] = {}
+    for number, row in rows:
+        query_id, document_id = (_id(row, key, path, number) for key in keys[:2])
+        if (query_id, document_id) in found:
+            raise DataError("the same judgment stands above", file=path, line=number)
+        found[query_id, document_id] = {
+            "query_id": query_id,
+            "evidence_id": document_id,
+            "item_id": document_id,
+            "grade": grade(row.get(keys[2]), path, line=number, key=keys[2]),
+        }
+    if not found:
+        raise DataError("holds no judgments", file=path)
+    return JUDGMENTS.from_rows(list(found.values()))
+
+
+def _id(row: Mapping[str, object], key: str, path: Path, number: int) -> str:
+    """Return an id; an integer is taken as its decimal text, as in datasets of this kind."""
+    value = row.get(key)
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    return str(value) if is_integer else _text(row, key, path, number)
 
 
 def _ground_truth(rows: list[dict[str, object]], path: Path) -> Labels:
@@ -119,7 +170,10 @@ def _labels(query_id: str, groups: Iterable[tuple[str, ...]]) -> list[dict[str, 
 
 def _json_judgments(path: Path) -> pa.Table:
     rows: dict[tuple[str, str, str], dict[str, object]] = {}
+    beir = PAIR_KEYS[0]
     for number, row in read_objects(path):
+        if number == 1 and set(beir) <= row.keys():
+            return _judged_pairs(read_objects(path), beir, path)
         query_id, document_id = (_text(row, key, path, number) for key in ("query_id", "doc_id"))
         if any(row.get(key) is not None for key in QUOTE_KEYS):
             problem = "a quote is found in documents, which are not read here; use `evaluate`"
@@ -127,23 +181,21 @@ def _json_judgments(path: Path) -> pa.Table:
         # A line without an evidence is one of its own; the blank keeps the two kinds apart.
         named = row.get("evidence_id") is not None
         evidence = _text(row, "evidence_id", path, number) if named else f"document {document_id}"
-        grade = row.get("relevance", 1)
-        if isinstance(grade, bool) or not isinstance(grade, int) or abs(grade) >= 2**31:
-            raise DataError("must be an integer", file=path, line=number, key="relevance")
+        relevance = grade(row.get("relevance", 1), path, line=number, key="relevance")
         if (query_id, evidence, document_id) in rows:
             raise DataError("the same judgment stands above", file=path, line=number)
         rows[query_id, evidence, document_id] = {
             "query_id": query_id,
             "evidence_id": evidence,
             "item_id": document_id,
-            "grade": grade,
+            "grade": relevance,
         }
     if not rows:
         raise DataError("holds no judgments", file=path)
     return JUDGMENTS.from_rows(list(rows.values()))
 
 
-def _text(row: dict[str, object], key: str, path: Path, number: int) -> str:
+def _text(row: Mapping[str, object], key: str, path: Path, number: int) -> str:
     value = row.get(key)
     if isinstance(value, str) and value:
         return value

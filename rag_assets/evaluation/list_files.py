@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError
 from rag_assets.schemas import RUNS
-from rag_assets.trec_lines import BROKEN_STREAM, open_bytes
+from rag_assets.text_files import opened, suffix
 
 QUERY_KEYS = ("qid", "query_id")
 IDS_KEY = "retrieved_ids"
@@ -35,7 +35,7 @@ class ListedQuery(NamedTuple):
 
 def is_json_lines(path: Path) -> bool:
     """Return whether a file's name says that it holds JSON lines, compressed or not."""
-    return path.name.lower().endswith((".jsonl", ".jsonl.gz"))
+    return suffix(path) == ".jsonl"
 
 
 def read_lists(path: Path) -> list[ListedQuery]:
@@ -112,17 +112,22 @@ def run_of_lists(path: Path) -> pa.Table:
             "a unit is retrieved once (--dialect autorag takes repetitions as AutoRAG does)"
         )
         raise DataError(problem, file=path, line=query.line, key=IDS_KEY)
+    return listed_run({query.query_id: query.hits for query in lists})
+
+
+def listed_run(queries: Mapping[str, Sequence[tuple[str, float]]]) -> pa.Table:
+    """Return lists of (id, score) as a table of runs; their order is the ranking."""
     rows: list[dict[str, object]] = [
         {
-            "query_id": query.query_id,
+            "query_id": query_id,
             "rank": rank,
             "score": score,
             "item_id": item,
             "chunk_id": item,
             "document_id": item,
         }
-        for query in lists
-        for rank, (item, score) in enumerate(query.hits, 1)
+        for query_id, hits in queries.items()
+        for rank, (item, score) in enumerate(hits, 1)
     ]
     return RUNS.from_rows(rows)
 
@@ -133,15 +138,10 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises:
         DataError: the file cannot be read, or a line is not one JSON object in UTF-8.
     """
-    try:
-        with open_bytes(path) as stream:
-            for number, raw in enumerate(stream, 1):
-                if raw.strip():
-                    yield number, _object(raw, path, number)
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=path) from error
-    except BROKEN_STREAM as error:
-        raise DataError(f"cannot be read: damaged gzip data ({error})", file=path) from error
+    with opened(path) as stream:
+        for number, raw in enumerate(stream, 1):
+            if raw.strip():
+                yield number, _object(raw, path, number)
 
 
 def _object(raw: bytes, path: Path, number: int) -> dict[str, Any]:

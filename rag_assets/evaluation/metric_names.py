@@ -149,6 +149,20 @@ def parse_metric(name: str) -> Metric:
     return Metric(measure, cutoff, _params(name, measure, texts))
 
 
+def shown_name(name: str) -> str:
+    """Return ``name`` as it is echoed: the canonical one where it leaves out what tools differ in.
+
+    ``rbp`` is ``rbp(p=0.8)``, since others have another ``p``; ``P@5`` stays as it is.
+
+    Raises:
+        UsageError: as :func:`parse_metric`.
+    """
+    metric = parse_metric(name)
+    needed = _ALWAYS_SHOWN & PARAMETERS.get(metric.measure, {}).keys()
+    inside = name.partition("(")[2]
+    return name if all(f"{one}=" in inside for one in needed) else str(metric)
+
+
 def split_metrics(text: str) -> list[str]:
     """Return the names in a list with commas between; one inside brackets belongs to a name."""
     return [name.strip() for name in _COMMA.split(text) if name.strip()]

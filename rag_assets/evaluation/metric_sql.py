@@ -115,6 +115,9 @@ first_{rel} AS (
     SELECT run, q, count(*) AS bad FROM (
         SELECT run, q, item_id, max(grade) AS grade
         FROM labels WHERE grade >= 0 AND item_id IS NOT NULL GROUP BY ALL
+        UNION ALL
+        SELECT run, q, NULL, max(grade) FROM labels WHERE grade >= 0
+        GROUP BY run, q, evidence_id HAVING count(item_id) = 0
     ) WHERE grade < {rel} GROUP BY ALL
 ), relevant_{rel} AS (
     SELECT run, q, rank, nth, n_bad, bad, coalesce(n_new, 0) AS n_new, r_{rel} AS r

@@ -21,8 +21,8 @@ the evidences first satisfied at rank i:
 - ``f1@k``: harmonic mean of precision@k and recall@k.
 - ``r_precision``: relevant units in the first R / R.
 - ``bpref``: sum over the evidences found of 1 - min(n, R) / min(N, R), and of 1 where n = 0, / R;
-  n = judged non-relevant units above the rank that first satisfies it, N = all of the query
-  (Buckley and Voorhees 2004, in the form of trec_eval's m_bpref.c).
+  n = judged non-relevant units above the rank that first satisfies it, N = all of the query, with
+  evidences that no unit satisfies (Buckley and Voorhees 2004, as trec_eval's m_bpref.c has it).
 - ``rbp(p)@k``: (1 - p) * sum of rel(i) * p^(i - 1) (Moffat and Zobel 2008).
 - ``err(gmax)@k``: sum of s(i) / i * product over j < i of (1 - s(j)), with
   s(i) = (2^gain(i) - 1) / 2^gmax (Chapelle et al. 2009; gmax = 4 as in gdeval).

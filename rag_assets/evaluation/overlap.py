@@ -21,13 +21,14 @@ A query for which one list alone is empty counts 0 in both; where both are empty
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.in_memory import in_memory
 from rag_assets.schemas import OVERLAPS
@@ -63,21 +64,33 @@ def pairs(chunkings: Mapping[str, Sequence[str]]) -> list[Pair]:
     ]
 
 
-def overlaps(runs: Mapping[str, pa.Table], wanted: Sequence[Pair]) -> pa.Table:
+def overlaps(
+    runs: Mapping[str, pa.Table],
+    wanted: Sequence[Pair],
+    failed: Mapping[str, Collection[str]] = {},
+) -> pa.Table:
     """Compare runs.
 
     Args:
         runs: retriever -> table of :data:`rag_assets.schemas.RUNS`, all cut at the same top_k.
         wanted: the pairs to compare.
+        failed: retriever -> the queries on which it failed: its pairs are compared on the others.
 
     Returns:
         Table of :data:`OVERLAPS`, one row a pair.
     """
-    return OVERLAPS.from_rows([_row(pair, runs) for pair in wanted])
+    return OVERLAPS.from_rows([_row(pair, runs, failed) for pair in wanted])
 
 
-def _row(pair: Pair, runs: Mapping[str, pa.Table]) -> dict[str, object]:
-    matched = _matched(runs[pair.first], runs[pair.second], pair.compared)
+def _row(
+    pair: Pair, runs: Mapping[str, pa.Table], failed: Mapping[str, Collection[str]]
+) -> dict[str, object]:
+    left_out = pa.array({*failed.get(pair.first, ()), *failed.get(pair.second, ())}, pa.string())
+    first, second = (
+        run.filter(pc.invert(pc.is_in(run["query_id"], left_out))) if len(left_out) else run
+        for run in (runs[pair.first], runs[pair.second])
+    )
+    matched = _matched(first, second, pair.compared)
     n_queries = len(matched["query_id"].unique()) if matched.num_rows else 0
     values = _per_query(matched)
     means = {n: math.fsum(v) / n_queries if n_queries else None for n, v in values.items()}

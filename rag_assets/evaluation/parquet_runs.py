@@ -1,11 +1,13 @@
 """Reads runs from a Parquet file: one retrieved unit of one query a row.
 
-Columns are ``query_id``, an id (``chunk_id``, ``item_id``, ``document_id`` or ``doc_id``, the first
-that is there), and ``rank``, ``score`` or both; others are ignored. A rank goes before a score.
+Columns are ``query_id`` (``q_id`` in ranx), an id (``chunk_id``, ``item_id``, ``document_id`` or
+``doc_id``, the first that is there), and ``rank``, ``score`` or both; others are ignored. A rank
+goes before a score.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_assets.errors import DataError
+from rag_assets.regular_files import regular
 
-QUERY_COLUMN = "query_id"
+QUERY_COLUMNS = ("query_id", "q_id")
 ID_COLUMNS = ("chunk_id", "item_id", "document_id", "doc_id")
 RANK_COLUMN = "rank"
 SCORE_COLUMN = "score"
@@ -45,18 +48,19 @@ def is_parquet(path: Path) -> bool:
     return path.suffix.lower() in {".parquet", ".pq"}
 
 
-def read_parquet_run(path: Path) -> ParquetRun:
-    """Read the columns of a run.
+def read_parquet_run(path: Path, id_columns: Sequence[str] = ID_COLUMNS) -> ParquetRun:
+    """Read the columns of a run; its ids are in the first of ``id_columns`` that is there.
 
     Raises:
         DataError: the file is not Parquet, a column is missing or of another type, or a value is
             null, an empty id, a rank below 1 or a score that is not finite; names the row.
     """
-    table = _table(path)
+    table = read_table(path)
     names = table.column_names
-    id_column = next((name for name in ID_COLUMNS if name in names), None)
-    if QUERY_COLUMN not in names or id_column is None:
-        wanted = f"`{QUERY_COLUMN}` and one of {', '.join(ID_COLUMNS)}"
+    id_column = next((name for name in id_columns if name in names), None)
+    query_column = next((name for name in QUERY_COLUMNS if name in names), None)
+    if query_column is None or id_column is None:
+        wanted = f"`{'` or `'.join(QUERY_COLUMNS)}` and one of {', '.join(ID_COLUMNS)}"
         raise DataError(f"has the columns {', '.join(names) or 'none'}; needs {wanted}", file=path)
     if RANK_COLUMN not in names and SCORE_COLUMN not in names:
         problem = f"has the columns {', '.join(names)}; needs `{RANK_COLUMN}` or `{SCORE_COLUMN}`"
@@ -66,20 +70,26 @@ def read_parquet_run(path: Path) -> ParquetRun:
         scores: Sequence[float] = _scores(table, path)
     else:
         scores = [1 / rank for rank in ranks or ()]
-    query_ids, ids = _texts(table, QUERY_COLUMN, path), _texts(table, id_column, path)
+    query_ids, ids = _texts(table, query_column, path), _texts(table, id_column, path)
     if not ids:
         raise DataError("holds no rows", file=path)
     return ParquetRun(query_ids, ids, id_column, ranks, scores)
 
 
-def _table(path: Path) -> pa.Table:
+def read_table(path: Path) -> pa.Table:
+    """Return all columns of a Parquet file.
+
+    Raises:
+        DataError: it cannot be read, or is not Parquet.
+    """
     try:
         # Not `read_table`: that takes folder names such as `a=b` for columns.
-        with pq.ParquetFile(path) as source:
+        with pq.ParquetFile(regular(path)) as source:
             table: pa.Table = source.read()
             return table
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=path) from error
+        reason = os.strerror(error.errno) if error.errno else str(error).splitlines()[0]
+        raise DataError(f"cannot be read: {reason}", file=path) from error
     except pa.ArrowException as error:
         raise DataError(f"cannot be read as Parquet: {error}", file=path) from error
 

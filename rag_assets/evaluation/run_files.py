@@ -1,4 +1,4 @@
-"""Reads run files of any kind: TREC, lists as JSON lines, or Parquet, by the file's name."""
+"""Reads run files of any kind: TREC, lists as JSON lines, JSON or Parquet, by the file's name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from typing import NamedTuple
 
 from rag_assets.errors import DataError
 from rag_assets.evaluation.list_files import IDS_KEY, is_json_lines, read_lists_and_failures
-from rag_assets.evaluation.parquet_runs import RANK_COLUMN, is_parquet, read_parquet_run
+from rag_assets.evaluation.nested_files import is_json, read_scores
+from rag_assets.evaluation.parquet_runs import (
+    ID_COLUMNS,
+    RANK_COLUMN,
+    is_parquet,
+    read_parquet_run,
+)
 from rag_assets.evaluation.trec_files import read_run_lines
 
 TREC_ID = "document"
@@ -16,7 +22,10 @@ TREC_ID = "document"
 
 
 class RunRow(NamedTuple):
-    """One retrieved unit of a query: its line or row from 1, its id and its score."""
+    """One retrieved unit of a query: its line or row from 1, its id and its score.
+
+    In JSON, which has no lines, it is the number of the unit in its query.
+    """
 
     line: int
     item_id: str
@@ -41,17 +50,23 @@ class RunFile(NamedTuple):
     failures: Mapping[str, str]
 
 
-def read_run_rows(path: Path) -> RunFile:
-    """Read a run file; ``.jsonl`` and ``.parquet`` by name, any other is TREC.
+def read_run_rows(path: Path, id_columns: Sequence[str] = ID_COLUMNS) -> RunFile:
+    """Read a run file; ``.jsonl``, ``.json`` and ``.parquet`` by name, any other is TREC.
+
+    Args:
+        path: the file.
+        id_columns: of Parquet, where ids are looked for, the first that is there.
 
     Raises:
         DataError: the file cannot be read or breaks its format, or an id or a rank stands twice
             for a query; names the file, the line or row, and the key.
     """
     if is_parquet(path):
-        return _parquet(path)
+        return _parquet(path, id_columns)
     if is_json_lines(path):
         return _lists(path)
+    if is_json(path):
+        return _nested(path)
     rows: dict[str, list[RunRow]] = {}
     for line in read_run_lines(path):
         row = RunRow(line.line, line.document_id, line.score)
@@ -70,8 +85,16 @@ def _lists(path: Path) -> RunFile:
     return _checked(RunFile(path, IDS_KEY, listed=True, rows=rows, failures=failures))
 
 
-def _parquet(path: Path) -> RunFile:
-    run = read_parquet_run(path)
+def _nested(path: Path) -> RunFile:
+    rows = {
+        query: [RunRow(number, item, score) for number, (item, score) in enumerate(own.items(), 1)]
+        for query, own in read_scores(path).items()
+    }
+    return RunFile(path, TREC_ID, listed=False, rows=rows, failures={})
+
+
+def _parquet(path: Path, id_columns: Sequence[str]) -> RunFile:
+    run = read_parquet_run(path, id_columns)
     rows: dict[str, list[RunRow]] = {}
     for number, (query, item, score) in enumerate(
         zip(run.query_ids, run.ids, run.scores, strict=True), 1

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from rag_assets.errors import DataError
 from rag_assets.evaluation.list_files import ERROR_KEY, IDS_KEY, is_json_lines
 from rag_assets.evaluation.parquet_runs import is_parquet
+from rag_assets.trec_lines import COMMENT
 
 
 def write_run(run: pa.Table, path: Path, *, tag: str, failures: Mapping[str, str]) -> list[str]:
@@ -61,6 +62,9 @@ def _trec_lines(run: pa.Table, tag: str, path: Path) -> Iterator[str]:
             if row[name].split() != [row[name]]:
                 problem = f"{name} {row[name]!r} holds white space, which parts the fields of TREC"
                 raise DataError(f"{problem}; write .jsonl or .parquet", file=path)
+        if row["query_id"].startswith(COMMENT):
+            problem = f"query_id {row['query_id']!r} begins with {COMMENT}, a comment in TREC"
+            raise DataError(f"{problem}; write .jsonl or .parquet", file=path)
         yield f"{row['query_id']} Q0 {row['item_id']} {row['rank']} {row['score']!r} {tag}"
 
 

@@ -10,7 +10,13 @@ import pyarrow.compute as pc
 
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.families import all_metrics
-from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, NEEDS_CUTOFF, Metric, parse_metric
+from rag_assets.evaluation.metric_names import (
+    CONTEXT_MEASURES,
+    NEEDS_CUTOFF,
+    Metric,
+    parse_metric,
+    shown_name,
+)
 from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.evaluation.summary import mean
 from rag_assets.evaluation.ties import BOUNDED, tie_bounds
@@ -22,9 +28,9 @@ class Scores:
 
     Attributes:
         means: metric name -> mean, over answerable queries or, as trec_eval -c does, over all
-            queries of the qrels.
+            queries of the qrels; None without such a query.
         per_query: one mapping a query of the qrels, with ``query_id`` and a value a metric; None
-            for a query without a relevant document, which has no value.
+            for a query without a relevant document, which has no value, or 0 where it counts 0.
         n_queries: the denominator of the means.
         n_unanswerable: queries of the qrels without a relevant document.
         n_missing: answerable queries that the run lacks; they count 0.
@@ -32,7 +38,7 @@ class Scores:
         n_tied: cut-off -> answerable queries in which tied units stand on both sides of it.
     """
 
-    means: dict[str, float]
+    means: dict[str, float | None]
     per_query: list[dict[str, object]]
     n_queries: int
     n_unanswerable: int
@@ -53,13 +59,14 @@ def score(
     Args:
         run: table of :data:`rag_assets.schemas.RUNS`.
         judgments: table of :data:`rag_assets.schemas.JUDGMENTS`.
-        metrics: names in any vocabulary, echoed in the result.
+        metrics: names in any vocabulary, echoed in the result as
+            :func:`~rag_assets.evaluation.metric_names.shown_name` has them.
         trec_mean: average over every query of the qrels; one without a relevant document counts 0.
 
     Raises:
         UsageError: a metric is unknown, needs texts, or divides by the cut-off and has none.
     """
-    asked = {name: _checked(name) for name in metrics}
+    asked = {shown_name(name): _checked(name) for name in metrics}
     cutoffs = {metric.cutoff or WHOLE_RANKING for metric in asked.values()}
     queries = pa.table({"query_id": pc.unique(judgments.column("query_id"))})
     cells = [("run", cutoff) for cutoff in sorted(cutoffs)]
@@ -70,6 +77,8 @@ def score(
         name: tables["run", metric.cutoff or WHOLE_RANKING].column(metric.column).to_pylist()
         for name, metric in asked.items()
     }
+    if trec_mean:
+        columns = {name: [value or 0.0 for value in values] for name, values in columns.items()}
     ids = any_table.column("query_id").to_pylist()
     per_query = [
         {"query_id": query_id, **{name: values[i] for name, values in columns.items()}}
@@ -77,7 +86,7 @@ def score(
     ]
     answerable = any_table.filter(pc.greater(any_table["n_relevant"], 0))
     return Scores(
-        means={name: _mean(values, trec_mean) for name, values in columns.items()},
+        means={name: mean(values) for name, values in columns.items()},
         per_query=per_query,
         n_queries=len(ids) if trec_mean else answerable.num_rows,
         n_unanswerable=len(ids) - answerable.num_rows,
@@ -102,7 +111,7 @@ def tie_rows(run: pa.Table, judgments: pa.Table, metrics: Sequence[str]) -> list
         The name, the means ``worst``, ``value`` and ``best`` over answerable queries, and how many
         queries have another value in another order.
     """
-    asked = {name: _checked(name) for name in metrics}
+    asked = {shown_name(name): _checked(name) for name in metrics}
     bounded = {name: metric for name, metric in asked.items() if metric.measure in BOUNDED}
     found = tie_bounds(run, judgments, list(dict.fromkeys(bounded.values())))
     rows: list[dict[str, object]] = []
@@ -110,7 +119,7 @@ def tie_rows(run: pa.Table, judgments: pa.Table, metrics: Sequence[str]) -> list
         table = found[metric]
         values = {part: table.column(part).to_pylist() for part in ("worst", "value", "best")}
         differ = sum(w != b for w, b in zip(values["worst"], values["best"], strict=True))
-        means = {part: _mean(column, trec_mean=False) for part, column in values.items()}
+        means = {part: mean(column) for part, column in values.items()}
         rows.append({"metric": name, **means, "n_queries_that_differ": differ})
     return rows
 
@@ -127,10 +136,6 @@ def _checked(name: str) -> Metric:
     if metric.measure in NEEDS_CUTOFF and metric.cutoff is None:
         raise UsageError(f"metric '{name}' needs a cut-off, such as {name}@10")
     return metric
-
-
-def _mean(values: list[float | None], trec_mean: bool) -> float:
-    return mean([value or 0.0 for value in values] if trec_mean else values) or 0.0
 
 
 def _count_not_in(values: pa.ChunkedArray | pa.Array, known: pa.ChunkedArray) -> int:

@@ -24,7 +24,7 @@ def mean(values: Sequence[float | None], weights: Sequence[float] | None = None)
         return math.fsum(numbers) / len(numbers) if numbers else None
     pairs = [(v, w) for v, w in zip(values, weights, strict=True) if v is not None]
     total = math.fsum(w for _, w in pairs)
-    return math.fsum(part for v, w in pairs for part in _product(v, w)) / total if pairs else None
+    return math.fsum(part for v, w in pairs for part in _product(v, w)) / total if total else None
 
 
 def _product(a: float, b: float) -> tuple[float, float]:
@@ -49,6 +49,7 @@ def summarise(
     cells: Mapping[int, pa.Table],
     measures: Mapping[int, Sequence[str]],
     counting: pa.Table,
+    not_in_corpus: Mapping[str, int] | None = None,
 ) -> pa.Table:
     """Return one row for each split and cut-off of a retriever.
 
@@ -56,6 +57,7 @@ def summarise(
         cells: top_k -> table of :data:`rag_assets.schemas.QUERY_METRICS`.
         measures: top_k -> the measures to average; others are null in that row.
         counting: table of :data:`rag_assets.schemas.QUERY_FACTS`, a row for each query.
+        not_in_corpus: query -> its positive evidences none of whose documents is in the corpus.
 
     Returns:
         Table of :data:`rag_assets.schemas.METRICS_SUMMARY`, sorted by split and top_k. Means are
@@ -70,6 +72,8 @@ def summarise(
         for top_k, table in sorted(cells.items()):
             part, weights = _part(table, counting, split)
             counts = {"split": split, "top_k": top_k, **_accounting(part, weights)}
+            missing = sum((not_in_corpus or {}).get(q, 0) for q in part["query_id"].to_pylist())
+            counts["n_not_in_corpus"] = missing
             rows.append({**counts, **_means(part, weights, measures[top_k])})
     return METRICS_SUMMARY.check(pa.Table.from_pylist(rows, schema=schema))
 

@@ -9,17 +9,30 @@ import pyarrow as pa
 
 from rag_assets.evaluation.dialects.tool_input import Hit, ToolInput, ToolQuery
 from rag_assets.evaluation.label_files import Labels
-from rag_assets.evaluation.list_files import is_json_lines, read_lists, run_of_lists
-from rag_assets.evaluation.trec_files import read_run, read_run_lines
+from rag_assets.evaluation.list_files import is_json_lines, listed_run, read_lists, run_of_lists
+from rag_assets.evaluation.nested_files import is_json
+from rag_assets.evaluation.parquet_runs import is_parquet
+from rag_assets.evaluation.run_files import RunRow, read_run_rows
+from rag_assets.evaluation.trec_files import ranked, read_run, read_run_lines
+
+UNIT_COLUMNS = ("item_id", "document_id", "doc_id", "chunk_id")
+"""Where Parquet has what is judged; files that `export-run` writes have it in the first."""
 
 
 def read_run_file(path: Path) -> pa.Table:
-    """Read a run, TREC or JSON lines, as a table of :data:`rag_assets.schemas.RUNS`.
+    """Read a run of any kind as a table of :data:`rag_assets.schemas.RUNS`.
 
     Raises:
         DataError: the file cannot be read, breaks its format, or repeats a document for a query.
     """
-    return run_of_lists(path) if is_json_lines(path) else read_run(path)
+    if is_json_lines(path):
+        return run_of_lists(path)
+    if not (is_parquet(path) or is_json(path)):
+        return read_run(path)
+    run = read_run_rows(path, UNIT_COLUMNS)
+    if run.listed:
+        return listed_run({query: _hits(rows) for query, rows in run.rows.items()})
+    return ranked({query: dict(_hits(rows)) for query, rows in run.rows.items()})
 
 
 def read_hits(path: Path) -> tuple[dict[str, tuple[Hit, ...]], bool]:
@@ -30,10 +43,17 @@ def read_hits(path: Path) -> tuple[dict[str, tuple[Hit, ...]], bool]:
     """
     if is_json_lines(path):
         return {query.query_id: query.hits for query in read_lists(path)}, True
+    if is_parquet(path) or is_json(path):
+        run = read_run_rows(path, UNIT_COLUMNS)
+        return {query: _hits(rows) for query, rows in run.rows.items()}, run.listed
     found: dict[str, list[Hit]] = {}
     for line in read_run_lines(path):
         found.setdefault(line.query_id, []).append((line.document_id, line.score))
     return {query: tuple(hits) for query, hits in found.items()}, False
+
+
+def _hits(rows: Iterable[RunRow]) -> tuple[Hit, ...]:
+    return tuple((row.item_id, row.score) for row in rows)
 
 
 def tool_input(hits: Mapping[str, tuple[Hit, ...]], listed: bool, labels: Labels) -> ToolInput:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +13,10 @@ from rag_assets.errors import DataError
 from rag_assets.ordering import byte_order_ranks
 from rag_assets.schemas import JUDGMENTS, RUNS
 from rag_assets.trec_lines import BEIR_COLUMNS, TREC_COLUMNS, read_fields, read_qrel_lines
+
+_FIELDS = 6
+_RANKED = 3
+_RUN_LINES = "a run line is 'query Q0 document rank score tag', of MS MARCO 'query document rank'"
 
 
 class RunLine(NamedTuple):
@@ -27,19 +31,59 @@ class RunLine(NamedTuple):
 def read_run_lines(path: Path) -> Iterator[RunLine]:
     """Yield the lines of a TREC run as they stand, repeated documents too.
 
+    Fields after the tag are ignored, as in trec_eval 10. A file whose first line has three fields
+    is of MS MARCO, ``query document rank``; the score of rank i is then 1 / i.
+
     Raises:
-        DataError: a line has another number of fields, or a score is not a finite number.
+        DataError: a line has another number of fields, a score is not a finite number, or a rank
+            of MS MARCO is not an integer from 1 or stands twice for a query.
     """
+    is_ranked: bool | None = None
+    taken: set[tuple[str, int]] = set()
     for number, fields in read_fields(path):
-        if len(fields) != 6:
-            problem = f"has {len(fields)} fields; a run line is 'query Q0 document rank score tag'"
-            raise DataError(problem, file=path, line=number)
-        query_id, _, document_id, _, score, _ = fields
+        if is_ranked is None:
+            is_ranked = len(fields) == _RANKED
+        if is_ranked:
+            yield _ranked_line(fields, taken, path, number)
+            continue
+        if len(fields) < _FIELDS or (len(fields) > _FIELDS and _is_shifted(fields)):
+            raise DataError(_run_problem(fields), file=path, line=number)
+        query_id, _, document_id, _, score = fields[:5]
         yield RunLine(number, query_id, document_id, _score(score, path, number))
 
 
+def _ranked_line(
+    fields: list[str], taken: set[tuple[str, int]], path: Path, number: int
+) -> RunLine:
+    if len(fields) != _RANKED:
+        problem = f"has {len(fields)} fields; the lines above are 'query document rank'"
+        raise DataError(problem, file=path, line=number)
+    query_id, document_id, text = fields
+    rank = int(text) if text.isdecimal() and len(text) < 10 else 0
+    if rank < 1:
+        problem = f"rank '{text}' is not an integer from 1; {_RUN_LINES}"
+        raise DataError(problem, file=path, line=number)
+    if (query_id, rank) in taken:
+        problem = f"rank {rank} stands twice for query '{query_id}'"
+        raise DataError(problem, file=path, line=number)
+    taken.add((query_id, rank))
+    return RunLine(number, query_id, document_id, 1 / rank)
+
+
+def _is_shifted(fields: list[str]) -> bool:
+    """Return whether a blank in an id, and not a further field, makes a line longer."""
+    return not fields[3].lstrip("-").isdecimal() or _number(fields[5]) is not None
+
+
+def _run_problem(fields: list[str]) -> str:
+    hint = ""
+    if len(fields) > _FIELDS:
+        hint = "; fields after the tag may follow, but here an id seems to hold a blank"
+    return f"has {len(fields)} fields; {_RUN_LINES}{hint}"
+
+
 def read_run(path: Path) -> pa.Table:
-    """Read a TREC run: ``query_id Q0 document_id rank score tag`` a line.
+    """Read a TREC run: ``query_id Q0 document_id rank score tag`` a line, or MS MARCO's.
 
     The rank column is ignored, as trec_eval does: a query's documents are ranked by score
     descending, then by id descending in bytes.
@@ -57,21 +101,26 @@ def read_run(path: Path) -> pa.Table:
         scores[document_id] = score
     if not queries:
         raise DataError("holds no run lines", file=path)
-    return _ranked(queries)
+    return ranked(queries)
 
 
 def _score(text: str, path: Path, number: int) -> float:
-    try:
-        score = math.nan if "_" in text else float(text)
-    except ValueError:
-        score = math.nan
-    if not math.isfinite(score):
+    score = _number(text)
+    if score is None or not math.isfinite(score):
         problem = f"score '{text}' is not a finite number"
         raise DataError(problem, file=path, line=number)
     return score
 
 
-def _ranked(queries: dict[str, dict[str, float]]) -> pa.Table:
+def _number(text: str) -> float | None:
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def ranked(queries: Mapping[str, Mapping[str, float]]) -> pa.Table:
+    """Return scores (query id -> document id -> score) as a table of runs, ordered by score."""
     columns: dict[str, list[object]] = {name: [] for name in RUNS.arrow().names}
     for query_id, scores in queries.items():
         ids = list(scores)

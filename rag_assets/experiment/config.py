@@ -51,14 +51,18 @@ class DatasetConfig(Options):
     that library. Without ``format`` it is detected. ``subset`` chooses ``qrels/<subset>.tsv`` of a
     BEIR folder, ``qrels.<subset>.txt`` of a TREC folder, ``<subset>.parquet`` with the questions of
     an AutoRAG folder. ``columns`` maps fields of documents and queries to the names that they have
-    in a jsonl, csv or parquet folder. ``judge`` is the unit that is judged.
+    in a jsonl, csv or parquet folder; ``document_id: [source, number]`` joins several with ``/``.
+    ``judge`` is the unit that is judged. ``unknown_documents`` says what a judgment of a document
+    that is not in the corpus is: an error, or kept: it stays in R and is never found, as in
+    trec_eval.
     """
 
     path: Path = Path()
     format: Format | None = None
     subset: str | None = None
-    columns: dict[str, str] = Field(default_factory=dict)
+    columns: dict[str, str | list[str]] = Field(default_factory=dict)
     judge: Literal["document", "chunk", "evidence"] | None = None
+    unknown_documents: Literal["error", "keep"] = "error"
 
     @field_validator("path")
     @classmethod
@@ -114,6 +118,13 @@ class _SizedChunking(Options):
         if max_tokens is not None and info.data.get("max_characters") is not None:
             raise ValueError("give max_tokens or max_characters, not both")
         return max_tokens
+
+    @field_validator("tokenizer")
+    @classmethod
+    def _counts_tokens(cls, tokenizer: str, info: ValidationInfo) -> str:
+        if info.data.get("max_characters") is not None:
+            raise ValueError("belongs to max_tokens; max_characters counts no tokens")
+        return tokenizer
 
 
 class RecursiveChunking(_SizedChunking):

@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
+
 from rag_assets.compute.options import ComputeConfig
-from rag_assets.datasets.dataset import Dataset
+from rag_assets.datasets.dataset import Dataset, Read
+from rag_assets.datasets.rows import unknown_documents
+from rag_assets.datasets.unread_labels import unread_labels
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
 from rag_assets.experiment.checks import ChecksConfig
 from rag_assets.experiment.config import (
@@ -34,6 +38,7 @@ class Experiment:
         name: prefix of its asset keys and folder in the store.
         source: the YAML file, or the folder or file that was given instead.
         has_file: whether ``source`` is an ``experiment.yaml``.
+        is_named: whether its YAML gives the name; else a store may know it by another.
         dataset: reader of documents, queries and qrels.
         judge: the unit that is judged: ``document``, ``chunk`` or ``evidence``.
         has_qrels: whether there are labels; without them no metric exists.
@@ -53,6 +58,7 @@ class Experiment:
         schedule: when Dagster evaluates it again; no fingerprint holds it.
         compute: where models and searches are computed; no fingerprint holds it.
         checks: how grave a failed check is.
+        keeps_unknown: whether judgments of documents that are not in the corpus are kept.
         owners: e-mail addresses or ``team:<name>``, shown at the assets; nothing depends on them.
         context_tokenizer: counts the tokens of what a retriever returns.
     """
@@ -60,6 +66,7 @@ class Experiment:
     name: str
     source: Path
     has_file: bool
+    is_named: bool
     dataset: Dataset
     judge: str
     has_qrels: bool
@@ -83,6 +90,21 @@ class Experiment:
     compute: ComputeConfig = field(default_factory=ComputeConfig)
     checks: ChecksConfig = field(default_factory=ChecksConfig)
     owners: tuple[str, ...] = ()
+    keeps_unknown: bool = False
+
+    def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
+        """Return the labels; judgments of unknown documents are kept where that is wanted.
+
+        Raises:
+            DataError: a judgment breaks its format, names what does not exist, or occurs twice.
+        """
+        with unknown_documents(keep=self.keeps_unknown):
+            return self.dataset.read_qrels(documents, queries)
+
+    @property
+    def unread_labels(self) -> str | None:
+        """One line about files that look like labels, where there are no labels."""
+        return unread_labels(self.dataset)
 
     def family(self, retriever: str) -> str:
         """Return ``lexical``, ``embedding``, ``imported``, ``fused`` or ``reranked``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,8 @@ from pydantic import ValidationError
 from rag_assets.datasets.dataset import Dataset
 from rag_assets.datasets.detect import open_dataset, with_columns
 from rag_assets.datasets.ir_datasets import IrDataset
+from rag_assets.datasets.rows import KEEP
+from rag_assets.datasets.unread_labels import unread_labels
 from rag_assets.errors import ConfigError, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.experiment.config import (
@@ -39,10 +42,13 @@ from rag_assets.experiment.query_sets import (
 from rag_assets.experiment.retriever_graph import Fail, check_retrievers
 from rag_assets.experiment.tuning import check_tuning, tuned_retrievers
 from rag_assets.experiment.yaml_file import Location, YamlFile, dotted, read_yaml
+from rag_assets.plain_text import shortened
+from rag_assets.regular_files import missing_file, unusable
 from rag_assets.retrievers.base import ORIGINAL, BaseRetriever
 from rag_assets.retrievers.imported import ImportedRetriever
 
 EXPERIMENT_FILE = "experiment.yaml"
+YAML_SUFFIXES = (".yaml", ".yml")
 
 
 def load_experiment(path: Path | str) -> Experiment:
@@ -60,6 +66,8 @@ def load_experiment(path: Path | str) -> Experiment:
     path = Path(path).absolute()
     if ".." in path.parts:
         path = path.resolve()
+    if reason := unusable(path):
+        raise UsageError(f"{shortened(str(path))}: {reason}")
     try:
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder")
@@ -83,10 +91,13 @@ def default_experiment(path: Path) -> Experiment:
 
 
 def _experiment_file(path: Path) -> Path | None:
-    if path.is_file():
-        return path if path.suffix in {".yaml", ".yml"} else None
+    """Return the YAML file; None where there is none, and the path is that of the data."""
+    if path.suffix in YAML_SUFFIXES and not path.is_dir():
+        return path
     file = path / EXPERIMENT_FILE
-    return file if file.is_file() else None
+    # A FIFO, or a link to nothing, is told by who reads it.
+    is_there = path.is_dir() and os.path.lexists(file) and not file.is_dir()
+    return file if is_there else None
 
 
 def validate(yaml_file: YamlFile) -> ExperimentConfig:
@@ -143,11 +154,13 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
             raise fail(("checks", "drift", "far_below", name), problem)
     cutoffs = {m.cutoff for m in (*extra, primary) if m.cutoff is not None}
     listed = tuple(sorted(set(config.top_k)))
-    needs = {"split": config.split is not None, "labels": dataset.has_qrels}
-    lacks = [need for need, there in needs.items() if not there]
+    lacks: dict[str, str | None] = {} if config.split is not None else {"split": None}
+    if not dataset.has_qrels:
+        lacks["labels"] = unread_labels(dataset)
     check_tuning(retrievers, {*listed, *cutoffs}, lacks, partial(_fail_tuning, yaml_file))
     return Experiment(
         name=config.name or _default_name(source, yaml_file is not None),
+        is_named=config.name is not None,
         source=source,
         has_file=yaml_file is not None,
         dataset=dataset,
@@ -169,6 +182,7 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         measurements=config.measurements,
         checks=config.checks,
         owners=config.owners,
+        keeps_unknown=config.dataset.unknown_documents == KEEP,
         context_tokenizer=config.context.tokenizer,
         tuned=tuned_retrievers(retrievers),
         schedule=config.schedule,
@@ -184,7 +198,8 @@ def _fail_tuning(yaml_file: YamlFile | None, location: Location, problem: str) -
 
 
 def _default_name(source: Path, has_file: bool) -> str:
-    if has_file:
+    """Return the folder's name for an experiment.yaml; several YAML files in it differ by stem."""
+    if has_file and source.stem == Path(EXPERIMENT_FILE).stem:
         return name_from(source.parent.name)
     return name_from(source.name if source.is_dir() else source.stem)
 
@@ -265,15 +280,18 @@ def _query_set(
     given: Path | None = getattr(config, option)
     if given is not None:
         if not (base / given).is_file():
-            raise fail(("query_sets", name, option), f"no such file: {base / given}")
+            raise fail(("query_sets", name, option), missing_file(base / given))
         config = config.model_copy(update={option: base / given})
     if isinstance(config, PromptedQuerySet):
         if llm is None:
             raise fail(("query_sets", name), "is written by a language model; add the key `llm`")
         try:
-            config.prompted()
+            places = config.prompted().template.places
         except UsageError as error:
             raise fail(("query_sets", name), str(error)) from error
+        if "language" in config.model_fields_set and "language" not in places:
+            problem = f"the prompt has no place for it; write {{language}} in {given}"
+            raise fail(("query_sets", name, "language"), problem)
     return config
 
 
@@ -282,7 +300,7 @@ def _with_files(name: str, config: RetrieverConfig, base: Path, fail: Fail) -> R
     absolute = {option: base / file for option, file in config.files().items()}
     for option, file in absolute.items():
         if not file.is_file():
-            raise fail(("retrievers", name, option), f"no such file: {file}")
+            raise fail(("retrievers", name, option), missing_file(file))
     return config.model_copy(update=absolute)
 
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import re
 
+MOST_CHARACTERS = 100
+"""Of a name: a file system takes 255 bytes of a file's, which has more in it."""
+
 NAME_RULE = "lower-case letters, digits, '.', '_' and '-', the first a letter or a digit, no '..'"
 _NAME = re.compile(r"(?!.*\.\.)[a-z0-9][a-z0-9_.-]*")
 
@@ -31,6 +34,8 @@ def checked_name(name: str) -> str:
     Raises:
         ValueError: it breaks the rule.
     """
+    if len(name) > MOST_CHARACTERS:
+        raise ValueError(f"{name[:20]!r}... has {len(name)} characters; allowed: {MOST_CHARACTERS}")
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} is not a name; allowed: {NAME_RULE}")
     return name
@@ -39,5 +44,5 @@ def checked_name(name: str) -> str:
 def name_from(text: str) -> str:
     """Return the name nearest to a folder or file name (``My Data`` becomes ``my-data``)."""
     lowered = re.sub(r"[^a-z0-9_.-]+", "-", text.lower())
-    name = re.sub(r"\.{2,}", ".", lowered).strip("-._")
+    name = re.sub(r"\.{2,}", ".", lowered).strip("-._")[:MOST_CHARACTERS]
     return name or "experiment"

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from rag_assets.compute.options import ComputeConfig
 from rag_assets.errors import allowed_names
+from rag_assets.experiment.checks import ChecksConfig, DriftConfig
 from rag_assets.experiment.config import (
     CHILD_CHUNKING_TYPES,
     CHUNKING_TYPES,
@@ -22,6 +23,7 @@ from rag_assets.experiment.config import (
 )
 from rag_assets.experiment.query_sets import QUERY_SET_TYPES, LlmConfig
 from rag_assets.experiment.schedule import ScheduleConfig
+from rag_assets.retrievers.expansion import Rm3Expansion, WindowExpansion
 from rag_assets.retrievers.registry import RETRIEVER_TYPES
 from rag_assets.retrievers.tune import Tune
 
@@ -36,6 +38,7 @@ _TYPES = {
     "query_sets": QUERY_SET_TYPES,
 }
 _INNER_TYPES = {"child": CHILD_CHUNKING_TYPES, "parent": PARENT_CHUNKING_TYPES}
+_EXPANSION_TYPES: Mapping[str, type[BaseModel]] = {"window": WindowExpansion, "rm3": Rm3Expansion}
 
 _SECTIONS: Mapping[str, type[BaseModel]] = {
     "dataset": DatasetConfig,
@@ -46,6 +49,7 @@ _SECTIONS: Mapping[str, type[BaseModel]] = {
     "measurements": MeasurementsConfig,
     "schedule": ScheduleConfig,
     "compute": ComputeConfig,
+    "checks": ChecksConfig,
 }
 
 _WORDS = {
@@ -106,7 +110,9 @@ def _problem(error: Mapping[str, Any]) -> str:
         case kind if kind in _WORDS:
             return _WORDS[kind]
         case _:
-            message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+            if error["type"] == "value_error":
+                return str(error["ctx"]["error"])  # our own words, whatever they begin with
+            message = str(error["msg"]).removeprefix("Input ")
             return f"{message[0].lower()}{message[1:]}"
 
 
@@ -128,13 +134,23 @@ def _types_at(location: Location) -> Mapping[str, type[BaseModel]]:
     match location:
         case ("chunking", _, "parent", ("child" | "parent") as part, *_):
             return _INNER_TYPES[str(part)]
+        case ("retrievers", _, _, "expand", *_):
+            return _EXPANSION_TYPES
         case _:
             return _TYPES[str(location[0])]
 
 
 def _keys_at(location: Location) -> list[str]:
     match location:
-        case ("chunking", _, "parent", "child" | "parent", tag):
+        case ("checks", "drift"):
+            return _keys_of(DriftConfig)
+        case ("chunking", _, "parent", "child" | "parent", tag) | (
+            "retrievers",
+            _,
+            _,
+            "expand",
+            tag,
+        ):
             return _keys_of(_types_at(location)[str(tag)])
         case ("retrievers", _, _, "tune"):
             return _keys_of(Tune)

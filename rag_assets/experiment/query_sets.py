@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from rag_assets.errors import UsageError
 from rag_assets.experiment.one_of import OneOf
 from rag_assets.llm.budget import Limits
 from rag_assets.llm.client import ChatModel
@@ -24,6 +25,11 @@ from rag_assets.query_sets.step_back import stepping_back
 Count = Annotated[int, Field(ge=1, strict=True)]
 NotNegative = Annotated[Number, Field(ge=0)]
 
+OF_SERVER = frozenset(
+    {"model", "base_url", "api_key_env", "timeout", "concurrency", "retries", "backoff"}
+)
+"""Options of ``llm`` that a model in this process has no use for."""
+
 
 class LlmConfig(Options):
     """The language model that writes query variants and questions.
@@ -31,8 +37,8 @@ class LlmConfig(Options):
     ``type: openai`` is any server that speaks that protocol; without ``model`` or ``base_url``
     those of the environment variables ``RAG_ASSETS_LLM_MODEL`` and ``OPENAI_BASE_URL``. The key is
     read from the environment variable ``api_key_env``, null for a server that needs none.
-    ``type: local`` is the small model of the extra ``local-llm``. ``max_calls`` and ``max_cost``
-    bound one evaluation; prices are money a million tokens.
+    ``type: local`` is the small model of the extra ``local-llm``, and has no options of a server.
+    ``max_calls`` and ``max_cost`` bound one evaluation; prices are money a million tokens.
     """
 
     type: Literal["openai", "local"] = "openai"
@@ -47,6 +53,18 @@ class LlmConfig(Options):
     max_cost: NotNegative | None = None
     prompt_price: NotNegative | None = None
     completion_price: NotNegative | None = None
+
+    @model_validator(mode="after")
+    def _nothing_is_ignored(self) -> Self:
+        others = sorted(self.model_fields_set & OF_SERVER)
+        if self.type == "local" and others:
+            told = "type: local is one model, SmolLM2-135M-Instruct in this process"
+            raise ValueError(f"{', '.join(others)}: only for type: openai; {told}")
+        try:
+            self.limits()
+        except UsageError as error:
+            raise ValueError(str(error)) from error
+        return self
 
     def limits(self) -> Limits:
         """Return what one evaluation may spend.
@@ -78,8 +96,7 @@ class LlmConfig(Options):
         """
         if self.type == "local":
             return self.chat_model().identity
-        endpoint = self.endpoint()
-        return {"model": endpoint.model, "server": endpoint.identity or endpoint.place}
+        return self.endpoint().described
 
     def endpoint(self) -> Endpoint:
         """Return the server.

@@ -29,7 +29,7 @@ def tune_of(config: RetrieverConfig) -> Tune | None:
 def check_tuning(
     retrievers: Mapping[str, RetrieverConfig],
     cutoffs: Collection[int],
-    lacks: Collection[str],
+    lacks: Mapping[str, str | None],
     fail: Fail,
 ) -> None:
     """Check that weights can be chosen.
@@ -37,7 +37,7 @@ def check_tuning(
     Args:
         retrievers: all of the experiment.
         cutoffs: its cut-offs, and those of its metrics.
-        lacks: what the experiment has not of ``split`` and ``labels``.
+        lacks: what the experiment has not of ``split`` and ``labels``, with what else to say of it.
         fail: makes the error from a location and a problem.
 
     Raises:
@@ -55,7 +55,9 @@ def check_tuning(
             )
             raise fail(("retrievers", name, "weights"), problem)
         if "labels" in lacks:
-            raise fail(("retrievers", name, "weights"), "tuned weights need labels to be chosen by")
+            problem = "tuned weights need labels to be chosen by"
+            why = "; ".join(filter(None, (problem, lacks["labels"])))
+            raise fail(("retrievers", name, "weights"), why)
         if tune.metric is not None:
             place = ("retrievers", name, "tune", "metric")
             _check_metric(tune.metric, cutoffs, partial(fail, place))

@@ -9,9 +9,20 @@ from typing import Any, NamedTuple
 import yaml
 
 from rag_assets.errors import ConfigError
+from rag_assets.regular_files import regular
 
 Location = tuple[int | str, ...]
 
+MOST_BYTES = 2**18
+"""Most of a file; one that people write is a hundredth of it."""
+
+MOST_NODES = 50_000
+"""Most values of a file, with every alias written out: few bytes of aliases can be millions."""
+
+MOST_LEVELS = 50
+MOST_DIGITS = 40
+
+_INTEGER = "tag:yaml.org,2002:int"
 _KEY_TAGS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"}
 
 
@@ -40,10 +51,14 @@ def read_yaml(path: Path) -> YamlFile:
     """Read a YAML file whose top level is a mapping.
 
     Raises:
-        ConfigError: unreadable, not YAML, not a mapping, or a key stands twice.
+        ConfigError: unreadable, too large, not YAML, not a mapping, or a key stands twice.
     """
     try:
-        return _parse(path, path.read_text(encoding="utf-8-sig"))
+        with regular(path).open("rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise ConfigError(f"has more than the {MOST_BYTES:,} bytes that are allowed", file=path)
+        return _parse(path, content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise ConfigError(f"is not UTF-8 text ({error.reason})", file=path) from error
     except OSError as error:
@@ -60,14 +75,73 @@ def read_yaml(path: Path) -> YamlFile:
 
 
 def _parse(path: Path, text: str) -> YamlFile:
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    loader = yaml.SafeLoader(text)
+    root = loader.get_single_node()
     if root is None or root.tag == "tag:yaml.org,2002:null":
         return YamlFile(path, {}, {})
     if not isinstance(root, yaml.MappingNode):
         raise ConfigError("must be a mapping of keys to values", file=path, line=1)
+    _Extent(path, loader).check(root)
     lines: dict[Location, int] = {}
     _index(path, root, (), lines)
-    return YamlFile(path, yaml.safe_load(text), lines)
+    return YamlFile(path, loader.construct_document(root), lines)
+
+
+class _Extent:
+    """How many values a file holds, and how deep they lie, with every alias written out."""
+
+    def __init__(self, path: Path, loader: yaml.SafeLoader) -> None:
+        self._path = path
+        self._loader = loader
+        self._known: dict[int, tuple[int, int] | None] = {}
+
+    def check(self, root: yaml.Node) -> None:
+        """Refuse what is too much for a file that people write.
+
+        Raises:
+            ConfigError: there are too many values or levels, an anchor contains itself, or a
+                number has too many digits.
+        """
+        self._extent(root)
+
+    def _extent(self, node: yaml.Node) -> tuple[int, int]:
+        """Return the number of values from a node on, and of their levels."""
+        key = id(node)
+        if key in self._known:
+            known = self._known[key]
+            if known is None:
+                raise self._error(node, "an anchor contains itself")
+            return known
+        self._known[key] = None
+        extents = [self._extent(child) for child in _children(node)]
+        values = 1 + sum(count for count, _ in extents)
+        levels = 1 + max((level for _, level in extents), default=0)
+        if values > MOST_NODES:
+            raise self._error(
+                node, f"holds more than {MOST_NODES:,} values, with aliases written out"
+            )
+        if levels > MOST_LEVELS:
+            raise self._error(node, f"holds more than {MOST_LEVELS} levels")
+        if isinstance(node, yaml.ScalarNode) and node.tag == _INTEGER:
+            self._check_number(node)
+        self._known[key] = values, levels
+        return values, levels
+
+    def _check_number(self, node: yaml.ScalarNode) -> None:
+        if len(node.value) > MOST_DIGITS:
+            raise self._error(node, f"holds a number of {len(node.value):,} digits")
+        if abs(self._loader.construct_yaml_int(node)) >= 2**63:
+            problem = f"holds the number {node.value}, which does not fit 64 bits"
+            raise self._error(node, problem)
+
+    def _error(self, node: yaml.Node, problem: str) -> ConfigError:
+        return ConfigError(problem, file=self._path, line=node.start_mark.line + 1)
+
+
+def _children(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [part for pair in node.value for part in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
 def _index(path: Path, node: yaml.Node, at: Location, lines: dict[Location, int]) -> None:

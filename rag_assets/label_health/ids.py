@@ -6,10 +6,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.datasets.ids import KnownIds
-from rag_assets.label_health.findings import ERROR, Finding, findings_table
+from rag_assets.datasets.problems import UNKNOWN_ID
+from rag_assets.label_health.findings import ERROR, WARNING, Finding, findings_table
 
 
-def dangling_ids(qrels: pa.Table, documents: pa.Table, queries: pa.Table) -> pa.Table:
+def dangling_ids(
+    qrels: pa.Table, documents: pa.Table, queries: pa.Table, *, keeps_unknown: bool = False
+) -> pa.Table:
     """Return an error for each judgment whose query or document does not exist.
 
     ``unknown_id``: there is nothing like it. ``id_level``: it is the id of a chunk such as
@@ -20,6 +23,8 @@ def dangling_ids(qrels: pa.Table, documents: pa.Table, queries: pa.Table) -> pa.
         qrels: table of :data:`rag_assets.schemas.QRELS`, its ids not checked.
         documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
         queries: table of :data:`rag_assets.schemas.QUERIES`.
+        keeps_unknown: whether unknown documents are wanted: then ``id_level`` alone is found, as a
+            warning, for there the corpus has the document under another id.
     """
     found: list[Finding] = []
     for kind, known in (("query", queries), ("document", documents)):
@@ -32,8 +37,11 @@ def dangling_ids(qrels: pa.Table, documents: pa.Table, queries: pa.Table) -> pa.
             if unknown not in explained:
                 explained[unknown] = ids.explain(unknown)
             check, message = explained[unknown]
+            kept = keeps_unknown and kind == "document"
+            if kept and check == UNKNOWN_ID:
+                continue
             subject = (row["query_id"], row["document_id"], row["evidence_id"])
-            found.append(Finding(ERROR, check, message, *subject))
+            found.append(Finding(WARNING if kept else ERROR, check, message, *subject))
     return findings_table(found)
 
 

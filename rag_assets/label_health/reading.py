@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from rag_assets.datasets.problems import RowError
+from rag_assets.datasets.problems import EMPTY, FOLLOWS, RowError
 from rag_assets.errors import DataError
 from rag_assets.label_health.findings import ERROR, Finding, findings_table
 
@@ -14,9 +14,18 @@ UNREADABLE = "unreadable"
 
 
 def reading_problems(problems: Iterable[DataError]) -> pa.Table:
-    """Return an error for each problem of ``datasets.problems.collecting``, without repeats."""
+    """Return an error for each problem of ``datasets.problems.collecting``, without repeats.
+
+    What only follows from another problem is left out: a judgment of a row that was refused, and a
+    table that is empty because its rows were.
+    """
     different = {str(problem): problem for problem in problems}
-    return findings_table(_finding(problem) for problem in different.values())
+    causes = [one for one in different.values() if _check(one) not in (FOLLOWS, EMPTY)]
+    return findings_table(_finding(one) for one in causes or different.values())
+
+
+def _check(problem: DataError) -> str:
+    return problem.check if isinstance(problem, RowError) else UNREADABLE
 
 
 def _finding(error: DataError) -> Finding:

@@ -29,13 +29,21 @@ from rag_assets.errors import UsageError, allowed_names
 
 VARIANTS: dict[str, tuple[str, ...]] = {
     "bm25s": ("lucene", "robertson", "atire", "bm25l", "bm25plus"),
-    "rank_bm25": ("okapi", "bm25l", "bm25plus"),
+    "rank_bm25": ("okapi", "bm25plus"),
     "tantivy": ("lucene_lossy",),
 }
 """Engine -> the variants that it computes, its default first."""
 
 DEFAULT_DELTA: dict[str, float] = {"bm25l": 0.5, "bm25plus": 1.0}
 """Variant with the parameter -> the value that its authors propose."""
+
+REFUSED: dict[tuple[str, str], str] = {
+    ("rank_bm25", "bm25l"): (
+        "the BM25L of rank_bm25 0.2.2 multiplies by the frequency of a word once more than the "
+        "formula of Lv and Zhai; use engine bm25s, which has it as published"
+    ),
+}
+"""Engine and variant that its package has, and computes wrongly -> what is wrong."""
 
 FIXED: dict[str, dict[str, float]] = {"tantivy": {"k1": 1.2, "b": 0.75}}
 """Engine -> the parameters that it does not let be chosen."""
@@ -45,13 +53,15 @@ def resolve_variant(engine: str, variant: str | None) -> str:
     """Return the variant, or the engine's default for None.
 
     Raises:
-        UsageError: there is no such engine, or it does not compute the variant.
+        UsageError: there is no such engine, or it does not compute the variant as published.
     """
     if engine not in VARIANTS:
         raise UsageError(f"engine {allowed_names(engine, VARIANTS)}")
     computed = VARIANTS[engine]
     if variant is None:
         return computed[0]
+    if (engine, variant) in REFUSED:
+        raise UsageError(REFUSED[engine, variant])
     if variant not in computed:
         raise UsageError(f"engine {engine} computes {', '.join(computed)}; found '{variant}'")
     return variant

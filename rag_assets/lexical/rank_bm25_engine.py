@@ -15,9 +15,9 @@ by the package; only guards are added here: against an empty corpus, and a token
 scores of chunks that hold it.
 
 The variant ``bm25plus`` is the package's ``BM25Plus``; the package gives delta to chunks without
-the token too, so that every chunk of a corpus would be a hit. ``bm25l`` is its ``BM25L``, which
-multiplies what a token adds by its frequency once more than Lv and Zhai's formula does: engine
-``bm25s`` has the formula as published.
+the token too, so that every chunk of a corpus would be a hit. Its ``BM25L`` is refused: it
+multiplies what a token adds by its frequency once more than Lv and Zhai's formula does, so that
+long chunks win. Engine ``bm25s`` has the formula as published.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ VERSION = "2"
 EPSILON = 0.25
 
 _FILE = "rank_bm25.json"
-_CLASSES = {"okapi": "BM25Okapi", "bm25l": "BM25L", "bm25plus": "BM25Plus"}
+_CLASSES = {"okapi": "BM25Okapi", "bm25plus": "BM25Plus"}
 """Variant -> the class of the package."""
 
 

@@ -7,11 +7,11 @@ belong to the same call. Costs are in the unit of the prices, which is the user'
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rag_assets.errors import RagAssetsError, UsageError
-from rag_assets.llm.client import Answer, ChatRequest, Failure
+from rag_assets.llm.client import Answer, ChatRequest, Completion, Failure
 
 MILLION = 1_000_000
 MESSAGE_TOKENS = 16
@@ -41,11 +41,13 @@ class Limits:
     completion_price: float | None = None
 
     def __post_init__(self) -> None:
-        """Raise UsageError for what cannot be, and for a ``max_cost`` without prices."""
+        """Raise UsageError for what cannot be, for one price, and for ``max_cost`` without."""
         for name in ("max_calls", "max_cost", "prompt_price", "completion_price"):
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value >= 0):
                 raise UsageError(f"LLM {name} is {value}; it must be 0 or more")
+        if (self.prompt_price is None) != (self.completion_price is None):
+            raise UsageError("LLM prompt_price and completion_price belong together; give both")
         if self.max_cost is not None and not self.priced:
             raise UsageError(
                 "LLM max_cost needs prompt_price and completion_price, in money a million tokens"
@@ -60,6 +62,15 @@ class Limits:
         """Return what so many tokens cost; 0 without prices."""
         prompt = prompt_tokens * (self.prompt_price or 0.0)
         return (prompt + completion_tokens * (self.completion_price or 0.0)) / MILLION
+
+    def cost_of(self, answers: Iterable[Completion]) -> float | None:
+        """Return what answers cost; None without prices, or where a server told no usage."""
+        total = 0.0
+        for one in answers:
+            if not self.priced or one.prompt_tokens is None or one.completion_tokens is None:
+                return None
+            total += self.cost(one.prompt_tokens, one.completion_tokens)
+        return total
 
     def cost_at_most(self, request: ChatRequest) -> float:
         """Return more than a request will cost: a token for each byte, and the longest answer."""
@@ -112,6 +123,20 @@ class Budget:
             f"stopped before LLM {limit} would be passed ({spent}): {answered} answers are there "
             f"and kept, {missing} are missing; run again to ask only for those, or raise the limit"
         )
+
+
+def taken(
+    answers: Mapping[str, Sequence[Completion]], limits: Limits
+) -> tuple[dict[str, float], float | None]:
+    """Return query id -> what its answers took when they were given, and what a query costs."""
+    seconds, costs = dict[str, float](), list[float | None]()
+    for query_id, own in answers.items():
+        known = [one.seconds for one in own if one.seconds is not None]
+        if len(known) == len(own):
+            seconds[query_id] = sum(known)
+        costs.append(limits.cost_of(own))
+    told = [cost for cost in costs if cost is not None]
+    return seconds, sum(told) / len(told) if told and len(told) == len(costs) else None
 
 
 def _prompt_tokens_at_most(request: ChatRequest) -> int:

@@ -23,6 +23,9 @@ _VALUES = {
     "completion_tokens": pa.int64(),
     "finish_reason": pa.string(),
 }
+SECONDS = "seconds"
+"""Column of what an answer took; files of older versions have none."""
+
 _SCHEMA = pa.schema(
     [
         pa.field("key", KEY, False),
@@ -31,6 +34,7 @@ _SCHEMA = pa.schema(
         pa.field("prompt_tokens", pa.int64()),
         pa.field("completion_tokens", pa.int64()),
         pa.field("finish_reason", pa.string(), False),
+        pa.field(SECONDS, pa.float64()),
     ]
 )
 
@@ -40,7 +44,7 @@ class CompletionCache:
 
     def __init__(self, folder: Path) -> None:
         """Use ``folder``; it is created by the first ``put``."""
-        self._segments = Segments(folder, list(_VALUES), _check, "completion cache")
+        self._segments = Segments(folder, [*_VALUES, SECONDS], _check, "completion cache")
 
     def get(
         self, identity: Mapping[str, str], requests: Sequence[ChatRequest]
@@ -50,7 +54,8 @@ class CompletionCache:
         keys = _keys(request_text(identity, request) for request in requests)
         for part in self._segments.find(keys):
             rows = part.values.take(pa.array(part.rows))
-            columns = (rows.column(name).to_pylist() for name in _VALUES)
+            names = [name for name in (*_VALUES, SECONDS) if name in rows.column_names]
+            columns = (rows.column(name).to_pylist() for name in names)
             for asked, values in zip(part.asked.tolist(), zip(*columns, strict=True), strict=True):
                 answers[asked] = Completion(*values)
         return answers
@@ -72,7 +77,7 @@ class CompletionCache:
         chosen = [texts[i] for i in new.tolist()]
         values = zip(*(by_text[text] for text in chosen), strict=True)
         columns = [keys.take(pa.array(new)), pa.array(chosen)]
-        typed = zip(values, _VALUES.values(), strict=True)
+        typed = zip(values, [*_VALUES.values(), pa.float64()], strict=True)
         columns += [pa.array(column, kind) for column, kind in typed]
         self._segments.add(pa.Table.from_arrays(columns, schema=_SCHEMA))
 

@@ -55,7 +55,8 @@ def embed_cached(
         vectors, known = store.get(unique)
     missing = [text for text, is_known in zip(unique, known, strict=True) if not is_known]
     if missing:
-        new = _embed(missing, server(), store, progress, normalise)
+        dimension = vectors.shape[1] or None
+        new = _embed(missing, server(), store, progress, normalise, dimension)
         if not known.any():
             vectors = np.empty((len(unique), new.shape[1]), dtype=np.float32)
         vectors[~known] = new
@@ -68,11 +69,12 @@ def _embed(
     store: VectorCache | None,
     progress: Callable[[int, int], None] | None,
     normalise: bool,
+    dimension: int | None,
 ) -> Vectors:
     parts: list[Vectors] = []
     done = 0
     with CacheWriter(store) as writer:
-        for group, raw in server.embed(texts):
+        for group, raw in server.embed(texts, dimension):
             parts.append(_checked(raw, group, normalise))
             writer.add(group, parts[-1])
             done += len(group)

@@ -60,12 +60,14 @@ class Completion(NamedTuple):
         prompt_tokens: tokens of the request as the server counts them, None when it does not.
         completion_tokens: tokens of the answer, likewise.
         finish_reason: ``stop``, ``length``, ``refusal``, or another word of the server's.
+        seconds: what the request took when it was made; None where nobody looked.
     """
 
     text: str
     prompt_tokens: int | None
     completion_tokens: int | None
     finish_reason: str
+    seconds: float | None = None
 
 
 FailureKind = Literal["answer", "transient", "endpoint"]

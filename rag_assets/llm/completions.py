@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rag_assets.errors import ModelUnavailable, NotServed
-from rag_assets.llm.budget import Budget
+from rag_assets.llm.budget import Budget, Limits
 from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import Answer, ChatModel, ChatRequest, Completion, Failure
 
@@ -30,6 +30,19 @@ class Estimate:
     cached: int
     calls: int
     cost_at_most: float | None
+
+
+def estimate(
+    requests: Sequence[ChatRequest],
+    identity: Mapping[str, str],
+    cache: CompletionCache,
+    limits: Limits,
+) -> Estimate:
+    """Return what the answers of the model ``identity`` would need; no model and no key does it."""
+    distinct = list(dict.fromkeys(requests))
+    missing = _missing(distinct, cache.get(identity, distinct))
+    cost = sum(limits.cost_at_most(request) for request in missing) if limits.priced else None
+    return Estimate(len(distinct) - len(missing), len(missing), cost)
 
 
 class Completions:
@@ -59,14 +72,6 @@ class Completions:
         self._batch = batch
         self._progress = progress
 
-    def estimate(self, requests: Sequence[ChatRequest]) -> Estimate:
-        """Return what ``answer`` would do; asks the model nothing."""
-        distinct = list(dict.fromkeys(requests))
-        missing = self._missing(distinct, self._cache.get(self.model.identity, distinct))
-        limits = self.budget.limits
-        cost = sum(limits.cost_at_most(request) for request in missing) if limits.priced else None
-        return Estimate(len(distinct) - len(missing), len(missing), cost)
-
     def answer(self, requests: Sequence[ChatRequest]) -> list[Answer]:
         """Return the answer to each request, in order; equal requests are asked once.
 
@@ -82,7 +87,7 @@ class Completions:
             for request, answer in zip(distinct, known, strict=True)
             if answer is not None
         }
-        missing = self._missing(distinct, known)
+        missing = _missing(distinct, known)
         unserved: list[Failure] = []
         while missing:
             self._tell(len(answers), len(distinct))
@@ -111,11 +116,11 @@ class Completions:
         if self._progress is not None:
             self._progress(done, total)
 
-    @staticmethod
-    def _missing(
-        requests: Sequence[ChatRequest], known: Sequence[Completion | None]
-    ) -> list[ChatRequest]:
-        return [request for request, answer in zip(requests, known, strict=True) if answer is None]
+
+def _missing(
+    requests: Sequence[ChatRequest], known: Sequence[Completion | None]
+) -> list[ChatRequest]:
+    return [request for request, answer in zip(requests, known, strict=True) if answer is None]
 
 
 def _unserved(before: list[Failure], found: Sequence[Answer]) -> list[Failure]:

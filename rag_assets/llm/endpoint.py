@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from rag_assets.errors import UsageError
 from rag_assets.llm.keys import key_of
+from rag_assets.servers.transport import MEBIBYTE, Server
 
 BASE_URL_VARIABLE = "OPENAI_BASE_URL"
 API_KEY_VARIABLE = "OPENAI_API_KEY"
@@ -27,7 +28,7 @@ class Endpoint:
             Only the name is ever stored: the key is in no fingerprint, log or error.
         identity: what stands for the server in the cache; default ``base_url`` without user and
             query. Two addresses of the same model can be given the same.
-        timeout: seconds for one attempt.
+        timeout: seconds for one attempt, to the last byte of its answer.
         concurrency: requests at a time.
         retries: further attempts after a rate limit, a time-out or a server error.
         backoff: seconds before the first retry; doubled for each further one.
@@ -69,18 +70,36 @@ class Endpoint:
     @property
     def place(self) -> str:
         """The address as it may be shown and stored: without user, password and query."""
-        parts = urlsplit(self.base_url)
-        host = parts.netloc.rpartition("@")[2]
-        return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+        return Server(self.base_url).place
 
-    def api_key(self, environ: Mapping[str, str] | None = None) -> str:
-        """Return the key, or ``unused`` where none is needed.
+    @property
+    def described(self) -> dict[str, str]:
+        """The model's name and its server: what stands for them in caches and fingerprints."""
+        return {"model": self.model, "server": self.identity or self.place}
+
+    def server(self, most_mebibytes: int = 16) -> Server:
+        """Return who is asked, with the key, and the bounds of a request.
+
+        Raises:
+            UsageError: the key's variable is not set, or holds what no header can.
+        """
+        key = self.api_key()
+        if key is not None and not (key.isascii() and key.isprintable()):
+            raise UsageError(
+                f"environment variable {self.api_key_variable} holds no API key: a key has "
+                "printable ASCII characters only"
+            )
+        most = most_mebibytes * MEBIBYTE
+        return Server(self.base_url, key, timeout=self.timeout, most_bytes=most)
+
+    def api_key(self, environ: Mapping[str, str] | None = None) -> str | None:
+        """Return the key; None where none is sent.
 
         Raises:
             UsageError: the variable is not set.
         """
         if self.api_key_variable is None:
-            return "unused"
+            return None
         name = self.api_key_variable
         key = key_of(name) if environ is None else environ.get(name, "").strip()
         if not key:

@@ -7,6 +7,7 @@ is no measure of quality.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
@@ -66,6 +67,7 @@ class LocalGguf:
 
     def _answer(self, request: ChatRequest) -> Answer:
         tokenizer, model = self._load()
+        started = time.perf_counter()
         messages = [message._asdict() for message in request.messages]
         asked = tokenizer.apply_chat_template(
             messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
@@ -79,7 +81,8 @@ class LocalGguf:
         ends = model.generation_config.eos_token_id
         ended = bool(written) and written[-1] in (ends if isinstance(ends, list) else [ends])
         text = tokenizer.decode(written, skip_special_tokens=True).strip()
-        return Completion(text, n_asked, len(written), STOP if ended else LENGTH)
+        seconds = time.perf_counter() - started
+        return Completion(text, n_asked, len(written), STOP if ended else LENGTH, seconds)
 
     def _generate(self, model: Any, asked: Any, request: ChatRequest) -> Any:  # noqa: ANN401
         import torch

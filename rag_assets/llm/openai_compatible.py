@@ -9,20 +9,22 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rag_assets.errors import UsageError
-from rag_assets.llm.client import REFUSAL, STOP, Answer, ChatRequest, Completion, Failure
+from rag_assets.llm.client import (
+    REFUSAL,
+    STOP,
+    Answer,
+    ChatRequest,
+    Completion,
+    Failure,
+    FailureKind,
+)
 from rag_assets.llm.endpoint import Endpoint
-from rag_assets.llm.retries import retry_after, wait_before
+from rag_assets.servers.failures import ServerFailure, answered, malformed
+from rag_assets.servers.retries import wait_before
+from rag_assets.servers.transport import Server, Transport
 
 if TYPE_CHECKING:
-    from openai import APIStatusError, OpenAI
-
-ENDPOINT_STATUSES = {
-    401: "the API key is not accepted",
-    403: "access is denied",
-    404: "there is no such address or model",
-}
-TRANSIENT_STATUSES = (408, 409, 425, 429)
-_REASON_LENGTH = 200
+    from openai import OpenAI
 
 _log = logging.getLogger(__name__)
 
@@ -45,17 +47,15 @@ class OpenAICompatible:
             UsageError: the package ``openai`` is not installed, or the variable is not set.
         """
         self._endpoint = endpoint
-        self._key = endpoint.api_key()
         self._sleep = sleep
-        self._client = open_client(endpoint, self._key)
+        server = endpoint.server()
+        self._secrets = server.secrets
+        self._client = open_client(server)
 
     @property
     def identity(self) -> Mapping[str, str]:
         """The model's name and its server."""
-        return {
-            "model": self._endpoint.model,
-            "server": self._endpoint.identity or self._endpoint.place,
-        }
+        return self._endpoint.described
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Answer]:
         """Answer each request, several at a time, in the order of the requests."""
@@ -77,21 +77,14 @@ class OpenAICompatible:
         return Failure(f"told to wait {last.asked:.0f} s, which is too long", "transient")
 
     def _attempt(self, request: ChatRequest) -> _Attempt:
-        import openai
-
+        started = time.perf_counter()
         try:
-            return _Attempt(_completion(self._send(request)))
-        except openai.APIStatusError as error:
-            return self._refused(error)
-        except openai.APITimeoutError:
-            reason = f"no answer within {self._endpoint.timeout:g} s"
-            return _Attempt(Failure(reason, "transient", maybe_paid=True), again=True)
-        except openai.APIConnectionError as error:
-            # Also an answer that ends before its announced length.
-            return self._unreachable(error)
-        except (openai.OpenAIError, ValueError, TypeError, AttributeError, LookupError) as error:
-            what = self._plain(str(error) or type(error).__name__)
-            return _Attempt(_malformed(what))
+            found = answered(lambda: _completion(self._send(request)), self._secrets)
+        except ServerFailure as failure:
+            return self._failed(failure)
+        if isinstance(found, Completion):
+            found = found._replace(seconds=time.perf_counter() - started)
+        return _Attempt(found)
 
     def _send(self, request: ChatRequest) -> object:
         optional = {"temperature": request.temperature, "seed": request.seed}
@@ -103,63 +96,51 @@ class OpenAICompatible:
         }
         return self._client.chat.completions.create(**body)
 
-    def _refused(self, error: APIStatusError) -> _Attempt:
-        status = error.status_code
-        what = self._plain(server_message(error))
-        if status in ENDPOINT_STATUSES:
-            place = f"{self._endpoint.place}, model '{self._endpoint.model}'"
-            reason = f"{place}: {ENDPOINT_STATUSES[status]} (HTTP {status}: {what})"
-            return _Attempt(Failure(reason, "endpoint"))
-        reason = f"HTTP {status}: {what}"
-        if status in TRANSIENT_STATUSES or status >= 500:
-            asked = retry_after(error.response.headers)
-            return _Attempt(Failure(reason, "transient"), again=True, asked=asked)
-        return _Attempt(Failure(reason))
-
-    def _unreachable(self, error: Exception) -> _Attempt:
-        what = self._plain(str(error.__cause__ or error))
-        reason = f"{self._endpoint.place}: the connection failed ({what})"
-        return _Attempt(Failure(reason, "transient", maybe_paid=True), again=True)
-
-    def _plain(self, text: str) -> str:
-        """Return one short line without the key: some servers repeat it."""
-        return plain(text, self._endpoint, self._key)
+    def _failed(self, failure: ServerFailure) -> _Attempt:
+        place, reason = self._endpoint.place, str(failure)
+        paid = failure.kind != "refused"  # also of an answer that ends too early
+        if failure.final is not None:
+            place = f"{place}, model '{self._endpoint.model}'"
+            return _Attempt(Failure(f"{place}: {failure.final} ({reason})", "endpoint"))
+        if failure.kind == "unconnected":
+            reason = f"{place}: {reason}"
+        kind: FailureKind = "transient" if failure.transient else "answer"
+        return _Attempt(Failure(reason, kind, paid), failure.transient, failure.asked)
 
 
-def open_client(endpoint: Endpoint, key: str) -> OpenAI:
+def open_client(server: Server) -> OpenAI:
     """Return a client of the package ``openai``; nothing is sent yet.
 
     Raises:
         UsageError: the package is not installed.
     """
     try:
-        from openai import OpenAI
+        import openai
     except ImportError as error:
         raise UsageError(
             "a model behind a server needs the package openai: pip install 'rag-assets[api]'"
         ) from error
-    # Retries are ours: theirs have no settings.
-    return OpenAI(api_key=key, base_url=endpoint.base_url, timeout=endpoint.timeout, max_retries=0)
+    import httpx2
 
-
-def plain(text: str, endpoint: Endpoint, key: str) -> str:
-    """Return one short line without the key, and without user and password of the address."""
-    secrets = {endpoint.base_url: endpoint.place}
-    if endpoint.api_key_variable is not None:
-        secrets[key] = "[key]"
-    for secret, shown in secrets.items():
-        text = text.replace(secret, shown)
-    line = " ".join(text.split())
-    return line if len(line) <= _REASON_LENGTH else f"{line[:_REASON_LENGTH]}..."
+    # Key, user and query are added on the way. Retries are ours: theirs have no settings.
+    transport: Any = Transport(httpx2, server)
+    carried = httpx2.Client(transport=transport, trust_env=False)
+    return openai.OpenAI(
+        api_key="unused", base_url=server.place, http_client=carried, max_retries=0
+    )
 
 
 def _completion(response: Any) -> Answer:  # noqa: ANN401  (servers send what they like)
-    """Return the first choice of a response, checked: the package believes what it is sent."""
+    """Return the first choice of a response, checked: the package believes what it is sent.
+
+    Raises:
+        ServerFailure: it is not what the protocol says.
+    """
     choices = getattr(response, "choices", None)
     if not isinstance(choices, list):
-        return _malformed("no list of choices")
+        raise malformed("no list of choices")
     if not choices:
-        return _malformed("it has no choices")
+        raise malformed("it has no choices")
     choice = choices[0]
     message = choice.message
     refusal = getattr(message, "refusal", None)
@@ -167,25 +148,19 @@ def _completion(response: Any) -> Answer:  # noqa: ANN401  (servers send what th
     text = refusal or message.content
     usage = getattr(response, "usage", None)
     counts = (_count(usage, "prompt_tokens"), _count(usage, "completion_tokens"))
+    reason = str(choice.finish_reason or STOP)
     if refusal or filtered:
-        return Completion(str(text or ""), *counts, REFUSAL)
+        text, reason = str(text or ""), REFUSAL
     if not isinstance(text, str):
-        return _malformed("it has no text")
-    return Completion(text, *counts, str(choice.finish_reason or STOP))
-
-
-def _malformed(what: str) -> Failure:
-    return Failure(f"the answer is not what the protocol says: {what}", maybe_paid=True)
+        raise malformed("it has no text")
+    if not (text + reason).isascii():
+        (text + reason).encode()  # half a character of JSON, such as \ud800, cannot be stored
+    return Completion(text, *counts, reason)
 
 
 def _count(usage: object, name: str) -> int | None:
     value = getattr(usage, name, None)
-    return value if isinstance(value, int) and value >= 0 else None
-
-
-def server_message(error: APIStatusError) -> str:
-    """Return what the server says is wrong."""
-    body = error.body
-    if isinstance(body, dict) and body.get("message"):
-        return str(body["message"])
-    return error.response.reason_phrase or "no reason given"
+    # More than a table holds is no count.
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value < 2**31 else None

@@ -16,26 +16,16 @@ import numpy.typing as npt
 
 from rag_assets.errors import ModelUnavailable, NotServed
 from rag_assets.llm.endpoint import Endpoint
-from rag_assets.llm.openai_compatible import (
-    ENDPOINT_STATUSES,
-    TRANSIENT_STATUSES,
-    open_client,
-    plain,
-    server_message,
-)
-from rag_assets.llm.retries import retry_after, wait_before
+from rag_assets.llm.openai_compatible import open_client
+from rag_assets.servers.failures import ServerFailure, answered
+from rag_assets.servers.retries import wait_before
 
 Vectors = npt.NDArray[np.float32]
 
+_MOST_MEBIBYTES = 256
+"""Of an answer: 2,048 vectors of 3,072 dimensions, written as decimal numbers."""
+
 _log = logging.getLogger(__name__)
-
-
-class _NotNowError(Exception):
-    """An attempt that may be repeated; ``asked`` are the seconds that the server wants."""
-
-    def __init__(self, reason: str, asked: float | None = None) -> None:
-        super().__init__(reason)
-        self.asked = asked
 
 
 class OpenAIEmbeddings:
@@ -64,8 +54,9 @@ class OpenAIEmbeddings:
         self._dimensions = dimensions
         self._batch_size = batch_size
         self._sleep = sleep
-        self._key = endpoint.api_key()
-        self._client = open_client(endpoint, self._key)
+        server = endpoint.server(_MOST_MEBIBYTES)
+        self._secrets = server.secrets
+        self._client = open_client(server)
         self._counted: list[int] = []
 
     @property
@@ -73,8 +64,14 @@ class OpenAIEmbeddings:
         """Tokens of what was sent so far, as the server counts them; None: it does not tell."""
         return sum(self._counted) if self._counted else None
 
-    def embed(self, texts: Sequence[str]) -> Iterator[tuple[list[str], Vectors]]:
+    def embed(
+        self, texts: Sequence[str], dimension: int | None = None
+    ) -> Iterator[tuple[list[str], Vectors]]:
         """Yield texts and their vectors, in order, a few requests at a time.
+
+        Args:
+            texts: what is embedded.
+            dimension: of the vectors that the server gave before; None: of the first ones.
 
         Yields:
             The texts, and float32 of shape (len(texts), dimension), as the server sent them.
@@ -89,6 +86,11 @@ class OpenAIEmbeddings:
             for start in range(0, len(batches), end.concurrency):
                 group = batches[start : start + end.concurrency]
                 found = list(pool.map(self._embed, group))
+                dimension = dimension or found[0].shape[1]
+                for vectors in found:
+                    if vectors.shape[1] != dimension:
+                        what = f"{dimension} dimensions, then of {vectors.shape[1]}"
+                        raise ModelUnavailable(self._says(f"it gave vectors of {what}"))
                 yield [text for batch in group for text in batch], np.concatenate(found)
 
     def _embed(self, texts: list[str]) -> Vectors:
@@ -96,29 +98,26 @@ class OpenAIEmbeddings:
         for attempt in range(end.retries + 1):
             try:
                 return self._attempt(texts)
-            except _NotNowError as error:
-                wait = wait_before(attempt, error.asked, end.backoff, end.max_backoff)
-                if attempt == end.retries or wait is None:
-                    raise NotServed(self._says(str(error))) from None
-                _log.info("%s: %s; again in %.1f s", end.place, error, wait)
-                self._sleep(wait)
-        raise self._unavailable("no attempt was made")
+            except ServerFailure as failure:
+                last = failure
+            if not last.transient:
+                break
+            wait = wait_before(attempt, last.asked, end.backoff, end.max_backoff)
+            if attempt == end.retries or wait is None:
+                raise NotServed(self._says(str(last)))
+            _log.info("%s: %s; again in %.1f s", end.place, last, wait)
+            self._sleep(wait)
+        refused = "the request is refused" if last.kind == "refused" else None
+        means = last.final or refused
+        raise ModelUnavailable(self._says(f"{means} ({last})" if means else str(last)))
 
     def _attempt(self, texts: list[str]) -> Vectors:
-        import openai
+        """Return the vectors of one request.
 
-        try:
-            return self._checked(self._send(texts), len(texts))
-        except openai.APIStatusError as error:
-            raise self._refused(error) from None
-        except openai.APITimeoutError:
-            raise _NotNowError(f"no answer within {self._endpoint.timeout:g} s") from None
-        except openai.APIConnectionError as error:
-            reason = self._plain(str(error.__cause__ or error))
-            raise _NotNowError(f"the connection failed ({reason})") from None
-        except (openai.OpenAIError, ValueError, TypeError, AttributeError, LookupError) as error:
-            what = self._plain(str(error) or type(error).__name__)
-            raise self._unavailable(f"the answer is not what the protocol says: {what}") from None
+        Raises:
+            ServerFailure: there are none.
+        """
+        return answered(lambda: self._checked(self._send(texts), len(texts)), self._secrets)
 
     def _send(self, texts: list[str]) -> object:
         optional: dict[str, Any] = {}
@@ -134,26 +133,13 @@ class OpenAIEmbeddings:
         if vectors.ndim != 2 or not vectors.size:
             raise ValueError("the vectors are empty")
         counted = getattr(getattr(response, "usage", None), "total_tokens", None)
-        if isinstance(counted, int):
+        if isinstance(counted, int) and 0 <= counted < 2**31:
             self._counted.append(counted)
         if self._dimensions is not None and vectors.shape[1] != self._dimensions:
             found = vectors.shape[1]
             raise ValueError(f"vectors of {found} dimensions, not the {self._dimensions} asked for")
         return vectors
 
-    def _refused(self, error: Any) -> Exception:  # noqa: ANN401 (a type of the optional package)
-        status, what = error.status_code, self._plain(server_message(error))
-        if status in TRANSIENT_STATUSES or status >= 500:
-            return _NotNowError(f"HTTP {status}: {what}", retry_after(error.response.headers))
-        means = ENDPOINT_STATUSES.get(status, "the request is refused")
-        return self._unavailable(f"{means} (HTTP {status}: {what})")
-
-    def _unavailable(self, reason: str) -> ModelUnavailable:
-        return ModelUnavailable(self._says(reason))
-
     def _says(self, reason: str) -> str:
         end = self._endpoint
         return f"model '{end.model}' at {end.place} is not available: {reason}"
-
-    def _plain(self, text: str) -> str:
-        return plain(text, self._endpoint, self._key)

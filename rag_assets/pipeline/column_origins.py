@@ -92,6 +92,7 @@ ORIGINS: Mapping[str, Mapping[str, str]] = {
     | _each("n_answered n_empty", "query_metrics.n_retrieved query_facts.split")
     | _each("n_failed", "query_metrics.failed query_facts.split")
     | _each("n_unreachable", "query_metrics.n_unreachable query_facts.split")
+    | _each("n_not_in_corpus", "qrels.document_id documents.document_id query_facts.split")
     | _each("n_unjudged judged", "query_metrics.n_judged query_metrics.n_retrieved")
     | _each("tokens", _WEIGHED.format("tokens"))
     | _each(OPEN, _WEIGHED.format(OPEN)),

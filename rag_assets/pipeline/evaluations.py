@@ -82,6 +82,7 @@ class Evaluation:
         dagster_runs: ids of the Dagster runs that it started.
         entries: all partitions that were up to date at the end.
         origin: who made it, and from which configuration, code and packages.
+        unread_labels: a line about files that look like labels, where there were no labels.
     """
 
     evaluation_id: str
@@ -97,6 +98,7 @@ class Evaluation:
     dagster_runs: tuple[str, ...]
     entries: tuple[SnapshotEntry, ...]
     origin: Origin = field(default_factory=Origin)
+    unread_labels: str | None = None
     schema_version: int = SCHEMA_VERSION
 
     def entries_of(self, asset: str) -> list[SnapshotEntry]:
@@ -145,6 +147,16 @@ def read_evaluation(file: Path) -> Evaluation:
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(f"{file}: is not a readable evaluation ({error})") from error
     return evaluation
+
+
+def source_of_current(root: Path) -> str | None:
+    """Return whose current evaluation lies in a folder of the store, as far as it is here."""
+    try:
+        name = (root / CURRENT).read_text(encoding="utf-8")
+        data = json.loads((root / FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+        return str(data["source"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
 
 
 def _check_version(file: Path, data: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Queries on which a retriever failed, as the manifests of its runs tell."""
+"""Queries on which a retriever failed, as the manifest of a run tells."""
 
 from __future__ import annotations
 

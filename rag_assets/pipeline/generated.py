@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from rag_assets.errors import DataError, UsageError, allowed_names
+from rag_assets.errors import ConfigError, DataError, UsageError, allowed_names
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.llm.budget import Budget, Limits
 from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import ChatModel
-from rag_assets.llm.completions import Completions, Estimate
+from rag_assets.llm.completions import Completions, Estimate, estimate
 from rag_assets.llm.endpoint import endpoint_from_environment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages.chunks import chunks_key
@@ -74,13 +74,15 @@ class Asking:
         """Return how questions are asked for.
 
         Raises:
-            ConfigError: the prompt is none.
+            ConfigError: the prompt is none, or has no place for a language that is asked for.
             UsageError: fewer than one question a chunk.
         """
         sampling = Sampling(self.temperature, self.seed, self.max_tokens)
-        return Generator(
-            question_template(self.prompt), self.n, self.language, sampling, self.filters
-        )
+        template = question_template(self.prompt)
+        if self.language != SAME_LANGUAGE and "language" not in template.places:
+            problem = f"has no place for the language {self.language}; write {{language}}"
+            raise ConfigError(f"the prompt {problem}", file=self.prompt)
+        return Generator(template, self.n, self.language, sampling, self.filters)
 
 
 class Generation(NamedTuple):
@@ -142,14 +144,14 @@ def reasons(found: GeneratedQuestions) -> list[tuple[str, int]]:
 
 
 def estimate_generation(pipeline: Pipeline, asking: Asking) -> Estimate:
-    """Return what :func:`generate_from_chunks` would ask; asks nothing.
+    """Return what :func:`generate_from_chunks` would ask; asks nothing, and needs no key.
 
     Raises:
         UsageError: as there.
     """
+    identity = _identity(pipeline.experiment, asking.model)
     requests = question_requests(_chunks(pipeline, asking), asking.generator())
-    with _completions(pipeline, asking, len(requests)) as completions:
-        return completions.estimate(requests)
+    return estimate(requests, identity, _cache(pipeline), _limits(pipeline.experiment, asking))
 
 
 def _chunks(pipeline: Pipeline, asking: Asking) -> pa.Table:
@@ -174,10 +176,13 @@ def _chunking(experiment: Experiment, name: str | None) -> str:
 
 @contextmanager
 def _completions(pipeline: Pipeline, asking: Asking, total: int) -> Iterator[Completions]:
-    cache = CompletionCache(pipeline.settings.store / "cache" / "completions")
     model, budget = _model(pipeline, asking.model), Budget(_limits(pipeline.experiment, asking))
     with pipeline.progress("ask for questions", total) as advance:
-        yield Completions(model, cache, budget, progress=advance)
+        yield Completions(model, _cache(pipeline), budget, progress=advance)
+
+
+def _cache(pipeline: Pipeline) -> CompletionCache:
+    return CompletionCache(pipeline.settings.store / "cache" / "completions")
 
 
 def _model(pipeline: Pipeline, name: str | None) -> ChatModel:
@@ -190,6 +195,16 @@ def _model(pipeline: Pipeline, name: str | None) -> ChatModel:
     from rag_assets.llm.openai_compatible import OpenAICompatible
 
     return OpenAICompatible(endpoint_from_environment(name))
+
+
+def _identity(experiment: Experiment, name: str | None) -> Mapping[str, str]:
+    """Return what stands for the model of :func:`_model`."""
+    llm = experiment.llm
+    if llm is not None and name is None:
+        return llm.identity()
+    if llm is not None and llm.type == "openai":
+        return llm.model_copy(update={"model": name}).identity()
+    return endpoint_from_environment(name).described
 
 
 def _limits(experiment: Experiment, asking: Asking) -> Limits:

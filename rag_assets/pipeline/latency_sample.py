@@ -1,8 +1,10 @@
-"""How long a single query takes: a sample of queries, one at a time, after a ranking is made.
+"""What a single query takes, from its text to its hits: a sample, one query at a time.
 
 The sample is the same for all retrievers of an experiment, so times of the same query can be added:
 the latency of an embedding retriever is that of encoding the query and of the search, the latency
-of a fusion that of its inputs, one after the other, and of fusing.
+of a fusion that of its inputs, one after the other, and of fusing. What a server did (rewriting,
+encoding, reranking) is not done again, which would cost money: its times are those of the requests
+when they were made. Where one part was never measured, there is no latency.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from rag_assets.pipeline.measurements import Percentiles
-from rag_assets.pipeline.stage_context import SingleSearches, StageContext, Times
+from rag_assets.pipeline.stage_context import Part, SingleSearches, StageContext, Times
 from rag_assets.store.artifacts import ArtifactKey
 
 Value = TypeVar("Value")
@@ -37,6 +39,7 @@ def measure_latency(
     fingerprint: str,
     top_k: int,
     depth: int,
+    served: Part | None = None,
 ) -> None:
     """Time a sample of queries one at a time, and keep what is found for a ranking.
 
@@ -49,38 +52,73 @@ def measure_latency(
         fingerprint: of the ranking.
         top_k: the cell for which the ranking was made.
         depth: how many ranks are searched for.
+        served: what a server took to rank; None: nothing was asked of one, so it is timed here.
     """
     experiment = context.experiment
     candidates = getattr(experiment.retrievers[retriever], "candidates", None)
     if candidates == "top_k" and top_k != max(experiment.top_k):
         return
     sample = timed_queries(context)
-    search = ranker.searcher(context, retriever, top_k, depth, sample) if sample else None
-    if search is None:
+    own = served
+    if sample and own is None:
+        search = ranker.searcher(context, retriever, top_k, depth, sample)
+        own = Part(time_each(sample, search)) if search is not None else None
+    if not sample or own is None:
         return
-    own = time_each(sample, search)
     for cached in (False, True):
-        before = ranker.times_before(context, retriever, top_k, cached=cached)
-        times = added([own, *before]) if before is not None else {}
-        if times:
-            context.measurements.add(
+        before = ranker.parts_before(context, retriever, top_k, cached=cached)
+        if before is not None:
+            keep_part(
+                context,
                 LATENCY,
                 fingerprint,
-                seconds_of(times),
-                len(times),
-                **percentiles(times),
+                added([own, *before]),
                 asset="rankings",
                 retriever=retriever,
                 cached=cached,
             )
 
 
-def known_times(
-    context: StageContext, fingerprint: str, retriever: str, *, cached: bool
-) -> Times | None:
-    """Return the sample that was kept for a ranking."""
-    found = context.measurements.find(LATENCY, fingerprint, retriever, cached=cached)
-    return found["samples_ms"] if found else None
+def keep_part(
+    context: StageContext,
+    what: str,
+    fingerprint: str,
+    part: Part,
+    *,
+    asset: str,
+    retriever: str | None = None,
+    cached: bool = False,
+) -> None:
+    """Keep what was measured; nothing where no query was timed."""
+    times, cost = part
+    if times:
+        context.measurements.add(
+            what,
+            fingerprint,
+            seconds_of(times),
+            len(times),
+            **percentiles(times),
+            asset=asset,
+            retriever=retriever,
+            cached=cached,
+            cost=None if cost is None else cost * len(times),
+        )
+
+
+def kept_part(
+    context: StageContext,
+    what: str,
+    fingerprint: str,
+    retriever: str | None = None,
+    *,
+    cached: bool = False,
+) -> Part | None:
+    """Return what was kept."""
+    found = context.measurements.find(what, fingerprint, retriever, cached=cached)
+    if not found or not found["samples_ms"] or not found["amount"]:
+        return None
+    cost = found["cost"]
+    return Part(found["samples_ms"], None if cost is None else cost / found["amount"])
 
 
 def timed_queries(context: StageContext) -> list[str]:
@@ -133,10 +171,24 @@ def time_each(query_ids: Sequence[str], work: Callable[[str], object]) -> Times:
     return times
 
 
-def added(parts: Sequence[Times]) -> Times:
-    """Return the sums of the queries that all parts have."""
-    common = [one for one in parts[0] if all(one in part for part in parts)] if parts else []
-    return {one: sum(part[one] for part in parts) for one in common}
+def added(parts: Sequence[Part]) -> Part:
+    """Return the sums over the queries that all parts have."""
+    times = [part.times for part in parts]
+    common = [one for one in times[0] if all(one in part for part in times)] if times else []
+    costs = [part.cost for part in parts if part.cost is not None]
+    return Part(
+        {one: sum(part[one] for part in times) for one in common},
+        sum(costs) if len(costs) == len(parts) else None,
+    )
+
+
+def without(whole: Part, parts: Sequence[Part]) -> Part:
+    """Return a sum without some of its parts."""
+    times, cost = dict(whole.times), whole.cost
+    for part in parts:
+        times = {one: ms - part.times[one] for one, ms in times.items() if one in part.times}
+        cost = None if cost is None or part.cost is None else cost - part.cost
+    return Part(times, cost)
 
 
 def percentiles(times: Times) -> Percentiles:

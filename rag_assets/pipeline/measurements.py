@@ -9,13 +9,19 @@ measured:
 - ``ask``: requests to a language model, documents that a reranking server or model scored, for
   one artifact; ``cached`` tells those that were known;
 - ``encode``: single queries through the embedding model, one at a time, without the vector cache;
-- ``latency``: single queries from text to hits, one at a time; ``cached``: with known vectors.
+- ``write``: a language model's answers for a query set, those of a query added;
+- ``rerank``: a server's scores or orders for the candidates of single queries;
+- ``latency``: single queries from text to hits, one at a time, with all of these that they need;
+  ``cached``: with known vectors. Its ``cost`` is money for ``amount`` queries.
+
+A time of a server is that of its request when it was made: what is known is not asked again.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -44,7 +50,8 @@ class Details(Percentiles, total=False):
         bytes: size on disk.
         cached: whether the result of an embedding model was known beforehand.
         tokens: tokens that an API counted.
-        cost: money that it charged for them.
+        cost: money that it charged for them, or for ``amount`` queries.
+        measured: when it was measured, in ISO 8601.
     """
 
     asset: str | None
@@ -53,6 +60,7 @@ class Details(Percentiles, total=False):
     cached: bool | None
     tokens: int | None
     cost: float | None
+    measured: str | None
 
 
 class Measurement(Details):
@@ -81,7 +89,10 @@ class Measurements:
         **details: Unpack[Details],
     ) -> None:
         """Keep one measurement; a newer one of the same thing replaces it."""
-        row = {"what": what, "fingerprint": fingerprint, "seconds": seconds, "amount": amount}
+        row = {
+            **{"what": what, "fingerprint": fingerprint, "seconds": seconds, "amount": amount},
+            "measured": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        }
         file = self._file(what, fingerprint, details.get("retriever"), details.get("cached"))
         # A power failure may take it: nothing depends on it, and a cold grid writes hundreds.
         write_text(file, json.dumps({**row, **details}), durable=False)

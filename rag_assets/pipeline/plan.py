@@ -15,8 +15,9 @@ all that reads these tables alone. Nothing else is computed, no model is loaded 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from rag_assets.lexical.analyzers import AUTO
 from rag_assets.pipeline.expected_work import expected_work
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.read_now import READ, read_now, with_rows
@@ -62,6 +63,8 @@ class Plan:
         max_calls: how often a language model may be asked; None: as often as needed, or there is
             none.
         max_cost: what that may cost, in the unit of its prices; likewise.
+        analyzers: retriever -> what ``analyzer: auto`` is for it; None where its index, which
+            chooses by its chunks, is to be computed first.
     """
 
     experiment: str
@@ -69,6 +72,7 @@ class Plan:
     steps: tuple[Step, ...]
     max_calls: int | None = None
     max_cost: float | None = None
+    analyzers: Mapping[str, str | None] = field(default_factory=dict)
 
     def count(self, action: str) -> int:
         """Return how many partitions have an action."""
@@ -102,7 +106,20 @@ def plan(pipeline: Pipeline, selection: Selection) -> Plan:
         tuple(planner.steps.values()),
         llm.max_calls if llm else None,
         llm.max_cost if llm else None,
+        _chosen_analyzers(pipeline, planner.steps.values()),
     )
+
+
+def _chosen_analyzers(pipeline: Pipeline, steps: Iterable[Step]) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for step in steps:
+        if step.key.asset == "lexical_index":
+            config = STAGES["lexical_index"].config(pipeline, step.key)
+            artifact = pipeline.current(step.key) if step.action == REUSE else None
+            if config.get("analyzer") == AUTO:
+                used = artifact.manifest.facts.get("analyzer") if artifact else None
+                found[step.key["retriever"]] = used
+    return found
 
 
 class _Planner:

@@ -88,7 +88,7 @@ class Rankings:
         context = self._context
         n_queries = len(context.artifact(ArtifactKey.of("queries")).table())
         started = time.perf_counter()
-        found = ranker.rank(context, retriever, top_k, depth)
+        ranked = ranker.rank(context, retriever, top_k, depth)
         context.measurements.add(
             "search",
             recipe.fingerprint,
@@ -97,7 +97,7 @@ class Rankings:
             asset=ASSET,
             retriever=retriever,
         )
-        table, failures = RUNS.check(found.table), found.failures
+        table, failures = RUNS.check(ranked.table), ranked.failures
         digests = {"all": result_digest(table, failures)}
         for consumed in self._consumed_depths(retriever):
             digests[str(consumed)] = result_digest(cut(table, consumed), failures)
@@ -109,13 +109,13 @@ class Rankings:
             inputs=recipe.inputs,
             versions=recipe.versions,
             rows=table.num_rows,
-            facts={**found.facts, "depth": depth},
+            facts={**ranked.facts, "depth": depth},
             failures=failures,
             code_version=recipe.code_version,
         )
         key = ArtifactKey.of(ASSET, retriever=retriever, depth=depth)
         artifact = context.store.write_table(key, table, manifest)
-        measure_latency(context, ranker, retriever, recipe.fingerprint, top_k, depth)
+        measure_latency(context, ranker, retriever, recipe.fingerprint, top_k, depth, ranked.served)
         return artifact
 
     def _consumed_depths(self, retriever: str) -> set[int]:

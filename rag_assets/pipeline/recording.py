@@ -13,7 +13,7 @@ from rag_assets.pipeline.evaluations import (
     SnapshotEntry,
     new_evaluation_id,
 )
-from rag_assets.pipeline.failures import failures_of
+from rag_assets.pipeline.failed_queries import failed_queries
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.pipeline.history_rows import history_table
 from rag_assets.pipeline.origin import origin_of
@@ -44,11 +44,12 @@ def record(
         primary=str(experiment.primary),
         baseline=experiment.baseline,
         complete=sum(_is_cell(entry, experiment.has_qrels) for entry in entries) == cells
-        and not _has_failures(pipeline),
+        and not failed_queries(pipeline),
         computed=computed,
         dagster_runs=dagster_runs,
         entries=entries,
         origin=origin_of(experiment, _code_versions(pipeline)),
+        unread_labels=experiment.unread_labels,
     )
     root = pipeline.store.root
     pipeline.store.verified.save()
@@ -81,18 +82,6 @@ def _entries(pipeline: Pipeline) -> list[SnapshotEntry]:
                     )
                 )
     return entries
-
-
-def _has_failures(pipeline: Pipeline) -> bool:
-    """Return whether the retriever of any up-to-date run failed on a query."""
-    keys = (
-        key
-        for stage in pipeline.stages()
-        if stage.group == "runs"
-        for key in stage.keys(pipeline.experiment)
-    )
-    artifacts = (pipeline.current(key) for key in keys)
-    return any(found is not None and failures_of(found.manifest) for found in artifacts)
 
 
 def _code_versions(pipeline: Pipeline) -> dict[str, str]:

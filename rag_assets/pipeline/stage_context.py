@@ -31,15 +31,29 @@ Search = Callable[[str], object]
 """Ranks one query, given by its id."""
 
 
+class Part(NamedTuple):
+    """What one part of a query's way takes.
+
+    Attributes:
+        times: of single queries.
+        cost: money that servers take for a query, on average; 0 where none is asked, None where
+            that is not known.
+    """
+
+    times: Times
+    cost: float | None = 0.0
+
+
 class Ranked(NamedTuple):
     """What a search gave: table of :data:`rag_assets.schemas.RUNS`, and the queries that failed.
 
-    Its facts are worth showing, and determine nothing.
+    Its facts are worth showing, and determine nothing; ``served`` is what a server took to rank.
     """
 
     table: pa.Table
     failures: Mapping[str, str] = {}
     facts: Mapping[str, Any] = {}
+    served: Part | None = None
 
 
 class Ranking(NamedTuple):
@@ -175,10 +189,10 @@ class SingleSearches(Protocol):
     ) -> Search | None:
         """Return a function that ranks one of these queries; None where nothing is computed."""
 
-    def times_before(
+    def parts_before(
         self, context: StageContext, retriever: str, top_k: int, *, cached: bool
-    ) -> list[Times] | None:
-        """Return the times of what comes before the search; None where they are not known."""
+    ) -> list[Part] | None:
+        """Return what comes before the search; None where it is not known."""
 
 
 class Ranker(SingleSearches, Protocol):

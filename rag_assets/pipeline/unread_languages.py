@@ -13,12 +13,16 @@ from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.retrievers.retriever import RERANKED
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.text_files import GZIP, suffix
 
 if TYPE_CHECKING:
     from rag_assets.datasets.dataset import Read
     from rag_assets.pipeline.pipeline import Pipeline
 
 QUICKLY_READ = frozenset({".jsonl", ".json", ".csv", ".tsv", ".md", ".markdown", ".txt"})
+UNPACKED = 5
+"""Text is about so many times as large as compressed."""
+
 MOST_BYTES = 20_000_000
 """Larger corpora, and those of other files, are not read ahead of the evaluation for a warning."""
 
@@ -80,5 +84,11 @@ def _ahead(pipeline: Pipeline, key: ArtifactKey, read: Callable[[], Read]) -> Re
 
 
 def _quickly_read(files: Sequence[Path]) -> bool:
-    sizes = [file.stat().st_size for file in files if file.suffix.lower() in QUICKLY_READ]
+    sizes = [_size(file) for file in files if suffix(file) in QUICKLY_READ]
     return 0 < len(sizes) == len(files) and sum(sizes) <= MOST_BYTES
+
+
+def _size(file: Path) -> int:
+    """Return about how many bytes a file unpacks to."""
+    is_compressed = file.name.lower().endswith(GZIP)
+    return file.stat().st_size * (UNPACKED if is_compressed else 1)

@@ -6,17 +6,21 @@ need not read and cut it again. What is not sound is read to the end, and every 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.datasets.dataset import Read
-from rag_assets.datasets.problems import collecting
+from rag_assets.datasets.problems import ANY, Met, RowError, collecting
+from rag_assets.datasets.rows import WITHOUT_RELEVANT
 from rag_assets.errors import DataError, ModelUnavailable, NotEvaluated, StoreError
 from rag_assets.evaluation.judging import judgments
+from rag_assets.evaluation.query_clusters import NONE
 from rag_assets.label_health.churn import label_churn
 from rag_assets.label_health.coverage import unreachable_evidence
 from rag_assets.label_health.duplicate_documents import duplicate_documents
@@ -49,11 +53,13 @@ class Validation:
         findings: table of :data:`rag_assets.label_health.findings.FINDINGS`, errors first.
         rows: how many documents, queries and judgments could be read.
         skipped: what was not checked, each with its reason.
+        notes: what the readers found odd and no finding tells, each after the name of its table.
     """
 
     findings: pa.Table
     rows: dict[str, int]
     skipped: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def n_errors(self) -> int:
@@ -72,7 +78,9 @@ class _Sources:
     queries: pa.Table
     qrels: pa.Table
     problems: pa.Table
+    broken: frozenset[str]
     documents_sound: bool
+    notes: tuple[str, ...]
 
 
 def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD) -> Validation:
@@ -89,21 +97,29 @@ def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD)
     evaluation = _last_evaluation(pipeline)
     tables = [sources.problems, *_duplicate_checks(sources)]
     experiment = pipeline.experiment
-    used = any(uses_filters(experiment, name) for name in experiment.retrievers)
-    tables.append(unmatched_filters(sources.queries, sources.documents, used=used))
+    filtered = any(uses_filters(experiment, name) for name in experiment.retrievers)
+    tables.append(unmatched_filters(sources.queries, sources.documents, used=filtered))
     skipped = []
     if pipeline.experiment.has_qrels:
-        tables += _label_checks(sources)
+        tables += _label_checks(sources, keeps_unknown=experiment.keeps_unknown)
         tables += _fact_checks(pipeline, sources)
+        used = experiment.split or experiment.weight or experiment.statistics.cluster != NONE
+        if sources.problems.num_rows and used:
+            skipped.append("splits, weights and clusters: the files have errors")
         try:
             tables.append(_coverage(pipeline, sources))
         except (DataError, ModelUnavailable) as error:
             skipped.append(f"evidence that no chunk covers: {error}")
     else:
-        skipped.append("labels: there are none yet")
+        unread = experiment.unread_labels
+        skipped.append(f"labels: there are none yet{f'; {unread}' if unread else ''}")
     if evaluation is None:
         skipped.append("judged@k, label churn and drift: there is no evaluation yet")
     else:
+        if not evaluation.entries_of("metrics_summary"):
+            skipped.append("judged@k: the last evaluation had no labels")
+        if not evaluation.entries_of(QRELS_KEY.asset):
+            skipped.append("label churn: the last evaluation had no labels")
         tables.append(_judged(pipeline, evaluation, judged_threshold))
         tables.append(_churn(pipeline, evaluation, sources))
         drift, not_compared = drift_findings(pipeline, evaluation)
@@ -111,21 +127,43 @@ def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD)
         skipped += not_compared
     parts = {"documents": sources.documents, "queries": sources.queries, "qrels": sources.qrels}
     counts = {name: table.num_rows for name, table in parts.items()}
-    return Validation(_ordered(tables, sources.problems), counts, tuple(skipped))
+    return Validation(_ordered(tables, sources.broken), counts, tuple(skipped), sources.notes)
 
 
 def _read(pipeline: Pipeline) -> _Sources:
     dataset = pipeline.experiment.dataset
-    documents, found = _part(pipeline, DOCUMENTS_KEY, DOCUMENTS, dataset.read_documents)
-    queries, more = _part(pipeline, QUERIES_KEY, QUERIES, dataset.read_queries)
-    qrels, labels = QRELS.empty(), list[DataError]()
+    met = Met()
+    documents = _part(pipeline, DOCUMENTS_KEY, DOCUMENTS, dataset.read_documents, met)
+    queries = _part(pipeline, QUERIES_KEY, QUERIES, dataset.read_queries, met)
+    parts = [documents, queries]
+    for kind, part in (("document", documents), ("query", queries)):
+        if not part.to_the_end:
+            met.add((kind, ANY))
     if pipeline.experiment.has_qrels:
-        read = partial(dataset.read_qrels, documents, queries)
+        read = partial(pipeline.experiment.read_qrels, documents.table, queries.table)
         # Broken documents or queries are not in the store, and labels are checked against both.
-        in_store = not (found or more)
-        qrels, labels = _part(pipeline, QRELS_KEY, QRELS, read, in_store=in_store)
-    problems = reading_problems([*found, *more, *labels])
-    return _Sources(documents, queries, qrels, problems, not found)
+        in_store = not (documents.problems or queries.problems)
+        parts.append(_part(pipeline, QRELS_KEY, QRELS, read, met, in_store=in_store))
+    problems = [problem for part in parts for problem in part.problems]
+    queried = (problem.query_id for problem in problems if isinstance(problem, RowError))
+    return _Sources(
+        documents.table,
+        queries.table,
+        parts[2].table if len(parts) > 2 else QRELS.empty(),
+        reading_problems(problems),
+        frozenset(query_id for query_id in queried if query_id is not None),
+        not documents.problems,
+        tuple(note for part in parts for note in part.notes),
+    )
+
+
+class _Part(NamedTuple):
+    """One table: its sound rows, what is wrong with others, what is odd, and if all was read."""
+
+    table: pa.Table
+    problems: list[DataError]
+    notes: list[str]
+    to_the_end: bool = True
 
 
 def _part(
@@ -133,24 +171,34 @@ def _part(
     key: ArtifactKey,
     schema: TableSchema,
     read: Callable[[], Read],
+    met: Met,
     *,
     in_store: bool = True,
-) -> tuple[pa.Table, list[DataError]]:
+) -> _Part:
     """Return a table from the store, or all rows that can be read and what is wrong with others."""
     first: list[DataError] = []
     if in_store:
         try:
-            return pipeline.materialize(key.asset, [key])[0].artifact.table(), first
+            artifact = pipeline.materialize(key.asset, [key])[0].artifact
+            return _Part(artifact.table(), first, _told(key, artifact.manifest.facts["notes"]))
         except DataError as error:
             first = [error]
-    table = schema.empty()
-    with collecting() as problems:
-        table = read().table
-    return table, problems or first
+    found: Read | None = None
+    with collecting(met) as problems:
+        found = read()
+    if found is None:
+        return _Part(schema.empty(), problems or first, [], to_the_end=False)
+    return _Part(found.table, problems or first, _told(key, found.notes))
 
 
-def _label_checks(sources: _Sources) -> Iterable[pa.Table]:
-    yield dangling_ids(sources.qrels, sources.documents, sources.queries)
+def _told(key: ArtifactKey, notes: Iterable[str]) -> list[str]:
+    """Name the table of each note; queries without a relevant document are findings."""
+    return [f"{key.asset}: {note}" for note in notes if WITHOUT_RELEVANT not in note]
+
+
+def _label_checks(sources: _Sources, *, keeps_unknown: bool) -> Iterable[pa.Table]:
+    tables = (sources.qrels, sources.documents, sources.queries)
+    yield dangling_ids(*tables, keeps_unknown=keeps_unknown)
     yield queries_without_relevant(sources.qrels, sources.queries)
 
 
@@ -175,7 +223,10 @@ def _duplicate_checks(sources: _Sources) -> Iterable[pa.Table]:
 def _coverage(pipeline: Pipeline, sources: _Sources) -> pa.Table:
     if not sources.documents_sound:
         raise DataError("the documents have errors")
-    qrels, judged = sources.qrels, {}
+    # Where no document is, no chunk can be: that is counted in a note.
+    corpus = sources.documents["document_id"].combine_chunks()
+    qrels = sources.qrels.filter(pc.is_in(sources.qrels["document_id"], value_set=corpus))
+    judged = {}
     for name in pipeline.experiment.chunkings:
         key = chunks_key(name)
         chunks = pipeline.materialize(key.asset, [key])[0].artifact.table()
@@ -222,9 +273,8 @@ def _table(path: Path) -> pa.Table:
         raise StoreError(f"{path}: is not a readable artifact ({error})") from error
 
 
-def _ordered(tables: Iterable[pa.Table], problems: pa.Table) -> pa.Table:
+def _ordered(tables: Iterable[pa.Table], broken: Collection[str]) -> pa.Table:
     """Unite findings, errors first; drop what only follows from a judgment that was not read."""
-    broken = {query for query in problems.column("query_id").to_pylist() if query is not None}
     findings: list[Finding] = []
     for table in tables:
         findings += [

@@ -66,6 +66,7 @@ _MEASURED = {
     "cached": "BOOLEAN",
     "tokens": "BIGINT",
     "cost": "DOUBLE",
+    "measured": "TIMESTAMPTZ",
 }
 """Columns of ``measurements`` after the experiment's name; what a file does not have is null."""
 
@@ -193,7 +194,10 @@ def _document(
 
 
 def _create_measurements(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
-    """Create a view over the files themselves: there is one for each thing ever measured."""
+    """Create a view over the files themselves: there is one for each thing ever measured.
+
+    A thing belongs to the evaluation that ended next: a measurement is made before its id is.
+    """
     files = Path("*", MEASUREMENTS, "*", "*.json")
     types = ", ".join(f"{name}: '{kind}'" for name, kind in _MEASURED.items())
     rows = (
@@ -203,8 +207,13 @@ def _create_measurements(connection: duckdb.DuckDBPyConnection, store: Path) -> 
         "WHERE what IS NOT NULL"  # a damaged file is a row of nulls
     )
     if any(store.glob(str(files))):
-        connection.execute(f"CREATE VIEW measurements AS {rows}")
+        connection.execute(
+            "CREATE VIEW measurements AS SELECT m.*, e.evaluation_id "
+            f"FROM ({rows}) m ASOF LEFT JOIN evaluations e "
+            "ON m.experiment = e.experiment AND m.measured <= e.finished"
+        )
     else:
         empty = ", ".join(f"NULL::{kind} AS {name}" for name, kind in _MEASURED.items())
-        none = f"SELECT NULL::VARCHAR AS experiment, {empty} WHERE false"
+        evaluation = "NULL::VARCHAR AS evaluation_id"
+        none = f"SELECT NULL::VARCHAR AS experiment, {empty}, {evaluation} WHERE false"
         connection.execute(f"CREATE TABLE measurements AS {none}")

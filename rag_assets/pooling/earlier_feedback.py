@@ -66,6 +66,8 @@ def _of_lines(file: Path, documents: pa.Table) -> Iterator[tuple[Key, Earlier]]:
         if row.get("quote") is None:
             yield (query_id, document_id, None, None), label
             continue
+        if document_id not in place:
+            continue  # kept, though it is not in the corpus
         span = quotes.find(row["quote"], place[document_id], row.get("start"))
         if not isinstance(span, Unlocated):
             yield (query_id, document_id, *span), label

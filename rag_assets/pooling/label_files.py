@@ -6,17 +6,16 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from rag_assets.datasets.beir_parts import LINES, PARQUET, SOURCES_SUFFIX
 from rag_assets.datasets.dataset import Dataset
 from rag_assets.datasets.jsonl import read_objects
 from rag_assets.errors import DataError, UsageError
 from rag_assets.pooling.qrels_formats import QRELS_FORMATS, QrelsFormat, Row, qrels_format
 from rag_assets.store.atomic import atomic_file
+from rag_assets.text_files import ARCHIVE, GZIP
 
 FOLDER_FORMATS = ("markdown", "jsonl", "csv", "parquet")
 """Formats whose judgments lie in ``judgments.jsonl``."""
-
-SOURCES_SUFFIX = ".sources.jsonl"
-"""Beside qrels of BEIR and TREC, which have no column for it: who judged what."""
 
 Replaced = Mapping[int, Row | None]
 """Line number -> the row that takes its place; None: the line goes."""
@@ -45,8 +44,13 @@ def label_file(dataset: Dataset) -> Path:
 
 
 def _writable(file: Path) -> Path:
-    if file.suffix.lower() == ".gz":
+    kind = file.suffix.lower()
+    if kind in (GZIP, ARCHIVE):
         raise UsageError(f"{file}: is compressed; judgments are added to plain text only")
+    if kind in (LINES, PARQUET):
+        raise UsageError(
+            f"{file}: judgments are added to qrels as .tsv only; convert the file first"
+        )
     return file
 
 

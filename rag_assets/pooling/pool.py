@@ -32,6 +32,10 @@ Pair = tuple[str, str]
 """A query id and a unit id."""
 
 
+LONGEST_UNION = 32_000
+"""Characters of several overlapping units that are judged together; a cell takes them."""
+
+
 def pool(
     runs: Mapping[str, pa.Table],
     units: Mapping[str, Spans],
@@ -75,6 +79,32 @@ def without_outer_blanks(found: Iterable[PooledUnit], documents: pa.Table) -> se
         start, end = trimmed(texts[unit.document_id], unit.start, unit.end)
         units.add(unit._replace(start=start, end=end) if end > start else unit)
     return units
+
+
+def merged(found: Iterable[PooledUnit]) -> set[PooledUnit]:
+    """Return one unit for those of a query and a document that overlap: their union.
+
+    Several chunkings find the same passage, and nobody should read it once for each. A union that
+    would be longer than :data:`LONGEST_UNION` is not made, so that a chain of overlapping windows
+    does not become the whole document; what lies inside another unit is always part of it.
+    """
+    units: set[PooledUnit] = set()
+    last: PooledUnit | None = None
+    for unit in sorted(found, key=lambda unit: (*unit[:3], -unit.end)):
+        if last is not None and _belongs_to(unit, last):
+            last = last._replace(end=max(last.end, unit.end))
+            continue
+        if last is not None:
+            units.add(last)
+        last = unit
+    return units | ({last} if last is not None else set())
+
+
+def _belongs_to(unit: PooledUnit, last: PooledUnit) -> bool:
+    """Return whether a unit that begins in ``last``, or after it, is to be judged with it."""
+    if unit[:2] != last[:2] or unit.start >= last.end:
+        return unit == last
+    return unit.end <= max(last.end, last.start + LONGEST_UNION)
 
 
 def in_blind_order(

@@ -8,9 +8,15 @@ from typing import Any, NamedTuple
 
 from rag_assets.datasets.beir import BeirDataset
 from rag_assets.datasets.dataset import Dataset
-from rag_assets.datasets.qrels_tsv import DOCUMENT_KEY, QUERY_KEY, SCORE_KEY, read_scored_pairs
+from rag_assets.datasets.scored_pairs import (
+    DOCUMENT_KEY,
+    QUERY_KEY,
+    SCORE_KEY,
+    columns_of,
+    read_scored_pairs,
+)
 from rag_assets.datasets.trec import TrecDataset
-from rag_assets.trec_lines import QrelLine, read_qrel_lines
+from rag_assets.trec_lines import COMMENT, QrelLine, read_qrel_lines
 
 Row = Mapping[str, Any]
 
@@ -47,12 +53,17 @@ _BEIR = QrelsFormat(
     holds=lambda name: "\t" not in name,
     forbidden="a tab",
 )
+_BEIR_OF_FOUR = _BEIR._replace(
+    line=lambda row: f"{row['query_id']}\t0\t{row['doc_id']}\t{row['relevance']}"
+)
+"""As :data:`_BEIR`, with a column of iterations, where the file has one."""
+
 _TREC = QrelsFormat(
     header="",
     line=lambda row: f"{row['query_id']} 0 {row['doc_id']} {row['relevance']}",
     read=lambda file: list(read_qrel_lines(file)),
-    holds=lambda name: len(name.encode().split()) == 1,
-    forbidden="white space",
+    holds=lambda name: len(name.encode().split()) == 1 and not name.startswith(COMMENT),
+    forbidden="white space, or # in front",
 )
 
 QRELS_FORMATS: Mapping[type[BeirDataset | TrecDataset], QrelsFormat] = {
@@ -64,7 +75,13 @@ QRELS_FORMATS: Mapping[type[BeirDataset | TrecDataset], QrelsFormat] = {
 
 def qrels_format(dataset: Dataset) -> QrelsFormat | None:
     """Return how the qrels of a dataset are written; None where judgments are JSON lines."""
+    if isinstance(dataset, BeirDataset) and _has_four_columns(dataset.qrels_files()[0]):
+        return _BEIR_OF_FOUR
     for kind, form in QRELS_FORMATS.items():
         if isinstance(dataset, kind):
             return form
     return None
+
+
+def _has_four_columns(file: Path) -> bool:
+    return file.suffix.lower() == ".tsv" and file.is_file() and columns_of(file) == 4

@@ -26,8 +26,9 @@ from rag_assets.datasets.nested import Inside
 from rag_assets.datasets.strict_json import JsonError, parse_json, type_name
 from rag_assets.errors import DataError
 from rag_assets.query_sets.variants import folded, variant_table
+from rag_assets.text_files import suffix
 
-LINES_SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson")
+LINES_SUFFIXES = (".jsonl", ".ndjson")
 _FORMS = (
     'JSON lines {"query_id": ..., "variants": [...]}, {"queries": {id: text}}, '
     "or {query text: [variants]}"
@@ -92,7 +93,7 @@ def read_variants(path: Path, queries: pa.Table) -> FileVariants:
 
 
 def _entries(path: Path) -> Iterator[_Entry]:
-    if path.name.lower().endswith(LINES_SUFFIXES):
+    if suffix(path) in LINES_SUFFIXES:
         yield from _from_lines(path)
         return
     content = _content(path)

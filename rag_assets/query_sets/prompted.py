@@ -90,11 +90,13 @@ class PromptedVariants(NamedTuple):
         variants: table of :data:`rag_assets.schemas.QUERY_VARIANTS`; the original of every query.
         failures: query id -> why it has its original alone.
         answers: table of :data:`ANSWERS`, sorted as the queries.
+        completions: query id -> its answers; without queries that got none to one of its requests.
     """
 
     variants: pa.Table
     failures: dict[str, str]
     answers: pa.Table
+    completions: Mapping[str, Sequence[Completion]] = {}
 
 
 def load_template(name: str, path: Path | None, values: Sequence[str]) -> Template:
@@ -137,6 +139,7 @@ def prompted_variants(
     texts: dict[str, list[str]] = {}
     failures: dict[str, str] = {}
     rows: list[dict[str, object]] = []
+    completed: dict[str, list[Completion]] = {}
     model = dict(completions.model.identity).get("model", "")
     columns = (queries.column(name).to_pylist() for name in ("query_id", "text"))
     for number, (query_id, text) in enumerate(zip(*columns, strict=True)):
@@ -150,8 +153,11 @@ def prompted_variants(
                 failures.setdefault(query_id, parsed.reason)
             else:
                 texts.setdefault(query_id, []).extend(parsed)
+        own = answers[number * strategy.samples : (number + 1) * strategy.samples]
+        if all(isinstance(one, Completion) for one in own):
+            completed[query_id] = [one for one in own if isinstance(one, Completion)]
     lost = {query_id: reason for query_id, reason in failures.items() if query_id not in texts}
-    return PromptedVariants(variant_table(queries, texts), lost, ANSWERS.from_rows(rows))
+    return PromptedVariants(variant_table(queries, texts), lost, ANSWERS.from_rows(rows), completed)
 
 
 def _request(text: str, strategy: Strategy, sample: int) -> ChatRequest:
@@ -172,4 +178,8 @@ def _row(request: ChatRequest, answer: Answer) -> dict[str, object]:
         "seed": request.seed,
         "max_tokens": request.max_tokens,
     }
-    return {**asked, **answer._asdict()} if isinstance(answer, Completion) else asked
+    if not isinstance(answer, Completion):
+        return asked
+    told = answer._asdict()
+    del told["seconds"]  # a table holds no time: equal answers are an equal table
+    return {**asked, **told}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
 
@@ -25,10 +25,10 @@ def answerability_parts(result: EvaluationResult, shown: Sequence[Row]) -> list[
         return []
     found.sort(key=lambda row: (names.index(row["retriever"]), str(row["split"])))
     has_splits = any(row["split"] != "all" for row in found)
-    table = Table(box=None, pad_edge=False)
+    table = FittedTable()
     table.add_column("retriever", overflow="fold")
     if has_splits:
-        table.add_column("split")
+        table.add_column("split", no_wrap=True)
     for name in _COLUMNS:
         table.add_column(name, justify="right", no_wrap=True)
     for row in found:

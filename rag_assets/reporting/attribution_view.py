@@ -11,7 +11,9 @@ from rich.text import Text
 
 from rag_assets.evaluation.attribution import FOUND, PLACES
 from rag_assets.evaluation.query_facts import ALL
+from rag_assets.plain_text import one_line
 from rag_assets.reporting.attribution_rows import RANK_IN
+from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.rows import Row
 
 HEADERS = {
@@ -86,7 +88,7 @@ def _lost_table(retriever: str, rows: Sequence[Row]) -> RenderableType:
 
 
 def _table() -> Table:
-    return Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    return FittedTable(narrow=True)
 
 
 def _count(row: Row, place: str, *, share: bool) -> str:
@@ -104,4 +106,4 @@ def _rank(value: object) -> str:
 
 def _plain(value: object) -> Text:
     """Escape what a terminal would obey; ids and texts come from files."""
-    return Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(value)))
+    return Text(one_line(str(value)))

@@ -29,7 +29,8 @@ def budget_rows(
 
     One that was tuned on the split comes last, and its position is None. Each has ``retriever``,
     ``position``, ``split``, ``budget``, ``depth`` (top_k of the deepest stored run),
-    ``n_queries`` (the denominator of the means), ``n_short`` (queries all of whose ``depth`` units
+    ``n_queries`` (the denominator of the means), ``n_failed`` (queries that are in no mean, because
+    the retriever failed on them), ``n_short`` (queries all of whose ``depth`` units
     fit: a deeper run might do better), ``n_nothing_fits``, ``tokens`` (mean over the same queries),
     ``units`` (mean over all queries), and the means of the leaderboard's measures.
 
@@ -66,8 +67,10 @@ def _row(
     contexts = result.table(contexts_entry.key)
     kept = within_budget(result.table(entry.key), contexts, budget, column=column)
     judgments = result.table(judgments_key(retriever))
-    weights = result.weights(split)
-    asked = pa.table({"query_id": sorted(weights)})
+    # The run of a query that failed holds what its original text finds: it counts nowhere.
+    failed = result.failures(entry.key)
+    weights = {one: weight for one, weight in result.weights(split).items() if one not in failed}
+    asked = pa.table({"query_id": pa.array(sorted(weights), pa.string())})
     kept = kept.of_queries(asked["query_id"])
     table = budget_metrics(kept, judgments, asked, measures)
     if set(measures) & set(ANSWER_MEASURES):
@@ -84,6 +87,7 @@ def _row(
         "budget": budget,
         "depth": depth,
         "n_queries": len(_answerable(judgments, weights)),
+        "n_failed": len(result.weights(split).keys() & failed.keys()),
         "n_short": kept.n_short(depth),
         "n_nothing_fits": kept.n_nothing_fits(),
         "tokens": _tokens(kept, judgments, weights),

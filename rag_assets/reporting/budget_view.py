@@ -11,8 +11,10 @@ from rich.text import Text
 from rag_assets.evaluation.leaderboard import TIE
 from rag_assets.evaluation.metric_names import MEASURES
 from rag_assets.evaluation.query_facts import ALL
+from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
+from rag_assets.reporting.terminal import rounded
 
 
 def budget_view(result: EvaluationResult, rows: Sequence[Row]) -> RenderableType:
@@ -28,18 +30,19 @@ def budget_view(result: EvaluationResult, rows: Sequence[Row]) -> RenderableType
 
 def _table(result: EvaluationResult, rows: Sequence[Row]) -> Table:
     measures = [name for name in rows[0] if name.partition("(")[0] in MEASURES]
-    table = Table(box=None, pad_edge=False, collapse_padding=True)
+    primary = f"{result.primary.measure}*"
+    table = FittedTable(kept=[primary], narrow=True)
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("retriever", overflow="fold")
     for name in measures:
-        shown = f"{name}*" if name == result.primary.measure else name
+        shown = primary if name == result.primary.measure else name
         table.add_column(shown, justify="right", no_wrap=True)
     table.add_column("units", justify="right", no_wrap=True)
     table.add_column("tokens", justify="right", no_wrap=True)
     best = {name: max(_number(row, name) for row in rows) for name in measures}
     for row in rows:
         values = [_value(_number(row, name), best[name]) for name in measures]
-        spent = (f"{_number(row, 'units'):.1f}", f"{_number(row, 'tokens'):.0f}")
+        spent = (rounded(row["units"], 1), rounded(row["tokens"]))
         position = "-" if row["position"] is None else str(row["position"])
         table.add_row(position, str(row["retriever"]), *values, *spent)
     return table
@@ -48,6 +51,10 @@ def _table(result: EvaluationResult, rows: Sequence[Row]) -> Table:
 def _remarks(rows: Sequence[Row]) -> list[str]:
     lines = []
     for row in rows:
+        if row["n_failed"]:
+            lines.append(
+                f"{row['retriever']}: failed on {_queries(row['n_failed'])}, which are in no mean"
+            )
         if row["n_short"]:
             lines.append(
                 f"{row['retriever']}: all {row['depth']} stored units of "
@@ -71,4 +78,6 @@ def _number(row: Row, name: str) -> float:
 
 
 def _value(value: float, best: float) -> Text:
+    if value == float("-inf"):
+        return Text("-")
     return Text(f"{value:.4f}", style="bold green" if value >= best - TIE else "")

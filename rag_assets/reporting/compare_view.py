@@ -12,6 +12,7 @@ from rich.text import Text
 
 from rag_assets.pipeline.shown import is_shown
 from rag_assets.reporting.comparisons import Compared
+from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.interval_text import interval_name, interval_text
 from rag_assets.reporting.rank_moves import Move, MovedQuery
 from rag_assets.reporting.verdict import p_text, verdict
@@ -23,7 +24,7 @@ SHOWN = "*"
 
 def pairs_view(compared: Compared, rows: Sequence[dict[str, Any]]) -> RenderableType:
     """Return one table of several pairs, each read as "the first minus the second"."""
-    table = Table(box=None, pad_edge=False)
+    table = FittedTable(kept=["difference"])
     table.add_column("retrievers", overflow="fold")
     adjusted = any(row["p_adjusted"] is not None for row in rows)
     names = ["difference", interval_name(compared.resampling.confidence), "p"]
@@ -54,7 +55,7 @@ def pair_view(
         "",
         _numbers(row, compared.resampling.confidence, n_pairs),
         "",
-        Text(verdict(row, n_pairs), style="bold"),
+        Text(verdict(row, n_pairs, compared.caveat), style="bold"),
     ]
     for heading, queries in zip((f"most won by {b}", f"most lost by {b}"), moved, strict=True):
         if queries:
@@ -66,13 +67,13 @@ def moves_view(
     compared: Compared, rows: Sequence[dict[str, Any]], a: str, b: str
 ) -> RenderableType:
     """Return a table, a row a query and relevant evidence, with its rank in either retriever."""
-    table = Table(box=None, pad_edge=False)
+    table = FittedTable(kept=["outcome"])
     table.add_column("query", overflow="fold")
     table.add_column("outcome", no_wrap=True)
     table.add_column("difference", justify="right", no_wrap=True)
     table.add_column("evidence", overflow="fold")
     for name in (a, b):
-        table.add_column(Text(name), justify="right", overflow="fold")
+        table.add_column(Text(name), justify="right", overflow="fold", min_width=6)
     for row in rows:
         ranks = ["-" if row[name] is None else str(row[name]) for name in ("rank_a", "rank_b")]
         texts = [Text(str(row[name])) for name in ("query_id", "outcome", "evidence")]
@@ -90,7 +91,7 @@ def _title(compared: Compared, what: str) -> Text:
 
 
 def _means(compared: Compared, a: str, b: str) -> Table:
-    table = Table(box=None, pad_edge=False)
+    table = FittedTable(kept=["mean"])
     table.add_column("retriever", overflow="fold")
     table.add_column("mean", justify="right", no_wrap=True)
     table.add_column(interval_name(compared.resampling.confidence), justify="right", no_wrap=True)

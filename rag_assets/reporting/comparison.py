@@ -48,13 +48,12 @@ class Comparison(Tabular):
 
         Raises:
             UsageError: not two retrievers, an unknown metric or split.
-            NotEvaluated: no labels, or no such cell.
+            NotEvaluated: no labels, no such retriever, or no such cell.
         """
         if len(retrievers) not in (0, 2) or (retrievers and retrievers[0] == retrievers[1]):
             raise UsageError("compare takes two different retrievers, or none for all pairs")
         name = result.evaluation.experiment
-        if not result.has_metrics:
-            raise NotEvaluated(f"{name} had no labels when it was evaluated")
+        result.check_labels()
         chosen = metric_at(metric, result.primary) if metric is not None else None
         compared = Compared.of(result, chosen, split)
         wanted = [(retrievers[0], retrievers[1])] if retrievers else None
@@ -66,7 +65,8 @@ class Comparison(Tabular):
     @property
     def verdicts(self) -> list[str]:
         """A sentence a pair, which claims no more than was shown."""
-        return [verdict(row, len(self.compared.family)) for row in self.rows]
+        n_pairs, caveat = len(self.compared.family), self.compared.caveat
+        return [verdict(row, n_pairs, caveat) for row in self.rows]
 
     def to_arrow(self) -> pa.Table:
         """Return a table of :data:`rag_assets.schemas.COMPARISONS`."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.pipeline.stages.comparisons import COMPARISONS_KEY
+from rag_assets.evaluation.query_clusters import with_shared_documents
+from rag_assets.pipeline.stages.comparisons import COMPARISONS_KEY, SHARED
 from rag_assets.pipeline.stages.counting import counting_of
 from rag_assets.pipeline.stages.sources import QRELS_KEY
 from rag_assets.reporting.result import EvaluationResult
@@ -21,6 +23,8 @@ from rag_assets.statistics.intervals import intervals
 from rag_assets.statistics.pairs import Pairs, comparisons
 from rag_assets.statistics.resampling import Resampling
 from rag_assets.store.artifacts import read_manifest
+
+_CLUSTER = "`statistics: {cluster: document}`"
 
 PREFERRED_SPLIT = "test"
 """What is shown where nothing is asked for: settings are chosen on dev."""
@@ -83,20 +87,42 @@ class Compared:
         return counting.filter(pc.equal(counting["split"], self.split))
 
     @cached_property
-    def resampling(self) -> Resampling:
-        """How the evaluation's own comparisons were computed.
+    def _tested(self) -> tuple[pa.Table, str | None]:
+        """The counting with the clusters of the test; and why it cannot have those it should."""
+        if not self._config.get(SHARED):
+            return self.counting, None
+        qrels = self.result.table(QRELS_KEY)
+        counting, reasons = with_shared_documents(self.counting, qrels)
+        return counting, reasons.get(self.split)
 
-        Raises:
-            NotEvaluated: the evaluation has none.
-        """
+    @property
+    def caveat(self) -> str | None:
+        """What is to be said beside a claim: queries depend on each other, and are tested alone."""
+        reason = self._tested[1]
+        if reason is None:
+            return None
+        return f"{reason}; each was tested by itself, so p and the interval are too small"
+
+    @cached_property
+    def _config(self) -> Mapping[str, Any]:
+        """How the evaluation's own comparisons were computed; empty where it has none."""
         entries = self.result.evaluation.entries_of(COMPARISONS_KEY.asset)
         manifest = read_manifest(self.result.root / entries[0].path) if entries else None
-        if manifest is None:
+        return manifest.config if manifest is not None else {}
+
+    @property
+    def resampling(self) -> Resampling:
+        """How intervals and the randomisation test of the evaluation were resampled.
+
+        Raises:
+            NotEvaluated: the evaluation has no comparisons.
+        """
+        config = self._config
+        if not config:
             name = self.result.evaluation.experiment
             raise NotEvaluated(
                 f"the last evaluation of {name} compared no retrievers; evaluate at least two"
             )
-        config = manifest.config
         return Resampling(config["confidence"], config["resamples"], config["seed"])
 
     @cached_property
@@ -121,7 +147,7 @@ class Compared:
         """
         self.check(*dict.fromkeys(name for pair in wanted for name in pair))
         metric = (self.column, self.metric.cutoff or 0)
-        table = comparisons(self.cells, self.counting, metric, self.resampling, wanted)
+        table = comparisons(self.cells, self._tested[0], metric, self.resampling, wanted)
         rows: list[Row] = table.to_pylist()
         for row in rows:
             pair = frozenset((str(row["retriever_a"]), str(row["retriever_b"])))
@@ -132,11 +158,14 @@ class Compared:
         """Refuse a retriever without a cell of the metric.
 
         Raises:
-            NotEvaluated: one has none.
+            NotEvaluated: one has none, or the evaluation has no such retriever.
         """
         for name in retrievers:
+            experiment = self.result.evaluation.experiment
+            if name not in self.result.run_retrievers:
+                known = allowed_names(name, self.result.run_retrievers)
+                raise NotEvaluated(f"the last evaluation of {experiment} has no retriever {known}")
             if name not in self.cells:
-                experiment = self.result.evaluation.experiment
                 problem = f"has no cell of {name} at top_k {self.metric.cutoff}"
                 raise NotEvaluated(f"the last evaluation of {experiment} {problem}")
 
@@ -163,15 +192,18 @@ class Compared:
 
     @property
     def notes(self) -> list[str]:
-        """That queries may hang together, where nothing was said about it."""
+        """That queries hang together, where nothing was said about it, and what was done."""
         each = self.queries_per_document()
         if each is None:
             return []
-        return [
-            f"note: a relevant document serves {each:.1f} queries on average. Where queries were "
-            "made from the same document they are not independent, and p and intervals too "
-            "small; `statistics: {cluster: document}` takes them together"
-        ]
+        beginning = f"note: a relevant document serves {each:.1f} queries on average"
+        if self.caveat is not None:
+            return [f"{beginning}; {self.caveat}"]
+        rows = self._tested[0].to_pylist()
+        if all(row["cluster"] == row["query_id"] for row in rows):  # not compared, or long ago
+            return [f"{beginning}; {_CLUSTER} takes those that share documents together"]
+        tested = "those that share documents were tested together"
+        return [f"{beginning}; {tested}. {_CLUSTER} does so in the interval of each mean too"]
 
     def queries_per_document(self) -> float | None:
         """Return how many queries a relevant document serves; None where queries stand alone.

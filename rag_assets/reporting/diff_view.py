@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.reasons import Reason
+from rag_assets.plain_text import one_line
+from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.interval_text import interval_name, interval_text
 from rag_assets.reporting.verdict import p_text
 
@@ -31,7 +32,7 @@ def changes_view(a: Evaluation, b: Evaluation, reasons: Sequence[Reason]) -> Ren
 
 def means_view(rows: Sequence[dict[str, Any]], metric: str, confidence: float) -> RenderableType:
     """Return a line for each retriever: the mean before and after, and how sure the change is."""
-    table = Table(box=None, pad_edge=False)
+    table = FittedTable(kept=["difference"])
     table.add_column("retriever", overflow="fold")
     for name in ("old", "new", "difference", interval_name(confidence), "p", "won", "lost"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -52,4 +53,4 @@ def means_view(rows: Sequence[dict[str, Any]], metric: str, confidence: float) -
 
 def _plain(text: str) -> Text:
     """Escape what a terminal would obey; names and values come from files."""
-    return Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
+    return Text(one_line(text))

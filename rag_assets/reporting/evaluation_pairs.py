@@ -13,7 +13,9 @@ import pyarrow.compute as pc
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.evaluation.query_clusters import with_shared_documents
 from rag_assets.pipeline.stages.counting import counting_of
+from rag_assets.pipeline.stages.sources import QRELS_KEY
 from rag_assets.reporting.comparisons import PREFERRED_SPLIT
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.statistics.bootstrap import bootstrap_intervals
@@ -85,7 +87,7 @@ class EvaluationPair:
     @cached_property
     def counting(self) -> pa.Table:
         """What of each compared query of the split counts, in the newer evaluation."""
-        counting = counting_of(self.new.table)
+        counting, _ = with_shared_documents(counting_of(self.new.table), self.new.table(QRELS_KEY))
         chosen = pc.is_in(counting["query_id"], pa.array(sorted(self.queries), pa.string()))
         return counting.filter(pc.and_(chosen, pc.equal(counting["split"], self.split)))
 

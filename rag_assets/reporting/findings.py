@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from rag_assets.plain_text import one_line
+from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.rows import Row
 
 _STYLES = {"error": "bold red", "warning": "yellow"}
@@ -21,9 +22,9 @@ def findings_view(findings: Sequence[Row], shown: int) -> RenderableType:
         findings: rows of :data:`rag_assets.label_health.findings.FINDINGS`.
         shown: how many of one kind are drawn.
     """
-    table = Table(box=None, pad_edge=False)
+    table = FittedTable()
     table.add_column("severity", no_wrap=True)
-    table.add_column("check", no_wrap=True)
+    table.add_column("check", overflow="fold")
     table.add_column("finding", overflow="fold")
     kinds: dict[object, list[Row]] = defaultdict(list)
     for row in findings:
@@ -51,4 +52,4 @@ def _where(row: Row) -> str:
 def _plain(value: object) -> Text:
     """Escape what a terminal would obey; ids and texts come from files."""
     text = str(value)
-    return Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
+    return Text(one_line(text))

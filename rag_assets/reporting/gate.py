@@ -15,6 +15,7 @@ from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.reporting.comparable import comparability
 from rag_assets.reporting.drops import Drop, drop_of
 from rag_assets.reporting.evaluation_pairs import EvaluationPair
+from rag_assets.reporting.formats import four_places
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
 from rag_assets.statistics.detectable import POWER
@@ -148,7 +149,8 @@ def _older(names: EvaluationNames, new: EvaluationResult, against: str) -> Evalu
         raise UsageError(f"{problem}; a gate compares with complete ones only")
     old = EvaluationResult(new.root, found)
     if not old.has_metrics:
-        raise UsageError(f"evaluation {found.evaluation_id} had no labels, so it has no metrics")
+        problem = f"evaluation {found.evaluation_id} had no labels, so it has no metrics"
+        raise UsageError("; ".join(filter(None, (problem, found.unread_labels))))
     return old
 
 
@@ -182,7 +184,7 @@ def _check(pair: EvaluationPair, retriever: str, against: str, rules: Rules) -> 
 def _failure(drop: Drop, rules: Rules) -> str | None:
     allowed = f"{rules.max_drop:g} are allowed"
     if drop.drop > rules.max_drop + SAME and drop.p < rules.alpha:
-        return f"dropped by {drop.drop:.4f} (p = {drop.p:.4f}); {allowed}"
+        return f"dropped by {drop.drop:.4f} (p = {four_places(drop.p)}); {allowed}"
     if not rules.strict:
         return None
     if drop.low is None:

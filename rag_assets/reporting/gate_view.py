@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from rag_assets.plain_text import markdown, one_line
 from rag_assets.reporting.drops import Drop
+from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.gate import Check, Gate
 from rag_assets.reporting.verdict import p_text
@@ -18,7 +19,7 @@ _COLUMNS = ("old", "new", "change", "interval", "p")
 
 def gate_view(gate: Gate) -> RenderableType:
     """Return the table, and below it why it failed and what a pass does not say."""
-    table = Table(box=None, pad_edge=False)
+    table = FittedTable(kept=["change"])
     table.add_column("result", no_wrap=True)
     table.add_column("retriever", overflow="fold")
     for name in _COLUMNS:
@@ -42,7 +43,7 @@ def gate_markdown(gate: Gate) -> str:
         }
         for check in gate.checks
     ]
-    lines = "".join(f"- {' '.join(line.split())}\n" for line in _lines(gate))
+    lines = "".join(f"- {markdown(' '.join(line.split()))}\n" for line in _lines(gate))
     return f"### {summary(gate)}\n\n{formatted(rows, 'markdown')}" + (f"\n{lines}" if lines else "")
 
 
@@ -82,4 +83,4 @@ def _numbers(drop: Drop | None) -> list[str]:
 
 def _plain(text: str) -> Text:
     """Escape what a terminal would obey; names and reasons come from files and servers."""
-    return Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
+    return Text(one_line(text))

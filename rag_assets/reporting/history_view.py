@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from rag_assets.plain_text import one_line
+from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.history_rows import changes_text
 
 ID_END = 4
@@ -17,8 +18,8 @@ ID_END = 4
 
 def history_view(rows: Sequence[dict[str, Any]], metric: str) -> RenderableType:
     """Return the table; the time and the reasons of an evaluation stand at its first retriever."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("evaluation", no_wrap=True)
+    table = FittedTable(kept=[metric])
+    table.add_column("evaluation", min_width=10, overflow="fold")
     table.add_column("id", no_wrap=True)
     table.add_column("retriever", overflow="fold")
     table.add_column(Text(metric), justify="right", no_wrap=True)
@@ -49,4 +50,4 @@ def _what(row: dict[str, Any]) -> str:
 
 def _plain(text: str) -> Text:
     """Escape what a terminal would obey; names and values come from files."""
-    return Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
+    return Text(one_line(text))

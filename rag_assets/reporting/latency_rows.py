@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.experiment.query_sets import PromptedQuerySet
 from rag_assets.pipeline.measurements import MEASUREMENTS, Measurement, Measurements
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
@@ -22,8 +23,12 @@ def latency_rows(
     Keys:
 
     - ``queries_per_second``: all queries at once, with known vectors; a fusion after its inputs.
-    - ``p50_ms``, ``p95_ms``, ``p99_ms``: of single queries one at a time, with what an embedding
-      model takes for them; ``n_timed`` is their number.
+      None where a language model writes what is searched for, or where scores were known.
+    - ``p50_ms``, ``p95_ms``, ``p99_ms``: of single queries one at a time, with all that they need:
+      what models take to write and to encode them, searching, fusing and reranking. A server's
+      part is that of its requests when they were made. ``n_timed`` is their number.
+    - ``query_cost``: money that servers take for a query, on average; 0 where none is asked, None
+      where a part of it is not known.
     - ``known_p50_ms``, ``known_p95_ms``, ``known_p99_ms``: the same with known vectors; None for
       a retriever without an embedding model.
     - ``index_seconds``: building the index, without embedding; ``index_bytes``: its size on disk.
@@ -70,12 +75,27 @@ class _Found:
     def queries_per_second(self, retriever: str) -> float | None:
         seconds, n_queries = 0.0, 0
         for name in (retriever, *self._experiment.inputs(retriever)):
+            if self._is_written(name) or any(one["amount"] for one in self._known_scores(name)):
+                return None
             ranking = self._rankings.get(name, "")
             search = self._measurements.find("search", ranking, name)
             if search is None or search["seconds"] is None:
                 return None
             seconds, n_queries = seconds + search["seconds"], search["amount"]
         return n_queries / seconds if seconds else None
+
+    def _is_written(self, retriever: str) -> bool:
+        """Return whether a language model writes what a retriever searches for."""
+        config = self._experiment.retrievers[retriever]
+        query_set = config.query_set if isinstance(config, BaseRetriever) else ""
+        return isinstance(self._experiment.query_sets.get(query_set), PromptedQuerySet)
+
+    def _known_scores(self, retriever: str) -> list[Measurement]:
+        if self._experiment.family(retriever) != "reranked":
+            return []
+        runs = self._asking.get(retriever, [])
+        found = [self._measurements.find("ask", one, retriever, cached=True) for one in runs]
+        return [one for one in found if one is not None]
 
     def latency(self, retriever: str) -> Row:
         ranking = self._rankings.get(retriever, "")
@@ -86,6 +106,8 @@ class _Found:
                 row[f"{prefix}{name}"] = found.get(name) if found else None
             if not cached:
                 row["n_timed"] = found["amount"] if found else None
+                cost = found["cost"] if found and found["amount"] else None
+                row["query_cost"] = cost / found["amount"] if found and cost is not None else None
         return row
 
     def index(self, retriever: str) -> Row:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.rows import Row
 
 _MEGA = 1_000_000
@@ -31,7 +31,7 @@ def latency_view(experiment: str, rows: Sequence[Row]) -> RenderableType:
         experiment: its name.
         rows: as :func:`rag_assets.reporting.latency_rows.latency_rows` gives.
     """
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table = FittedTable(narrow=True)
     table.add_column("retriever", overflow="fold", min_width=8)
     for header in (*_COLUMNS.values(), "embed-\nded", "embed\ns"):
         table.add_column(header, justify="right", no_wrap=True)
@@ -43,6 +43,7 @@ def latency_view(experiment: str, rows: Sequence[Row]) -> RenderableType:
     timed = max((int(str(row["n_timed"])) for row in rows if row["n_timed"]), default=0)
     title = f"{experiment}: p50, p95 and p99 of {timed} single queries, one at a time"
     notes = (
+        "p50, p95, p99: with all that a query needs, as measured; -: a part was not measured.\n"
         "known p50: with known vectors, in ms. embedded: new texts of all; the others were cached."
     )
     return Group(Text(title, style="bold"), table, "", notes, *_asked(rows))
@@ -54,24 +55,30 @@ _ASKED = {
     "n_asked_before": "known",
     "api_tokens": "API tokens",
     "api_cost": "API cost",
+    "query_cost": "cost a query",
 }
 
 
 def _asked(rows: Sequence[Row]) -> list[RenderableType]:
     """Return a table of what rerankers took and APIs counted; none where there is neither."""
-    told = [row for row in rows if any(row.get(name) is not None for name in _ASKED)]
+    told = [row for row in rows if any(row.get(name) for name in _ASKED)]
     if not told:
         return []
-    table = Table(box=None, pad_edge=False)
+    table = FittedTable()
     table.add_column("retriever", overflow="fold")
     for header in _ASKED.values():
         table.add_column(header, justify="right", no_wrap=True)
     for row in told:
         seconds, cost = _value("s", row["rerank_seconds"]), row["api_cost"]
         counts = [_count(row[name]) for name in ("n_asked", "n_asked_before", "api_tokens")]
-        money = f"{cost:.4f}" if isinstance(cost, float) else "-"
-        table.add_row(str(row["retriever"]), seconds, *counts, money)
+        table.add_row(
+            str(row["retriever"]), seconds, *counts, *map(_money, (cost, row["query_cost"]))
+        )
     return ["", table]
+
+
+def _money(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, int | float) else "-"
 
 
 def _count(value: object) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from rag_assets.pipeline.shown import is_shown
+from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.interval_text import interval_name, interval_text
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
@@ -50,7 +50,7 @@ def interval_parts(result: EvaluationResult, rows: Sequence[Row]) -> list[Render
     if not found:
         return []
     near = near_best(result, rows)
-    table = Table(box=None, pad_edge=False)
+    table = FittedTable(kept=[str(result.primary)])
     table.add_column("retriever", overflow="fold")
     confidence = next(iter(found.values()))["confidence"]
     highest = {str(row["retriever"]): row["ceiling"] for row in rows if "ceiling" in row}

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
 
@@ -42,20 +43,20 @@ def _heading(text: str) -> Text:
 
 
 def _speed(result: EvaluationResult) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("retriever", no_wrap=True)
-    table.add_column("ms/query", justify="right")
+    table = FittedTable()
+    table.add_column("retriever", overflow="fold")
+    table.add_column("ms/query", justify="right", no_wrap=True)
     speed = result.milliseconds_per_query()
     for name in result.run_retrievers:
-        table.add_row(name, f"{speed[name]:.2f}" if name in speed else "")
+        table.add_row(name, f"{speed[name]:.2f}" if name in speed else "-")
     return table
 
 
 def _table(rows: Sequence[Row], cutoffs: Sequence[int], measure: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("retrievers", no_wrap=True)
+    table = FittedTable()
+    table.add_column("retrievers", overflow="fold")
     for cutoff in cutoffs:
-        table.add_column(f"@{cutoff}", justify="right")
+        table.add_column(f"@{cutoff}", justify="right", no_wrap=True)
     cells = {(row["retriever_a"], row["retriever_b"], row["top_k"]): row[measure] for row in rows}
     marks = {(row["retriever_a"], row["retriever_b"]): row["compared"] for row in rows}
     for pair, compared in marks.items():

@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from rag_assets.pipeline.plan import ACTIONS, CHECK, COMPUTE, REUSE, Plan, Step
+from rag_assets.plain_text import one_line
+from rag_assets.reporting.fitted_table import FittedTable
 
 SHOWN = 2
 """So many reasons of an asset are shown; with every partition on its own, all are."""
@@ -25,7 +26,7 @@ def plan_view(plan: Plan, *, each: bool = False) -> RenderableType:
         plan: what an evaluation would do.
         each: a line for every partition in place of one for every asset.
     """
-    table = Table(box=None, pad_edge=False)
+    table = FittedTable(kept=["action", "partitions"])
     table.add_column("partition" if each else "asset", overflow="fold")
     table.add_column("action" if each else "partitions", no_wrap=True)
     table.add_column("why", overflow="fold")
@@ -70,6 +71,9 @@ def _sums(plan: Plan) -> Iterable[str]:
     names = ", ".join(plan.retrievers)
     yield f"{plan.experiment}: {_counted(step.action for step in plan.steps)}"
     yield f"retrievers: {len(plan.retrievers)}: {names}"
+    if plan.analyzers:
+        chosen = (f"{name} {used or '(by its chunks)'}" for name, used in plan.analyzers.items())
+        yield f"analyzer auto: {', '.join(chosen)}"
     if plan.count(CHECK):
         yield "check: computed unless what it reads comes out as it was before"
     calls, texts = plan.work("llm_calls"), plan.work("texts")
@@ -86,4 +90,4 @@ def _limits(plan: Plan) -> str:
 
 def _plain(text: str) -> Text:
     """Escape what a terminal would obey; names and values come from files."""
-    return Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
+    return Text(one_line(text))

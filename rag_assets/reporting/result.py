@@ -73,6 +73,17 @@ class EvaluationResult(Tabular):
         """Whether there were labels; without, there are overlaps and no leaderboard."""
         return bool(self.evaluation.entries_of("leaderboard"))
 
+    def check_labels(self) -> None:
+        """Do nothing where there were labels.
+
+        Raises:
+            NotEvaluated: there were none, so no metric exists; says which files were not read.
+        """
+        if not self.has_metrics:
+            problem = f"{self.evaluation.experiment} had no labels when it was evaluated"
+            remedy = self.evaluation.unread_labels or "`rag-assets pool` helps to judge"
+            raise NotEvaluated(f"{problem}; {remedy}")
+
     @cached_property
     def leaderboard(self) -> pa.Table:
         """Table of :data:`rag_assets.schemas.LEADERBOARD`.
@@ -80,10 +91,7 @@ class EvaluationResult(Tabular):
         Raises:
             NotEvaluated: the experiment had no labels, so no metric exists.
         """
-        if not self.has_metrics:
-            name = self.evaluation.experiment
-            problem = f"{name} had no labels when it was evaluated, so it has no leaderboard"
-            raise NotEvaluated(f"{problem}; `rag-assets pool` helps to judge without labels")
+        self.check_labels()
         board = self._table(self._entry("leaderboard"))
         if "split" not in board.column_names:
             name = self.evaluation.experiment
@@ -237,13 +245,12 @@ class EvaluationResult(Tabular):
         Raises:
             NotEvaluated: there are none: no labels, or cells alone that attributions do not read.
         """
+        self.check_labels()
         entries = self.evaluation.entries_of("attributions")
         if not entries:
             name = self.evaluation.experiment
             problem = f"the last evaluation of {name} says of no evidence where it was lost"
-            raise NotEvaluated(
-                f"{problem}; that needs labels, and a retriever's cells to be complete"
-            )
+            raise NotEvaluated(f"{problem}; that needs a retriever's cells to be complete")
         return {entry.partition["retriever"]: self._table(entry) for entry in entries}
 
     def list_similarities(self, top_k: int) -> dict[str, pa.Table]:
@@ -270,13 +277,17 @@ class EvaluationResult(Tabular):
         return found
 
     def milliseconds_per_query(self) -> dict[str, float]:
-        """Return retriever -> mean search time of a query, measured when its ranking was made."""
+        """Return retriever -> median time of a query, from its text to its hits.
+
+        It is of single queries, with all that they need: writing, encoding, searching, fusing and
+        reranking. A retriever of which a part was not measured is not there.
+        """
         measurements = Measurements(self.root / MEASUREMENTS)
         found = {}
         for retriever, ranking in self.rankings().items():
-            measured = measurements.find("search", ranking, retriever)
-            if measured is not None and measured["seconds"] is not None:
-                found[retriever] = 1000 * measured["seconds"] / max(measured["amount"], 1)
+            measured = measurements.find("latency", ranking, retriever, cached=False)
+            if measured is not None and measured["p50_ms"] is not None:
+                found[retriever] = measured["p50_ms"]
         return found
 
     def _entry(self, asset: str) -> SnapshotEntry:

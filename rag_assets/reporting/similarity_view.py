@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from rag_assets.evaluation.summary import mean
+from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
 
@@ -28,7 +28,7 @@ def similarity_parts(result: EvaluationResult, shown: Sequence[Row]) -> list[Ren
     names = [str(row["retriever"]) for row in shown if row["retriever"] in found]
     if not names:
         return []
-    table = Table(box=None, pad_edge=False)
+    table = FittedTable()
     table.add_column("retriever", overflow="fold")
     table.add_column("similarity", justify="right", no_wrap=True)
     table.add_column("of its input", justify="right", no_wrap=True)

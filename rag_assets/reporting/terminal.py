@@ -12,7 +12,10 @@ from rich.text import Text
 from rag_assets.evaluation.leaderboard import TIE
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.evaluation.query_facts import ALL, TEST
+from rag_assets.plain_text import one_line
+from rag_assets.reporting.analyzer_advice import likely_cause
 from rag_assets.reporting.answerability_view import answerability_parts
+from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.noise import SIGN, interval_parts, near_best
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
@@ -39,7 +42,7 @@ def leaderboard_view(result: EvaluationResult, rows: Sequence[Row]) -> Renderabl
         parts += ["", _heading(f"{measure} by top_k"), _curve(rows, measure, cutoffs)]
     parts += [*interval_parts(result, rows), *answerability_parts(result, at_cutoff)]
     parts += similarity_parts(result, at_cutoff)
-    return Group(*parts, *(_warnings(at_cutoff)))
+    return Group(*parts, *(_warnings(result, at_cutoff)))
 
 
 def _title(result: EvaluationResult, rows: Sequence[Row], top_k: int) -> Text:
@@ -60,11 +63,12 @@ def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:
     measures = metric_columns(rows[0])
     speed = result.milliseconds_per_query()
     # One blank between columns: six metrics, tokens and a short name fit into 80 characters.
-    table = Table(box=None, pad_edge=False, collapse_padding=True)
+    primary = f"{result.primary.column}*"
+    table = FittedTable(kept=[primary], narrow=True)
     _number_column(table, "#")
     table.add_column("retriever", overflow="fold")
     for name in measures:
-        _number_column(table, f"{name}*" if name == result.primary.column else name)
+        _number_column(table, primary if name == result.primary.column else name)
     has_tokens = any("tokens" in row for row in rows)
     if has_tokens:
         _number_column(table, f"tokens@{rows[0]['top_k']}")
@@ -75,10 +79,10 @@ def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:
     for row in rows:
         values = [_value(_number(row, name), best[name]) for name in measures]
         retriever = str(row["retriever"])
-        took = f"{speed[retriever]:.2f}" if retriever in speed else ""
+        took = f"{speed[retriever]:.2f}" if retriever in speed else "-"
         position = "-" if row["position"] is None else str(row["position"])
         sign = SIGN if retriever in near else " " if near else ""
-        tokens = [f"{_number(row, 'tokens'):.0f}"] if has_tokens else []
+        tokens = [rounded(row.get("tokens"))] if has_tokens else []
         table.add_row(f"{position}{sign}", f"{retriever}{_mark(row)}", *values, *tokens, took)
     return table
 
@@ -118,21 +122,21 @@ def slices_view(
     table.add_column(by, overflow="fold")
     _number_column(table, "queries")
     for name in names:
-        table.add_column(name, justify="right", overflow="fold")
+        table.add_column(name, justify="right", overflow="fold", min_width=6)
     for one in slices:
         found = [one.means[name] for name in names]
         values = [_value(-inf if value is None else value, one.best) for value in found]
-        table.add_row(one.value, str(one.n_queries), *values)
+        table.add_row(one_line(one.value), str(one.n_queries), *values)
     where = "" if split == ALL else f", {split}"
     return Group(_heading(f"{metric} by {'query tag' if by == TAG else by}{where}"), table)
 
 
 def _table() -> Table:
-    return Table(box=None, pad_edge=False)
+    return FittedTable()
 
 
 def _number_column(table: Table, name: str) -> None:
-    """Add a column that stays whole when a long name makes the table too wide."""
+    """Add a column that is whole, or left out."""
     table.add_column(name, justify="right", no_wrap=True)
 
 
@@ -148,7 +152,12 @@ def _value(value: float, best: float) -> Text:
     return Text(f"{value:.4f}", style="bold green" if value >= best - TIE else "")
 
 
-def _warnings(rows: Iterable[Row]) -> list[str]:
+def rounded(value: object, decimals: int = 0) -> str:
+    """Return a number as it is shown; "-" for a mean over nothing."""
+    return f"{value:.{decimals}f}" if isinstance(value, int | float) else "-"
+
+
+def _warnings(result: EvaluationResult, rows: Iterable[Row]) -> list[str]:
     """Return lines on what a mean does not show."""
     lines = []
     for row in rows:
@@ -165,7 +174,7 @@ def _warnings(rows: Iterable[Row]) -> list[str]:
         if row["n_empty"]:
             lines.append(
                 f"{row['retriever']}: nothing retrieved for {row['n_empty']} queries; "
-                "those with a relevant document count 0"
+                "those with a relevant document count 0" + likely_cause(result, *_empty(row))
             )
         tied = row.get("n_tied")
         if isinstance(tied, int) and tied > MATTERS * int(str(row["n_queries"])):
@@ -174,8 +183,14 @@ def _warnings(rows: Iterable[Row]) -> list[str]:
                 f"{row['n_queries']} queries; `leaderboard --ties` shows what their order is worth"
             )
         if row["n_unreachable"]:
+            absent = row.get("n_not_in_corpus")
+            of_them = f" ({absent} of them in no document of the corpus)" if absent else ""
             lines.append(
-                f"{row['retriever']}: {row['n_unreachable']} evidences lie in no chunk, "
+                f"{row['retriever']}: {row['n_unreachable']} evidences lie in no chunk{of_them}, "
                 "and stay in the denominator of recall"
             )
     return ["", *lines] if lines else []
+
+
+def _empty(row: Row) -> tuple[str, int, int]:
+    return str(row["retriever"]), int(str(row["n_empty"])), int(str(row["n_attempted"]))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from rag_assets.evaluation.query_facts import ALL
+from rag_assets.reporting.fitted_table import FittedTable
 from rag_assets.reporting.rows import Row
 
 
@@ -16,7 +16,7 @@ def tie_view(experiment: str, rows: Sequence[Row], split: str) -> RenderableType
     """Return a table, a row a retriever and measure, and why some have no bounds."""
     where = "" if split == ALL else f"{split}, "
     title = f"{experiment}: {where}means over all orders of units with equal scores"
-    table = Table(box=None, pad_edge=False)
+    table = FittedTable(kept=["metric", "value"])
     table.add_column("retriever", overflow="fold")
     table.add_column("metric", no_wrap=True)
     for name in ("worst", "value", "best", "differ", "tied at the cut"):

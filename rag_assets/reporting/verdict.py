@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from rag_assets.pipeline.shown import is_shown
+from rag_assets.reporting.formats import four_places
 
 
-def verdict(row: dict[str, Any], n_pairs: int) -> str:
+def verdict(row: dict[str, Any], n_pairs: int, caveat: str | None = None) -> str:
     """Return the sentence.
 
     Args:
         row: of :data:`rag_assets.schemas.COMPARISONS`.
         n_pairs: size of the family that ``p_adjusted`` was adjusted for.
+        caveat: what limits the claim; None: nothing.
     """
     a, b, metric = row["retriever_a"], row["retriever_b"], f"{row['metric']}@{row['top_k']}"
     if row["difference"] is None:
@@ -23,18 +25,22 @@ def verdict(row: dict[str, Any], n_pairs: int) -> str:
     size = f"{abs(row['difference']):.4f}{_interval(row, better == b)}"
     p = f"p = {p_text(row['p_randomisation'])}{_holm(row, n_pairs)}"
     if is_shown(row):
-        return f"{better} is better than {worse} on {metric} by {size}, {p}"
+        limits = f"; but {caveat}" if caveat else _clusters(row)
+        return f"{better} is better than {worse} on {metric} by {size}, {p}{limits}"
     return (
         f"no difference shown between {a} and {b} on {metric}: "
         f"{better} is ahead by {size}, {p}{_power(row)}"
     )
 
 
+def _clusters(row: dict[str, Any]) -> str:
+    clustered = row["n_clusters"] < row["n"]
+    return f"; {row['n']} queries in {row['n_clusters']} clusters" if clustered else ""
+
+
 def p_text(p: float | None) -> str:
     """Return p with four decimals, which is as fine as 10,000 sign patterns tell."""
-    if p is None:
-        return "-"
-    return f"{p:.4f}" if p >= 0.0001 or p == 0 else f"{p:.1e}"
+    return "-" if p is None else four_places(p)
 
 
 def _interval(row: dict[str, Any], as_it_stands: bool) -> str:

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from http.client import HTTPException
-from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from rag_assets.errors import UsageError
+from rag_assets.servers.failures import ServerFailure
+from rag_assets.servers.transport import Server, Transport
 
 TIMEOUT = 10.0
-"""Seconds for the whole answer to begin."""
+"""Seconds until the whole answer is there."""
 
 
 class NotDelivered(UsageError):
     """The address did not take the message."""
-
-
-class _NoRedirect(HTTPRedirectHandler):
-    """A message goes to the address that was named, and to no other."""
-
-    def redirect_request(self, *_: object) -> None:
-        return None
 
 
 def place_of(address: str) -> str:
@@ -38,23 +29,23 @@ def place_of(address: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
-def post(address: str, message: Mapping[str, object]) -> None:
-    """Post a message as JSON.
+def post(address: str, message: Mapping[str, object], timeout: float = TIMEOUT) -> None:
+    """Post a message as JSON; of the answer only the status counts.
 
     Raises:
         UsageError: the address is none.
         NotDelivered: nobody answered, or with another status than 2xx; names no more of the
             address than its host.
     """
-    place = place_of(address)
-    body = json.dumps(message).encode()
-    request = Request(address, body, {"Content-Type": "application/json"}, method="POST")
-    try:
-        with build_opener(_NoRedirect).open(request, timeout=TIMEOUT):
+    server = Server(address, timeout=timeout, most_bytes=0, hidden_path=True)
+    place_of(address)
+    import httpx2
+
+    with Transport(httpx2, server) as transport:
+        try:
+            transport.post("", message)
+        except ServerFailure as error:
+            failure = error
+        else:
             return
-    except HTTPError as error:
-        with error:
-            raise NotDelivered(f"{place}: HTTP {error.code}") from None
-    except (OSError, HTTPException, ValueError) as error:
-        reason = str(getattr(error, "reason", "") or type(error).__name__)
-        raise NotDelivered(f"{place}: {reason.replace(address, place)}") from None
+    raise NotDelivered(f"{server.place}: {failure}")

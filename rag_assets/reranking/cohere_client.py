@@ -6,7 +6,6 @@ server is treated alike. It checks little of what comes back, so the answer is c
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,23 +13,12 @@ from typing import TYPE_CHECKING, Any
 from rag_assets.errors import UsageError
 from rag_assets.llm.endpoint import Endpoint
 from rag_assets.reranking.candidates import Scores
-from rag_assets.reranking.rerank_answers import (
-    Attempt,
-    Failed,
-    in_order,
-    key_of,
-    late,
-    malformed,
-    message_in,
-    plain,
-    refused,
-    unconnected,
-    with_retries,
-)
+from rag_assets.reranking.rerank_answers import Failed, in_order, with_retries
+from rag_assets.servers.failures import answered, malformed
+from rag_assets.servers.transport import Server, Transport
 
 if TYPE_CHECKING:
     from cohere import ClientV2
-    from cohere.core.api_error import ApiError
 
 PATH = "/v2/rerank"
 
@@ -62,8 +50,8 @@ class CohereReranker:
         if max_tokens_per_doc is not None:
             self._optional["max_tokens_per_doc"] = max_tokens_per_doc
         self._sleep = sleep
-        self._key = key_of(endpoint)
-        self._client = _open(endpoint, self._key)
+        self._server = endpoint.server()
+        self._client = _open(self._server)
         self._answered: list[int] = []
         self._billed: dict[str, list[float]] = {"input_tokens": [], "search_units": []}
 
@@ -95,10 +83,13 @@ class CohereReranker:
         Raises:
             ModelUnavailable: no request can succeed: the address, the key or the model is wrong.
         """
-        return with_retries(lambda: self._attempt(query, documents), self._endpoint, self._sleep)
 
-    def _attempt(self, query: str, documents: Sequence[str]) -> Attempt:
-        import httpx
+        def ask() -> Scores | Failed:
+            return answered(lambda: self._attempt(query, documents), self._server.secrets)
+
+        return with_retries(ask, self._endpoint, PATH, self._sleep)
+
+    def _attempt(self, query: str, documents: Sequence[str]) -> Scores | Failed:
         from cohere.core.api_error import ApiError
 
         try:
@@ -109,37 +100,20 @@ class CohereReranker:
                 top_n=len(documents),
                 **self._optional,
             )
-            rows = [(one.index, one.relevance_score) for one in answer.results]
-            found = in_order(rows, len(documents))
         except ApiError as error:
-            return self._refused(error)
-        except httpx.TimeoutException:
-            return late(self._endpoint)
-        except httpx.HTTPError as error:
-            return unconnected(plain(str(error) or type(error).__name__, self._key))
-        except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
-            return Attempt(malformed(plain(str(error), self._key)))
+            # Errors of the server never come so far: this is an answer that is no JSON.
+            raise malformed(f"no JSON: {self._server.secrets.line(str(error.body))}") from None
+        rows = [(one.index, one.relevance_score) for one in answer.results]
+        found = in_order(rows, len(documents))
         if not isinstance(found, Failed):
             self._answered.append(len(documents))
             for unit, told in self._billed.items():
                 told += _billed(answer, unit)
-        return Attempt(found)
-
-    def _refused(self, error: ApiError) -> Attempt:
-        """Return how an attempt ended on which the client raised an error.
-
-        It also raises one for an answer that is no JSON, with the text in place of the content.
-        """
-        status = error.status_code or 0
-        if 200 <= status < 300:
-            return Attempt(malformed(f"no JSON: {plain(str(error.body), self._key)}"))
-        told = message_in(error.body) or str(error.body or "no reason given")
-        headers = {name.lower(): text for name, text in (error.headers or {}).items()}
-        return refused(self._endpoint, PATH, status, plain(told, self._key), headers)
+        return found
 
 
-def _open(endpoint: Endpoint, key: str | None) -> ClientV2:
-    """Return a client that tries once and follows no redirect: the key is for this server."""
+def _open(server: Server) -> ClientV2:
+    """Return a client that tries once, and gets to know no key."""
     try:
         import cohere
         import httpx
@@ -147,12 +121,13 @@ def _open(endpoint: Endpoint, key: str | None) -> ClientV2:
         raise UsageError(
             "type cohere needs the package cohere: pip install 'rag-assets[cohere]'"
         ) from error
+    transport: Any = Transport(httpx, server)
     return cohere.ClientV2(
-        key or "",  # with an empty key, no header is sent
-        base_url=endpoint.base_url.rstrip("/"),
-        timeout=endpoint.timeout,
+        "",  # with an empty key, no header is sent
+        base_url=server.place,
+        timeout=server.timeout,
         max_retries=0,
-        httpx_client=httpx.Client(timeout=endpoint.timeout, follow_redirects=False),
+        httpx_client=httpx.Client(transport=transport, trust_env=False),
         log_warning_experimental_features=False,
     )
 
@@ -160,6 +135,6 @@ def _open(endpoint: Endpoint, key: str | None) -> ClientV2:
 def _billed(answer: Any, unit: str) -> list[float]:  # noqa: ANN401 (the client's, not checked)
     """Return what an answer says was charged, nothing where it does not."""
     told = getattr(getattr(getattr(answer, "meta", None), "billed_units", None), unit, None)
-    if not isinstance(told, int | float) or isinstance(told, bool) or not math.isfinite(told):
+    if not isinstance(told, int | float) or isinstance(told, bool) or not 0 <= told < 2**31:
         return []
     return [float(told)]

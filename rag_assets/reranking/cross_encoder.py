@@ -21,7 +21,12 @@ from rag_assets.embedding.quiet import quiet_models
 from rag_assets.embedding.sent_model import SentByName
 from rag_assets.errors import ModelUnavailable
 from rag_assets.reranking.candidates import Scores
-from rag_assets.reranking.local_models import described_model, loaded, resolve_reranking_model
+from rag_assets.reranking.local_models import (
+    described_model,
+    is_loaded,
+    loaded,
+    resolve_reranking_model,
+)
 from rag_assets.reranking.pair_lengths import pair_lengths
 from rag_assets.store.pair_score_cache import Pair
 
@@ -65,6 +70,11 @@ class CrossEncoderScorer(SentByName):
         """Return by what pairs are sorted, see :func:`pair_lengths`."""
         limit = self.describe()["max_length"]
         return pair_lengths(pairs, self.files, self._batch_size, limit, counted)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the model is in memory."""
+        return is_loaded(self.files, KIND)
 
     def score(self, pairs: Sequence[Pair]) -> Scores:
         """Return the logit of each pair; float64, shape (len(pairs),).

@@ -12,12 +12,12 @@ Candidates of equal text are shown once and have equal scores.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from rag_assets.errors import UsageError
-from rag_assets.llm.client import ChatRequest
+from rag_assets.llm.client import ChatRequest, Completion
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.templates import Template
 from rag_assets.reranking.candidates import Candidates, Scores
@@ -82,6 +82,7 @@ class _List:
     windows: list[tuple[int, int]]
     done: int = 0
     failure: str | None = None
+    answers: list[Completion] = field(default_factory=list)
 
     @property
     def is_open(self) -> bool:
@@ -130,8 +131,8 @@ def rerank_listwise(
     asking: Asking,
     completions: Completions,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[list[Scores], dict[str, str]]:
-    """Return 1 / rank for every candidate of every query, and why queries have none.
+) -> tuple[list[Scores], dict[str, str], dict[str, list[Completion]]]:
+    """Return 1 / rank for every candidate of every query, why queries have none, and answers.
 
     The windows of one query follow each other; those of different queries are asked together.
 
@@ -142,7 +143,8 @@ def rerank_listwise(
         progress: called with (queries that are done, queries).
 
     Returns:
-        Scores, NaN where there are none, and query id -> reason for queries that failed.
+        Scores, NaN where there are none; query id -> reason for queries that failed; and query id
+        -> the answers about its windows, for the others.
 
     Raises:
         BudgetReached: the limits allow no more; what was answered is in the cache.
@@ -157,10 +159,13 @@ def rerank_listwise(
             break
         requests = [asking.request(one.query, one.shown) for one in todo]
         for one, answer in zip(todo, completions.answer(requests), strict=True):
+            if isinstance(answer, Completion):
+                one.answers.append(answer)
             one.take(read_permutation(answer, len(one.shown)))
     pairs = list(zip(candidates, lists, strict=True))
     failures = {one.query_id: own.failure for one, own in pairs if own.failure is not None}
-    return [own.scores(one.texts) for one, own in pairs], failures
+    answers = {one.query_id: own.answers for one, own in pairs if own.failure is None}
+    return [own.scores(one.texts) for one, own in pairs], failures, answers
 
 
 def _opened(one: Candidates, asking: Asking) -> _List:

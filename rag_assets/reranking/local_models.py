@@ -14,6 +14,8 @@ from rag_assets.errors import ModelUnavailable, UsageError
 
 Loaded = TypeVar("Loaded")
 
+_loaded: set[tuple[str, Path, str]] = set()
+
 
 def resolve_reranking_model(name: str, kind: str) -> ModelFiles:
     """Return the files of a model: an existing folder, the local cache of the hub, or the hub.
@@ -96,9 +98,16 @@ def loaded(files: ModelFiles, kind: str, load: Callable[[], Loaded]) -> Loaded:
     failures = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
     try:
         import_model_libraries()
-        return load()
+        found = load()
     except failures as error:
         what = " ".join(str(error).split())[:300]
         raise ModelUnavailable(
             f"{kind} '{files.name}' in {files.path} cannot be loaded: {what}"
         ) from error
+    _loaded.add((kind, files.path, files.weights_sha256))
+    return found
+
+
+def is_loaded(files: ModelFiles, kind: str) -> bool:
+    """Return whether the model was loaded in this process."""
+    return (kind, files.path, files.weights_sha256) in _loaded

@@ -26,7 +26,12 @@ from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.quiet import quiet_models
 from rag_assets.embedding.sent_model import SentByName
 from rag_assets.reranking.candidates import Scores
-from rag_assets.reranking.local_models import described_model, loaded, resolve_reranking_model
+from rag_assets.reranking.local_models import (
+    described_model,
+    is_loaded,
+    loaded,
+    resolve_reranking_model,
+)
 from rag_assets.reranking.pair_lengths import pair_lengths
 from rag_assets.store.pair_score_cache import Pair
 
@@ -83,6 +88,11 @@ class QueryLikelihoodScorer(SentByName):
         """Return by what pairs are sorted, see :func:`pair_lengths`."""
         limit = int(self.describe()["max_length"])
         return pair_lengths(pairs, self.files, self._batch_size, limit, counted)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the model is in memory."""
+        return is_loaded(self.files, KIND)
 
     def score(self, pairs: Sequence[Pair]) -> Scores:
         """Return the mean log probability of each query's tokens; float64, shape (len(pairs),).

@@ -68,10 +68,12 @@ class _Question:
         ]
         self.scores: Scores = np.full(len(self.documents), np.nan)
         self.failed: Failed | None = None
+        self.seconds: float | None = None
 
     def ask(self, endpoint: Endpoint, batch_size: int) -> list[int]:
         """Ask for the scores that are missing, and return which documents have a new one."""
         missing = np.flatnonzero(np.isnan(self.scores)).tolist()
+        started = time.perf_counter()
         for start in range(0, len(missing), batch_size):
             rows = missing[start : start + batch_size]
             found = endpoint.score(self.query, [self.documents[row] for row in rows])
@@ -79,6 +81,8 @@ class _Question:
                 self.failed = found
                 return missing[:start]
             self.scores[rows] = found
+        if len(missing) == len(self.documents):
+            self.seconds = time.perf_counter() - started
         return missing
 
 
@@ -114,8 +118,8 @@ def rerank_by_api(
     endpoint: Endpoint,
     asking: Asking,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[list[Scores], dict[str, str]]:
-    """Return the score of every candidate of every query, and why queries have none.
+) -> tuple[list[Scores], dict[str, str], dict[str, float]]:
+    """Return the score of every candidate of every query, why queries have none, and times.
 
     Args:
         candidates: of each query.
@@ -124,7 +128,8 @@ def rerank_by_api(
         progress: called with (different queries done so far, different queries).
 
     Returns:
-        Scores, NaN where there are none, and query id -> reason for queries that failed.
+        Scores, NaN where there are none; query id -> reason for queries that failed; and query id
+        -> seconds of its requests, for those of which nothing was known.
 
     Raises:
         ModelUnavailable: no request can succeed, or the server does not serve any more; what was
@@ -140,13 +145,16 @@ def rerank_by_api(
     _ask_all(questions, endpoint, asking, _Writer(cache), progress)
     scores: list[Scores] = []
     failures: dict[str, str] = {}
+    seconds: dict[str, float] = {}
     for one in candidates:
         question = asked[_name(one, asking.listwise)]
         place = {text: row for row, text in enumerate(question.documents)}
         scores.append(question.scores[[place[text] for text in one.texts]])
         if question.failed is not None:
             failures[one.query_id] = question.failed.reason
-    return scores, failures
+        if question.seconds is not None:
+            seconds[one.query_id] = question.seconds
+    return scores, failures, seconds
 
 
 def _name(one: Candidates, listwise: bool) -> tuple[str, ...]:

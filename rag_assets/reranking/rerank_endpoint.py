@@ -8,33 +8,20 @@ and ``score`` comes back.
 
 from __future__ import annotations
 
-import http.client
 import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from rag_assets.llm.endpoint import Endpoint
 from rag_assets.reranking.candidates import Scores
-from rag_assets.reranking.rerank_answers import (
-    Attempt,
-    Failed,
-    in_order,
-    key_of,
-    late,
-    malformed,
-    message_in,
-    plain,
-    refused,
-    unconnected,
-    with_retries,
-)
+from rag_assets.reranking.rerank_answers import Failed, in_order, with_retries
+from rag_assets.servers.failures import answered
+from rag_assets.servers.transport import Transport
 
 Dialect = Literal["cohere", "tei"]
 
-_MOST_BYTES = 64 * 2**20
+PATH = "/rerank"
 
 
 class RerankEndpoint:
@@ -51,11 +38,13 @@ class RerankEndpoint:
         Raises:
             UsageError: the variable is not set, or holds what no header can.
         """
+        import httpx2
+
         self._endpoint = endpoint
         self._dialect = dialect
         self._sleep = sleep
-        self._key = key_of(endpoint)
-        self._opener = urllib.request.build_opener(_NoRedirect)
+        self._server = endpoint.server()
+        self._transport = Transport(httpx2, self._server)
         self._counted: list[int] = []
         self._answered: list[int] = []
 
@@ -69,89 +58,45 @@ class RerankEndpoint:
         """Tokens of what was sent so far, as the server counts them; None: it does not tell."""
         return sum(self._counted) if self._counted else None
 
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
     def score(self, query: str, documents: Sequence[str]) -> Scores | Failed:
         """Return one score a document, or why there are none.
 
         Raises:
             ModelUnavailable: no request can succeed: the address, the key or the model is wrong.
         """
-        return with_retries(lambda: self._attempt(query, documents), self._endpoint, self._sleep)
 
-    def _attempt(self, query: str, documents: Sequence[str]) -> Attempt:
-        try:
-            with self._opener.open(
-                self._request(query, documents), timeout=self._endpoint.timeout
-            ) as response:
-                content = response.read()  # given a number, it takes a half answer for a whole one
-        except urllib.error.HTTPError as error:
-            with error:
-                what = plain(_message(error), self._key)
-            headers = {name.lower(): text for name, text in error.headers.items()}
-            return refused(self._endpoint, "/rerank", error.code, what, headers)
-        except TimeoutError:
-            return late(self._endpoint)
-        except (OSError, http.client.HTTPException) as error:
-            if isinstance(getattr(error, "reason", None), TimeoutError):
-                return late(self._endpoint)
-            told = str(getattr(error, "reason", None) or error) or type(error).__name__
-            return unconnected(plain(told, self._key))
-        found = _scores(content, len(documents))
-        if not isinstance(found, Failed):
-            self._answered.append(len(documents))
-            counted = _tokens(content)
-            self._counted += [] if counted is None else [counted]
-        return Attempt(found)
+        def ask() -> Scores | Failed:
+            return answered(lambda: self._attempt(query, documents), self._server.secrets)
 
-    def _request(self, query: str, documents: Sequence[str]) -> urllib.request.Request:
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if self._key is not None:
-            headers["Authorization"] = f"Bearer {self._key}"
+        return with_retries(ask, self._endpoint, PATH, self._sleep)
+
+    def _attempt(self, query: str, documents: Sequence[str]) -> Scores | Failed:
         body: dict[str, Any] = {"query": query, "texts": list(documents), "truncate": True}
         if self._dialect == "cohere":
             body = {"query": query, "documents": list(documents), "top_n": len(documents)}
             body["model"] = self._endpoint.model
-        return urllib.request.Request(
-            f"{self._endpoint.base_url.rstrip('/')}/rerank",
-            json.dumps(body).encode(),
-            headers,
-            method="POST",
-        )
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: the key is for the server that was named."""
-
-    def redirect_request(self, *_: object, **__: object) -> None:
-        """Return nothing, which makes the redirect an HTTPError."""
-        return
-
-
-def _scores(content: bytes, n: int) -> Scores | Failed:
-    """Return the scores of an answer in the order of the documents, checked."""
-    try:
-        answer = json.loads(content)
+        answer = json.loads(self._transport.post(PATH, body))
         rows = answer["results"] if isinstance(answer, Mapping) else answer
-        return in_order([(row["index"], _score(row)) for row in rows], n)
-    except (ValueError, TypeError, LookupError, RecursionError) as error:
-        return malformed(str(error))
+        found = in_order([(row["index"], _score(row)) for row in rows], len(documents))
+        if not isinstance(found, Failed):
+            self._answered.append(len(documents))
+            counted = _tokens(answer)
+            self._counted += [] if counted is None else [counted]
+        return found
 
 
 def _score(row: Mapping[str, Any]) -> object:
     return row["relevance_score"] if "relevance_score" in row else row["score"]
 
 
-def _tokens(content: bytes) -> int | None:
+def _tokens(answer: object) -> int | None:
     """Return ``usage.total_tokens`` of an answer, which Jina and vLLM tell; None without it."""
-    answer = json.loads(content)
     usage = answer.get("usage") if isinstance(answer, Mapping) else None
     counted = usage.get("total_tokens") if isinstance(usage, Mapping) else None
-    return counted if isinstance(counted, int) and not isinstance(counted, bool) else None
-
-
-def _message(error: urllib.error.HTTPError) -> str:
-    """Return what the server says is wrong."""
-    try:
-        body = json.loads(error.read(_MOST_BYTES))
-    except (OSError, ValueError, RecursionError, http.client.HTTPException):
-        body = None
-    return message_in(body) or str(error.reason) or "no reason given"
+    if not isinstance(counted, int) or isinstance(counted, bool) or not 0 <= counted < 2**31:
+        return None
+    return counted

@@ -45,6 +45,17 @@ class BaseRetriever(Retriever, ABC):
             raise ValueError("variant_weights belong to variants: weighted, which needs them")
         return self
 
+    @model_validator(mode="after")
+    def _variants_belong_to_a_query_set(self) -> Self:
+        if self.query_set == ORIGINAL and self.model_fields_set & VARIANT_OPTIONS:
+            raise ValueError("variants belong to a query_set; the original query is one alone")
+        return self
+
+    @property
+    def compares_queries(self) -> bool:
+        """Not where the ranks of variants make the score."""
+        return self.query_set == ORIGINAL or self.variants != "rrf"
+
     def index_options(self) -> Mapping[str, Any]:
         """Return the options that determine the index."""
         return self.described(exclude=self.search_options | VARIANT_OPTIONS)
@@ -83,6 +94,8 @@ class EmbeddingRetriever(BaseRetriever, ABC):
     """A retriever that finds chunks by vectors."""
 
     family: ClassVar[str] = "embedding"
+    asks_server: ClassVar[bool] = False
+    """Whether a server embeds: queries are then timed when it is asked, and not once more."""
 
     @abstractmethod
     def describe(self, kind: Literal["query", "document"]) -> Mapping[str, Any]:

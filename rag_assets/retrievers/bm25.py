@@ -30,7 +30,7 @@ class BM25(AnalysedRetriever):
 
     ``variant`` is the formula: with ``engine: bm25s`` ``lucene`` (the default), ``robertson``,
     ``atire``, ``bm25l`` or ``bm25plus``; with ``rank_bm25``, the reference implementation,
-    ``okapi`` (its default), ``bm25l`` or ``bm25plus``. ``delta`` belongs to the last two, and is
+    ``okapi`` (its default) or ``bm25plus``. ``delta`` belongs to ``bm25l`` and ``bm25plus``, and is
     0.5 and 1 by default. ``engine: tantivy`` has ``lucene_lossy`` and a fixed ``k1`` and ``b``, and
     needs its extra. ``expand: {type: rm3}`` searches again, with words of what is found first.
     """

@@ -13,7 +13,7 @@ from rag_assets.reranking.candidates import Candidates
 from rag_assets.reranking.cross_encoder import CrossEncoderScorer
 from rag_assets.reranking.local_models import resolve_reranking_model
 from rag_assets.retrievers.derived import Reranked, RerankedRetriever
-from rag_assets.retrievers.pair_scoring import scored_by_pairs
+from rag_assets.retrievers.pair_scoring import scored_by_pairs, scored_now
 from rag_assets.retrievers.workspace import Workspace
 
 
@@ -51,6 +51,10 @@ class CrossEncoder(RerankedRetriever):
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         """Score every new pair by the model."""
         return Reranked(scored_by_pairs(candidates, self._scorer(), workspace))
+
+    def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
+        """Score the pairs of one query past the cache, when the model is in memory."""
+        return scored_now(candidates, self._scorer())
 
     def _scorer(self) -> CrossEncoderScorer:
         return CrossEncoderScorer(

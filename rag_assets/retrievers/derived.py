@@ -111,10 +111,15 @@ class Reranked(NamedTuple):
     Attributes:
         scores: for each query, one score a candidate, in the candidates' order; float64.
         failures: query id -> why it has no scores; its entry in ``scores`` is not read.
+        seconds: query id -> what a server took for it, where it was asked for all; None where no
+            server is asked.
+        cost: money for a query that a server scores, on average; None where that is not known.
     """
 
     scores: Sequence[Scores]
     failures: Mapping[str, str] = {}
+    seconds: Mapping[str, float] | None = None
+    cost: float | None = None
 
 
 class RerankedRetriever(DerivedRetriever, ABC):
@@ -141,3 +146,11 @@ class RerankedRetriever(DerivedRetriever, ABC):
 
         A reranker that gives an order and no scores returns 1 / rank.
         """
+
+    def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
+        """Rerank one query past what is kept of it, for a measurement, when that loads nothing.
+
+        Returns:
+            Whether it was done; never where a server is asked, which would charge for it.
+        """
+        return False

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from rag_assets.errors import UsageError
-from rag_assets.llm.budget import Budget, Limits
+from rag_assets.llm.budget import Budget, Limits, taken
 from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.endpoint import DEFAULT_BASE_URL, Endpoint
@@ -76,6 +76,11 @@ class Listwise(RerankedRetriever):
             raise ValueError(str(error)) from error
         return self
 
+    @property
+    def compares_queries(self) -> bool:
+        """No: a score is made of ranks."""
+        return False
+
     def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
         """Return the options that determine results."""
         return super().described(exclude=exclude | HOW_ASKED | LIMITS | {"base_url"})
@@ -111,7 +116,7 @@ class Listwise(RerankedRetriever):
         ):
             budget, started = Budget(self._limits()), time.perf_counter()
             completions = Completions(model, cache, budget)
-            found = Reranked(*rerank_listwise(candidates, asking, completions, advance))
+            scores, failures, answers = rerank_listwise(candidates, asking, completions, advance)
         workspace.measure(
             "ask",
             time.perf_counter() - started,
@@ -120,7 +125,7 @@ class Listwise(RerankedRetriever):
             tokens=budget.tokens or None,
             cost=budget.cost if budget.limits.priced else None,
         )
-        return found
+        return Reranked(scores, failures, *taken(answers, budget.limits))
 
     def _template(self) -> Template:
         if self.template is None:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from rag_assets.embedding.loading import is_loaded
 from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
 from rag_assets.embedding.token_encoder import TokenEncoder
@@ -50,6 +51,15 @@ class MaxSim(RerankedRetriever):
         encoder = self._encoder(workspace)
         with workspace.progress("rerank", len(candidates)) as advance:
             return Reranked(rerank_by_maxsim(candidates, encoder, advance))
+
+    def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
+        """Embed the query past the cache, when the model is in memory, and score."""
+        encoder = self._encoder(workspace)
+        if not is_loaded(encoder.files):
+            return False
+        self._encoder().encode([candidates.query], kind="query")
+        rerank_by_maxsim([candidates], encoder)
+        return True
 
     def _encoder(self, workspace: Workspace = ALONE) -> TokenEncoder:
         return TokenEncoder(

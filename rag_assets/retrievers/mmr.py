@@ -33,6 +33,11 @@ class MMR(RerankedRetriever):
     query_prompt: str | None = None
     document_prompt: str | None = None
 
+    @property
+    def compares_queries(self) -> bool:
+        """No: a score is made of ranks."""
+        return False
+
     def versions(self) -> Mapping[str, str]:
         """Return the versions of what embeds."""
         names = ("sentence-transformers", "torch", "transformers")
@@ -48,6 +53,15 @@ class MMR(RerankedRetriever):
         encoder = self._encoder(workspace)
         with workspace.progress("rerank", len(candidates)) as advance:
             return Reranked(rerank_by_mmr(candidates, encoder, self.lambda_, advance))
+
+    def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
+        """Embed the query past the cache, when the model is in memory, and choose."""
+        encoder = self._encoder(workspace)
+        if not encoder.is_loaded:
+            return False
+        encoder.embed_now([candidates.query], kind="query")
+        rerank_by_mmr([candidates], encoder, self.lambda_)
+        return True
 
     def document_vectors(self, texts: Sequence[str], workspace: Workspace) -> Vectors:
         """Return the unit vectors of documents, float32, shape (len(texts), dimension)."""

@@ -41,6 +41,7 @@ class OpenAIEmbedding(EmbeddingRetriever):
     million tokens, for the cost that ``leaderboard --latency`` shows.
     """
 
+    asks_server: ClassVar[bool] = True
     model_kind: ClassVar[str | None] = "openai"
     search_kind: ClassVar[str | None] = "faiss"
 

@@ -24,6 +24,10 @@ class PairScorer(Protocol):
     def score(self, pairs: Sequence[Pair]) -> Scores:
         """Return one score a pair, float64."""
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the model is in memory."""
+
     def lengths(self, pairs: Sequence[Pair], counted: Path | None) -> Lengths:
         """Return by what pairs are sorted, with the folder of the numbers that are known."""
 
@@ -50,3 +54,11 @@ def scored_by_pairs(
     workspace.measure("ask", time.perf_counter() - started, n_new, cached=False)
     workspace.measure("ask", None, n_pairs - n_new, cached=True)
     return scores
+
+
+def scored_now(one: Candidates, scorer: PairScorer) -> bool:
+    """Score the pairs of a query past the cache; return whether the model was in memory for it."""
+    if not scorer.is_loaded:
+        return False
+    scorer.score([Pair(one.query, text) for text in dict.fromkeys(one.texts)])
+    return True

@@ -26,10 +26,11 @@ from rag_assets.retrievers.base import EmbeddingRetriever
 from rag_assets.retrievers.embedding import BiEncoder
 from rag_assets.retrievers.server_scoring import Address
 from rag_assets.retrievers.workspace import Workspace
+from rag_assets.servers.transport import Server
 
 FILE = "collection.json"
 
-OF_SERVER = ("api_key_env", "vector", "revision", "ef_search", "exact")
+OF_SERVER = ("id_field", "api_key_env", "vector", "revision", "ef_search", "exact", "timeout")
 
 
 class Qdrant(EmbeddingRetriever):
@@ -65,9 +66,15 @@ class Qdrant(EmbeddingRetriever):
     def _belongs_to_a_server(self) -> Self:
         if (self.url is None) != (self.collection is None):
             raise ValueError("url and collection belong together")
-        given = [name for name in OF_SERVER if getattr(self, name)]
+        given = [
+            name for name in OF_SERVER if name in self.model_fields_set and getattr(self, name)
+        ]
         if self.url is None and given:
             raise ValueError(f"{given[0]} belongs to url")
+        if self.url is not None and self.document_prompt is not None:
+            raise ValueError("document_prompt: the chunks of a server are embedded already")
+        if self.exact and self.ef_search is not None:
+            raise ValueError("ef_search belongs to a search by the graph, not to exact: true")
         return self
 
     def describe(self, kind: Literal["query", "document"]) -> Mapping[str, Any]:
@@ -116,8 +123,10 @@ class Qdrant(EmbeddingRetriever):
         """
         if self.url is None:
             return self._bi_encoder().build(chunks, texts, folder, workspace)
-        with closing(self._connected()) as client:
-            found = qdrant_search.described(client, str(self.collection), self.vector)
+        server = self._server()
+        with closing(qdrant_search.connected(server)) as client:
+            name = str(self.collection)
+            found = qdrant_search.described(client, name, self.vector, server.secrets)
         wanted = qdrant_search.DISTANCES[self.similarity]
         if found["distance"] != wanted:
             problem = f"compares by {found['distance']}; similarity: {self.similarity} is {wanted}"
@@ -144,8 +153,9 @@ class Qdrant(EmbeddingRetriever):
             found = json.loads((folder / FILE).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise StoreError(f"{folder / FILE} cannot be read: {error}") from error
+        server = self._server()
         collection = qdrant_search.Collection(
-            self._connected(),
+            qdrant_search.connected(server),
             str(self.collection),
             self.similarity,
             found["points"],
@@ -153,15 +163,16 @@ class Qdrant(EmbeddingRetriever):
             id_field=self.id_field,
             ef_search=self.ef_search,
             exact=self.exact,
+            secrets=server.secrets,
         )
         index_of_server = qdrant_search.QdrantIndex(tuple(found["chunk_ids"]), collection)
         return QdrantSearcher(index_of_server, found["dimension"])
 
-    def _connected(self) -> Any:  # noqa: ANN401 (their client)
+    def _server(self) -> Server:
         key = key_of(self.api_key_env) if self.api_key_env is not None else None
         if key == "":
             raise UsageError(f"environment variable {self.api_key_env} is not set")
-        return qdrant_search.connected(str(self.url), key, self.timeout)
+        return Server(str(self.url), key, "api-key", timeout=self.timeout)
 
     def _bi_encoder(self) -> BiEncoder:
         return BiEncoder(

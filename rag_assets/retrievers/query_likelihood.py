@@ -11,7 +11,7 @@ from rag_assets.package_versions import version
 from rag_assets.reranking.candidates import Candidates
 from rag_assets.reranking.query_likelihood import QueryLikelihoodScorer
 from rag_assets.retrievers.derived import Reranked, RerankedRetriever
-from rag_assets.retrievers.pair_scoring import scored_by_pairs
+from rag_assets.retrievers.pair_scoring import scored_by_pairs, scored_now
 from rag_assets.retrievers.workspace import Workspace
 
 
@@ -44,6 +44,10 @@ class QueryLikelihood(RerankedRetriever):
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         """Score every new pair by the model."""
         return Reranked(scored_by_pairs(candidates, self._scorer(), workspace))
+
+    def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
+        """Score the pairs of one query past the cache, when the model is in memory."""
+        return scored_now(candidates, self._scorer())
 
     def _scorer(self) -> QueryLikelihoodScorer:
         return QueryLikelihoodScorer(

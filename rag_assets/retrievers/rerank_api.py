@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from contextlib import closing
+from typing import Any, Literal, Self
+
+from pydantic import model_validator
 
 from rag_assets.reranking.candidates import Candidates
 from rag_assets.reranking.rerank_endpoint import RerankEndpoint
@@ -25,6 +28,14 @@ class RerankApi(ServerReranker):
     dialect: Literal["cohere", "tei"] = "cohere"
     listwise: bool = False
 
+    @model_validator(mode="after")
+    def _one_request_has_all(self) -> Self:
+        if self.listwise and "batch_size" in self.model_fields_set:
+            raise ValueError(
+                "batch_size: only without listwise, whose requests have all candidates"
+            )
+        return self
+
     def describe(self) -> Mapping[str, Any]:
         """Return what determines a score besides the texts, as far as it can be known."""
         named = {"base_url": self.base_url, "model": self.model, "dialect": self.dialect}
@@ -33,5 +44,5 @@ class RerankApi(ServerReranker):
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         """Ask the server for the scores of every new pair."""
         asking = self.asking(workspace, listwise=self.listwise)
-        endpoint = RerankEndpoint(self.endpoint(), self.dialect)
-        return scored_by_server(candidates, endpoint, asking, workspace)
+        with closing(RerankEndpoint(self.endpoint(), self.dialect)) as endpoint:
+            return scored_by_server(candidates, endpoint, asking, workspace)

@@ -80,6 +80,11 @@ class Retriever(Options):
         return self.expand if isinstance(self.expand, WindowExpansion) else None
 
     @property
+    def compares_queries(self) -> bool:
+        """Whether a score says as much of one query as of another: not where ranks make it."""
+        return True
+
+    @property
     def input_names(self) -> tuple[str, ...]:
         """The retrievers that this one reads; none for a base retriever."""
         return ()

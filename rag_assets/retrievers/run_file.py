@@ -15,8 +15,9 @@ from rag_assets.retrievers.imported import Imported, ImportedRetriever
 class RunFileRetriever(ImportedRetriever):
     """A ranking from elsewhere, read from ``path`` (relative to the YAML file).
 
-    A file is TREC, or by its name JSON lines (``.jsonl``) or Parquet (``.parquet``). Its ids are
-    those of chunks of ``chunking``, of their parents or, where documents are judged, of documents.
+    A file is TREC, or by its name JSON lines (``.jsonl``), JSON of ranx (``.json``) or Parquet
+    (``.parquet``). Its ids are those of chunks of ``chunking``, of their parents or, where
+    documents are judged, of documents.
     """
 
     file_options: ClassVar[tuple[str, ...]] = ("path",)

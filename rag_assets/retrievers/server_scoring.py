@@ -52,14 +52,17 @@ def scored_by_server(
     """
     started = time.perf_counter()
     with workspace.progress("rerank", len(candidates)) as advance:
-        found = Reranked(*rerank_by_api(candidates, server, asking, advance))
+        found = rerank_by_api(candidates, server, asking, advance)
     seconds = time.perf_counter() - started
     n_pairs = len({(one.query, text) for one in candidates for text in one.texts})
+    money, times = cost(), found[2]
     workspace.measure(
-        "ask", seconds, server.n_asked, cached=False, tokens=server.tokens, cost=cost()
+        "ask", seconds, server.n_asked, cached=False, tokens=server.tokens, cost=money
     )
     workspace.measure("ask", None, max(0, n_pairs - server.n_asked), cached=True)
-    return found
+    # Queries of which a part was known cost less than a new one.
+    is_whole = money is not None and times and server.n_asked == n_pairs
+    return Reranked(*found, cost=(money or 0.0) / len(times) if is_whole else None)
 
 
 def _address(base_url: str) -> str:

@@ -48,6 +48,54 @@ def unmeasured(
     """Keep nothing."""
 
 
+class Summed:
+    """A measure that adds up what it is told of new and of known things."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.seconds = 0.0
+        self.new = self.known = 0
+        self.tokens: int | None = None
+        self.cost: float | None = None
+
+    def __call__(
+        self,
+        what: str,
+        seconds: float | None,
+        amount: int,
+        *,
+        cached: bool,
+        tokens: int | None = None,
+        cost: float | None = None,
+    ) -> None:
+        """Add a measurement."""
+        self.seconds += seconds or 0.0
+        self.new, self.known = self.new + amount * (not cached), self.known + amount * cached
+        self.tokens = tokens if self.tokens is None else self.tokens + (tokens or 0)
+        self.cost = cost if self.cost is None else self.cost + (cost or 0.0)
+
+    def and_then(self, measure: Measure) -> Measure:
+        """Return a measure for what follows, in which the new ones from before are new too."""
+
+        def both(
+            what: str,
+            seconds: float | None,
+            amount: int,
+            *,
+            cached: bool,
+            tokens: int | None = None,
+            cost: float | None = None,
+        ) -> None:
+            if cached:
+                measure(what, seconds, max(amount - self.new, 0), cached=True)
+                return
+            self(what, seconds, amount, cached=False, tokens=tokens, cost=cost)
+            new, self.new = self.new, self.new - amount
+            measure(what, self.seconds, new, cached=False, tokens=self.tokens, cost=self.cost)
+
+        return both
+
+
 @dataclass(frozen=True)
 class Workspace:
     """The surroundings of one retriever while it indexes, encodes, searches or reranks.

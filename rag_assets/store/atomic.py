@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rag_assets.errors import StoreError
+from rag_assets.regular_files import regular
 
 TEMPORARY_MARK = ".tmp-"
 """Part of the name of everything that is not finished; such a name may be removed at any time."""
@@ -28,6 +29,7 @@ def atomic_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """
     temporary = _temporary(path)
     try:
+        regular(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         if durable:

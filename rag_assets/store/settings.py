@@ -6,6 +6,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from rag_assets.errors import StoreError
+from rag_assets.plain_text import shortened
+from rag_assets.regular_files import special_kind, unusable
 from rag_assets.store.remote.address import Address
 from rag_assets.store.remote.opened import make_working_copy
 
@@ -33,16 +36,16 @@ class StoreSettings:
 
         Raises:
             UsageError: the store is neither a folder nor such an address.
-            StoreError: the working copy cannot be made.
+            StoreError: a folder is none, or cannot be; or the working copy cannot be made.
         """
         address = Address.of(str(store or os.environ.get("RAG_ASSETS_STORE") or ""))
         if address is not None:
             return cls._remote(address, os.environ.get("RAG_ASSETS_STATE_DIR"))
         if store is not None:
-            root = Path(store).absolute()
+            root = _checked(Path(store))
             return cls(root, root)
-        root = Path(os.environ.get("RAG_ASSETS_STORE") or DEFAULT_STORE).absolute()
-        return cls(root, Path(os.environ.get("RAG_ASSETS_STATE_DIR") or root).absolute())
+        root = _checked(Path(os.environ.get("RAG_ASSETS_STORE") or DEFAULT_STORE))
+        return cls(root, _checked(Path(os.environ.get("RAG_ASSETS_STATE_DIR") or root)))
 
     @classmethod
     def at(cls, store: str, state_dir: str) -> StoreSettings:
@@ -50,16 +53,16 @@ class StoreSettings:
 
         Raises:
             UsageError: the store is neither a folder nor an address.
-            StoreError: the working copy cannot be made.
+            StoreError: a folder is none, or cannot be; or the working copy cannot be made.
         """
         address = Address.of(store)
         if address is None:
-            return cls(Path(store).absolute(), Path(state_dir).absolute())
+            return cls(_checked(Path(store)), _checked(Path(state_dir)))
         return cls._remote(address, state_dir)
 
     @classmethod
     def _remote(cls, address: Address, state_dir: str | None) -> StoreSettings:
-        state = Path(state_dir or DEFAULT_STORE).absolute()
+        state = _checked(Path(state_dir or DEFAULT_STORE))
         # Without a state folder of its own, the working copy holds the state too.
         is_copy = state.name == address.folder_name
         copy = state if is_copy else state / "remote" / address.folder_name
@@ -95,3 +98,16 @@ class StoreSettings:
     def registry(self) -> Path:
         """List of the experiments that were evaluated, by name."""
         return self.state_dir / "experiments.json"
+
+
+def _checked(folder: Path) -> Path:
+    """Return the absolute path of a folder that is there, or could be made."""
+    folder = folder.absolute()
+    reason = unusable(folder)
+    if reason is None:
+        there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+        if not there.is_dir():
+            reason = f"{there} is {special_kind(there) or 'a file'}, not a folder"
+    if reason is not None:
+        raise StoreError(f"cannot use the store {shortened(str(folder))}: {reason}")
+    return folder

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rag_assets.errors import DataError
+from rag_assets.errors import DataError, StoreError
 from rag_assets.store.segments import KEY, Segments, text_keys
 
 Vectors = npt.NDArray[np.float32]
@@ -53,6 +53,9 @@ class VectorCache:
         Returns:
             Vectors, float32, shape (len(texts), dimension), rows of zeros where nothing is known
             (dimension 0 when no text is), and a mask, shape (len(texts),), of what was found.
+
+        Raises:
+            StoreError: the vectors are not of one dimension.
         """
         vectors: Vectors = np.empty((len(texts), 0), dtype=np.float32)
         found = np.zeros(len(texts), dtype=np.bool_)
@@ -60,6 +63,12 @@ class VectorCache:
             content = _matrix(part.values.column("vector"))
             if not vectors.shape[1]:
                 vectors = make((len(texts), content.shape[1]), dtype=np.float32)
+            if content.shape[1] != vectors.shape[1]:
+                sizes = f"{vectors.shape[1]} and of {content.shape[1]} dimensions"
+                raise StoreError(
+                    f"{self.folder} holds vectors of {sizes}, of one model; remove this folder, "
+                    "and they are computed again"
+                )
             vectors[part.asked] = content[part.rows]
             found[part.asked] = True
         return vectors, found

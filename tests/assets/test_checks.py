@@ -7,6 +7,7 @@ import pytest
 
 from rag_assets.assets.instance import open_instance
 from rag_assets.errors import CheckFailed, DataError
+from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.stages.metrics import metrics_key
 from rag_assets.store.artifacts import ArtifactKey
 from tests.dagster_state import (
@@ -41,6 +42,25 @@ def test_the_driver_tells_a_result_for_each_partition(tiny: Tiny) -> None:
     cells = {f"{name}|{k}" for name in ("bm25", "bm25-whole", "okapi") for k in (1, 3, 5)}
     assert told(tiny, "lexical_runs", "ids_exist") == dict.fromkeys(cells, ("SUCCEEDED", True))
     assert told(tiny, "qrels", "label_health") == {None: ("SUCCEEDED", True)}
+
+
+def test_what_was_not_looked_at_has_no_result_and_later_a_warning(tiny: Tiny) -> None:
+    """Without an anchor nobody asked; with one, four queries are too few."""
+    assert told(tiny, "lexical_runs", "drift") == {}
+    assert run_as_ui(tiny, ["lexical_runs"], partition="bm25|3").success, "planned, and left out"
+    # Dagster shows a planned check without a result as skipped once the run has ended.
+    assert told(tiny, "lexical_runs", "drift") == {"bm25|3": ("PLANNED", True)}
+    EvaluationNames(tiny.artifacts, tiny.settings.locks).pin("latest")
+    tiny.configure("bm25", k1=0.5)
+    evaluate_now(tiny)
+    assert told(tiny, "lexical_runs", "drift")["bm25|3"] == ("FAILED", True)
+    key = dg.AssetCheckKey(dg.AssetKey(["tiny", "lexical_runs"]), "drift")
+    with open_instance(tiny.settings) as instance:
+        (row,) = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
+    assert row.evaluation is not None
+    assert row.evaluation.severity is dg.AssetCheckSeverity.WARN
+    assert str(row.evaluation.description).startswith("Not checked: ")
+    assert "problems" not in row.evaluation.metadata
 
 
 def test_partitions_of_a_check_are_those_of_its_asset(tiny: Tiny) -> None:

@@ -351,6 +351,32 @@ def test_an_interruption_loses_only_what_was_not_finished(
     assert not_fresh(tiny) == {}
 
 
+class Dying:
+    """Sends SIGTERM while it is taken apart, where Python forgets what the handler raises."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+
+def test_an_interrupt_that_python_forgets_ends_the_run(
+    small: Tiny, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Pipeline.materialize
+
+    def dying(self: Pipeline, asset: str, keys: list[ArtifactKey]) -> list[Outcome]:
+        if asset == "chunks":
+            Dying()
+        return original(self, asset, keys)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Pipeline, "materialize", dying)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate_now(small)
+    assert "Exception ignored" not in capfd.readouterr().err
+    assert not list((small.artifacts / "metrics").glob("**/*.parquet")), "no later stage was begun"
+    assert evaluate_now(small).computed
+
+
 def test_the_handler_of_sigterm_is_left_as_it_was(small: Tiny) -> None:
     """Also where SIGINT is nothing, as in the background of a shell script."""
 

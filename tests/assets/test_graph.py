@@ -57,6 +57,7 @@ EDGES = [
     ("chunks", "documents"),
     ("comparisons", "metrics"),
     ("comparisons", "query_facts"),
+    ("comparisons", "qrels"),
     ("contexts", "chunks"),
     ("contexts", "documents"),
     ("dev_judgments", "judgments"),

@@ -130,4 +130,4 @@ def test_latency(invoke: Invoke, three: tuple[Path, Path]) -> None:
 def test_latency_is_of_no_cut_off(invoke: Invoke, three: tuple[Path, Path]) -> None:
     result = invoke("leaderboard", three[0], "--latency", "--top-k", 1)
     assert result.exit_code == 2
-    assert result.stderr.startswith("error: --latency is of whole rankings;")
+    assert result.stderr.startswith("error: --top-k does not apply to --latency, ")

@@ -72,6 +72,22 @@ BAD_DATA = {
     ),
 }
 
+UNUSED = {
+    ("leaderboard", "--latency", "--budget", "9"): "--budget does not apply to --latency, ",
+    ("leaderboard", "--latency", "--split", "dev"): "--split does not apply to --latency, ",
+    ("compare", "--show", "3"): "--show belongs to two retrievers, without --moves",
+    ("compare", "a", "b", "--moves", "--show", "3"): "--show belongs to two retrievers, ",
+    ("pool", "--import", "x.csv", "--depth", "3"): "--depth is of a sheet that is written; ",
+    ("pool", "--feedback", "x.jsonl", "--seed", "3"): "--seed is of a sheet that is written; ",
+    ("generate", "--import", "x.csv", "--out", "y", "--dry-run"): "--dry-run is of questions ",
+    ("generate", "--import", "x.csv", "--out", "y", "--n", "3"): "--n is of questions to ask for; ",
+    ("anchor", "latest", "--show"): "EVALUATION is what would be pinned; ",
+    ("evaluate", "--store", "a", "--store", "b"): "--store is given 2 times; it takes one value",
+    ("gate", "--against", "a", "--against", "b"): "--against is given 2 times; it takes one ",
+    ("cache", "info", "--store", "a", "--store", "b"): "--store is given 2 times; it takes one ",
+}
+"""Command -> what is said of an option that it would drop."""
+
 BAD_YAML = {
     "invalid YAML": ("top_k: [1\n", ":2: is not valid YAML: "),
     "unknown key": ("topk: [1]\n", ":1: `topk`: unknown key 'topk' (did you mean 'top_k'?)"),
@@ -116,7 +132,8 @@ def again(evaluated: tuple[Path, Path], tmp_path: Path) -> tuple[Path, Path]:
     """A copy of an evaluated experiment and its store, to be spoilt."""
     for source, name in zip(evaluated, ("tiny", "store"), strict=True):
         shutil.copytree(source, tmp_path / name)
-    (tmp_path / "store" / "experiments.json").unlink()
+    listed = json.dumps({"tiny": str(tmp_path / "tiny" / "experiment.yaml")})
+    (tmp_path / "store" / "experiments.json").write_text(listed, encoding="utf-8")
     return tmp_path / "tiny", tmp_path / "store"
 
 
@@ -185,6 +202,39 @@ def test_top_k_of_0_is_wrong_usage(invoke: Invoke, tiny: Path) -> None:
     assert "Invalid value for '--top-k': 0" in result.stderr
 
 
+@pytest.mark.parametrize("days", ["nan", "inf", "1e308", "-1"])
+def test_an_age_that_is_none(invoke: Invoke, store: Path, days: str) -> None:
+    for words in (("clean",), ("cache", "prune")):
+        result = invoke(*words, "--store", store, "--older-than", days)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "Invalid value for '--older-than'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("y/" * 3_000, "allowed: 3,500"),
+        ("x" * 300, "a part of its name has more than 255 bytes"),
+        ("\udcff", "is not UTF-8"),
+    ],
+)
+def test_a_path_that_cannot_be(
+    invoke: Invoke, tiny: Path, tmp_path: Path, name: str, reason: str
+) -> None:
+    codes = (2, 2) if name == "\udcff" else (3, 2)
+    check_error(invoke("evaluate", tiny, "--store", tmp_path / name), codes[0], reason)
+    check_error(invoke("evaluate", tmp_path / name), codes[1], reason)
+
+
+@pytest.mark.parametrize("name", ["corpus.jsonl", "qrels/test.tsv", "qrels/dev.tsv", "note.md"])
+def test_a_fifo_among_the_files(invoke: Invoke, tiny: Path, store: Path, name: str) -> None:
+    (tiny / name).unlink(missing_ok=True)
+    os.mkfifo(tiny / name)
+    result = invoke("evaluate", tiny, "--store", store)
+    assert result.exit_code == (2 if result.stderr.count("dataset.path") else 1)
+    check_error(result, result.exit_code, f"{tiny / name}: is a FIFO, not a file")
+
+
 def test_missing_folder(run_process: RunProcess, invoke: Invoke, tmp_path: Path) -> None:
     done = run_process("evaluate", tmp_path / "nowhere", "--store", tmp_path / "store")
     expected = f"error: {tmp_path / 'nowhere'}: no such file or folder\n"
@@ -248,7 +298,7 @@ def test_a_file_in_the_way_of_the_store(
     invoke: Invoke, tiny: Path, store: Path, where: str
 ) -> None:
     result = invoke("evaluate", tiny, "--store", _in_the_way(store, where))
-    check_error(result, 3, "cannot write ")
+    check_error(result, 3, "cannot use the store " if where in ("", "above") else "cannot write ")
     assert not list(store.parent.rglob("*.tmp-*"))
     assert not list(store.parent.rglob("current"))
 
@@ -320,3 +370,19 @@ def test_a_dagster_home_that_does_not_exist(
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: DAGSTER_HOME: ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("words", "problem"), UNUSED.items(), ids=map(" ".join, UNUSED))
+def test_no_option_is_dropped_in_silence(
+    invoke: Invoke, tmp_path: Path, words: tuple[str, ...], problem: str
+) -> None:
+    path = [] if words[0] == "cache" else [tmp_path / "none"]
+    result = invoke(words[0], *(path or words[1:2]), *words[1 if path else 2 :])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"error: {problem}")
+
+
+def test_options_that_are_repeatable_keep_every_value(invoke: Invoke, tmp_path: Path) -> None:
+    twice = ("--retriever", "a", "--retriever", "b", "--top-k", 1, "--top-k", 2, "-q", "-q")
+    result = invoke("plan", tmp_path / "none", *twice)
+    assert "no such file or folder" in result.stderr

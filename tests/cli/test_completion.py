@@ -67,7 +67,8 @@ def test_retrievers_that_were_not_evaluated_yet(folder: Path) -> None:
 
 
 def test_evaluations(folder: Path) -> None:
-    ids = [file.stem for file in (folder / "data/store/tiny/evaluations").glob("*.json")]
+    files = (folder / "data/store/tiny/evaluations").glob("*.json")
+    ids = sorted((file.stem for file in files), reverse=True)  # the newest first
     assert offered("diff", "data/tiny", "") == ["latest", "previous", "anchor", *ids]
     assert offered("anchor", "data/tiny", ids[0][:4]) == ids
     assert offered("gate", "data/tiny", "--against", "an") == ["anchor"]

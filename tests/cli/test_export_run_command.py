@@ -32,6 +32,23 @@ def test_a_run_goes_out_and_comes_back(invoke: Invoke, tmp_path: Path, name: str
     assert by_name["bm25"] == by_name["file"] != []
 
 
+@pytest.mark.parametrize("words", [(), ("--dialect", "ranx")])
+def test_score_reads_what_was_written(
+    invoke: Invoke, evaluated: tuple[Path, Path], tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    folder, store = evaluated
+    qrels = folder / "qrels" / "test.tsv"
+    scored = []
+    for name in ("run.trec", "run.jsonl.gz", "run.parquet"):
+        out = tmp_path / name
+        where = ("--retriever", "bm25", "--out", out, "--store", store)
+        assert invoke("export-run", folder, *where).exit_code == 0
+        done = invoke("score", "--run", out, "--qrels", qrels, *words)
+        assert done.exit_code == 0, done.output
+        scored.append(done.stdout)
+    assert scored[0] == scored[1] == scored[2] != ""
+
+
 def test_what_is_not_there(invoke: Invoke, evaluated: tuple[Path, Path], tmp_path: Path) -> None:
     folder, store = evaluated
     out = tmp_path / "run.trec"

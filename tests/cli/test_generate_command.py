@@ -150,6 +150,18 @@ def test_a_run_that_was_stopped_goes_on(ferry: Path, server: Server) -> None:
     assert Path("again.csv").read_bytes() == Path("review.csv").read_bytes()
 
 
+def test_a_dry_run_needs_no_key(ferry: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_ASSETS_LLM_MODEL", "tiny")
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    planned = invoke("ferry", "--dry-run")
+    assert (planned.exit_code, planned.stdout) == (
+        0,
+        "16 requests to send; 0 answers are known\n",
+    )
+    assert "OPENAI_API_KEY is not set" in invoke("ferry", "--out", "x").stderr
+
+
 def test_money_is_asked_for_before_each_batch(ferry: Path, server: Server) -> None:
     server.forget_rules()
     server.on("", replies.no_usage("What?"))  # then the most that it can cost is counted
@@ -219,9 +231,14 @@ def test_a_document_that_changed_since(ferry: Path, server: Server, tmp_path: Pa
         (["--out", "x", "--chunking", "part"], "unknown chunking 'part' (did you mean 'parts'?)"),
         (["--out", "x", "--max-copied", "2"], "filter max_copied is 2.0; it must be 0 to 1"),
         (["--out", "x", "--prompt", "gone.txt"], "gone.txt: the prompt cannot be read"),
+        (
+            ["--out", "x", "--prompt", "plain.txt", "--language", "Czech"],
+            "plain.txt: the prompt has no place for the language Czech; write {language}",
+        ),
     ],
 )
 def test_wrong_usage(ferry: Path, server: Server, options: list[str], problem: str) -> None:
+    Path("plain.txt").write_text("version: 1\n[user]\n{text}\n")
     result = invoke("ferry", *options)
     assert result.exit_code == 2
     assert problem in result.stderr

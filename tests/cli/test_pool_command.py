@@ -74,6 +74,43 @@ def test_from_no_labels_to_a_leaderboard(tiny: Tiny, tmp_path: Path) -> None:
     assert {row["judged"] for row in board if row["top_k"] == 3} == {1.0}
 
 
+def test_a_passage_of_several_chunkings_is_asked_once(tiny: Tiny, tmp_path: Path) -> None:
+    """Whole documents hold all parts: of each query and document there is one row."""
+    whole = {"type": "bm25", "chunking": "whole", "analyzer": "english"}
+    tiny.config["retrievers"] = {"bm25": tiny.config["retrievers"]["bm25"], "whole": whole}
+    tiny.write_config()
+    tiny.write_document("long.md", "A dog barks. " * 4000)
+    store = ("--store", tiny.root / "store")
+    assert invoke("evaluate", tiny.folder, *store).exit_code == 0
+    sheet = tmp_path / "sheet.csv"
+    pooled = invoke("pool", tiny.folder, *store, "--depth", 3, "--out", sheet)
+    said = pooled.stderr.replace("\n", " ")
+    assert "passages, some of which overlap; where a part of a text answers, copy it" in said
+    assert "1 texts are longer than the 32,767 characters that a cell takes" in said
+    with sheet.open(encoding="utf-8-sig", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len({(row["query_id"], row["document_id"]) for row in rows}) == len(rows)
+    assert max(len(row["text"]) for row in rows) <= 32_767
+
+    for row in rows:
+        answers = row["query_id"] == "q1" and row["document_id"] == "fares.md"
+        row |= {"grade": "1", "evidence": "A dog needs a ticket"} if answers else {"grade": "0"}
+    with sheet.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    imported = invoke("pool", tiny.folder, "--import", sheet)
+    assert imported.exit_code == 0, imported.output
+    lines = (tiny.folder / "judgments.jsonl").read_text(encoding="utf-8").splitlines()
+    relevant = [row for row in map(json.loads, lines) if row["relevance"]]
+    assert [row["quote"] for row in relevant] == ["A dog needs a ticket"]
+    assert invoke("evaluate", tiny.folder, *store).exit_code == 0
+    again = invoke("pool", tiny.folder, *store, "--depth", 3)
+    assert again.stdout.count("\n") == 1  # what was judged with another passage is not asked again
+    repeated = invoke("pool", tiny.folder, "--import", sheet)
+    assert "0 judgments added" in repeated.stderr.replace("\n", " ")
+
+
 def test_a_bad_row_changes_nothing(tiny: Tiny, tmp_path: Path) -> None:
     assert invoke("evaluate", tiny.folder, "--store", tiny.root / "store").exit_code == 0
     sheet = tmp_path / "sheet.csv"
@@ -91,6 +128,14 @@ def test_a_changed_document_asks_for_an_evaluation(tiny: Tiny) -> None:
     missing = invoke("pool", tiny.folder, *store, "--depth", 5)
     assert missing.exit_code == 1
     assert "rag-assets evaluate" in missing.stderr
+
+
+def test_without_queries_the_missing_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("# Fares\n", encoding="utf-8")
+    result = invoke("pool", tmp_path / "docs", "--store", tmp_path / "store")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: {tmp_path}/docs/queries.jsonl: no such file; ")
 
 
 def test_ways_that_exclude_each_other(tiny: Tiny) -> None:

@@ -77,7 +77,49 @@ def test_per_query(invoke: Invoke, files: tuple[object, ...]) -> None:
     ]
     table = list(csv.DictReader(io.StringIO(invoke(*base, "csv").stdout)))
     assert table[2] == {"query_id": "q3", "mrr@10": ""}
-    assert invoke(*base, "table").stdout.splitlines()[2] == "| q1 | 0.5000 |"
+    assert invoke(*base, "markdown").stdout.splitlines()[2] == "| q1 | 0.5000 |"
+    assert invoke(*base, "table").stdout.splitlines() == [
+        "query_id  mrr@10",
+        "q1        0.5000",
+        "q2        0.0000",
+        "q3             -",
+    ]
+
+
+def test_trec_mean_of_each_query_is_what_the_mean_counts(
+    invoke: Invoke, files: tuple[object, ...]
+) -> None:
+    asked = (*files, "--metrics", "mrr@10", "--trec-mean", "--per-query", "--format", "csv")
+    assert invoke(*asked).stdout == "query_id,mrr@10\nq1,0.5\nq2,0.0\nq3,0.0\n"
+
+
+def test_a_mean_over_nothing_is_empty(invoke: Invoke, files: tuple[object, ...]) -> None:
+    Path(str(files[4])).write_text("q1 0 d1 0\n", encoding="utf-8")
+    base = (*files, "--metrics", "mrr@10,P@2")
+    assert invoke(*base).stdout == "mrr@10  -\nP@2     -\n"
+    assert json.loads(invoke(*base, "--format", "json").stdout) == {"mrr@10": None, "P@2": None}
+
+
+def test_an_echoed_name_has_the_parameters_that_tools_differ_in(
+    invoke: Invoke, files: tuple[object, ...]
+) -> None:
+    names = "rbp,RBP@5,rbp(rel=2),RBP(p=0.9)@3,ERR@2,P@2"
+    asked = (*files, "--metrics", names, "--format")
+    shown = ["rbp(p=0.8)", "rbp(p=0.8)@5", "rbp(p=0.8,rel=2)", "RBP(p=0.9)@3"]
+    shown += ["err(gmax=4)@2", "P@2"]
+    assert list(json.loads(invoke(*asked, "json").stdout)) == shown
+    rows = json.loads(invoke(*asked, "json", "--per-query").stdout)
+    assert list(rows[0]) == ["query_id", *shown]
+
+
+@pytest.mark.parametrize("option", ["--run", "--qrels", "--metrics", "--format"])
+def test_an_option_of_one_value_is_given_once(
+    invoke: Invoke, files: tuple[object, ...], option: str
+) -> None:
+    given = (*files, "--metrics", "mrr", "--format", "json")
+    result = invoke(*given, option, given[given.index(option) + 1])
+    told = f"error: {option} is given 2 times; it takes one value\n"
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", told)
 
 
 def test_csv_of_the_means(invoke: Invoke, files: tuple[object, ...]) -> None:
@@ -117,7 +159,8 @@ def test_a_bad_line_in_a_process(run_process: RunProcess, tmp_path: Path) -> Non
     qrels.write_text(QRELS, encoding="utf-8")
     done = run_process("score", "--run", run, "--qrels", qrels)
     assert (done.returncode, done.stdout) == (1, "")
-    problem = "has 3 fields; a run line is 'query Q0 document rank score tag'"
+    problem = "has 3 fields; a run line is 'query Q0 document rank score tag', of MS MARCO "
+    problem += "'query document rank'"
     assert done.stderr == f"error: {run}:5: {problem}\n"
 
 
@@ -142,8 +185,8 @@ def test_ties(invoke: Invoke, tmp_path: Path) -> None:
     ]
     said = " ".join(result.stderr.split())
     assert said == "2 queries averaged; queries with ties across the cut-off: 1 at 1 (see --ties)"
-    assert invoke(*base, "RR@1", "--ties").stdout.splitlines()[2] == (
-        "| RR@1 | 0.5000 | 0.5000 | 1.0000 | 1 |"
+    assert invoke(*base, "RR@1", "--ties").stdout.splitlines()[1].split() == (
+        ["RR@1", "0.5000", "0.5000", "1.0000", "1"]
     )
     refused = invoke(*base, "RR@1", "--ties", "--per-query")
     assert refused.exit_code == 2

@@ -17,6 +17,9 @@ LONG = "what_the_search_in_production_returned_in_november"
 YAML = f"retrievers: {{bm25: {{type: bm25}}, {LONG}: {{type: bm25, k1: 2}}}}\n"
 COMMANDS = ("leaderboard", "compare", "history", "plan", "attribution", "gate --against baseline")
 
+NARROW = ("leaderboard --latency", "leaderboard --ties", "leaderboard --budget 50")
+NUMBER = re.compile(r"[+-]?\d+\.\d+")
+
 
 @pytest.fixture(scope="module")
 def evaluated(tmp_path_factory: pytest.TempPathFactory, invoke: Callable[..., Result]) -> Path:
@@ -36,11 +39,29 @@ def piped(folder: Path, command: str, columns: str | None) -> str:
     return result.stdout
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_eighty_columns_hold_every_table(evaluated: Path, command: str) -> None:
-    lines = piped(evaluated, command, "80").splitlines()
-    assert max(map(len, lines)) <= 80
-    assert "…" not in "".join(lines)
+@pytest.mark.parametrize("command", [*COMMANDS, *NARROW])
+def test_a_table_fits_and_every_number_in_it_is_whole(evaluated: Path, command: str) -> None:
+    whole = set(NUMBER.findall(piped(evaluated, command, None)))
+    for columns in (80, 60, 40):
+        text = piped(evaluated, command, str(columns))
+        assert max(map(len, text.splitlines())) <= columns
+        assert "…" not in text
+        assert set(NUMBER.findall(text)) <= whole
+
+
+def test_what_a_narrow_terminal_leaves_out_is_said(evaluated: Path) -> None:
+    text = piped(evaluated, "leaderboard", "40")
+    told = "not shown, the terminal is too narrow: recall, precision, map, tokens@10, ms/query"
+    assert told in " ".join(text.split())
+    head = next(line for line in text.splitlines() if line.startswith("# "))
+    assert head.split() == [
+        "#",
+        "retriever",
+        "hit_rate",
+        "mrr",
+        "ndcg*",
+    ]  # the primary metric stays
+    assert "not shown" not in piped(evaluated, "leaderboard", None)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -144,7 +144,8 @@ BEIR_CASES = [
     ),
     (
         qrels("q1\td3\t1\n"),
-        "qrels/test.tsv:1: `corpus-id`: unknown document 'd3'",
+        "qrels/test.tsv:1: `corpus-id`: unknown document 'd3'"
+        "; `dataset: {unknown_documents: keep}` keeps such judgments",
     ),
     (qrels("x\td1\t1\n"), "qrels/test.tsv:1: `query-id`: unknown query 'x'"),
     (
@@ -155,13 +156,14 @@ BEIR_CASES = [
     (qrels("q1\td1\tnan\n"), "qrels/test.tsv:1: `score`: is 'nan'; a grade must be an integer"),
     (qrels("q1\td1\t9999999999\n"), "qrels/test.tsv:1: `score`: a grade must fit 32 bits"),
     (
-        qrels("q1 0 d1 1\n"),
-        "qrels/test.tsv:1: found 4 columns; must be query-id, corpus-id, score; four columns are "
-        "TREC qrels, not BEIR",
+        qrels("q1 0 d1 1\nq1 d2 1\n"),
+        "qrels/test.tsv:2: found 3 columns; must be query-id, iteration, corpus-id, score, as in "
+        "the rows above",
     ),
     (
         qrels("q1,d1,1\n"),
-        "qrels/test.tsv:1: found 1 columns; must be query-id, corpus-id, score",
+        "qrels/test.tsv:1: found 1 columns; must be query-id, corpus-id, score or query-id, "
+        "iteration, corpus-id, score",
     ),
     (
         qrels("\td1\t1\n"),
@@ -219,7 +221,8 @@ MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
     ),
     (
         judgment("", doc_id='"b.md"'),
-        "judgments.jsonl:2: `doc_id`: unknown document 'b.md' (did you mean 'guides/b.md'?)",
+        "judgments.jsonl:2: `doc_id`: unknown document 'b.md' (did you mean 'guides/b.md'?)"
+        "; `dataset: {unknown_documents: keep}` keeps such judgments",
     ),
     (
         judgment("", query_id='"q11"'),
@@ -230,8 +233,8 @@ MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
         "judgments.jsonl:2: `relevance`: is a boolean; a grade must be an integer",
     ),
     (
-        judgment(', "relevance": 1.0'),
-        "judgments.jsonl:2: `relevance`: is a number; a grade must be an integer",
+        judgment(', "relevance": 1.5'),
+        "judgments.jsonl:2: `relevance`: is 1.5; a grade must be an integer",
     ),
     (
         judgment(', "relevance": 2147483648'),
@@ -313,7 +316,8 @@ LLAMAINDEX_CASES = [
     ),
     (
         '{"queries": {"q": "t"}, "corpus": {"n1": "a"}, "relevant_docs": {"q": ["n1", "n2"]}}',
-        "a.json: `relevant_docs.q[1]`: unknown document 'n2'",
+        "a.json: `relevant_docs.q[1]`: unknown document 'n2'"
+        "; `dataset: {unknown_documents: keep}` keeps such judgments",
     ),
     (
         '{"queries": {"q": "t"}, "corpus": {"n": "a"}, "relevant_docs": {"x": ["n"]}}',

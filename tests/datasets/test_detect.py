@@ -15,12 +15,12 @@ NAMES = ["llamaindex", "squad", "beir", "autorag", "trec", "jsonl", "csv"]
 NAMES += ["parquet", "markdown", "ir_datasets"]
 LOOKED_FOR = (
     "looked for: a .json file with the keys queries, corpus, relevant_docs (llamaindex); a SQuAD "
-    ".json file with data, paragraphs and qas (squad); a folder with corpus.jsonl, queries.jsonl "
-    "and qrels/ (beir); a folder with corpus.parquet and qa.parquet (autorag); a folder with "
-    "topics.*, qrels* and corpus.* or corpus/ (trec); a folder with documents.jsonl, or "
-    "corpus.jsonl and no qrels/ (jsonl); a folder with documents.csv (csv); a folder with "
-    "documents.parquet (parquet); a folder with .md, .markdown, .txt, .html, .htm or .pdf files "
-    "(markdown)"
+    ".json file with data, paragraphs and qas (squad); a folder or .zip with corpus.jsonl, "
+    "queries.jsonl and qrels/ (beir); a folder with corpus.parquet and qa.parquet (autorag); a "
+    "folder with topics.* or queries.tsv, qrels*, corpus.*, corpus/ or collection.tsv (trec); a "
+    "folder with documents.jsonl, or corpus.jsonl and no qrels/ (jsonl); a folder with "
+    "documents.csv (csv); a folder with documents.parquet (parquet); a folder with .md, "
+    ".markdown, .txt, .html, .htm or .pdf files (markdown)"
 )
 
 
@@ -62,7 +62,6 @@ def test_format_can_be_said(write: Write) -> None:
     [
         ({}, ".", "an empty folder"),
         ({"README.md": "x", ".git/a.md": "x"}, ".", "a folder of no known format"),
-        ({"a.json": '{"data": []}'}, "a.json", "a file of no known format"),
         ({"a.pdf": "x"}, "a.pdf", "a file of no known format"),
     ],
 )
@@ -71,6 +70,63 @@ def test_unrecognised(write: Write, files: dict[str, str], name: str, problem: s
     with pytest.raises(DataError) as caught:
         open_dataset(path)
     assert str(caught.value) == f"{path}: {problem}; {LOOKED_FOR}"
+
+
+NEAR = {
+    "queries missing": (
+        {"corpus.jsonl": "", "qrels/test.tsv": ""},
+        ".",
+        "a folder of no known format; nearest: a folder or .zip with corpus.jsonl, queries.jsonl "
+        "and qrels/ (beir), where there is no queries.jsonl",
+    ),
+    "documents missing": (
+        {"queries.csv": "", "judgments.csv": ""},
+        ".",
+        "a folder of no known format; nearest: a folder with documents.jsonl, or corpus.jsonl and "
+        "no qrels/ (jsonl), where there is no documents.jsonl",
+    ),
+    "corpus missing": (
+        {"queries.dev.tsv": "", "qrels.dev.tsv": ""},
+        ".",
+        "a folder of no known format; nearest: a folder with topics.* or queries.tsv, qrels*, "
+        "corpus.*, corpus/ or collection.tsv (trec), where there is no corpus.*, corpus/ or "
+        "collection.tsv",
+    ),
+    "questions missing": (
+        {"corpus.parquet": ""},
+        ".",
+        "a folder of no known format; nearest: a folder with corpus.parquet and qa.parquet "
+        "(autorag), where there is no qa.parquet",
+    ),
+    "keys missing": (
+        {"a.json": '{"data": []}'},
+        "a.json",
+        "a file of no known format; nearest: a SQuAD .json file with data, paragraphs and qas "
+        "(squad), where there is no `paragraphs`, no `qas`",
+    ),
+    "another beginning": (
+        {"a.json": '{"name": "x", "queries": {}, "corpus": {}, "relevant_docs": {}}'},
+        "a.json",
+        "a file of no known format; nearest: a .json file with the keys queries, corpus, "
+        "relevant_docs (llamaindex), but it begins otherwise; say `format: llamaindex`",
+    ),
+    "one file of a folder": (
+        {"my.csv": "id,text"},
+        "my.csv",
+        "a file of no known format; nearest: a folder with documents.csv (csv); a folder is read, "
+        "not one file of it",
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "name", "message"), NEAR.values(), ids=NEAR)
+def test_the_nearest_layout_and_what_it_lacks(
+    write: Write, files: dict[str, str], name: str, message: str
+) -> None:
+    path = write(files) / name
+    with pytest.raises(DataError) as caught:
+        open_dataset(path)
+    assert str(caught.value) == f"{path}: {message}"
 
 
 def test_wrong_use(write: Write) -> None:

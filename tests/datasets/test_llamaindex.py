@@ -61,7 +61,8 @@ def test_every_problem_of_a_file_is_collected(write: Write) -> None:
         "`corpus.f`: is a list; must be a string",
         "`queries.q2`: is an integer; must be a string",
         "`queries.q3`: is null; must be a string",
-        "`relevant_docs.q1[0]`: unknown document 'u'",
+        "`relevant_docs.q1[0]`: unknown document 'u'"
+        "; `dataset: {unknown_documents: keep}` keeps such judgments",
         "`relevant_docs.q1[2]`: is a number; an id must be a string or an integer",
         "`relevant_docs.q1[3]`: unknown document 'v'",
         "`relevant_docs.q2`: is a string; must be a list of node ids",

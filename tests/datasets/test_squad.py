@@ -79,6 +79,28 @@ def test_repairs_are_counted(write: Any, read_all: Any) -> None:
     assert queries.notes == ["1 question has no answer and is not marked is_impossible: c"]
 
 
+def test_answers_without_a_place_are_left_out_and_counted(write: Any, read_all: Any) -> None:
+    """As in CMRC 2018: free wording, ``answer_start: -1``, beside an answer that stands there."""
+    qas = [
+        question("kept", ("the leader Rollo", -1), ("Rollo", 0), ("Rollo, led", 0)),
+        question("lost", ("nobody knows", -1), ("Norse", None), (" ", 5)),
+        question("c", ("Denmark", 41)),
+    ]
+    folder = write({"a.json": squad((CONTEXT, qas))})
+    _, queries, qrels = read_all(open_dataset(folder / "a.json"))
+    assert queries.notes == []
+    texts = [json.loads(row).get("answers") for row in queries.table["metadata"].to_pylist()]
+    assert texts == [["Rollo"], None, ["Denmark"]]
+    labels = zip(*(qrels.table[name].to_pylist() for name in ("query_id", "start")), strict=True)
+    assert list(labels) == [("kept", 0), ("c", 41)]
+    assert qrels.notes == [
+        "5 answers are left out: blank, not in its paragraph, or more than once there: "
+        "kept 'the leader Rollo', kept 'Rollo, led', lost 'nobody knows', lost 'Norse', lost ' '",
+        "1 question has no label, because none of its answers can be used: lost",
+        "1 query without a relevant document: lost",
+    ]
+
+
 def test_articles_of_one_title_count_on(write: Any, read_all: Any) -> None:
     content = json.loads(squad(("A.", [question("a", ("A", 0))])))
     content["data"] += json.loads(squad(("B.", []), title="The_Normans"))["data"]

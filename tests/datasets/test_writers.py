@@ -22,7 +22,7 @@ SPACED_ID = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\t\r\n\0"), min_size=1, max_size=4
 ).filter(lambda text: text == text.strip(" "))
 TREC_ID = SPACED_ID.filter(
-    lambda text: not any(c.isspace() for c in text) and text[0] not in "<\ufeff"
+    lambda text: not any(c.isspace() for c in text) and text[0] not in "<#\ufeff"
 )
 JSON = st.recursive(
     st.none()
@@ -289,12 +289,14 @@ def test_flattened_judgments_have_the_highest_grade(tmp_path: Path) -> None:
         (
             "trec",
             "a b",
-            "holds white space or begins with '<' or a byte order mark: TREC files cannot hold it",
+            "holds white space or begins with '<', '#' or a byte order mark: TREC files cannot "
+            "hold it",
         ),
         (
             "trec",
             "<a",
-            "holds white space or begins with '<' or a byte order mark: TREC files cannot hold it",
+            "holds white space or begins with '<', '#' or a byte order mark: TREC files cannot "
+            "hold it",
         ),
     ],
 )

@@ -12,6 +12,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from tests.servers.hostile import ANSWERS, KEY, Handler, Hostile, echo, leaked
+
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 RESOLVE = """
@@ -138,3 +140,31 @@ def test_model_that_the_hub_does_not_have(
     done = run_python(code, HF_ENDPOINT=hub[0], HF_HUB_OFFLINE="0")
     assert len(done.stdout.splitlines()) == 1
     assert "model 'other/model' is not available: the hub" in done.stdout
+
+
+def test_a_hub_that_means_harm(run_python: Callable[..., CompletedProcess[str]]) -> None:
+    wrong = ("is nested", "has no JSON", "is null", "is a list", "has half a body", "is no HTTP")
+    answers = {name: ANSWERS[name] for name in wrong}
+    answers |= {f"repeats {status}": echo(str, status) for status in (200, 401, 500)}
+    names = list(answers)
+
+    def answer(handler: Handler) -> None:
+        number = int(handler.path.partition("/models/m/")[2].partition("?")[0])
+        answers[names[number]](handler)
+
+    code = (
+        "from rag_assets.embedding.hub import hub_snapshot\n"
+        "from rag_assets.errors import ModelUnavailable\n"
+        f"for number in range({len(names)}):\n"
+        "    try:\n        hub_snapshot(f'm/{number}')\n"
+        "    except ModelUnavailable as error:\n"
+        "        hidden = error.__suppress_context__ or not error.__context__\n"
+        "        print(error, bool(error.__cause__ or not hidden))\n"
+    )
+    with Hostile(answer) as hub:
+        done = run_python(code, HF_ENDPOINT=hub.root, HF_HUB_OFFLINE="0", HF_TOKEN=KEY)
+    assert any(KEY in headers.get("authorization", "") for _, headers, _ in hub.received)
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(names), done.stderr
+    assert [line for line in lines if not line.endswith(" False")] == []
+    assert leaked(done.stdout + done.stderr) == []

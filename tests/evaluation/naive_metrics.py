@@ -25,7 +25,9 @@ class Walk:
                 units[unit] = max(grade, units.get(unit, grade))
         self.k, self.n = k, len(ranking[:k])
         self.grades = sorted((grade for grade in best.values() if grade >= rel), reverse=True)
-        self.n_bad = sum(0 <= grade < rel for grade in units.values())
+        reached = {e for (e, unit), grade in structure.items() if unit is not None and grade >= 0}
+        unseen = {e: best[e] for e, unit in structure if unit is None and e not in reached}
+        self.n_bad = sum(0 <= grade < rel for grade in (*units.values(), *unseen.values()))
         self.relevant = [units.get(unit, -1) >= rel for unit in ranking[:k]]
         self.bad = [0 <= units.get(unit, -1) < rel for unit in ranking[:k]]
         self.n_judged = sum(units.get(unit, -1) >= 0 for unit in ranking[:k])

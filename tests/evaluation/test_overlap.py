@@ -122,3 +122,12 @@ def test_equals_the_infinite_sum(lists: list[tuple[str, str]]) -> None:
         assert row["rbo"] == pytest.approx(expected, abs=1e-12)
         assert row["overlap"] == pytest.approx(math.fsum(shared) / len(counted), abs=1e-14)
         assert back["rbo"] == pytest.approx(row["rbo"], abs=1e-14)
+
+
+def test_a_query_on_which_one_failed_is_not_compared() -> None:
+    both = {"a": run("abc", "abc"), "b": run("abc", "xyz")}
+    pair = [Pair("a", "b", UNIT)]
+    (all_queries,) = overlaps(both, pair).to_pylist()
+    (without,) = overlaps(both, pair, {"b": ["q1"]}).to_pylist()
+    assert (all_queries["n_queries"], all_queries["overlap"]) == (2, 0.5)
+    assert (without["n_queries"], without["overlap"]) == (1, 1.0)

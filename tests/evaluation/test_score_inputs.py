@@ -188,12 +188,12 @@ def test_judgments_of_the_pipeline(tmp_path: Path) -> None:
 def test_parquet_that_holds_no_labels(tmp_path: Path) -> None:
     path = tmp_path / "other.parquet"
     pq.write_table(pa.table({"x": [1]}), path)
-    with pytest.raises(DataError, match=r"columns qid, retrieval_gt \(AutoRAG\) or query_id, "):
+    with pytest.raises(DataError, match=r"columns qid, retrieval_gt \(AutoRAG\), or query_id, "):
         read_labels(path)
     path.write_bytes(b"no parquet")
     with pytest.raises(DataError, match="cannot be read as Parquet"):
         read_labels(path)
-    with pytest.raises(DataError, match="cannot be read as Parquet"):
+    with pytest.raises(DataError, match="cannot be read: No such file"):
         read_labels(tmp_path / "missing.parquet")
 
 

@@ -57,6 +57,7 @@ def test_unanswerable_queries_are_not_averaged_and_missing_ones_count_0() -> Non
         "n_failed": 0,
         "n_unanswerable": 1,
         "n_unreachable": 1,
+        "n_not_in_corpus": 0,
         "n_unjudged": 2,
         "tokens": None,
         "n_tied": None,

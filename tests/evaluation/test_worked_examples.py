@@ -19,7 +19,9 @@ AUTORAG_MEASURES = ("f1", "recall", "precision", "ndcg", "mrr", "map")
 def ours(
     rankings: Mapping[str, list[str]], qrels: Mapping[str, dict[str, int]], name: str
 ) -> float:
-    return score(run_table(rankings), document_judgments(qrels), [name]).means[name]
+    value = score(run_table(rankings), document_judgments(qrels), [name]).means[name]
+    assert value is not None
+    return value
 
 
 def test_the_example_of_autorags_page() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,7 +49,7 @@ SHAPE = {
     "unknown key of the dataset": (
         "dataset:\n  paht: .\n",
         ":2: `dataset.paht`: unknown key 'paht' (did you mean 'path'?); "
-        "allowed: path, format, subset, columns, judge",
+        "allowed: path, format, subset, columns, judge, unknown_documents",
     ),
     "unknown key of a chunking": (
         "chunking: {a: {strategy: none, overlap: 3}}\n",
@@ -92,6 +93,26 @@ SHAPE = {
         "dataset: x\n",
         ":1: `dataset`: must be a mapping of keys to values; found 'x'",
     ),
+    "misspelt key of checks": (
+        "checks: {regresion: error}\n",
+        ":1: `checks.regresion`: unknown key 'regresion' (did you mean 'regression'?); allowed: "
+        "regression, drift",
+    ),
+    "misspelt key of drift": (
+        "checks:\n  drift: {far_shares: 0.1}\n",
+        ":2: `checks.drift.far_shares`: unknown key 'far_shares' (did you mean 'far_share'?); "
+        "allowed: severity, psi, far_share, far_quantile, far_below",
+    ),
+    "misspelt key of a feedback": (
+        "retrievers: {a: {type: bm25, expand: {type: rm3, term: 1}}}\n",
+        ":1: `retrievers.a.expand.term`: unknown key 'term' (did you mean 'terms'?); allowed: "
+        "type, documents, terms, original_weight",
+    ),
+    "unknown expansion": (
+        "retrievers: {a: {type: bm25, expand: {type: rm4}}}\n",
+        ":1: `retrievers.a.expand.type`: unknown type 'rm4' (did you mean 'rm3'?); allowed: "
+        "window, rm3",
+    ),
     "k1 is a text": (
         "retrievers: {a: {type: bm25, k1: x}}\n",
         ":1: `retrievers.a.k1`: should be a valid number; found 'x'",
@@ -119,8 +140,13 @@ SHAPE = {
     ),
     "variant of another engine": (
         "retrievers:\n  a:\n    type: bm25\n    variant: atire\n    engine: rank_bm25\n",
-        ":4: `retrievers.a.variant`: engine rank_bm25 computes okapi, bm25l, bm25plus; "
-        "found 'atire'",
+        ":4: `retrievers.a.variant`: engine rank_bm25 computes okapi, bm25plus; found 'atire'",
+    ),
+    "variant that an engine computes wrongly": (
+        "retrievers:\n  a: {type: bm25, engine: rank_bm25, variant: bm25l}\n",
+        ":2: `retrievers.a.variant`: the BM25L of rank_bm25 0.2.2 multiplies by the frequency of a "
+        "word once more than the formula of Lv and Zhai; use engine bm25s, which has it as "
+        "published",
     ),
     "delta of a variant without": (
         "retrievers: {a: {type: bm25, delta: 1}}\n",
@@ -317,6 +343,16 @@ BETWEEN_KEYS = {
 
 BAD_NAMES = ["a/b", "Ab", "a..b", "..", "a|b", "", ".a", "-a", "a b", "ä", "a\n"]
 
+
+def _aliases(opening: str, closing: str, first: str) -> str:
+    """Return ten lines, each of which stands for nine of the one before."""
+    lines = [f"a0: &a0 {first}"]
+    lines += [
+        f"a{n}: &a{n} {opening}{', '.join([f'*a{n - 1}'] * 9)}{closing}" for n in range(1, 10)
+    ]
+    return "\n".join(lines)
+
+
 NOT_YAML: dict[str, tuple[str | bytes, str]] = {
     "open list": (
         "top_k: [1]\nname: [\n",
@@ -333,12 +369,34 @@ NOT_YAML: dict[str, tuple[str | bytes, str]] = {
     "impossible date": ("name: 2024-13-45\n", ": is not valid YAML: month must be in 1..12"),
     "anchor in itself": (
         "a: &a [*a]\n",
-        ": is not valid YAML: nested too deeply, or an anchor contains itself",
+        ":1: an anchor contains itself",
     ),
     "nested too deeply": (
         "a: " + "[" * 3000,
         ": is not valid YAML: nested too deeply, or an anchor contains itself",
     ),
+    "levels": ("a: " + "[" * 60 + "]" * 60, ":1: holds more than 50 levels"),
+    "aliases of aliases": (
+        _aliases("[", "]", "x"),
+        ":6: holds more than 50,000 values, with aliases written out",
+    ),
+    "merges of merges": (
+        _aliases("{<<: [", "]}", "{k: 1}"),
+        ":6: holds more than 50,000 values, with aliases written out",
+    ),
+    "a number without end": (
+        f"top_k: [{'1' * 5000}]\n",
+        ":1: holds a number of 5,000 digits",
+    ),
+    "a number of base 60": (
+        f"top_k: [{'1:' * 20000}1]\n",
+        ":1: holds a number of 40,001 digits",
+    ),
+    "a number beyond 64 bits": (
+        f"chunking: {{a: {{strategy: recursive, max_characters: {10**22}}}}}\n",
+        ":1: holds the number 10000000000000000000000, which does not fit 64 bits",
+    ),
+    "large": ("# x\n" * 70_000, ": has more than the 262,144 bytes that are allowed"),
     "two documents": (
         "name: a\n---\nname: b\n",
         ":2: is not valid YAML: but found another document",
@@ -367,6 +425,51 @@ NOT_YAML: dict[str, tuple[str | bytes, str]] = {
     ),
     "list as a key": ("? [a]\n: b\n", ":1: keys must be plain text"),
 }
+
+
+LOCAL = "type: local is one model, SmolLM2-135M-Instruct in this process"
+NO_USE = {
+    "model of the local LLM": (
+        "llm: {type: local, model: t5-large}\n",
+        f":1: `llm`: model: only for type: openai; {LOCAL}",
+    ),
+    "server of the local LLM": (
+        "llm: {type: local, timeout: 3, api_key_env: K}\n",
+        f":1: `llm`: api_key_env, timeout: only for type: openai; {LOCAL}",
+    ),
+    "one price": (
+        "llm: {model: m, prompt_price: 1}\n",
+        ":1: `llm`: LLM prompt_price and completion_price belong together; give both",
+    ),
+    "tokenizer where characters are counted": (
+        "chunking: {a: {strategy: fixed, max_characters: 90, overlap: 0, tokenizer: x}}\n",
+        ":1: `chunking.a.tokenizer`: belongs to max_tokens; max_characters counts no tokens",
+    ),
+    "variants of the original query": (
+        "retrievers: {a: {type: bm25, variants: max}}\n",
+        ":1: `retrievers.a`: variants belong to a query_set; the original query is one alone",
+    ),
+    "batches of a list that is one request": (
+        "retrievers:\n  a: {type: bm25}\n  b: {type: rerank_api, input: a, model: m, "
+        "base_url: 'http://x', listwise: true, batch_size: 2}\n",
+        ":3: `retrievers.b`: batch_size: only without listwise, whose requests have all candidates",
+    ),
+}
+"""Options that nothing would look at: each was accepted without a word."""
+
+
+@pytest.mark.parametrize(("text", "expected"), NO_USE.values(), ids=NO_USE)
+def test_an_option_without_a_use_is_refused(problem: Problem, text: str, expected: str) -> None:
+    assert problem(text) == expected
+
+
+def test_a_language_that_a_prompt_has_no_place_for(problem: Problem, tmp_path: Path) -> None:
+    prompt = "version: 1\n[user]\nRewrite {query}\n"
+    (tmp_path / "own.txt").write_text(prompt, encoding="utf-8")
+    block = f"strategy: rewrite, template: {tmp_path / 'own.txt'}, language: Danish"
+    text = f"llm: {{model: m}}\nquery_sets: {{a: {{{block}}}}}\n"
+    told = "the prompt has no place for it; write {language} in "
+    assert problem(text) == f":2: `query_sets.a.language`: {told}{tmp_path / 'own.txt'}"
 
 
 @pytest.mark.parametrize(("text", "expected"), SHAPE.values(), ids=SHAPE)
@@ -402,6 +505,8 @@ def test_name_of_the_experiment_follows_the_rule(problem: Problem) -> None:
     assert problem("name: My Data\n") == (
         f":1: `name`: 'My Data' is not a name; allowed: {NAME_RULE}"
     )
+    long = "'xxxxxxxxxxxxxxxxxxxx'... has 300 characters; allowed: 100"
+    assert problem(f"name: {'x' * 300}\n") == f":1: `name`: {long}"
     assert problem("name: 5\n") == ":1: `name`: should be a valid string; found 5"
 
 
@@ -418,6 +523,21 @@ def test_subset_that_does_not_exist(problem: Problem, folder: Path) -> None:
 def test_yaml_that_is_a_folder_is_no_yaml(folder: Path) -> None:
     (folder / "experiment.yaml").mkdir()
     assert not load_experiment(folder).has_file
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_yaml_that_is_a_fifo_or_a_device(folder: Path, make: Callable[[Path], None]) -> None:
+    file = folder / "experiment.yaml"
+    make(file)
+    for path in (folder, file):
+        with pytest.raises(ConfigError, match=r"yaml: cannot be read: a (FIFO|device), not a file"):
+            load_experiment(path)
+
+
+def test_yaml_that_is_a_link_to_nothing(folder: Path) -> None:
+    (folder / "experiment.yaml").symlink_to("nowhere")
+    with pytest.raises(ConfigError, match="cannot be read: No such file or directory"):
+        load_experiment(folder)
 
 
 def test_yaml_that_cannot_be_read(folder: Path) -> None:

@@ -100,7 +100,7 @@ def test_yaml_of_another_name(folder: Path) -> None:
     other = folder / "small.yml"
     other.write_text("top_k: [2]\n", encoding="utf-8")
     experiment = load_experiment(other)
-    assert (experiment.name, experiment.top_k) == ("tiny", (2,))
+    assert (experiment.name, experiment.top_k) == ("small", (2,)), "two in a folder are two"
     assert not load_experiment(folder).has_file
 
 

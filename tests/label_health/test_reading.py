@@ -53,7 +53,13 @@ EXPECTED = [
         "doc_id: unknown document 'quays': it is a file name without its end; "
         "probably meant: 'guides/quays.md'",
     ),
-    (5, "unknown_id", "q1", "doc_id: unknown document 'prices.md' (did you mean 'fares.md'?)"),
+    (
+        5,
+        "unknown_id",
+        "q1",
+        "doc_id: unknown document 'prices.md' (did you mean 'fares.md'?); "
+        "`dataset: {unknown_documents: keep}` keeps such judgments",
+    ),
     (
         6,
         "format",

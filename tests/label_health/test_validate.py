@@ -22,8 +22,11 @@ def tiny(tmp_path: Path) -> Tiny:
 
 
 def run(tiny: Tiny, *options: str) -> Result:
-    store = str(tiny.settings.store)
-    return CliRunner().invoke(main, ["validate", str(tiny.folder), "--store", store, *options])
+    return run_path(tiny.folder, tiny.settings.store, *options)
+
+
+def run_path(path: Path, store: Path, *options: str) -> Result:
+    return CliRunner().invoke(main, ["validate", str(path), "--store", str(store), *options])
 
 
 def test_a_sound_experiment(tiny: Tiny) -> None:
@@ -86,6 +89,65 @@ def test_documents_queries_and_qrels_are_all_read_to_the_end(tiny: Tiny) -> None
         ("unknown_id", "judgments.jsonl", 8),
     ]
     assert "not checked: evidence that no chunk covers: the documents have errors" in result.stderr
+
+
+BEIR = {
+    "corpus.jsonl": '{"_id": "d1", "text": "ferry"}\n{"_id": "d2", "text": "storm"}\n',
+    "queries.jsonl": '{"_id": "q1", "text": "ferry"}\n{"_id": "q2", "text": "storm"}\n',
+    "qrels/test.tsv": "q1\td1\t1\nq2\td2\t1\nq1\td2\t1\n",
+}
+PARAGRAPH = {"context": "One two one.", "qas": []}
+ASKED = {"question": "?", "answers": [{"text": "two", "answer_start": 4}]}
+SQUAD = [{"id": "a", **ASKED}, {"id": "b", **ASKED, "is_impossible": True}]
+
+
+def squad(*paragraphs: dict[str, object]) -> str:
+    return json.dumps({"data": [{"title": "T", "paragraphs": paragraphs}]})
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"corpus.jsonl": '{"_id": "d1", "text": 5}\n{"_id": "d2", "text": "x"}\n'}, "corpus:1"),
+        ({"queries.jsonl": '{"_id": "q1"}\n{"_id": "q2", "text": "x"}\n'}, "queries:1"),
+        ({"corpus.jsonl": '{"_id": "d1", "text": 5}\n{"_id": "d2"}\n'}, "corpus:1 corpus:2"),
+        ({"corpus.jsonl": b'{"_id": "d1", "text": "\xff"}\n'}, "corpus:1"),
+        ({"corpus.jsonl": b'{"_id": "d2", "text": 5}\n\xff\n'}, "corpus:1 corpus:2"),
+        ({"a.json": squad({**PARAGRAPH, "qas": SQUAD})}, "a:None"),
+        ({"a.json": squad({**PARAGRAPH, "qas": SQUAD}, {"context": 1})}, "a:None a:None"),
+        (
+            {
+                "a.json": '{"queries": {"q": "x"}, "corpus": {"d": 5, "e": ""}, '
+                '"relevant_docs": {"q": ["d"]}}'
+            },
+            "a:None",
+        ),
+        (
+            {
+                "documents.csv": "document_id,text\nd1\n",
+                "queries.jsonl": '{"query_id": "q", "text": "x"}\n',
+                "judgments.jsonl": '{"query_id": "q", "doc_id": "d1"}\n',
+            },
+            "documents:2",
+        ),
+    ],
+)
+def test_what_follows_from_an_error_is_not_told(
+    tmp_path: Path, files: dict[str, str | bytes], expected: str
+) -> None:
+    """A judgment of a row that was refused, or that nobody could read, is no further error."""
+    beir = any(name in BEIR for name in files) and "judgments.jsonl" not in files
+    for name, content in {**(BEIR if beir else {}), **files}.items():
+        file = tmp_path / "data" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    source = tmp_path / "data" / "a.json" if "a.json" in files else tmp_path / "data"
+    result = run_path(source, tmp_path / "store", "--format", "json")
+    assert result.exit_code == 1, result.output
+    rows = json.loads(result.stdout)
+    places = [f"{Path(str(row['file'])).stem}:{row['line']}" for row in rows]
+    assert " ".join(places) == expected, rows
+    assert {row["severity"] for row in rows} == {"error"}
 
 
 def test_a_query_whose_judgment_is_broken_is_not_called_unanswerable(tiny: Tiny) -> None:

@@ -17,6 +17,7 @@ from rag_assets.lexical.analyzers import (
     check_analyzer,
 )
 from rag_assets.lexical.analyzers.english import STOP_WORDS
+from rag_assets.lexical.analyzers.snowball import LANGUAGES
 
 STANDARD_CASES = {
     "part number": ("Use KFP-30417, rev. B2!", ["use", "kfp", "30417", "rev", "b2"]),
@@ -94,6 +95,40 @@ def test_cjk(text: str, tokens: list[str]) -> None:
     assert analyze("cjk", text) == tokens
 
 
+THAI = "\u0e01\u0e32\u0e23\u0e15\u0e25\u0e32\u0e14"
+NGRAMS_CASES = {
+    "pairs and threes": (
+        THAI[:4],
+        [THAI[:2], THAI[1:3], THAI[2:4], THAI[:3], THAI[1:4]],
+    ),
+    "two characters": (THAI[:2], [THAI[:2]]),
+    "one character": (THAI[:1], [THAI[:1]]),
+    "Thai beside Latin and digits": (f"PZPR2{THAI[:2]}", ["pzpr2", THAI[:2]]),
+    "Thai digits are a number": ("\u0e52\u0e53\u0e54\u0e55", ["\u0e52\u0e53\u0e54\u0e55"]),
+    "Khmer, Lao, Burmese": (
+        "\u1781\u17d2\u1798 \u0ea5\u0eb2 \u1019\u103c\u1014\u103a",
+        [
+            *("\u1781\u17d2", "\u17d2\u1798", "\u1781\u17d2\u1798", "\u0ea5\u0eb2"),
+            *("\u1019\u103c", "\u103c\u1014", "\u1014\u103a"),
+            *("\u1019\u103c\u1014", "\u103c\u1014\u103a"),
+        ],
+    ),
+    "CJK as in cjk": ("\u65e5\u672c", ["\u65e5", "\u672c", "\u65e5\u672c"]),
+    "Latin as in standard": ("KFP-30417 The pumps", ["kfp", "30417", "the", "pumps"]),
+}
+
+
+@pytest.mark.parametrize(("text", "tokens"), NGRAMS_CASES.values(), ids=NGRAMS_CASES.keys())
+def test_ngrams(text: str, tokens: list[str]) -> None:
+    assert analyze("ngrams", text) == tokens
+
+
+def test_icu_cuts_thai_into_words() -> None:
+    pytest.importorskip("icu4py", reason="the extra `icu` is not installed")
+    assert analyze("icu", f"{THAI} KFP-30417") == [THAI[:3], THAI[3:], "kfp", "30417"]
+    assert analyze("icu", "plain Words") == ["plain", "words"]
+
+
 def test_jieba_cuts_chinese_into_words() -> None:
     pytest.importorskip("jieba", reason="the extra `chinese` is not installed")
     cut = analyze("jieba", "\u4e2d\u56fd\u79d1\u5b66\u9662\u7684 KFP-30417\u53f7")
@@ -118,7 +153,13 @@ def test_whitespace_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, one in ANALYZERS.items() if all(map(find_spec, one.distributions))]
+    "name",
+    [
+        name
+        for name, one in ANALYZERS.items()
+        if (one.extra is None or all(map(find_spec, one.distributions)))
+        and name not in LANGUAGES[1:]  # the stemmers are one piece of code
+    ],
 )
 @given(texts=st.lists(st.text(max_size=40), max_size=5))
 def test_texts_are_analysed_independently_of_their_batch(name: str, texts: list[str]) -> None:
@@ -126,7 +167,7 @@ def test_texts_are_analysed_independently_of_their_batch(name: str, texts: list[
     assert all(token for tokens in analyze_all(name, texts) for token in tokens)
 
 
-@pytest.mark.parametrize("name", ["standard", "english", "cjk"])
+@pytest.mark.parametrize("name", ["standard", "english", "cjk", "ngrams"])
 @given(text=st.text(max_size=40))
 def test_composed_and_decomposed_texts_give_the_same_tokens(name: str, text: str) -> None:
     composed, decomposed = (unicodedata.normalize(form, text) for form in ("NFC", "NFD"))
@@ -141,7 +182,7 @@ def test_the_short_way_for_ascii_gives_the_same_tokens(text: str) -> None:
 
 @pytest.mark.parametrize("call", [lambda: analyze("klingon", "x"), lambda: analyzer_versions("x")])
 def test_an_unknown_analyzer_is_refused_with_the_allowed_ones(call: object) -> None:
-    with pytest.raises(UsageError, match="allowed: auto, english, standard, cjk, whitespace"):
+    with pytest.raises(UsageError, match="allowed: auto, english, standard, cjk, ngrams"):
         call()  # type: ignore[operator]
 
 
@@ -149,5 +190,9 @@ def test_versions_name_what_determines_the_tokens() -> None:
     assert set(analyzer_versions("english")) == {"analyzer.english", "PyStemmer", "unicode"}
     assert set(analyzer_versions("cjk")) == {"analyzer.cjk", "unicode"}
     everything = analyzer_versions("auto")
-    assert everything.items() >= (analyzer_versions("english") | analyzer_versions("cjk")).items()
+    for name in ("english", "cjk", "ngrams", "standard"):
+        assert everything.items() >= analyzer_versions(name).items()
+    assert everything["analyzer.snowball"] == analyzer_versions("german")["analyzer.german"]
     assert "analyzer.auto" in everything
+    # what happens to be installed has no part in the choice
+    assert not {"jieba", "icu4py"} & set(everything)

@@ -89,11 +89,15 @@ def test_rank_bm25_engine_against_the_formulas(
     plus = build_engine("rank_bm25", chunks, k1, b, "bm25plus", delta).scores(query)
     expected = by_the_formula("bm25plus", chunks, query, k1, b, delta)
     np.testing.assert_allclose(plus, expected, rtol=1e-12)
-    for token in query:  # the package's BM25L counts the frequency once more
-        found = build_engine("rank_bm25", chunks, k1, b, "bm25l", delta).scores([token])
-        once = by_the_formula("bm25l", chunks, [token], k1, b, delta)
-        counts = [chunk.count(token) for chunk in chunks]
-        np.testing.assert_allclose(found, np.multiply(once, counts), rtol=1e-12)
+
+
+def test_the_bm25l_of_rank_bm25_is_refused_because_it_is_not_the_formula() -> None:
+    chunks = [["a"], ["a", "a", "a"], ["b"], ["c"]]
+    once = by_the_formula("bm25l", chunks, ["a"], 1.2, 0.75, 0.5)
+    theirs = rank_bm25.BM25L(chunks, k1=1.2, b=0.75, delta=0.5).get_scores(["a"])
+    np.testing.assert_allclose(theirs, np.multiply(once, [1, 3, 0, 0]), rtol=1e-12)
+    with pytest.raises(UsageError, match="multiplies by the frequency of a word once more"):
+        resolve_variant("rank_bm25", "bm25l")
 
 
 @pytest.mark.parametrize("variant", ["lucene", "robertson", "atire"])

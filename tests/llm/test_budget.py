@@ -69,7 +69,7 @@ def test_bytes_are_counted_not_characters() -> None:
         ({"max_calls": -1}, "max_calls is -1"),
         ({"max_cost": float("nan")}, "max_cost is nan"),
         ({"max_cost": 1.0}, "max_cost needs prompt_price and completion_price"),
-        ({"max_cost": 1.0, "prompt_price": 1.0}, "max_cost needs"),
+        ({"prompt_price": 1.0}, "prompt_price and completion_price belong together"),
     ],
 )
 def test_wrong_limits(settings: dict[str, float], problem: str) -> None:

@@ -7,7 +7,8 @@ import pytest
 from rag_assets.errors import ModelUnavailable
 from rag_assets.llm.budget import Budget, BudgetReached, Limits
 from rag_assets.llm.cache import CompletionCache
-from rag_assets.llm.completions import GIVE_UP_AFTER, Completions, Estimate
+from rag_assets.llm.client import ChatRequest
+from rag_assets.llm.completions import GIVE_UP_AFTER, Completions, Estimate, estimate
 from tests.llm import server as replies
 from tests.llm.requests import asking, completion, failure, model
 from tests.llm.server import Server, serving
@@ -22,9 +23,16 @@ def completions(
     return Completions(asked, CompletionCache(folder), Budget(limits), batch=batch)
 
 
+def estimated(
+    server: Server, folder: Path, requests: list[ChatRequest], limits: Limits | None = None
+) -> Estimate:
+    identity = model(server).identity
+    return estimate(requests, identity, CompletionCache(folder), limits or Limits())
+
+
 def test_equal_requests_are_asked_once_and_never_again(server: Server, tmp_path: Path) -> None:
     first = completions(server, tmp_path)
-    assert first.estimate(ASKED + ASKED) == Estimate(0, 10, None)
+    assert estimated(server, tmp_path, ASKED + ASKED) == Estimate(0, 10, None)
     answers = first.answer(ASKED + ASKED[::-1])
     assert [completion(a).text for a in answers[:10]] == [
         f"answer to: question {i}" for i in range(10)
@@ -32,7 +40,7 @@ def test_equal_requests_are_asked_once_and_never_again(server: Server, tmp_path:
     assert answers[10:] == answers[9::-1]
     assert (len(server.received), first.budget.calls) == (10, 10)
     again = completions(server, tmp_path)
-    assert again.estimate(ASKED) == Estimate(10, 0, None)
+    assert estimated(server, tmp_path, ASKED) == Estimate(10, 0, None)
     assert again.answer(ASKED) == answers[:10]
     assert (len(server.received), again.budget.calls) == (10, 0)
 
@@ -46,15 +54,15 @@ def test_a_stopped_run_resumes_with_what_is_missing(server: Server, tmp_path: Pa
         stopped.answer(ASKED)  # an evaluation has one budget for all that it does
     assert len(server.received) == 6
     resumed = completions(server, tmp_path, Limits(max_calls=6))
-    assert resumed.estimate(ASKED) == Estimate(6, 4, None)
+    assert estimated(server, tmp_path, ASKED) == Estimate(6, 4, None)
     assert len(resumed.answer(ASKED)) == 10
     assert sorted(r.text for r in server.received) == sorted(f"question {i}" for i in range(10))
 
 
 def test_cost_is_never_passed(server: Server, tmp_path: Path) -> None:
     limits = Limits(max_cost=0.0012, prompt_price=1.0, completion_price=1.0)
-    estimate = completions(server, tmp_path, limits).estimate(ASKED)
-    assert estimate.cost_at_most == pytest.approx(10 * (10 + 32 + 256) / 1e6, abs=1e-12)
+    found = estimated(server, tmp_path, ASKED, limits)
+    assert found.cost_at_most == pytest.approx(10 * (10 + 32 + 256) / 1e6, abs=1e-12)
     bought = completions(server, tmp_path, limits)
     assert len(bought.answer(ASKED)) == 10  # what is really used is far below the bound
     assert bought.budget.cost == pytest.approx(10 * 14 / 1e6, abs=1e-12)
@@ -83,7 +91,7 @@ def test_a_wrong_key_stops_after_one_batch(server: Server, tmp_path: Path) -> No
     with pytest.raises(ModelUnavailable, match=r"API key is not accepted \(HTTP 401: who are you"):
         completions(server, tmp_path).answer(ASKED)
     assert len(server.received) == 4
-    assert completions(server, tmp_path).estimate(ASKED) == Estimate(3, 7, None)
+    assert estimated(server, tmp_path, ASKED) == Estimate(3, 7, None)
 
 
 def test_a_server_that_does_not_serve_is_given_up(tmp_path: Path) -> None:

@@ -6,18 +6,27 @@ import sys
 import pytest
 
 from rag_assets.errors import UsageError
-from rag_assets.llm.client import LENGTH, REFUSAL, STOP, Completion
+from rag_assets.llm.client import LENGTH, REFUSAL, STOP, Answer, Completion
 from rag_assets.llm.endpoint import Endpoint, endpoint_from_environment
 from rag_assets.llm.openai_compatible import OpenAICompatible
+from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
 from tests.llm import server as replies
 from tests.llm.requests import asking, completion, endpoint, failure, model
 from tests.llm.server import Server
 
 
+def untimed(answers: list[Answer]) -> list[Answer]:
+    """The answers without their times, which every one has."""
+    assert all(one.seconds and one.seconds > 0 for one in answers if isinstance(one, Completion))
+    return [one._replace(seconds=None) if isinstance(one, Completion) else one for one in answers]
+
+
 def test_answers_come_in_the_order_of_the_requests(server: Server) -> None:
     asked = [asking(f"question {i}") for i in range(12)]
     answers = model(server).complete(asked)
-    assert answers == [Completion(f"answer to: question {i}", 10, 4, STOP) for i in range(12)]
+    assert untimed(answers) == [
+        Completion(f"answer to: question {i}", 10, 4, STOP) for i in range(12)
+    ]
     assert server.most_at_once <= 4
     assert model(server).complete([]) == []
 
@@ -124,7 +133,7 @@ def test_half_answers_and_refusals_are_answers(server: Server) -> None:
     server.on("bomb", replies.filtered())
     server.on("free", replies.no_usage("no bill"))
     answers = model(server).complete([asking(text) for text in ("long", "evil", "bomb", "free")])
-    assert answers == [
+    assert untimed(answers) == [
         Completion("only the beg", 10, 3, LENGTH),
         Completion("I will not.", 10, 0, REFUSAL),
         Completion("", 10, 0, REFUSAL),
@@ -155,6 +164,16 @@ def test_the_key_shows_nowhere(
     assert "sk-very-secret" not in f"{answers} {asked.identity} {asked!r} {caplog.text}"
 
 
+def test_where_no_key_is_named_none_is_sent(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another-server")
+    completion(model(server, api_key_variable=None).complete([asking("x")])[0])
+    list(OpenAIEmbeddings(endpoint(server, api_key_variable=None)).embed(["x"]))
+    assert len(server.received) == 2
+    assert all("authorization" not in request.headers for request in server.received)
+
+
 def test_key_variable_must_be_set(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MY_KEY", raising=False)
     with pytest.raises(UsageError, match="environment variable MY_KEY is not set"):
@@ -180,7 +199,7 @@ def test_endpoint_from_environment() -> None:
     variables = {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "RAG_ASSETS_LLM_MODEL": "m"}
     local = endpoint_from_environment(environ=variables)
     assert local == Endpoint("m", "http://127.0.0.1:1/v1", None)
-    assert local.api_key({}) == "unused"
+    assert local.api_key({}) is None
     keyed = endpoint_from_environment("other", {**variables, "OPENAI_API_KEY": " k "})
     assert (keyed.model, keyed.api_key({"OPENAI_API_KEY": " k "})) == ("other", "k")
     with pytest.raises(UsageError, match="set RAG_ASSETS_LLM_MODEL"):

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
 
+from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.reporting.latency_rows import latency_rows
+from rag_assets.reporting.report.charts import charts
+from rag_assets.reporting.report.view import View
 from rag_assets.reporting.rows import Row
 from tests.llm.server import Server, ordered, serving
 from tests.shown_board import evaluated
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
+
+PAUSE = 60.0
+"""Milliseconds that the language model takes to write."""
+
+OVER_TIME = """
+SELECT evaluation_id, retriever, p50_ms, cost / amount AS money_a_query
+FROM measurements JOIN evaluations USING (experiment, evaluation_id)
+WHERE what = 'latency' AND NOT cached AND measured <= finished ORDER BY retriever, finished
+"""
 
 
 @pytest.fixture
@@ -78,6 +92,78 @@ def test_tokens_and_money_of_every_kind_of_server(tiny: Tiny, server: Server) ->
     assert found["scored"]["api_tokens"] is None, "this server does not tell"
     assert told(found["bm25"]) == (None, None, None)
     assert [name for name, row in found.items() if row["rerank_seconds"]] == ["asked", "scored"]
+
+
+def test_latency_and_cost_of_a_query_count_what_servers_take(tiny: Tiny, server: Server) -> None:
+    """A model that is slow and dear makes no fast and cheap retriever."""
+    answer = server.write
+
+    def write(text: str) -> str:
+        time.sleep(PAUSE / 1000)
+        return answer(text)
+
+    server.write = write
+    del tiny.config["measurements"]
+    tiny.config["retrievers"] |= {
+        "both": {"type": "rrf", "inputs": ["hyde", "hyde2"]},
+        "hyde2": {"type": "bm25", "chunking": "parts", "query_set": "pretended"},
+    }
+    tiny.write_config()
+    result = evaluated(tiny.pipeline())
+    experiment = tiny.pipeline().experiment
+    found = {
+        str(row["retriever"]): row
+        for row in latency_rows(result, experiment, experiment.retrievers)
+    }
+    p50 = {name: float(str(row["p50_ms"])) for name, row in found.items()}
+    assert p50["bm25"] < PAUSE < min(p50["hyde"], p50["asked"])
+    assert PAUSE < p50["both"] < 2 * PAUSE, "the query set is written once for both"
+    assert p50["scored"] > p50["bm25"]
+    assert p50["vectors"] > float(str(found["vectors"]["known_p50_ms"]))
+    costs = {name: row["query_cost"] for name, row in found.items()}
+    assert costs == {
+        "bm25": 0.0,
+        "hyde": 10.0,
+        "hyde2": 10.0,
+        "both": 10.0,
+        "vectors": 0.5,
+        "asked": pytest.approx(10.0 * 5 / 6),  # one query has a single candidate: nothing to ask
+        "scored": None,  # this server does not tell what it charged
+    }
+    assert found["hyde"]["queries_per_second"] is None
+    chart = charts(View(result))
+    assert chart is not None
+    assert not {"hyde", "hyde2", "both", "asked"} & set(chart["front"][:1])
+
+
+def test_times_of_answers_are_kept_with_them(tiny: Tiny) -> None:
+    """Another experiment of the store asks nothing again, and knows what it took."""
+    first = rows_of(tiny)
+    tiny.config["name"] = "again"
+    tiny.write_config()
+    second = rows_of(tiny)
+    for name in ("hyde", "asked"):
+        assert second[name]["n_asked"] == 0
+        assert second[name]["p50_ms"] is not None
+        assert second[name]["query_cost"] == first[name]["query_cost"]
+    for name in ("vectors", "scored"):
+        assert (second[name]["p50_ms"], second[name]["query_cost"]) == (None, None)
+        assert first[name]["p50_ms"] is not None
+
+
+def test_time_and_evaluation_of_measurements(tiny: Tiny) -> None:
+    """What a query takes can be drawn over evaluations."""
+    evaluations = []
+    for k1 in (1.2, 0.9):
+        tiny.configure("bm25", k1=k1)
+        evaluations.append(evaluated(tiny.pipeline()).evaluation)
+    with duckdb.connect(str(rebuild(tiny.settings)), read_only=True) as connection:
+        rows = connection.sql(OVER_TIME).fetchall()
+    assert [(row[0], row[1]) for row in rows if row[1] == "bm25"] == [
+        (one.evaluation_id, "bm25") for one in evaluations
+    ]
+    assert all(row[2] > 0 for row in rows)
+    assert {row[3] for row in rows if row[1] == "hyde"} == {10.0}
 
 
 def test_prices_change_no_result(tiny: Tiny) -> None:

@@ -126,12 +126,49 @@ def test_answerability_in_the_warehouse(tiny: Tiny) -> None:
     with duckdb.connect(str(rebuild(tiny.settings)), read_only=True) as connection:
         table = connection.sql("SELECT * FROM answerability ORDER BY retriever").to_arrow_table()
     rows = table.to_pylist()
-    assert [row["retriever"] for row in rows] == sorted(tiny.config["retrievers"])
+    # The scores of the fusions are made of ranks, which no two queries have in common.
+    assert [row["retriever"] for row in rows] == ["bm25", "bm25-whole", "okapi"]
     for row in rows:
         assert (row["experiment"], row["split"], row["threshold_from"]) == ("tiny", "all", "all")
         assert (row["n_answerable"], row["n_unanswerable"]) == (6, 1)
         # q7 has no hits.
         assert (row["auroc"], row["coverage"], row["rejected"]) == (1.0, 1.0, 1.0)
+
+
+def test_scores_that_are_made_of_ranks_tell_no_unanswerable_query(fresh: Tiny) -> None:
+    """A constant would have an AUROC of 0.5 and the threshold 1, as if that were a finding."""
+    fresh.write_rows("queries.jsonl", [*QUERIES, {"query_id": "q7", "text": "zebras at the fire"}])
+    lists = [
+        {"qid": query["query_id"], "retrieved_ids": ["fares.md", "crew.md"], **scores}
+        for query, scores in ((q, {"scores": [2.0 + n, 1.0]}) for n, q in enumerate(QUERIES))
+    ]
+    fresh.write_rows("scored.jsonl", lists)
+    bare = [{name: row[name] for name in ("qid", "retrieved_ids")} for row in lists]
+    fresh.write_rows("bare.jsonl", bare)
+    fresh.write_rows("variants.jsonl", [{"query_id": "q1", "variants": ["dog fares"]}])
+    fresh.config["query_sets"] = {"said": {"strategy": "file", "path": "variants.jsonl"}}
+    base = {"type": "bm25", "chunking": "whole"}
+    both = {"inputs": ["plain", "other"]}
+    fresh.config |= {
+        "retrievers": {
+            "plain": base,
+            "other": {**base, "k1": 0.9},
+            "variants": {**base, "query_set": "said"},
+            "summed": {**base, "query_set": "said", "variants": "sum"},
+            "scored": {"type": "run_file", "chunking": "whole", "path": "scored.jsonl"},
+            "bare": {"type": "run_file", "chunking": "whole", "path": "bare.jsonl"},
+            "rrf": {"type": "rrf", **both},
+            "isr": {"type": "isr", **both},
+            "borda": {"type": "borda", **both},
+            "comb_sum": {"type": "comb_sum", **both},
+            "raw_sum": {"type": "comb_sum", "normalisation": "none", **both},
+        },
+        "baseline": "plain",
+    }
+    fresh.write_config()
+    fresh.run()
+    found = [row["retriever"] for row in rows_of(fresh, ArtifactKey.of("answerability"))]
+    assert found == ["plain", "other", "summed", "scored", "raw_sum"]
 
 
 def test_a_cell_that_is_not_evaluated_has_no_answerability(fresh: Tiny) -> None:

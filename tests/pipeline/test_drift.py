@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from rag_assets.pipeline.checks import CheckResult, results_of
+from rag_assets.pipeline.checks.states import NO_ANCHOR
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.stages import STAGES
@@ -193,18 +194,23 @@ def test_validate_names_the_queries(tiny: Tiny) -> None:
 
 def test_without_an_anchor_nothing_is_compared(tiny: Tiny) -> None:
     (tiny.artifacts / "anchor").unlink()
-    result = drift(tiny, "bm25")
-    assert result.passed
-    assert result.summary == (
-        "Not compared: there is no anchor; `rag-assets anchor PATH` pins an evaluation."
-    )
-    assert result.found.numbers == {}
+    pipeline = tiny.pipeline()
+    stage, key = STAGES["lexical_runs"], run_key(pipeline.experiment, "bm25", 5)
+    results = results_of(pipeline, stage, pipeline.materialize(stage.name, [key]))
+    assert [one.check.name for one in results] == [
+        "queries_answered",
+        "ranks_and_scores",
+        "ids_exist",
+    ], "drift, which nobody asked for, has no result"
+    assert validated(tiny).skipped == (f"drift: {NO_ANCHOR}",)
 
 
 def test_scores_of_another_configuration_are_not_compared(tiny: Tiny) -> None:
     tiny.configure("bm25", k1=0.6)
-    otherwise = "Not compared: configured otherwise than in the anchor: bm25.k1 1.2 -> 0.6."
-    assert drift(tiny, "bm25").summary == otherwise
+    otherwise = "Not checked: configured otherwise than in the anchor: bm25.k1 1.2 -> 0.6."
+    result = drift(tiny, "bm25")
+    assert (result.summary, result.passed, result.severity) == (otherwise, False, "warning")
+    assert (result.blocks, result.found.numbers) == (False, {})
     assert drift(tiny, "both").summary == otherwise
     assert drift(tiny, "vectors").found.numbers["psi"] == 0
     found = validated(tiny)
@@ -224,4 +230,4 @@ def test_what_the_anchor_lacks_is_not_compared(tiny: Tiny) -> None:
 
 def test_few_queries_are_not_compared(tiny: Tiny) -> None:
     ask(tiny, ASKED[:19])
-    assert drift(tiny, "bm25").summary == "Not compared: 19 queries are too few, 20 are needed."
+    assert drift(tiny, "bm25").summary == "Not checked: 19 queries are too few, 20 are needed."

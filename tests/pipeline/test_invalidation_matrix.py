@@ -171,7 +171,7 @@ OF_LABELS: dict[str, Cost] = {
     ),
     "a grade; every answer is ranked as well as can be": Cost(
         lambda matrix: matrix.replace("judgments.jsonl", '"relevance": 2', '"relevance": 1'),
-        LABELS,
+        (*LABELS, "comparisons"),
         0,
         {"qrels": "1 judgment changed", "judgments/bm25": "qrels changed"},
     ),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from rag_assets.embedding.loading import forget_models
 from rag_assets.pipeline.latency_sample import (
     BUDGET_SECONDS,
     added,
@@ -18,8 +19,14 @@ from rag_assets.pipeline.latency_sample import (
     time_each,
 )
 from rag_assets.pipeline.measurements import Measurement, Measurements
+from rag_assets.pipeline.stage_context import Part
 from rag_assets.pipeline.stages.runs import run_key
+from rag_assets.reranking import local_models
+from rag_assets.reranking.candidates import Scores
+from rag_assets.reranking.cross_encoder import CrossEncoderScorer
+from rag_assets.store.pair_score_cache import Pair
 from tests.all_measurements import all_measurements
+from tests.reranking.tiny_models import cross_encoder
 from tests.tiny_experiment import QUERIES, Tiny
 
 CLOCKS = ("pipeline.pipeline", "pipeline.latency_sample", "retrievers.measured_embedding")
@@ -96,7 +103,9 @@ class TestTimes:
         assert 1 < len(time_each(names, str)) < 10
 
     def test_only_what_all_parts_have_is_added(self) -> None:
-        assert added([{"a": 1.0, "b": 2.0}, {"b": 3.0, "c": 4.0}]) == {"b": 5.0}
+        one, other = Part({"a": 1.0, "b": 2.0}, 0.5), Part({"b": 3.0, "c": 4.0})
+        assert added([one, other]) == Part({"b": 5.0}, 0.5)
+        assert added([one, Part({"b": 1.0}, None)]).cost is None
 
     def test_percentiles_are_interpolated(self) -> None:
         times = {str(number): float(number) for number in range(1, 101)}
@@ -265,3 +274,35 @@ def latencies_of_current(tiny: Tiny, retriever: str, *, cached: bool) -> Measure
     found = pipeline.measurements.find("latency", ranking, retriever, cached=cached)
     assert found is not None
     return found
+
+
+def test_a_local_reranker_is_timed_past_its_scores_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking scores up takes no time, and says nothing of a query that is new."""
+    tiny = Tiny(tmp_path / "reranked")
+    base = {"type": "bm25", "chunking": "whole"}
+    model = str(cross_encoder(tmp_path / "model"))
+    crossed = {"type": "cross_encoder", "input": "bm25", "candidates": 3, "model": model}
+    mmr = {"type": "mmr", "input": "bm25", "candidates": 3}
+    maxsim = {**mmr, "type": "maxsim"}
+    tiny.config["retrievers"] = {"bm25": base, "crossed": crossed, "mmr": mmr, "maxsim": maxsim}
+    scored: list[int] = []
+    score = CrossEncoderScorer.score
+
+    def counted(self: CrossEncoderScorer, pairs: Sequence[Pair]) -> Scores:
+        scored.append(len(pairs))
+        return score(self, pairs)
+
+    monkeypatch.setattr(CrossEncoderScorer, "score", counted)
+    all_timed(tiny).run()
+    assert set(latencies(tiny)) == {(name, False) for name in tiny.config["retrievers"]}
+    assert len(scored) > 2 + len(QUERIES), "each query once more, past the cache"
+    scored.clear()
+    monkeypatch.setattr(local_models, "_loaded", set())
+    forget_models()
+    tiny.config["name"] = "again"
+    tiny.write_config()
+    tiny.run()
+    assert scored == [], "no model is loaded for a measurement"
+    assert set(latencies(tiny)) == {("bm25", False)}

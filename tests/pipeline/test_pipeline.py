@@ -261,7 +261,7 @@ class TestRegistry:
         register(other.pipeline().experiment, fresh.settings)
         assert registered(fresh.settings) == {"tiny": str(other.folder / "experiment.yaml")}
 
-    @pytest.mark.parametrize("content", ["", "{", "[]"])
+    @pytest.mark.parametrize("content", ["", "{", "[]", '{"tiny": 5, "../x": "y"}'])
     def test_a_damaged_list_is_made_anew(self, fresh: Tiny, content: str) -> None:
         fresh.settings.state_dir.mkdir()
         fresh.settings.registry.write_text(content)

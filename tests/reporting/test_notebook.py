@@ -148,7 +148,7 @@ def test_what_cannot_be_compared_is_refused(changed: EvaluationResult) -> None:
     for names in (("bm25",), ("bm25", "bm25"), ("bm25", "bm25-whole", "bm25")):
         with pytest.raises(UsageError, match="two different retrievers"):
             Comparison.of(changed, names)
-    with pytest.raises(NotEvaluated, match="no cell of nope"):
+    with pytest.raises(NotEvaluated, match="no retriever 'nope'; allowed: bm25, bm25-whole"):
         Comparison.of(changed, ("bm25", "nope"))
 
 

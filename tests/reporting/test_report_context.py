@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from rag_assets.reporting.report.charts import charts, pareto_front
 from rag_assets.reporting.report.headline import against, headline
 from rag_assets.reporting.report.labels import labels
-from rag_assets.reporting.report.latency import Latency
 from rag_assets.reporting.report.leaderboard import leaderboard
 from rag_assets.reporting.report.page import SECTIONS
 from rag_assets.reporting.report.page import _code as code
@@ -57,7 +56,7 @@ def with_times(view: View, **milliseconds: float) -> View:
     """The same evaluation, had its queries taken so long."""
     slow = dict.fromkeys(view.retrievers, 10.0)
     timed = View(view.result)
-    timed.__dict__["latency"] = Latency("what", {**slow, **milliseconds})
+    timed.__dict__["speed"] = {**slow, **milliseconds}
     return timed
 
 
@@ -70,7 +69,17 @@ def test_a_much_faster_one_that_is_not_worse_is_named_too(view: View) -> None:
 
 
 def test_a_query_was_timed_for_every_retriever(view: View) -> None:
-    assert set(view.latency.milliseconds) == set(view.retrievers)
+    assert set(view.speed) == set(view.retrievers)
+
+
+def test_what_was_not_measured_is_named_and_on_no_front(view: View) -> None:
+    best = view.retrievers[0]
+    timed = with_times(view)
+    del timed.__dict__["speed"][best]
+    found = built(charts(timed))
+    assert (found["unmeasured"], best in found["front"]) == ([best], False)
+    assert best not in found["data"]["times"]
+    assert headline(timed)["cheaper"] is None
 
 
 def test_a_comparison_reads_the_same_from_both_sides(view: View) -> None:

@@ -54,6 +54,13 @@ def test_clusters_are_named() -> None:
     )
 
 
+def test_a_claim_that_is_limited_says_so() -> None:
+    assert verdict({**ROW, "n_clusters": 40}, 1).endswith("p = 0.0120; 216 queries in 40 clusters")
+    assert verdict(ROW, 1, "they depend").endswith("p = 0.0120; but they depend")
+    unsure = {**ROW, "p_adjusted": 0.5}
+    assert verdict(unsure, 1, "they depend") == verdict(unsure, 1), "nothing is claimed"
+
+
 def test_what_cannot_be_said_is_not_said() -> None:
     row = {**ROW, "n": 1, "p_adjusted": 1.0, "low": None, "high": None, "detectable": None}
     assert verdict(row, 1) == (

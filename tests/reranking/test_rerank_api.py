@@ -95,7 +95,7 @@ def test_what_came_before_a_failure_is_kept(server: Server, tmp_path: Path) -> N
 
 
 def test_scores_of_a_listwise_model_hold_for_one_list(server: Server, tmp_path: Path) -> None:
-    chosen = config(server, listwise=True, batch_size=1)
+    chosen = config(server, listwise=True)
     workspace = Workspace(tmp_path)
     chosen.rerank([asked("wind")], workspace)
     chosen.rerank([asked("wind", DOCUMENTS[:2])], workspace)

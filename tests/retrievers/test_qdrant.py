@@ -175,10 +175,10 @@ def test_what_a_server_cannot_give_is_said(
         with pytest.raises(UsageError, match="environment variable K is not set"):
             built()
         monkeypatch.setenv("K", "wrong")
-        with pytest.raises(NotServed, match="'manuals': 403 Forbidden"):
+        with pytest.raises(NotServed, match="'manuals': HTTP 403"):
             built()
         monkeypatch.setenv("K", KEY)
-        with pytest.raises(NotServed, match="'other': 404 Not Found"):
+        with pytest.raises(NotServed, match="'other': HTTP 404"):
             built(collection="other")
         with pytest.raises(DataError, match="has no vector 'image'; it has text"):
             built(vector="image")
@@ -191,12 +191,19 @@ def test_what_a_server_cannot_give_is_said(
         built()
 
 
+SERVED = {"url": "http://127.0.0.1:6333", "collection": "manuals"}
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
         ({"url": "http://127.0.0.1:6333"}, "url and collection belong together"),
         ({"collection": "manuals"}, "url and collection belong together"),
         ({"exact": True}, "exact belongs to url"),
+        ({"timeout": 5.0}, "timeout belongs to url"),
+        ({"id_field": "doc"}, "id_field belongs to url"),
+        ({**SERVED, "document_prompt": "passage: "}, "document_prompt: the chunks of a server"),
+        ({**SERVED, "exact": True, "ef_search": 9}, "ef_search belongs to a search by the graph"),
         ({"url": "http://a:b@127.0.0.1", "collection": "manuals"}, "no user, password or query"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.datasets.beir import CORPUS, DEFAULT_SUBSET, QRELS_FOLDER, QUERIES_FILE
-from rag_assets.datasets.qrels_tsv import DOCUMENT_KEY, QUERY_KEY, SCORE_KEY
+from rag_assets.datasets.scored_pairs import DOCUMENT_KEY, QUERY_KEY, SCORE_KEY
 from rag_assets.datasets.writers.pairs import flat_pairs
 from rag_assets.datasets.writers.tables import (
     Tables,

@@ -71,6 +71,7 @@ def refuse_ids(tables: Tables, unfit: Callable[[str], bool], why: str) -> None:
     """
     for kind, ids in (
         ("document", tables.documents.column("document_id")),
+        ("document", tables.qrels.column("document_id")),  # kept, though not in the corpus
         ("query", tables.queries.column("query_id")),
     ):
         for found in ids.to_pylist():

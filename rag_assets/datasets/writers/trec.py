@@ -18,6 +18,7 @@ from rag_assets.datasets.writers.tables import (
     rows_of,
     write_lines,
 )
+from rag_assets.trec_lines import COMMENT
 
 _LINE_END = re.compile(r"[\r\n]+")
 
@@ -26,12 +27,12 @@ def write_trec(tables: Tables, folder: Path) -> list[str]:
     """Write the tables; of queries only id and text are kept, of qrels the plain pairs.
 
     Raises:
-        DataError: an id holds white space, or begins with ``<`` or a byte order mark.
+        DataError: an id holds white space, or begins with ``<``, ``#`` or a byte order mark.
     """
     refuse_ids(
         tables,
         _unfit,
-        "holds white space or begins with '<' or a byte order mark: TREC files cannot hold it",
+        "holds white space or begins with '<', '#' or a byte order mark: TREC files cannot hold it",
     )
     write_lines(folder / "corpus.jsonl", corpus_lines(tables.documents))
     write_lines(folder / "topics.tsv", _topic_lines(tables.queries))
@@ -70,4 +71,4 @@ def lost_fields(facts: Counter[str]) -> list[str]:
 
 
 def _unfit(found: str) -> bool:
-    return any(c.isspace() for c in found) or found.startswith(("<", "\ufeff"))
+    return any(c.isspace() for c in found) or found.startswith(("<", COMMENT, "\ufeff"))

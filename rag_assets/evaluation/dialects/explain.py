@@ -11,7 +11,7 @@ from rag_assets.evaluation.dialects import DIALECTS
 from rag_assets.evaluation.dialects.dialect import Dialect, ToolMetric
 from rag_assets.evaluation.dialects.differences import Situation, reasons
 from rag_assets.evaluation.dialects.tool_input import ToolInput
-from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.evaluation.metric_names import Metric, parse_metric, shown_name
 from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.evaluation.score import score
 from rag_assets.schemas import RUNS
@@ -37,9 +37,10 @@ def explain(
         its cut-off), ``value`` and ``why``. A value is None where a side has none: a query that it
         leaves out, or on which it fails; ours for a query that repeats documents.
     """
-    ours = _ours(data, judgments, metrics)
+    names = [shown_name(name) for name in metrics]
+    ours = _ours(data, judgments, names)
     rows = []
-    for name in metrics:
+    for name in names:
         metric = parse_metric(name)
         for dialect in DIALECTS.values():
             own = _counterpart(dialect, metric)

@@ -11,13 +11,15 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.lexical.analyzers import auto, identifiers
+from rag_assets.lexical.analyzers import auto, identifiers, snowball
 from rag_assets.lexical.analyzers.analyzer import Analyzer, Tokens
 from rag_assets.lexical.analyzers.auto import detect_analyzer
 from rag_assets.lexical.analyzers.cjk import CJK
 from rag_assets.lexical.analyzers.english import ENGLISH
+from rag_assets.lexical.analyzers.icu_words import ICU
 from rag_assets.lexical.analyzers.identifiers import with_identifiers
 from rag_assets.lexical.analyzers.jieba_words import JIEBA
+from rag_assets.lexical.analyzers.ngrams import NGRAMS
 from rag_assets.lexical.analyzers.snowball import SNOWBALL
 from rag_assets.lexical.analyzers.standard import STANDARD
 from rag_assets.lexical.analyzers.whitespace import WHITESPACE
@@ -38,7 +40,7 @@ __all__ = [
 
 AUTO = "auto"
 ANALYZERS: dict[str, Analyzer] = {
-    each.name: each for each in (ENGLISH, STANDARD, CJK, WHITESPACE, *SNOWBALL, JIEBA)
+    each.name: each for each in (ENGLISH, STANDARD, CJK, NGRAMS, WHITESPACE, *SNOWBALL, JIEBA, ICU)
 }
 
 IDENTIFIERS = "+identifiers"
@@ -91,9 +93,10 @@ def analyzer_versions(name: str) -> dict[str, str]:
         name = name.removesuffix(IDENTIFIERS)
     if name != AUTO:
         return versions | _own_versions(_analyzer(name))
-    for candidate in (CJK, ENGLISH, STANDARD):
+    for candidate in (STANDARD, CJK, NGRAMS, ENGLISH):
         versions |= _own_versions(candidate)
-    return versions | {"analyzer.auto": auto.VERSION}
+    # one for all stemmers, which are one piece of code
+    return versions | {"analyzer.snowball": snowball.VERSION, "analyzer.auto": auto.VERSION}
 
 
 def check_analyzer(name: str) -> None:

@@ -23,11 +23,12 @@ def analyze_all(texts: Sequence[str]) -> list[Tokens]:
 def _tokens(text: str) -> Tokens:
     if text.isascii():
         return words(text)
-    return [token for word in words(text) for token in _with_bigrams(split_cjk(word))]
+    return [token for word in words(text) for token in cjk_tokens(word)]
 
 
-def _with_bigrams(units: list[str]) -> Tokens:
+def cjk_tokens(word: str) -> Tokens:
     """Return the units of one word and, where two adjacent ones are both CJK, their bigram."""
+    units = split_cjk(word)
     bigrams = [a + b for a, b in pairwise(units) if _is_cjk(a) and _is_cjk(b)]
     return units + bigrams
 

@@ -25,6 +25,16 @@ CJK = (
 
 CJK_CHARACTER = re.compile(f"[{CJK}]")
 
+UNSPACED = (
+    "\u0e01-\u0e4f"  # Thai without its digits
+    "\u0e81-\u0ecf\u0edc-\u0edf"  # Lao
+    "\u1780-\u17dd"  # Khmer
+    "\u1000-\u103f\u1050-\u108f\u109a-\u109f\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa7f"  # Burmese
+)
+"""Letters and marks of scripts without blanks between words, but CJK; for a ``[...]`` too."""
+
+UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
+
 _LAST_MARK = 0x1E94A
 _VARIATION_SELECTORS = (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
 _INVISIBLE = {

@@ -30,17 +30,18 @@ def checks_of(stage: Stage) -> tuple[Check, ...]:
 
 
 def results_of(pipeline: Pipeline, stage: Stage, outcomes: Iterable[Outcome]) -> list[CheckResult]:
-    """Check partitions that are up to date.
+    """Check partitions that are up to date; a check that nobody asked for has no result.
 
     Raises:
         MissingArtifact: what a check reads is not in the store.
     """
     reads = Reads(pipeline)
-    return [
-        CheckResult(check, outcome.key, check.find(reads, outcome.key, outcome.artifact))
+    found = [
+        (check, outcome.key, check.find(reads, outcome.key, outcome.artifact))
         for outcome in outcomes
         for check in checks_of(stage)
     ]
+    return [CheckResult(check, key, one) for check, key, one in found if one is not None]
 
 
 def results_of_unreadable(pipeline: Pipeline, stage: Stage, error: Exception) -> list[CheckResult]:

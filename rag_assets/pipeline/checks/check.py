@@ -33,8 +33,8 @@ class Found:
     numbers: Mapping[str, float] = field(default_factory=dict)
     passes: bool | None = None
     """Whether the check passes; by default: nothing was found."""
-    note: str | None = None
-    """What is said of a check that passes; by default: what it means."""
+    not_checked: str | None = None
+    """Why nothing could be looked at: such a check does not pass, warns, and blocks nothing."""
     shown: Mapping[str, str] = field(default_factory=dict)
     """What else people want to see, by its title: Markdown."""
 
@@ -45,13 +45,13 @@ class Check(NamedTuple):
     Attributes:
         name: unique for the asset.
         meaning: for people: what holds when it passes.
-        find: looks at one partition.
+        find: looks at one partition; None: nobody asked for the check, so it has no result.
         blocking: whether partitions that read one that failed with an error are not computed.
     """
 
     name: str
     meaning: str
-    find: Callable[[Reads, ArtifactKey, Artifact], Found]
+    find: Callable[[Reads, ArtifactKey, Artifact], Found | None]
     blocking: bool = False
 
 
@@ -65,19 +65,28 @@ class CheckResult:
 
     @property
     def passed(self) -> bool:
-        """Whether all is well."""
+        """Whether all is well, as far as it was looked at."""
+        if self.found.not_checked is not None:
+            return False
         return not self.found.problems if self.found.passes is None else self.found.passes
 
     @property
     def blocks(self) -> bool:
         """Whether what reads the partition must not be computed from it."""
-        return self.check.blocking and not self.passed and self.found.severity == ERROR
+        return self.check.blocking and not self.passed and self.severity == ERROR
+
+    @property
+    def severity(self) -> str:
+        """``error`` or ``warning``: how grave it is where it does not pass."""
+        return self.found.severity if self.found.not_checked is None else WARNING
 
     @property
     def summary(self) -> str:
         """One line for people."""
         problems = self.found.problems
+        if self.found.not_checked is not None:
+            return f"Not checked: {self.found.not_checked}."
         if not problems:
-            return self.found.note or self.check.meaning
+            return self.check.meaning
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         return f"{problems[0]}{more}"

@@ -8,18 +8,13 @@ from typing import Any
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.query_sets import PromptedQuerySet
 from rag_assets.pipeline.checks.states import State
+from rag_assets.pipeline.failed_queries import read_by
 from rag_assets.pipeline.reasons import changes
 from rag_assets.pipeline.stages.base_runs import index_key
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.retrievers.base import BaseRetriever
 
 WEIGHTS = "weights_sha256"
-
-
-def read_by(experiment: Experiment, retriever: str) -> list[str]:
-    """Return a retriever, and all that it fuses or reranks."""
-    inputs = experiment.inputs(retriever)
-    return [retriever, *(name for one in inputs for name in read_by(experiment, one))]
 
 
 def query_sets_of(experiment: Experiment, retriever: str) -> list[str]:

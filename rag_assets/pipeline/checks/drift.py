@@ -10,10 +10,11 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.checks.check import MOST_EXAMPLES, Check, Found
 from rag_assets.pipeline.checks.comparable_scores import difference, query_sets_of
 from rag_assets.pipeline.checks.reads import Reads
-from rag_assets.pipeline.checks.states import State
+from rag_assets.pipeline.checks.states import NO_ANCHOR, State
 from rag_assets.pipeline.failures import failures_of
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.pipeline.stages.sources import QUERIES_KEY
+from rag_assets.plain_text import markdown
 from rag_assets.retrievers.base import ORIGINAL, EmbeddingRetriever
 from rag_assets.statistics.score_drift import FEWEST, BestScores, Limits, ScoreDrift, too_few
 from rag_assets.store.artifacts import Artifact, ArtifactKey
@@ -99,12 +100,14 @@ def far_queries(experiment: Experiment, retriever: str, drift: ScoreDrift) -> li
     ]
 
 
-def _found(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
+def _found(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found | None:
+    if reads.anchor == NO_ANCHOR:
+        return None
     experiment = reads.pipeline.experiment
     retriever, top_k = key["retriever"], int(key["top_k"])
     drift = drift_of(experiment, retriever, top_k, reads.anchor, reads.now)
     if isinstance(drift, str):
-        return Found([], note=f"Not compared: {drift}.")
+        return Found([], not_checked=drift)
     numbers = {
         "psi": drift.stability.psi,
         "psi_by_chance": drift.stability.chance,
@@ -116,7 +119,7 @@ def _found(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
     shown = {"distribution": _distribution(experiment, retriever, drift)}
     far = far_queries(experiment, retriever, drift)
     if far:
-        lines = [f"- query '{name}': {text}" for name, text in far[:MOST_EXAMPLES]]
+        lines = [f"- query '{markdown(name)}': {text}" for name, text in far[:MOST_EXAMPLES]]
         rest = len(far) - MOST_EXAMPLES
         shown["far_queries"] = "\n".join(lines + ([f"- and {rest} more"] if rest > 0 else []))
     problems = sentences(experiment, retriever, drift)
@@ -158,6 +161,6 @@ def _best_scores(state: State, key: ArtifactKey) -> BestScores | None:
 DRIFT = Check(
     NAME,
     "The best scores of the queries are distributed as in the anchor, and few queries are far "
-    "from the corpus.",
+    "from the corpus. No result: no anchor is pinned (`rag-assets anchor PATH`).",
     _found,
 )

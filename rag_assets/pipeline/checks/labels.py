@@ -48,7 +48,7 @@ def unreadable(pipeline: Pipeline, asset: str, error: DataError) -> Found:
         try:
             if asset == "qrels":
                 reads = Reads(pipeline)
-                dataset.read_qrels(reads.documents, reads.queries)
+                pipeline.experiment.read_qrels(reads.documents, reads.queries)
             else:
                 {"documents": dataset.read_documents, "queries": dataset.read_queries}[asset]()
         except DataError as first:
@@ -66,9 +66,10 @@ def _queries(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
 
 def _qrels(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
     qrels, queries = artifact.table(), reads.queries
+    keeps = reads.pipeline.experiment.keeps_unknown
     return found_in(
         [
-            dangling_ids(qrels, reads.documents, queries),
+            dangling_ids(qrels, reads.documents, queries, keeps_unknown=keeps),
             queries_without_relevant(qrels, queries),
             duplicate_queries(queries, qrels),
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rag_assets.evaluation.metric_checks import incomplete, out_of_bounds, tied_at_cut
 from rag_assets.pipeline.checks.check import WARNING, Check, Found
 from rag_assets.pipeline.checks.reads import Reads
-from rag_assets.pipeline.checks.regressions import regressions
+from rag_assets.pipeline.checks.regressions import is_tested, regressions
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
 TIED_SHARE = 0.1
@@ -13,8 +13,11 @@ TIED_SHARE = 0.1
 
 
 def _bounds(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
-    measures = reads.pipeline.experiment.measures_at(int(key["top_k"]))
-    return Found(out_of_bounds(artifact.table(), list(measures)))
+    measures = list(reads.pipeline.experiment.measures_at(int(key["top_k"])))
+    metrics = artifact.table()
+    is_empty = all(metrics[name].null_count == len(metrics) for name in measures)
+    nothing = "no query has a value of any metric" if is_empty else None
+    return Found(out_of_bounds(metrics, measures), not_checked=nothing)
 
 
 def _complete(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
@@ -22,14 +25,23 @@ def _complete(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
 
 
 def _ties(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
-    problems = tied_at_cut(artifact.table())
-    share = len(problems) / max(artifact.manifest.rows, 1)
+    metrics = artifact.table()
+    if metrics["ties_at_cut"].null_count == len(metrics):
+        return Found([], not_checked="what scored as much below the cut is not known of any query")
+    problems = tied_at_cut(metrics)
+    share = len(problems) / len(metrics)
     return Found(problems, WARNING, {"tied_share": share}, passes=share <= TIED_SHARE)
 
 
-def _no_regression(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
+def _no_regression(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found | None:
     experiment = reads.pipeline.experiment
-    problems = regressions(artifact.table(), experiment.baseline)
+    if len(experiment.retrievers) < 2:
+        return None
+    comparisons = artifact.table()
+    if not is_tested(comparisons, experiment.baseline):
+        reason = f"no retriever could be tested against the baseline {experiment.baseline}"
+        return Found([], not_checked=reason)
+    problems = regressions(comparisons, experiment.baseline)
     return Found(problems, experiment.checks.regression, {"regressions": len(problems)})
 
 

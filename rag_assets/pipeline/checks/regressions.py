@@ -7,6 +7,15 @@ import pyarrow as pa
 from rag_assets.pipeline.shown import is_shown
 
 
+def is_tested(comparisons: pa.Table, baseline: str) -> bool:
+    """Return whether there is a test of any retriever against the baseline, in any split."""
+    return any(
+        row["p_randomisation"] is not None
+        for row in comparisons.to_pylist()
+        if baseline in (row["retriever_a"], row["retriever_b"])
+    )
+
+
 def regressions(comparisons: pa.Table, baseline: str) -> list[str]:
     """Return a sentence for each retriever that is shown to be worse than the baseline, by split.
 

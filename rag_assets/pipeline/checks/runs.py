@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from rag_assets.evaluation.run_checks import disordered, unanswered, unknown_ids
 from rag_assets.pipeline.checks.check import WARNING, Check, Found
 from rag_assets.pipeline.checks.drift import DRIFT
@@ -17,13 +19,20 @@ def _answered(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
 
 
 def _ordered(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
-    return Found(disordered(artifact.table()))
+    run = artifact.table()
+    return Found(disordered(run), not_checked=_nothing(run))
 
 
 def _known(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
     judge = reads.pipeline.experiment.judge
     units = reads.units(key["retriever"])
-    return Found(unknown_ids(artifact.table(), reads.queries, units, judge))
+    run = artifact.table()
+    return Found(unknown_ids(run, reads.queries, units, judge), not_checked=_nothing(run))
+
+
+def _nothing(run: pa.Table) -> str | None:
+    """Return why a run cannot be looked at; None: it can."""
+    return None if run.num_rows else "nothing was retrieved for any query"
 
 
 RUNS = (

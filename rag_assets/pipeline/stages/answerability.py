@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.evaluation.answerability import Query, answerability
+from rag_assets.evaluation.answerability import Query, answerability, has_scores_of_ranks
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.failures import failures_of
 from rag_assets.pipeline.recipe import Input
 from rag_assets.pipeline.stage import Stage, TableProduct
 from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.pipeline.stages.sources import QRELS_KEY
+from rag_assets.retrievers.derived import FusedRetriever
 from rag_assets.schemas import ANSWERABILITY
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -25,7 +28,9 @@ class Answerability(Stage):
     """Over the cells of the primary metric's cut-off that are up to date.
 
     It has no partitions: no mapping of Dagster leads from the cells of one family to a retriever.
-    It has no rows where all queries are answerable, which only the labels tell.
+    It has no rows where all queries are answerable, which only the labels tell, and none of a
+    retriever whose scores cannot be compared between queries. A query on which a retriever failed
+    is not counted.
     """
 
     name = "answerability"
@@ -43,6 +48,10 @@ class Answerability(Stage):
         ]
         return [*runs, Input("qrels", QRELS_KEY), Input("query_facts", QUERY_FACTS_KEY, "means")]
 
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        experiment = context.experiment
+        return {"retrievers": [one for one in experiment.retrievers if _compares(experiment, one)]}
+
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
@@ -53,14 +62,19 @@ class Answerability(Stage):
         tables = [ANSWERABILITY.empty()]
         for name in context.experiment.retrievers:
             run = context.current(_run_key(context.experiment, name))
-            if run is not None:
-                best = _best_scores(run.table())
-                splits: dict[str, list[Query]] = {}
-                for fact in facts:
-                    query_id = fact["query_id"]
+            table = run.table() if run is not None else None
+            if run is None or table is None or not _compares(context.experiment, name):
+                continue
+            if has_scores_of_ranks(table):
+                continue
+            best, failed = _best_scores(table), failures_of(run.manifest)
+            splits: dict[str, list[Query]] = {}
+            for fact in facts:
+                query_id = fact["query_id"]
+                if query_id not in failed:
                     query = Query(best.get(query_id), query_id in answerable)
                     splits.setdefault(fact["split"], []).append(query)
-                tables.append(answerability(name, splits))
+            tables.append(answerability(name, splits))
         for key in keys:
             yield key, TableProduct(pa.concat_tables(tables).combine_chunks())
 
@@ -71,6 +85,13 @@ def _run_key(experiment: Experiment, retriever: str) -> ArtifactKey:
     Only that of a fusion of lists that are cut at top_k can differ.
     """
     return run_key(experiment, retriever, experiment.primary.cutoff or max(experiment.top_k))
+
+
+def _compares(experiment: Experiment, retriever: str) -> bool:
+    """Return whether best scores of a retriever, and of what it fuses, can be compared."""
+    config = experiment.retrievers[retriever]
+    fused = config.input_names if isinstance(config, FusedRetriever) else ()
+    return config.compares_queries and all(_compares(experiment, one) for one in fused)
 
 
 def _best_scores(run: pa.Table) -> dict[str, float]:

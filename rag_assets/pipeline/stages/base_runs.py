@@ -16,10 +16,11 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.ordering import Hits, Positions
 from rag_assets.pipeline.latency_sample import values_by_query
 from rag_assets.pipeline.recipe import Input, Recipe
-from rag_assets.pipeline.stage_context import Ranked, Search, StageContext
+from rag_assets.pipeline.stage_context import Part, Ranked, Search, StageContext
 from rag_assets.pipeline.stages.exact_recall import exact_recall
 from rag_assets.pipeline.stages.index_units import load_units
 from rag_assets.pipeline.stages.query_filters import QUERY_FILTERS_KEY, uses_filters
+from rag_assets.pipeline.stages.query_sets import writing_parts
 from rag_assets.pipeline.stages.runs import RunsStage
 from rag_assets.query_sets.variant_fusion import VARIANT_RUNS, fuse_variants
 from rag_assets.retrievers.base import BaseRetriever
@@ -120,6 +121,12 @@ class BaseRuns(RunsStage):
         units = load_units(artifact.folder, searcher.chunk_ids)
         restricted = self._restricted(context, retriever, search, searcher, queries, units)
         return lambda query_id: restricted(rows[query_id], depth)
+
+    def parts_before(
+        self, context: StageContext, retriever: str, top_k: int, *, cached: bool
+    ) -> list[Part] | None:
+        """Return what writing the query set takes; ``cached`` makes no difference to it."""
+        return None if cached else writing_parts(context, retriever)
 
     def _restricted(
         self,

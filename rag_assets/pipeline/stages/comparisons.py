@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from rag_assets.evaluation.query_clusters import NONE, with_shared_documents
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
 from rag_assets.pipeline.recipe import Input
@@ -17,11 +18,15 @@ from rag_assets.pipeline.stages.counting import (
     resampling_of,
 )
 from rag_assets.pipeline.stages.metrics import metrics_key
+from rag_assets.pipeline.stages.sources import QRELS_KEY
 from rag_assets.schemas import COMPARISONS
 from rag_assets.statistics.pairs import all_pairs, comparisons
 from rag_assets.store.artifacts import ArtifactKey
 
 COMPARISONS_KEY = ArtifactKey.of("comparisons")
+
+SHARED = "shared_documents"
+"""Key of the configuration: whether queries that share documents are tested together."""
 
 
 class Comparisons(Stage):
@@ -44,7 +49,8 @@ class Comparisons(Stage):
             Input(f"metrics_of_{name}", metrics_key(name, cutoff), optional=True)
             for name in experiment.retrievers
         ]
-        return [*cells, COUNTING_INPUT]
+        shared = [Input("qrels", QRELS_KEY)] if experiment.statistics.cluster == NONE else []
+        return [*cells, COUNTING_INPUT, *shared]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         experiment = context.experiment
@@ -52,6 +58,7 @@ class Comparisons(Stage):
             "primary": str(experiment.primary),
             "retrievers": list(experiment.retrievers),
             **asdict(resampling_of(experiment)),
+            SHARED: experiment.statistics.cluster == NONE,
         }
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
@@ -62,6 +69,8 @@ class Comparisons(Stage):
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         experiment = context.experiment
         counting = counting_of(lambda key: context.artifact(key).table())
+        if experiment.statistics.cluster == NONE:
+            counting, _ = with_shared_documents(counting, context.artifact(QRELS_KEY).table())
         metric = experiment.primary.column, experiment.primary.cutoff or 0
         cells = {}
         for name in experiment.retrievers:

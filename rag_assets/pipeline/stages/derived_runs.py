@@ -10,10 +10,12 @@ import pyarrow.compute as pc
 
 from rag_assets.evaluation.tied_at_cut import BELOW
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.latency_sample import known_times
+from rag_assets.pipeline.latency_sample import LATENCY, kept_part, without
 from rag_assets.pipeline.recipe import Input
-from rag_assets.pipeline.stage_context import Ranking, StageContext, Times
+from rag_assets.pipeline.stage_context import Part, Ranking, StageContext
+from rag_assets.pipeline.stages.query_sets import writing_parts
 from rag_assets.pipeline.stages.runs import RunsStage, run_key
+from rag_assets.retrievers.base import BaseRetriever
 from rag_assets.retrievers.derived import DerivedRetriever
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -71,22 +73,30 @@ class DerivedRuns(RunsStage):
         candidates = derived(experiment, retriever).candidates
         return top_k if candidates == "top_k" else candidates
 
-    def times_before(
+    def parts_before(
         self, context: StageContext, retriever: str, top_k: int, *, cached: bool
-    ) -> list[Times] | None:
-        """Return the times of the inputs, which are searched one after the other."""
-        found, any_cached = [], False
+    ) -> list[Part] | None:
+        """Return what the inputs take, one after the other; a shared query set is written once."""
+        found: list[Part] = []
+        any_cached, written = False, set[str]()
         for name in context.experiment.inputs(retriever):
             stage = self._families[context.experiment.family(name)]
             recipe = stage.ranking_recipe(context, name, top_k)
             if recipe is None:
                 return None
-            times = known_times(context, recipe.fingerprint, name, cached=True) if cached else None
-            any_cached |= times is not None
-            times = times or known_times(context, recipe.fingerprint, name, cached=False)
-            if times is None:
+            part = None
+            if cached:
+                part = kept_part(context, LATENCY, recipe.fingerprint, name, cached=True)
+                any_cached |= part is not None
+            part = part or kept_part(context, LATENCY, recipe.fingerprint, name)
+            if part is None:
                 return None
-            found.append(times)
+            if isinstance(context.experiment.retrievers[name], BaseRetriever):
+                query_set = context.experiment.query_set_of(name)
+                if query_set in written:
+                    part = without(part, writing_parts(context, name) or [])
+                written.add(query_set)
+            found.append(part)
         return found if any_cached or not cached else None
 
     def rankings_by_query(

@@ -16,7 +16,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.ordering import Hits
 from rag_assets.pipeline.recipe import Input
 from rag_assets.pipeline.stage import FolderProduct, Stage, TableProduct, retriever_root
-from rag_assets.pipeline.stage_context import StageContext, Times
+from rag_assets.pipeline.stage_context import Part, StageContext
 from rag_assets.pipeline.stages.base_runs import (
     BaseRuns,
     Report,
@@ -25,9 +25,13 @@ from rag_assets.pipeline.stages.base_runs import (
     search_kinds,
 )
 from rag_assets.pipeline.stages.chunks import chunks_key, indexed_fields, texts_to_index
-from rag_assets.pipeline.stages.embedding_times import encoding_times, measure_encoding
+from rag_assets.pipeline.stages.embedding_times import (
+    encoding_part,
+    measure_encoding,
+    one_at_a_time,
+)
 from rag_assets.pipeline.stages.index_units import save_units
-from rag_assets.pipeline.stages.query_sets import query_set_key
+from rag_assets.pipeline.stages.query_sets import query_set_key, writing_parts
 from rag_assets.pipeline.stages.runs import model_kinds
 from rag_assets.retrievers.base import EmbeddingRetriever
 from rag_assets.retrievers.retriever import Searcher
@@ -147,7 +151,10 @@ class EmbeddingQueries(Stage):
             artifact = context.artifact(query_set_key(query_set))
             config = _config(context.experiment, retriever)
             variants = artifact.table()
-            table = config.encode(variants, context.workspace(retriever, key))
+            workspace = context.workspace(retriever, key)
+            if config.asks_server:
+                workspace = one_at_a_time(context, key, config, variants, workspace)
+            table = config.encode(variants, workspace)
             measure_encoding(context, key, config, variants)
             yield key, TableProduct(table, failures=artifact.manifest.failures)
 
@@ -180,12 +187,15 @@ class EmbeddingRuns(BaseRuns):
     ) -> list[Hits]:
         return searcher.search(queries.take(pa.array(numbers, pa.int64())), depth, report)
 
-    def times_before(
+    def parts_before(
         self, context: StageContext, retriever: str, top_k: int, *, cached: bool
-    ) -> list[Times] | None:
-        """Return how long the model takes for a query whose vector is not known."""
-        config = _config(context.experiment, retriever)
-        return [] if cached else encoding_times(context, retriever, config)
+    ) -> list[Part] | None:
+        """Return what writing the query set takes, and the model where the vector is not known."""
+        written = writing_parts(context, retriever)
+        if cached or written is None:
+            return written
+        encoded = encoding_part(context, retriever, _config(context.experiment, retriever))
+        return None if encoded is None else [*written, encoded]
 
 
 def _config(experiment: Experiment, retriever: str) -> EmbeddingRetriever:

@@ -42,8 +42,11 @@ def exact_recall(
     shares = [
         len(np.intersect1d(own.positions, best.positions)) / len(best.positions)
         for own, best in zip(found, wanted, strict=True)
+        if len(best.positions)
     ]
+    if not shares:
+        return {}
     share = round(float(np.mean(shares)), 4)
     note = f"{retriever}: the graph finds {share:.2%} of the {DEPTH} chunks that exact search finds"
-    told = f"{note} ({len(numbers)} queries)"
-    return {RECALL: share, COUNT: len(numbers), "notes": [told]}
+    told = f"{note} ({len(shares)} queries)"
+    return {RECALL: share, COUNT: len(shares), "notes": [told]}

@@ -58,7 +58,8 @@ class ImportedRankings(Stage):
             chunks = context.artifact(chunks_key(chunking)).table()
             config = _config(context.experiment, key["retriever"])
             found = config.read(queries, chunks, judge=context.experiment.judge)
-            yield key, TableProduct(found.table, found.facts, found.failures)
+            notes = [f"{key['retriever']}: {note}" for note in found.facts.get("notes", ())]
+            yield key, TableProduct(found.table, {**found.facts, "notes": notes}, found.failures)
 
 
 class ImportedRuns(RunsStage):

@@ -10,6 +10,7 @@ import pyarrow as pa
 from rag_assets.code_versions.closure import Root
 from rag_assets.evaluation.list_similarity import intra_list_similarity
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.failures import failures_of
 from rag_assets.pipeline.latency_sample import values_by_query
 from rag_assets.pipeline.recipe import Input
 from rag_assets.pipeline.stage import Stage, TableProduct, retriever_root
@@ -69,6 +70,7 @@ class ListSimilarities(Stage):
             run, before, _ = (
                 context.artifact(item.key) for item in self.inputs(context.experiment, key)
             )
+            failed = failures_of(run.manifest).keys()
             found, found_before = (
                 _similarities(context, key["retriever"], one.table()) for one in (run, before)
             )
@@ -78,7 +80,7 @@ class ListSimilarities(Stage):
                     "similarity": found.get(query_id),
                     "input_similarity": found_before.get(query_id),
                 }
-                for query_id in sorted(found.keys() | found_before.keys())
+                for query_id in sorted((found.keys() | found_before.keys()) - failed)
             ]
             yield key, TableProduct(LIST_SIMILARITIES.from_rows(rows))
 

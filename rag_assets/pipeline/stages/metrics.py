@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from rag_assets.evaluation.answer_hits import MEASURES as ANSWER_MEASURES
 from rag_assets.evaluation.failures import without_failed
 from rag_assets.evaluation.families import all_metrics
+from rag_assets.evaluation.judging import not_in_corpus
 from rag_assets.evaluation.leaderboard import leaderboard
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.summary import summarise
@@ -23,10 +24,11 @@ from rag_assets.pipeline.stages.contexts import retriever_contexts_key
 from rag_assets.pipeline.stages.judgments import judgments_key
 from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
 from rag_assets.pipeline.stages.runs import run_key
-from rag_assets.pipeline.stages.sources import QUERIES_KEY
+from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY
 from rag_assets.schemas import LEADERBOARD, METRICS_SUMMARY, QUERY_METRICS
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import fingerprint
+from rag_assets.store.parquet_files import read_parquet
 
 LEADERBOARD_KEY = ArtifactKey.of("leaderboard")
 
@@ -144,13 +146,16 @@ class MetricsSummary(Stage):
             Input(f"top_k_{top_k}", metrics_key(key["retriever"], top_k), optional=True)
             for top_k in experiment.top_k
         ]
-        return [*cells, Input("query_facts", QUERY_FACTS_KEY, "means")]
+        kept = [Input("qrels", QRELS_KEY), Input("documents", DOCUMENTS_KEY, "ids")]
+        facts = Input("query_facts", QUERY_FACTS_KEY, "means")
+        return [*cells, facts, *(kept if experiment.keeps_unknown else [])]
 
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         experiment = context.experiment
         counting = context.artifact(QUERY_FACTS_KEY).table()
+        missing = _not_in_corpus(context) if experiment.keeps_unknown else {}
         for key in keys:
             cells = {}
             for top_k in experiment.top_k:
@@ -158,7 +163,7 @@ class MetricsSummary(Stage):
                 if artifact is not None:
                     cells[top_k] = artifact.table()
             measures = {top_k: experiment.measures_at(top_k) for top_k in cells}
-            yield key, TableProduct(summarise(cells, measures, counting))
+            yield key, TableProduct(summarise(cells, measures, counting, missing))
 
 
 class Leaderboard(Stage):
@@ -199,6 +204,12 @@ def _failures(context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
     """Return the queries on which the retriever of a cell failed, each with the reason."""
     run = context.artifact(run_key(context.experiment, key["retriever"], key["top_k"]))
     return failures_of(run.manifest)
+
+
+def _not_in_corpus(context: StageContext) -> dict[str, int]:
+    corpus = context.artifact(DOCUMENTS_KEY).path
+    documents = read_parquet(corpus, ["document_id"])
+    return not_in_corpus(context.artifact(QRELS_KEY).table(), documents)
 
 
 def metrics_key(retriever: str, top_k: int | str) -> ArtifactKey:

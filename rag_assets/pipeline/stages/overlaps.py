@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
+
+import pyarrow as pa
 
 from rag_assets.evaluation.overlap import PERSISTENCE, Pair, overlaps, pairs
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
+from rag_assets.pipeline.failures import failures_of
 from rag_assets.pipeline.recipe import Input
 from rag_assets.pipeline.stage import Stage, TableProduct
 from rag_assets.pipeline.stage_context import StageContext
@@ -52,13 +55,13 @@ class Overlaps(Stage):
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         experiment = context.experiment
         for key in keys:
-            runs = {}
+            runs, failed = dict[str, pa.Table](), dict[str, Collection[str]]()
             for name in experiment.retrievers:
                 artifact = context.current(run_key(experiment, name, key["top_k"]))
                 if artifact is not None:
-                    runs[name] = artifact.table()
+                    runs[name], failed[name] = artifact.table(), failures_of(artifact.manifest)
             wanted = [p for p in _pairs(experiment) if p.first in runs and p.second in runs]
-            yield key, TableProduct(overlaps(runs, wanted))
+            yield key, TableProduct(overlaps(runs, wanted, failed))
 
 
 def _pairs(experiment: Experiment) -> list[Pair]:

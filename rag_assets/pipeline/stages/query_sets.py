@@ -10,9 +10,11 @@ from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.query_sets import FileQuerySet, PromptedQuerySet
+from rag_assets.llm.budget import Limits, taken
+from rag_assets.pipeline.latency_sample import keep_part, kept_part
 from rag_assets.pipeline.recipe import Input, Recipe
 from rag_assets.pipeline.stage import Stage, TableProduct
-from rag_assets.pipeline.stage_context import StageContext
+from rag_assets.pipeline.stage_context import Part, StageContext
 from rag_assets.pipeline.stages.sources import QUERIES_KEY
 from rag_assets.query_sets import original
 from rag_assets.query_sets.file import FileVariants, read_variants
@@ -20,6 +22,8 @@ from rag_assets.query_sets.prompted import ANSWERS, PromptedVariants, prompted_v
 from rag_assets.retrievers.base import ORIGINAL
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.store.artifacts import ArtifactKey
+
+WRITE = "write"
 
 
 class QuerySetAnswers(Stage):
@@ -102,20 +106,20 @@ class QuerySets(Stage):
             if config is None:
                 yield key, TableProduct(original.variants(queries))
             elif isinstance(config, FileQuerySet):
-                yield key, _from_file(read_variants(config.path, queries))
+                yield key, _from_file(key["query_set"], read_variants(config.path, queries))
             else:
                 # Its answers are in the cache: nothing is asked twice.
                 found = _asked(context, key["query_set"])
                 yield key, TableProduct(found.variants, failures=found.failures)
 
 
-def _from_file(found: FileVariants) -> TableProduct:
+def _from_file(name: str, found: FileVariants) -> TableProduct:
     counts = {"without": len(found.without), "unknown": len(found.unknown)}
     words = {
         "without": "queries without a variant in the file keep their original alone",
         "unknown": "entries of the file are for other queries",
     }
-    notes = [f"{count} {words[name]}" for name, count in counts.items() if count]
+    notes = [f"{name}: {count} {words[kind]}" for kind, count in counts.items() if count]
     return TableProduct(found.variants, {"notes": notes})
 
 
@@ -128,6 +132,9 @@ def _asked(context: StageContext, query_set: str, *, measured: bool = False) -> 
         found = prompted_variants(queries, strategy, completions)
         recipe = context.recipe(answers_key(query_set)) if measured else None
         if recipe is not None:
+            part = _written(found, budget.limits)
+            keep_part(context, WRITE, recipe.fingerprint, part, asset=QuerySetAnswers.name)
+        if recipe is not None:
             context.measurements.add(
                 "ask",
                 recipe.fingerprint,
@@ -138,6 +145,26 @@ def _asked(context: StageContext, query_set: str, *, measured: bool = False) -> 
                 cost=budget.cost - cost if budget.limits.priced else None,
             )
         return found
+
+
+def _written(found: PromptedVariants, limits: Limits) -> Part:
+    """Return what the answers took when they were given, and cost; those of a query are added."""
+    seconds, cost = taken(found.completions, limits)
+    return Part({query_id: 1000 * one for query_id, one in seconds.items()}, cost)
+
+
+def writing_parts(context: StageContext, retriever: str) -> list[Part] | None:
+    """Return what a language model takes to write what a retriever searches for.
+
+    Returns:
+        Nothing of a query set that no model writes; None where it was not measured.
+    """
+    query_set = context.experiment.query_set_of(retriever)
+    if not isinstance(context.experiment.query_sets.get(query_set), PromptedQuerySet):
+        return []
+    fingerprint = context.artifact(answers_key(query_set)).manifest.fingerprint
+    part = kept_part(context, WRITE, fingerprint)
+    return None if part is None else [part]
 
 
 def _prompted_config(context: StageContext, query_set: str) -> Mapping[str, Any]:

@@ -8,20 +8,23 @@ from typing import Any, ClassVar
 
 from rag_assets.compute.local import LOCAL
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.latency_sample import keep_part, kept_part
 from rag_assets.pipeline.recipe import Input, Recipe
 from rag_assets.pipeline.stage import Stage, TableProduct
-from rag_assets.pipeline.stage_context import Ranked, Search, StageContext
+from rag_assets.pipeline.stage_context import Part, Ranked, Search, StageContext
 from rag_assets.pipeline.stages.chunks import chunks_key, indexed_fields, texts_to_index
 from rag_assets.pipeline.stages.derived_runs import DerivedRuns, derived
 from rag_assets.pipeline.stages.runs import model_kinds, run_key
 from rag_assets.pipeline.stages.sources import QUERIES_KEY
 from rag_assets.progress import no_progress
 from rag_assets.reranking.candidates import candidate_lists, reordered
-from rag_assets.retrievers.derived import RerankedRetriever
+from rag_assets.retrievers.derived import Reranked, RerankedRetriever
 from rag_assets.schemas import RERANKING_TEXTS
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.canonical import fingerprint
 
 FAMILY = "reranked"
+RERANK = "rerank"
 
 
 class RerankingTexts(Stage):
@@ -105,7 +108,8 @@ class RerankedRuns(DerivedRuns):
         key = run_key(experiment, retriever, top_k)
         found = _config(experiment, retriever).rerank(lists, context.workspace(retriever, key))
         failures = {**ranking.failures, **found.failures}
-        return Ranked(reordered(ranking.table, lists, found.scores, failures, depth), failures)
+        table = reordered(ranking.table, lists, found.scores, failures, depth)
+        return Ranked(table, failures, served=_served(context, retriever, found))
 
     def searcher(
         self,
@@ -114,8 +118,11 @@ class RerankedRuns(DerivedRuns):
         top_k: int,
         depth: int,
         query_ids: Sequence[str],
-    ) -> Search:
-        """Return the reranking of one query's candidates, whose texts may be known to a cache."""
+    ) -> Search | None:
+        """Return the reranking of one query's candidates past what is kept of it.
+
+        Scores that are known take no time, and say nothing of what a new query takes.
+        """
         read = self.rankings_by_query(context, retriever, top_k, query_ids)
         queries = context.artifact(QUERIES_KEY).table()
         texts = texts_by_chunk(context, retriever)
@@ -123,7 +130,24 @@ class RerankedRuns(DerivedRuns):
         config = _config(context.experiment, retriever)
         # A bar for each query, or the way to a cluster, would be most of what is timed.
         workspace = replace(context.workspace(retriever), progress=no_progress, compute=LOCAL)
-        return lambda one: config.rerank(lists[one], workspace)
+        first = next((own[0] for own in lists.values() if own), None)
+        if first is None or not config.rerank_now(first, workspace):
+            return None
+        return lambda one: [config.rerank_now(own, workspace) for own in lists[one]]
+
+
+def _served(context: StageContext, retriever: str, found: Reranked) -> Part | None:
+    """Return what a server takes to rerank, with what was measured of other queries before."""
+    if found.seconds is None:
+        return None
+    config = _config(context.experiment, retriever)
+    asked = fingerprint([config.described(), config.describe()])
+    earlier = kept_part(context, RERANK, asked, retriever) or Part({}, None)
+    times = {query_id: 1000 * seconds for query_id, seconds in found.seconds.items()}
+    cost = earlier.cost if found.cost is None else found.cost
+    part = Part({**earlier.times, **times}, cost)
+    keep_part(context, RERANK, asked, part, asset=RerankedRuns.name, retriever=retriever)
+    return part
 
 
 def texts_by_chunk(context: StageContext, retriever: str) -> dict[str, str]:

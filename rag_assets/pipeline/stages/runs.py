@@ -13,7 +13,7 @@ from rag_assets.evaluation.units import cut
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.recipe import Recipe
 from rag_assets.pipeline.stage import Stage, TableProduct, retriever_root
-from rag_assets.pipeline.stage_context import Ranked, Search, StageContext, Times
+from rag_assets.pipeline.stage_context import Part, Ranked, Search, StageContext
 from rag_assets.schemas import RUNS
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import fingerprint
@@ -66,9 +66,9 @@ class RunsStage(Stage):
         """Return a function that ranks one of these queries; None where nothing is computed."""
         return None
 
-    def times_before(
+    def parts_before(
         self, context: StageContext, retriever: str, top_k: int, *, cached: bool
-    ) -> list[Times] | None:
+    ) -> list[Part] | None:
         """Return what each query takes before this retriever's own search.
 
         Args:
@@ -78,8 +78,8 @@ class RunsStage(Stage):
             cached: with what an embedding model gives known beforehand.
 
         Returns:
-            The times of what comes before; None where that was not measured, or where ``cached``
-            makes no difference.
+            What comes before; None where a part of it was not measured, or where ``cached`` makes
+            no difference.
         """
         return None if cached else []
 

@@ -12,6 +12,7 @@ from rag_assets.datasets.dataset import Read
 from rag_assets.datasets.file_types import engine_versions
 from rag_assets.datasets.folder_labels import LabelledFolder
 from rag_assets.datasets.ir_datasets import IrDataset
+from rag_assets.datasets.rows import KEEP, UNKNOWN_DOCUMENTS
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.recipe import Input
 from rag_assets.pipeline.stage import Stage, TableProduct
@@ -109,7 +110,11 @@ class Qrels(_SourceStage):
             Input("queries", QUERIES_KEY, "ids"),
         ]
 
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        kept = {UNKNOWN_DOCUMENTS: KEEP} if context.experiment.keeps_unknown else {}
+        return {**super().config(context, key), **kept}
+
     def read(self, context: StageContext) -> Read:
         documents = context.artifact(DOCUMENTS_KEY).table()
         queries = context.artifact(QUERIES_KEY).table()
-        return context.experiment.dataset.read_qrels(documents, queries)
+        return context.experiment.read_qrels(documents, queries)

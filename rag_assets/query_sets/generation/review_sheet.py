@@ -16,7 +16,13 @@ import pyarrow as pa
 
 from rag_assets.datasets.csv_rows import read_csv
 from rag_assets.datasets.fields import Place, checked_id, shown
-from rag_assets.datasets.spreadsheet_cells import plain, shielded
+from rag_assets.datasets.spreadsheet_cells import (
+    CELL_MAY_BE_CUT,
+    fitting,
+    is_shown_as,
+    plain,
+    shielded,
+)
 from rag_assets.errors import DataError
 from rag_assets.query_sets.generation.question_generation import QUESTIONS
 
@@ -34,8 +40,6 @@ COLUMNS = (
 )
 YES = ("yes", "y", "1", "x")
 NO = ("no", "n", "0")
-CELL_MAY_BE_CUT = 32_000
-"""Spreadsheet programs cut cells at 32,767 characters: of a longer quote the beginning counts."""
 
 
 class Reviewed(NamedTuple):
@@ -65,9 +69,13 @@ def review_sheet(questions: pa.Table, documents: pa.Table) -> str:
     writer.writerow(COLUMNS)
     for row in QUESTIONS.check(questions).to_pylist():
         quote = texts[row["document_id"]][row["start"] : row["end"]]
-        cells = {**row, "keep": "", "question": row["text"], "quote": quote}
+        cells = {**row, "keep": "", "question": row["text"], "quote": fitting(quote, _no_note)}
         writer.writerow([_cell(cells[name]) for name in COLUMNS])
     return f"\ufeff{stream.getvalue()}"
+
+
+def _no_note(_n_shown: int) -> str:
+    return ""
 
 
 def _cell(value: object) -> object:
@@ -141,7 +149,8 @@ def _question(
 def _is_quoted(span: str, quote: str) -> bool:
     """Compare without regard to blanks: programs write line ends as they like."""
     wanted, found = " ".join(span.split()), " ".join(quote.split())
-    return found == wanted or (len(quote) >= CELL_MAY_BE_CUT and wanted.startswith(found))
+    cut = len(quote) >= CELL_MAY_BE_CUT and wanted.startswith(found)
+    return found == wanted or cut or is_shown_as(quote, span)
 
 
 def _number(cells: Mapping[str, str], key: str, place: Place) -> int:

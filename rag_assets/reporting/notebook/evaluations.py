@@ -31,7 +31,8 @@ def evaluation_table(result: EvaluationResult) -> pa.Table:
     ]
     if not tables:
         name = result.evaluation.experiment
-        raise NotEvaluated(f"{name} has neither labels nor two retrievers to compare")
+        problem = f"{name} has neither labels nor two retrievers to compare"
+        raise NotEvaluated("; ".join(filter(None, (problem, result.evaluation.unread_labels))))
     return pa.concat_tables(tables)
 
 
@@ -42,6 +43,8 @@ def evaluation_html(result: EvaluationResult) -> str:
     title = f"{result.evaluation.experiment}: {result.evaluation.primary if board else 'no labels'}"
     if not result.evaluation.complete:
         title += " (incomplete)"
+    if result.evaluation.unread_labels is not None:
+        title += f"; {result.evaluation.unread_labels}"
     if board is None:
         return _overlaps_html(result, title)
     one = board["boards"][0]

@@ -12,12 +12,13 @@ def charts(view: View) -> Context | None:
     if not view.ranked:
         return None
     quality = {row["retriever"]: row[view.measure] for row in view.ranked}
-    times = view.latency.milliseconds
+    times = {name: ms for name, ms in view.speed.items() if name in quality}
     front = pareto_front(quality, times)
     return {
         "front": front,
         "has_curves": len(view.cutoffs) > 1,
         "has_times": bool(times),
+        "unmeasured": [name for name in quality if name not in times],
         "data": {
             "retrievers": view.retrievers,
             "cutoffs": view.cutoffs,
@@ -25,7 +26,7 @@ def charts(view: View) -> Context | None:
             "primary": {"measure": view.measure, "cutoff": view.cutoff},
             "confidence": view.confidence,
             "values": {name: _values(view, name) for name in view.measures},
-            "times": {name: round(ms, 4) for name, ms in times.items() if name in quality},
+            "times": {name: round(ms, 4) for name, ms in times.items()},
             "front": front,
         },
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rag_assets.pipeline.shown import is_shown
+from rag_assets.reporting.comparisons import Compared
 from rag_assets.reporting.report.view import Context, View
 from rag_assets.reporting.verdict import p_text
 
@@ -16,7 +17,8 @@ def headline(view: View) -> Context:
     Keys: ``winner`` (a leaderboard row, or None), ``equal`` (those with the same value), ``near``
     (those not shown to be worse), ``cheaper`` (one of both that takes much less time, or None),
     ``evidence`` (a comparison with the next best and with the baseline), ``facts`` (label and value
-    of the winner's numbers), ``compared``, ``weighted``.
+    of the winner's numbers), ``compared``, ``caveat`` (what limits the claim, or
+    None), ``weighted``.
     """
     weighted = any(row["weight"] != row["n_queries"] for row in view.rows)
     if not view.ranked:
@@ -30,13 +32,14 @@ def headline(view: View) -> Context:
         "evidence": _evidence(view, winner["retriever"]),
         "facts": _facts(view, winner),
         "compared": bool(view.comparisons),
+        "caveat": Compared.of(view.result, split=view.split).caveat if view.comparisons else None,
         "weighted": weighted,
     }
 
 
 def _cheaper(view: View, winner: str) -> Context | None:
     """Return the fastest retriever that is not shown to be worse, where it is much faster."""
-    times = view.latency.milliseconds
+    times = view.speed
     equal = {row["retriever"] for row in view.ranked if row["position"] == 1}
     names = [name for name in view.retrievers if name in times and name in view.near | equal]
     fastest = min(names, key=lambda name: times[name], default=None)
@@ -63,7 +66,7 @@ def _evidence(view: View, winner: str) -> list[Context]:
 def _costs(view: View, winner: str, other: str) -> list[str]:
     """Return what the winner costs, and what the other one, in each unit that is known of both."""
     costs = []
-    times = view.latency.milliseconds
+    times = view.speed
     if winner in times and other in times:
         costs.append(f"{times[winner]:.3g} ms a query against {times[other]:.3g}")
     tokens = {row["retriever"]: row["tokens"] for row in view.at_cutoff if "tokens" in row}
@@ -92,6 +95,7 @@ def against(view: View, one: str, other: str) -> Context | None:
                 "tied": row["tied"],
                 "lost": row["lost"] if sign == 1 else row["won"],
                 "n": row["n"],
+                "n_clusters": row["n_clusters"],
                 "detectable": row["detectable"],
             }
     return None
@@ -110,9 +114,15 @@ def _facts(view: View, winner: Context) -> list[Context]:
         {"name": view.result.evaluation.primary, "value": f"{winner[view.measure]:.4f}"}
         | {"note": bounds}
     ]
-    if name in view.latency.milliseconds:
-        value = f"{view.latency.milliseconds[name]:.3g} ms"
-        facts.append({"name": "a query", "value": value, "note": view.latency.what})
+    if name in view.speed:
+        value = f"{view.speed[name]:.3g} ms"
+        facts.append(
+            {
+                "name": "a query",
+                "value": value,
+                "note": "median of single queries, with all that they need",
+            }
+        )
     if "tokens" in winner:
         note = f"mean of the {view.cutoff} texts returned"
         facts.append(

@@ -30,6 +30,7 @@ def identity(result: EvaluationResult) -> str:
         evaluation.primary,
         evaluation.baseline,
         evaluation.complete,
+        evaluation.unread_labels,
         {name: repr(value) for name, value in result.milliseconds_per_query().items()},
         history_identity(result),
     ]

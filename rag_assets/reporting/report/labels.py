@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rag_assets.label_health.unanswerable import queries_without_relevant
+from rag_assets.reporting.analyzer_advice import likely_cause, unlabelled_findings
 from rag_assets.reporting.comparisons import Compared
 from rag_assets.reporting.pooling_advice import pooling_advice
 from rag_assets.reporting.report.view import Context, View
@@ -30,6 +31,7 @@ def labels(view: View) -> Context:
                 "retriever": row["retriever"],
                 "counts": [row[name] for name in COUNTS],
                 "n_unreachable": row["n_unreachable"],
+                "n_not_in_corpus": row.get("n_not_in_corpus"),
                 "n_tied": row.get("n_tied"),
                 "n_unjudged": row["n_unjudged"],
                 "judged": row.get("judged"),
@@ -67,7 +69,11 @@ def _findings(view: View) -> list[str]:
     advice = pooling_advice(view.result)
     found = [advice] if advice is not None else []
     if not view.result.has_metrics:
-        return found
+        return found + unlabelled_findings(view.result)
+    for row in view.at_cutoff:
+        name, n_empty = str(row["retriever"]), int(str(row["n_empty"]))
+        cause = likely_cause(view.result, name, n_empty, int(str(row["n_attempted"])))
+        found += [f"{name}: nothing retrieved for {n_empty} queries{cause}"] if cause else []
     qrels, queries = view.result.table_of("qrels"), view.result.table_of("queries")
     undeclared = len(queries_without_relevant(qrels, queries))
     if undeclared:
@@ -75,11 +81,7 @@ def _findings(view: View) -> list[str]:
             f"{undeclared} queries without a relevant judgment do not say that they are "
             "unanswerable (tag `unanswerable`)"
         )
-    each = Compared.of(view.result).queries_per_document() if view.ranked else None
-    if each is not None:
-        found.append(
-            f"a relevant document serves {each:.1f} queries on average; where queries were made "
-            "from the same document, intervals and p are too small without "
-            "`statistics: {cluster: document}`"
-        )
+    if view.ranked:
+        compared = Compared.of(view.result, split=view.split)
+        found += [note.removeprefix("note: ") for note in compared.notes]
     return found

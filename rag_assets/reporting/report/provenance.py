@@ -8,6 +8,7 @@ from typing import Any
 
 from rag_assets.package_versions import version
 from rag_assets.pipeline.evaluations import SnapshotEntry
+from rag_assets.reporting.analyzer_advice import chosen_analyzers
 from rag_assets.reporting.report.view import Context, View
 from rag_assets.store.artifacts import Manifest, read_manifest
 from rag_assets.store.canonical import canonical_json
@@ -33,6 +34,7 @@ def provenance(view: View) -> Context:
         "command": f"rag-assets evaluate {shlex.quote(evaluation.source)}",
         "versions": [(name, sorted(found)) for name, found in sorted(versions.items())],
         "models": [(name, sorted(found)) for name, found in sorted(models.items())],
+        "analyzers": chosen_analyzers(view.result),
         "configs": configs,
         "content": evaluation.content,
     }

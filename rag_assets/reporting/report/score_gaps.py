@@ -1,7 +1,8 @@
 """How far the first score is above the second, where the first result is right and where not.
 
 A gap that is large where the first result is right, and small elsewhere, tells when to trust it.
-Scores are comparable within one retriever only, so each has bins of its own.
+Scores are comparable within one retriever only, so each has bins of its own. Scores that are
+1 / rank, and queries on which a retriever failed, tell nothing and are left out.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.evaluation.answerability import has_scores_of_ranks
 from rag_assets.pipeline.stages.judgments import judgments_key
 from rag_assets.reporting.report.view import Context, View
 
@@ -50,12 +52,16 @@ def _histogram(view: View, retriever: str, answerable: Mapping[str, bool]) -> Co
     deep = [k for k in keys if k > 1]
     if not deep:
         return None
-    run = view.result.table(keys[view.cutoff if view.cutoff in deep else min(deep)])
+    key = keys[view.cutoff if view.cutoff in deep else min(deep)]
+    run = view.result.table(key)
+    if has_scores_of_ranks(run):
+        return None
     firsts = {rank: _at_rank(run, rank) for rank in (1, 2)}
     right = _relevant(view, retriever)
     gaps: list[list[float]] = [[], [], []]
+    failed = view.result.failures(key)
     for query_id, (item, score) in firsts[1].items():
-        if query_id in firsts[2] and query_id in answerable:
+        if query_id in firsts[2] and query_id in answerable and query_id not in failed:
             wrong = 1 if answerable[query_id] else 2
             kind = 0 if (query_id, item) in right else wrong
             gaps[kind].append(score - firsts[2][query_id][1])

@@ -10,7 +10,6 @@ from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.pipeline.stages.comparisons import COMPARISONS_KEY
 from rag_assets.reporting.noise import near_best
-from rag_assets.reporting.report.latency import Latency, latency
 from rag_assets.reporting.result import EvaluationResult
 
 Context = dict[str, Any]
@@ -108,10 +107,5 @@ class View:
 
     @cached_property
     def speed(self) -> dict[str, float]:
-        """Retriever -> milliseconds a query, all at once."""
+        """Retriever -> milliseconds of a query with all that it needs; only where measured."""
         return self.result.milliseconds_per_query()
-
-    @cached_property
-    def latency(self) -> Latency:
-        """Milliseconds of single queries."""
-        return latency(self.result, self.retrievers)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from rag_assets.errors import StoreError
+from rag_assets.servers.secrets import Secrets
 from rag_assets.store.remote.address import ENDPOINT_VARIABLES, Address
 
 _DENIED = (
@@ -20,6 +22,8 @@ _DENIED = (
 _UNREACHABLE = ("NETWORK_CONNECTION", "curlCode", "REQUEST_TIMEOUT")
 _CODE = re.compile(r"AWS Error (\w+)")
 _LONGEST = 300
+_OWN_WORDS = re.compile(r"(?<= operation): ")
+_CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
 def failure(address: Address, error: OSError) -> StoreError:
@@ -37,7 +41,10 @@ def failure(address: Address, error: OSError) -> StoreError:
     elif any(mark in text for mark in _UNREACHABLE):
         problem = f"nothing answers {_server(address)}"
     else:
-        problem = text[:_LONGEST]
+        # What the server says stands behind: it may repeat the headers that were sent to it.
+        problem = _OWN_WORDS.split(text, maxsplit=1)[0]
+        problem = Secrets(os.environ.get(name, "") for name in _CREDENTIALS).hide(problem)
+        problem = problem[:_LONGEST]
     return StoreError(f"the store {address.url} cannot be used: {problem}")
 
 

@@ -227,4 +227,5 @@ class Objects:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise failure(self.address, error) from error
+            # Not chained: pyarrow repeats what the server says.
+            raise failure(self.address, error) from None

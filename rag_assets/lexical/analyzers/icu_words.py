@@ -1,0 +1,42 @@
+"""Analyzer ``icu``: words by the dictionaries of ICU; needs the extra ``icu``.
+
+Runs of Thai, Lao, Khmer, Burmese and CJK are cut into words. Other scripts are treated as in
+``standard``, and nothing is stemmed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rag_assets.lexical.analyzers.analyzer import Analyzer, Tokens
+from rag_assets.lexical.analyzers.words import CJK, UNSPACED, words
+
+VERSION = "1"
+PACKAGE, EXTRA = "icu4py", "icu"
+
+_UNCUT = re.compile(f"[{CJK}{UNSPACED}]")
+_RUNS = re.compile(f"[{CJK}{UNSPACED}]+|[^{CJK}{UNSPACED}]+")
+
+
+def analyze_all(texts: Sequence[str]) -> list[Tokens]:
+    """Return the tokens of each text."""
+    return [_tokens(text) for text in texts]
+
+
+def _tokens(text: str) -> Tokens:
+    found = words(text)
+    if text.isascii():
+        return found
+    return [token for word in found for run in _RUNS.findall(word) for token in _of_run(run)]
+
+
+def _of_run(run: str) -> Tokens:
+    if len(run) == 1 or _UNCUT.match(run) is None:
+        return [run]
+    from icu4py.breakers import WordBreaker
+
+    return list(WordBreaker(run, "root"))
+
+
+ICU = Analyzer("icu", VERSION, analyze_all, distributions=(PACKAGE,), extra=EXTRA)

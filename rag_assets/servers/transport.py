@@ -1,0 +1,355 @@
+"""How requests are sent: to one server, within a time and a size, and with its credentials.
+
+The libraries that speak a protocol (``openai``, ``cohere``, ``qdrant-client``) send by httpx, or by
+its successor httpx2, which is the same from outside. Here is the part of these that carries a
+request. No library gets to know a credential: they are added to the request on its way, and taken
+out of what comes back, so none can stand in a line of a log or in an error.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import ssl
+import threading
+import time
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Literal, Self
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.request import getproxies, proxy_bypass
+
+from rag_assets.servers.failures import (
+    ServerFailure,
+    late,
+    malformed,
+    message_in,
+    refused,
+    unconnected,
+)
+from rag_assets.servers.retries import retry_after
+from rag_assets.servers.secrets import Secrets
+
+MEBIBYTE = 2**20
+_OF_AN_ERROR = 2**16
+_SLICE = 2**16
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Server:
+    """Who is asked, and within which bounds.
+
+    Attributes:
+        address: may hold user, password and query, which are sent and never shown.
+        key: an API key; None sends none.
+        header: which one holds the key.
+        timeout: seconds for a whole request, from the connection to the last byte of the answer.
+        most_bytes: of an answer; with 0 its content is not read.
+        hidden_path: whether the path is a credential too, as a webhook's is.
+    """
+
+    address: str
+    key: str | None = None
+    header: Literal["authorization", "api-key"] = "authorization"
+    timeout: float = 60.0
+    most_bytes: int = 256 * MEBIBYTE
+    hidden_path: bool = False
+
+    @property
+    def place(self) -> str:
+        """The address as it may be shown: without user, password and query."""
+        parts = urlsplit(self.address)
+        path = "" if self.hidden_path else parts.path.rstrip("/")
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, "", ""))
+
+    @property
+    def query(self) -> str:
+        """What belongs to each request behind a question mark."""
+        return urlsplit(self.address).query
+
+    @cached_property
+    def secrets(self) -> Secrets:
+        """All that a server could repeat."""
+        parts = urlsplit(self.address)
+        user = parts.netloc.rpartition("@")[0]
+        words = [self.key or "", user, unquote(user), *self._user, parts.query]
+        words += [value for _, value in parse_qsl(parts.query)]
+        if self.hidden_path:
+            words += [parts.path.strip("/"), *(w for w in parts.path.split("/") if len(w) > 2)]
+        return Secrets(words)
+
+    @property
+    def credentials(self) -> dict[str, str]:
+        """The headers that say who asks."""
+        if any(self._user):
+            pair = base64.b64encode(":".join(self._user).encode()).decode()
+            return {"authorization": f"Basic {pair}"}
+        if self.key is None:
+            return {}
+        return {self.header: self.key if self.header == "api-key" else f"Bearer {self.key}"}
+
+    @property
+    def _user(self) -> tuple[str, str]:
+        parts = urlsplit(self.address)
+        return unquote(parts.username or ""), unquote(parts.password or "")
+
+
+class Transport:
+    """Sends requests to one server, for the client of a library.
+
+    No redirect is followed: key and texts are for the server that was named.
+    """
+
+    def __init__(self, library: Any, server: Server) -> None:  # noqa: ANN401 (a module)
+        """Carry the requests of ``library``, ``httpx`` or ``httpx2``; nothing is sent yet."""
+        self._library = library
+        self._server = server
+        self._clock = _Clock(server.timeout)
+        limits = library.Limits(max_connections=None, max_keepalive_connections=20)
+        self._inner = library.HTTPTransport(
+            verify=server.address.startswith("https:"),  # else certificates are read for nothing
+            proxy=_proxy_of(server.address),
+            limits=limits,
+        )
+        # Neither library has a public way to bound the time of a whole request.
+        pool = self._inner._pool
+        pool._network_backend = _Network(pool._network_backend, self._clock)
+
+    def handle_request(self, request: Any) -> Any:  # noqa: ANN401 (the library's)
+        """Return the answer to a request, read to its end.
+
+        Raises:
+            ServerFailure: there is none within the bounds, or it is an error.
+        """
+        started = time.perf_counter()
+        failure: ServerFailure | None = None
+        try:
+            answer = self._answer(request)
+        except ServerFailure as error:
+            failure = error
+        except self._library.TimeoutException:
+            failure = late(self._server.timeout)
+        except Exception as error:  # whatever a library makes of what a server sends
+            what = self._server.secrets.line(str(error)) or type(error).__name__
+            failure = unconnected(what)
+        seconds = time.perf_counter() - started
+        _log.debug("%s: %s in %.2f s", self._server.place, failure or "answered", seconds)
+        if failure is not None:
+            raise ServerFailure(str(failure), failure.kind, failure.status, failure.asked)
+        return answer
+
+    def post(self, path: str, content: object) -> bytes:
+        """Return the answer to JSON that is posted to a path behind that of the address.
+
+        Raises:
+            ServerFailure: there is none within the bounds, or it is an error.
+        """
+        parts = urlsplit(self._server.address)
+        # A webhook's path is as it was given.
+        whole = f"{parts.path.rstrip('/')}{path}" if path else parts.path
+        request = self._library.Request(
+            "POST",
+            urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], whole, "", "")),
+            headers={"content-type": "application/json", "accept": "application/json"},
+            content=json.dumps(content).encode(),
+        )
+        answer: bytes = self.handle_request(request).content
+        return answer
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._inner.close()
+
+    def __del__(self) -> None:
+        """Close what nobody closed: a client of ``openai`` lives as long as its model."""
+        with suppress(AttributeError):  # of one that could not be opened
+            self._inner.close()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the connections."""
+        self.close()
+
+    def _answer(self, request: Any) -> Any:  # noqa: ANN401
+        server = self._server
+        self._clock.start()
+        response = self._inner.handle_request(self._sent(request))
+        try:
+            status = int(response.status_code)
+            if not 200 <= status < 300:
+                raise self._refused(response, status)
+            content = _content(response, server.most_bytes) if server.most_bytes else b""
+        finally:
+            response.close()
+        kind = response.headers.get("content-type", "application/json")
+        return self._library.Response(
+            status,
+            headers={"content-type": server.secrets.hide(kind)},
+            content=server.secrets.hide_in_answer(content),
+            request=request,
+        )
+
+    def _sent(self, request: Any) -> Any:  # noqa: ANN401
+        """Return a request with its credentials."""
+        server = self._server
+        kept = {
+            name: text
+            for name, text in request.headers.items()
+            if name.lower() not in ("authorization", "api-key", "accept-encoding")
+        }
+        query = {"query": server.query.encode()} if server.query else {}
+        bounds = dict.fromkeys(("connect", "read", "write", "pool"), server.timeout)
+        return self._library.Request(
+            request.method,
+            request.url.copy_with(**query),
+            headers={**kept, "accept-encoding": "gzip", **server.credentials},
+            content=request.read(),
+            extensions={"timeout": bounds},
+        )
+
+    def _refused(self, response: Any, status: int) -> ServerFailure:  # noqa: ANN401
+        secrets = self._server.secrets
+        if 300 <= status < 400:
+            parts = urlsplit(response.headers.get("location", ""))
+            other = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+            where = other if parts.netloc else "another path"
+            return refused(status, secrets.line(f"a redirect to {where}, which is not followed"))
+        try:
+            content = _content(response, _OF_AN_ERROR, cut=True)
+            told = message_in(json.loads(content)) or ""
+        except (ServerFailure, ValueError, RecursionError):
+            told = ""
+        headers = {name.lower(): text for name, text in response.headers.items()}
+        return refused(status, secrets.line(told), retry_after(headers))
+
+
+class _Clock(threading.local):
+    """When the time of this thread's request is over."""
+
+    def __init__(self, timeout: float) -> None:
+        self.timeout = timeout
+        self.end = 0.0
+
+    def start(self) -> None:
+        self.end = time.monotonic() + self.timeout
+
+    def left(self) -> float:
+        """Return the seconds that are left.
+
+        Raises:
+            ServerFailure: there are none.
+        """
+        left = self.end - time.monotonic()
+        if left <= 0:
+            raise late(self.timeout)
+        return left
+
+
+class _Network:
+    """Opens connections whose every read and write ends with the time of the request."""
+
+    def __init__(self, inner: Any, clock: _Clock) -> None:  # noqa: ANN401
+        self._inner = inner
+        self._clock = clock
+
+    def connect_tcp(self, host: str, port: int, timeout: float | None = None, **more: Any) -> Any:  # noqa: ANN401
+        stream = self._inner.connect_tcp(host, port, timeout=self._clock.left(), **more)
+        return _Stream(stream, self._clock)
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class _Stream:
+    """A connection; ``timeout``, of one read, is the library's and does not count."""
+
+    def __init__(self, inner: Any, clock: _Clock) -> None:  # noqa: ANN401
+        self._inner = inner
+        self._clock = clock
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        found: bytes = self._inner.read(max_bytes, timeout=self._clock.left())
+        return found
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        for start in range(0, len(buffer), _SLICE):
+            part = buffer[start : start + _SLICE]
+            self._inner.write(part, timeout=self._clock.left())
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> _Stream:
+        stream = self._inner.start_tls(ssl_context, server_hostname, timeout=self._clock.left())
+        return _Stream(stream, self._clock)
+
+    def get_extra_info(self, info: str) -> Any:  # noqa: ANN401
+        return self._inner.get_extra_info(info)
+
+
+def _content(response: Any, most: int, *, cut: bool = False) -> bytes:  # noqa: ANN401
+    """Return the content of an answer; with ``cut``, the first ``most`` bytes of a longer one.
+
+    Raises:
+        ServerFailure: it is longer, or compressed in a way that was not asked for.
+    """
+    coding = response.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("identity", "", "gzip"):
+        raise malformed("it is compressed in a way that was not asked for")
+    inflater = zlib.decompressobj(wbits=31) if coding == "gzip" else None
+    parts, size = [], 0
+    for raw in response.stream:
+        part = _inflated(inflater, raw, most + 1 - size) if inflater is not None else raw
+        parts.append(part)
+        size += len(part)
+        if size > most:
+            if cut:
+                break
+            raise malformed(f"it is longer than {most // MEBIBYTE} MiB")
+    if inflater is not None and not inflater.eof and not cut:
+        raise malformed("it is compressed, and its end is missing")
+    return b"".join(parts)[:most]
+
+
+def _inflated(inflater: Any, raw: bytes, most: int) -> bytes:  # noqa: ANN401 (zlib names no type)
+    """Return at most ``most`` bytes.
+
+    Raises:
+        ServerFailure: the content is damaged.
+    """
+    try:
+        found: bytes = inflater.decompress(raw, most)
+    except zlib.error:
+        found = b""
+    else:
+        return found
+    raise malformed("it is compressed and damaged")
+
+
+def _proxy_of(address: str) -> str | None:
+    """Return the proxy that the environment names for an address, as httpx and urllib do."""
+    parts = urlsplit(address)
+    if proxy_bypass(parts.hostname or ""):
+        return None
+    proxies = getproxies()
+    found = proxies.get(parts.scheme) or proxies.get("all")
+    return f"http://{found}" if found and "://" not in found else found

@@ -1,0 +1,199 @@
+"""Each command that opens an evaluation knows whose it is."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from click.testing import Result
+
+from rag_assets import api
+from rag_assets.component import RetrievalExperiment
+from rag_assets.definitions import defs
+from rag_assets.errors import UsageError
+from rag_assets.pipeline.registry import open_experiment
+from rag_assets.store.settings import StoreSettings
+from tests.beir_folder import write_beir
+
+Invoke = Callable[..., Result]
+
+YAML = "dataset: {path: DATA}\nretrievers: {bm25: {type: bm25, analyzer: english}}\ntop_k: [1, 3]\n"
+
+READERS: dict[str, tuple[str, ...]] = {
+    "leaderboard": (),
+    "export-run": ("--retriever", "bm25", "--out", "OUT"),
+    "history": (),
+    "report": ("--out", "OUT"),
+    "compare": (),
+    "diff": ("latest", "latest"),
+    "gate": ("--against", "latest"),
+    "anchor": (),
+    "attribution": (),
+    "pool": ("--out", "OUT"),
+    "plan": (),
+    "validate": (),
+    "evaluate": (),
+}
+"""Command -> what it is called with besides PATH; each opens what the store has of PATH."""
+
+
+def write(folder: Path, data: Path, *, name: str | None, file: str = "experiment.yaml") -> Path:
+    folder.mkdir(exist_ok=True)
+    named = f"name: {name}\n" if name else ""
+    (folder / file).write_text(named + YAML.replace("DATA", str(data)), encoding="utf-8")
+    return folder / file
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke) -> tuple[Path, Path, Path]:
+    """One that was evaluated, one that was not and has its name, and their store."""
+    root = tmp_path_factory.mktemp("two")
+    data = write_beir(root / "data")
+    mine, other = (write(root / which, data, name="g") for which in ("mine", "other"))
+    store = root / "store"
+    assert invoke("evaluate", mine, "--store", store).exit_code == 0
+    return mine, other, store
+
+
+@pytest.mark.parametrize(("command", "options"), READERS.items(), ids=READERS)
+def test_the_evaluation_of_another_experiment_is_not_opened(
+    two: tuple[Path, Path, Path],
+    invoke: Invoke,
+    tmp_path: Path,
+    command: str,
+    options: tuple[str, ...],
+) -> None:
+    mine, other, store = two
+    arguments = [str(tmp_path / "out") if one == "OUT" else one for one in options]
+    result = invoke(command, other, *arguments, "--store", store)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"the name 'g' of {other} is taken by {mine} in the store {store}" in result.stderr
+    assert f"rag-assets evaluate {other} --take-over --store {store}" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_from_python_neither(two: tuple[Path, Path, Path]) -> None:
+    _, other, store = two
+    for call in (api.leaderboard, api.compare, api.history, api.plan, api.evaluate):
+        with pytest.raises(UsageError, match=r"the name 'g' of .*other.* is taken by .*mine"):
+            call(other, store=store)
+
+
+def test_dagster_refuses_it_before_it_runs(
+    two: tuple[Path, Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    mine, other, store = two
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"taken by .*--take-over"):
+        dg.build_defs_for_component(RetrievalExperiment(path=str(other), store=str(store)))
+    # The code location keeps the one that is listed, and names the other one.
+    shutil.copytree(other.parent, tmp_path / "data" / "g")
+    monkeypatch.setenv("RAG_ASSETS_STORE", str(store))
+    monkeypatch.chdir(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        found = defs()
+    assert "is taken by" in caplog.text
+    assert isinstance(found, dg.Definitions)
+    (job,) = [job for job in found.jobs or () if job.name == "g_evaluate"]
+    assert str(mine) in str(job.description)
+
+
+def test_two_of_one_name_below_data_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = write_beir(tmp_path / "beir")
+    (tmp_path / "data").mkdir()
+    first, second = (write(tmp_path / "data" / one, data, name="g") for one in ("a", "b"))
+    monkeypatch.setenv("RAG_ASSETS_STORE", str(tmp_path / "store"))
+    monkeypatch.chdir(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        defs()
+    assert f"experiment left out: {second}: 'g' and 'g' of {first} are one name" in caplog.text
+
+
+def test_yaml_files_of_one_folder_are_experiments_of_their_own(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    data, store = write_beir(tmp_path / "data"), tmp_path / "store"
+    first, second = (
+        write(tmp_path / "g", data, name=None, file=f"{name}.yaml") for name in ("x", "y")
+    )
+    assert invoke("evaluate", first, "--store", store).exit_code == 0
+    for command in ("leaderboard", "history", "report"):
+        result = invoke(command, second, "--store", store)
+        assert "y has no" in result.stderr, command
+        assert result.exit_code != 0
+    assert invoke("evaluate", second, "--store", store).exit_code == 0
+    assert sorted(file.parent.name for file in store.glob("*/current")) == ["x", "y"]
+
+
+def test_a_source_that_is_listed_keeps_its_name(tmp_path: Path, invoke: Invoke) -> None:
+    """As one without a name had that of its folder before, whatever its file is called."""
+    data, store = write_beir(tmp_path / "data"), tmp_path / "store"
+    file = write(tmp_path / "g", data, name="g", file="x.yaml")
+    assert invoke("evaluate", file, "--store", store).exit_code == 0
+    write(tmp_path / "g", data, name=None, file="x.yaml")
+    settings = StoreSettings.resolve(store)
+    assert open_experiment(file, settings).name == "g"
+    assert invoke("leaderboard", file, "--store", store).exit_code == 0
+    write(tmp_path / "g", data, name="renamed", file="x.yaml")
+    assert open_experiment(file, settings).name == "renamed"
+    assert open_experiment(tmp_path / "g" / "x.yaml", StoreSettings.resolve(data)).is_named
+
+
+def test_a_copy_of_experiment_and_store_goes_on_once_it_is_said(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    original = tmp_path / "original"
+    original.mkdir()
+    write_beir(original / "data")
+    yaml = "name: g\nretrievers: {bm25: {type: bm25}}\ntop_k: [3]\n"
+    (original / "data" / "experiment.yaml").write_text(yaml, encoding="utf-8")
+    assert invoke("evaluate", original / "data", "--store", original / "store").exit_code == 0
+    copy = tmp_path / "copy"
+    shutil.copytree(original, copy)
+    path, store = copy / "data", copy / "store"
+    for command in ("plan", "evaluate", "validate"):
+        result = invoke(command, path, "--store", store)
+        assert (result.exit_code, result.stdout) == (2, ""), command
+        assert "--take-over" in result.stderr
+    done = invoke("evaluate", path, "--store", store, "--take-over")
+    assert done.exit_code == 0, done.stderr
+    assert " 0 partitions computed" in done.stdout, "what was computed is used"
+    assert invoke("leaderboard", path, "--store", store).exit_code == 0
+    assert invoke("leaderboard", original / "data", "--store", store).exit_code == 2
+    assert invoke("leaderboard", original / "data", "--store", original / "store").exit_code == 0
+
+
+@pytest.mark.parametrize("damage", ["absent", "{", '{"g": 5}'])
+def test_without_the_list_the_evaluation_tells_whose_it_is(
+    two: tuple[Path, Path, Path], tmp_path: Path, damage: str
+) -> None:
+    """The list is state of one machine; a store may be used with another state folder."""
+    mine, other, store = two
+    if damage != "absent":
+        (tmp_path / "experiments.json").write_text(damage, encoding="utf-8")
+    settings = StoreSettings(store, tmp_path)
+    assert open_experiment(mine, settings).name == "g"
+    with pytest.raises(UsageError, match="taken by") as error:
+        open_experiment(other, settings)
+    assert str(error.value).endswith("--take-over"), "--store would choose another state too"
+
+
+def test_a_source_that_nobody_may_look_at_is_there(
+    two: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    _, other, store = two
+    hidden = tmp_path / "hidden"
+    hidden.symlink_to(hidden)  # cannot be followed, as a folder of another account
+    listed = json.dumps({"g": str(hidden / "experiment.yaml")})
+    (tmp_path / "experiments.json").write_text(listed, encoding="utf-8")
+    with pytest.raises(UsageError, match="taken by"):
+        open_experiment(other, StoreSettings(store, tmp_path))

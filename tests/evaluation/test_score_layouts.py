@@ -1,0 +1,251 @@
+"""Runs and qrels as other tools write them: scored as the same TREC files, or refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rag_assets.errors import DataError
+from rag_assets.evaluation.label_files import read_labels
+from rag_assets.evaluation.run_files import read_run_rows
+from rag_assets.evaluation.run_writers import write_run
+from rag_assets.evaluation.score import score
+from rag_assets.evaluation.tool_files import read_hits, read_run_file
+
+RUN = "q1 Q0 d1 1 3.5 t\nq1 Q0 d2 2 2.5 t\nq2 Q0 d3 1 1.5 t\nq2 Q0 d1 2 1 t\n"
+QRELS = "q1 0 d2 2\nq1 0 d1 0\nq2 0 d3 1\n"
+METRICS = ["ndcg@10", "mrr@10", "map@10", "recall@1"]
+SCORES = {"q1": {"d2": 2.5, "d1": 3.5}, "q2": {"d1": 1, "d3": 1.5}}
+GRADES: dict[str, dict[str, float]] = {"q1": {"d2": 2, "d1": 0}, "q2": {"d3": 1.0}}
+
+Made = Callable[[Path], Path]
+
+
+def as_text(name: str, text: str) -> Made:
+    def make(folder: Path) -> Path:
+        path = folder / name
+        content = text.encode()
+        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        return path
+
+    return make
+
+
+def as_parquet(name: str, **columns: list[Any]) -> Made:
+    def make(folder: Path) -> Path:
+        path = folder / name
+        pq.write_table(pa.table({key.replace("__", "-"): v for key, v in columns.items()}), path)
+        return path
+
+    return make
+
+
+def exported(folder: Path) -> Path:
+    """Write what `export-run` writes of chunks that are judged as their documents."""
+    trec = as_text("plain.trec", RUN)(folder)
+    run = read_run_file(trec)
+    chunks = pa.array([f"{name}#0-9" for name in run["item_id"].to_pylist()])
+    run = run.set_column(run.schema.get_field_index("chunk_id"), "chunk_id", chunks)
+    path = folder / "run.parquet"
+    write_run(run, path, tag="t", failures={})
+    return path
+
+
+QUERY, DOCUMENT = ["q1", "q1", "q2", "q2"], ["d2", "d1", "d1", "d3"]
+RUNS: dict[str, Made] = {
+    "TREC": as_text("run.txt", RUN),
+    "TREC with comments and further fields": as_text(
+        "run.txt", "# made today\n" + RUN.replace(" t\n", " t 0.25 more\n")
+    ),
+    "MS MARCO": as_text("run.tsv", "q1\td1\t1\nq1\td2\t2\nq2\td1\t2\nq2\td3\t1\n"),
+    "MS MARCO .gz": as_text("run.tsv.gz", "q1\td1\t1\nq1\td2\t2\nq2\td3\t1\nq2\td1\t2\n"),
+    "ranx .json": as_text("run.json", json.dumps(SCORES)),
+    "ranx .json.gz": as_text("run.json.gz", json.dumps(SCORES)),
+    "ranx .parquet": as_parquet(
+        "run.parquet", q_id=QUERY, doc_id=DOCUMENT, score=[2.5, 3.5, 1.0, 1.5]
+    ),
+    "export-run .parquet": exported,
+}
+LABELS: dict[str, Made] = {
+    "TREC": as_text("qrels.txt", QRELS),
+    "TREC with comments": as_text("qrels.txt", f"# query iteration document\n{QRELS}#q9 0 d1 1\n"),
+    "TREC with 1.0": as_text("qrels.txt.gz", QRELS.replace(" 2\n", " 2.0\n")),
+    "BEIR": as_text("test.tsv", "query-id\tcorpus-id\tscore\nq1\td2\t2\nq1\td1\t0\nq2\td3\t1\n"),
+    "BEIR .jsonl": as_text(
+        "test.jsonl",
+        "".join(
+            json.dumps({"query-id": query, "corpus-id": document, "score": grade}) + "\n"
+            for query, own in GRADES.items()
+            for document, grade in own.items()
+        ),
+    ),
+    "MTEB .parquet": as_parquet(
+        "test-00000-of-00001.parquet",
+        query__id=["q1", "q1", "q2"],
+        corpus__id=["d2", "d1", "d3"],
+        score=[2.0, 0.0, 1.0],
+    ),
+    "ranx .json": as_text("qrels.json", json.dumps(GRADES)),
+    "ranx .parquet": as_parquet(
+        "qrels.parquet", q_id=["q1", "q1", "q2"], doc_id=["d2", "d1", "d3"], score=[2, 0, 1]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_of_every_layout_has_the_same_scores(tmp_path: Path, name: str) -> None:
+    trec = read_run_file(as_text("trec.txt", RUN)(tmp_path))
+    labels = read_labels(as_text("qrels.txt", QRELS)(tmp_path))
+    path = RUNS[name](tmp_path)
+    run = read_run_file(path)
+    expected, found = (score(one, labels.judgments, METRICS) for one in (trec, run))
+    assert (found.means, found.per_query) == (expected.means, expected.per_query)
+    assert run["item_id"].to_pylist() == trec["item_id"].to_pylist()
+    hits, _ = read_hits(path)
+    assert {query: {item for item, _ in own} for query, own in hits.items()} == {
+        query: set(own) for query, own in SCORES.items()
+    }
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_of_every_layout_are_the_same(tmp_path: Path, name: str) -> None:
+    trec = read_labels(as_text("trec.txt", QRELS)(tmp_path))
+    found = read_labels(LABELS[name](tmp_path))
+    assert found.judgments.equals(trec.judgments)
+    assert found.groups == trec.groups
+
+
+LINES = "a run line is 'query Q0 document rank score tag', of MS MARCO 'query document rank'"
+FORM = 'must be {"query": {"document": number}}'
+BROKEN_RUNS: dict[str, tuple[Made, str]] = {
+    "a blank in an id": (
+        as_text("r", RUN + "q2 Q0 d 9 3 0.5 t\n"),
+        f":5: has 7 fields; {LINES}; fields after the tag may follow, but here an id seems to hold "
+        "a blank",
+    ),
+    "a word in an id": (
+        as_text("r", "q2 Q0 d nine 3 0.5 t\n"),
+        f":1: has 7 fields; {LINES}; fields after the tag may follow, but here an id seems to hold "
+        "a blank",
+    ),
+    "four fields": (as_text("r", "q1\td1\t1\t0.5\n"), f":1: has 4 fields; {LINES}"),
+    "comments only": (as_text("r", "# nothing\n"), ": holds no run lines"),
+    "MS MARCO, then TREC": (
+        as_text("r", "q1 d1 1\nq1 Q0 d2 2 1 t\n"),
+        ":2: has 6 fields; the lines above are 'query document rank'",
+    ),
+    "a rank of 0": (
+        as_text("r", "q1\td1\t0\n"),
+        f":1: rank '0' is not an integer from 1; {LINES}",
+    ),
+    "a score for a rank": (
+        as_text("r", "q1\td1\t1\nq1\td2\t0.5\n"),
+        f":2: rank '0.5' is not an integer from 1; {LINES}",
+    ),
+    "a rank twice": (
+        as_text("r", "q1\td1\t1\nq1\td2\t1\n"),
+        ":2: rank 1 stands twice for query 'q1'",
+    ),
+    "a document twice": (
+        as_text("r", "q1\td1\t1\nq1\td1\t2\n"),
+        ":2: document 'd1' stands twice for query 'q1'",
+    ),
+    "a text for a score": (
+        as_text("r.json", '{"q1": {"d1": "high"}}'),
+        f": `q1.d1`: {FORM}",
+    ),
+    "a list": (as_text("r.json", "[]"), f": {FORM}"),
+    "a list for a query": (as_text("r.json", '{"q1": ["d1"]}'), f": `q1`: {FORM}"),
+    "no number": (
+        as_text("r.json", '{"q1": {"d1": NaN}}'),
+        ": is not JSON (NaN is not a JSON valu",
+    ),
+    "too large": (as_text("r.json", '{"q1": {"d1": 1e999}}'), ": `q1.d1`: must be a finite number"),
+    "JSON cut off": (
+        as_text("r.json", '{"q1":\n {"d1": 1'),
+        ":2: is not JSON (Expecting ',' delimi",
+    ),
+    "too deep": (as_text("r.json", "[" * 100_000), ": is not JSON ("),
+    "a key twice": (
+        as_text("r.json", '{"q1": {"d1": 1, "d1": 2}}'),
+        ": is not JSON (the key 'd1' stands twice in an object)",
+    ),
+    "no queries": (as_text("r.json", "{}"), ": holds no queries"),
+    "no .gz": (lambda folder: _plain(folder / "r.json.gz"), ": cannot be read: Not a gzipped file"),
+    "Parquet without a query": (
+        as_parquet("r.parquet", doc_id=["d1"], score=[1.0]),
+        ": has the columns doc_id, score; needs `query_id` or `q_id` and one of chunk_id, item_id,",
+    ),
+    "Parquet with a document twice": (
+        as_parquet("r.parquet", q_id=["q", "q"], doc_id=["d", "d"], score=[1.0, 2.0]),
+        ":2: `doc_id`: 'd' stands twice for query 'q', first on line 1",
+    ),
+}
+BROKEN_LABELS: dict[str, tuple[Made, str]] = {
+    "half a grade": (as_text("q", "# x\nq1 0 d1 .5\n"), ":2: grade '.5' is not an integer"),
+    "half a grade in JSON": (
+        as_text("q.json", '{"q1": {"d1": 0.5}}'),
+        ": `q1.d1`: must be an integer",
+    ),
+    "half a grade in Parquet": (
+        as_parquet("q.parquet", q_id=["q", "q"], doc_id=["a", "b"], score=[1.0, 0.5]),
+        ":2: `score`: must be an integer",
+    ),
+    "half a grade in JSON lines": (
+        as_text("q.jsonl", '{"query-id": "q", "corpus-id": "d", "score": 0.5}'),
+        ":1: `score`: must be an integer",
+    ),
+    "a judgment twice": (
+        as_parquet("q.parquet", query__id=["q", "q"], corpus__id=["a", "a"], score=[1, 1]),
+        ":2: the same judgment stands above",
+    ),
+    "five fields": (
+        as_text("q", "q1 0 d1 1 more\n"),
+        ":1: has 5 fields; a qrels line is 'query iteration document grade'",
+    ),
+    "nothing": (as_text("q.json", "{}"), ": holds no queries"),
+}
+
+
+def _plain(path: Path) -> Path:
+    path.write_text("{}", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", BROKEN_RUNS)
+def test_a_broken_run(tmp_path: Path, name: str) -> None:
+    made, message = BROKEN_RUNS[name]
+    path = made(tmp_path)
+    with pytest.raises(DataError) as caught:
+        read_run_file(path)
+    assert str(caught.value).startswith(f"{path}{message}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", BROKEN_LABELS)
+def test_broken_labels(tmp_path: Path, name: str) -> None:
+    made, message = BROKEN_LABELS[name]
+    path = made(tmp_path)
+    with pytest.raises(DataError) as caught:
+        read_labels(path)
+    assert str(caught.value).startswith(f"{path}{message}")
+
+
+@pytest.mark.parametrize("name", ["ranx .json", "MS MARCO", "ranx .parquet"])
+def test_an_imported_run(tmp_path: Path, name: str) -> None:
+    run = read_run_rows(RUNS[name](tmp_path))
+    best = {query: max(rows, key=lambda row: row.score).item_id for query, rows in run.rows.items()}
+    assert best == {"q1": "d1", "q2": "d3"}
+
+
+def test_a_query_that_begins_a_comment_is_not_written_as_trec(tmp_path: Path) -> None:
+    run = read_run_file(as_text("r.json", '{"#q1": {"d1": 1}}')(tmp_path))
+    with pytest.raises(DataError, match="query_id '#q1' begins with #, a comment in TREC; write"):
+        write_run(run, tmp_path / "out.trec", tag="t", failures={})

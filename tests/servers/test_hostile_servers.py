@@ -1,0 +1,181 @@
+"""Whatever a server does, a client gives an answer or one line, in time, and repeats no key."""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rag_assets.errors import ModelUnavailable, RagAssetsError, StoreError
+from rag_assets.llm.cached_embeddings import embed_cached
+from rag_assets.llm.endpoint import Endpoint
+from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
+from rag_assets.store.remote.address import Address
+from rag_assets.store.remote.objects import Objects
+from tests.llm.server import DIMENSION, embeddings, json_reply, serving
+from tests.servers.hostile import (
+    ANSWERS,
+    CLIENTS,
+    ENCODINGS,
+    KEY,
+    QUERY_VALUE,
+    SECRETS,
+    USER,
+    Handler,
+    Hostile,
+    echo,
+    endpoint_of,
+    leaked,
+    within,
+)
+
+FOREIGN = re.compile(r"\b(httpx2?|httpcore2?|openai|cohere|qdrant_client|urllib|json)\.")
+
+
+def outcome(name: str, endpoint: Endpoint) -> str:
+    """Return all that is known of how a client's request ended, as Dagster would store it."""
+    try:
+        return repr(CLIENTS[name](endpoint))
+    except RagAssetsError as found:
+        error = found
+    assert "\n" not in str(error)
+    assert len(str(error)) < 500
+    assert (error.__cause__, error.__context__) == (None, None)
+    return "".join(traceback.format_exception(error))
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_whatever_is_answered_is_one_line(name: str) -> None:
+    for answer in ANSWERS:
+        with Hostile(ANSWERS[answer]) as server, within(3):
+            found = outcome(name, endpoint_of(server.with_user, timeout=0.2))
+        assert leaked(found) == [], answer
+        assert not FOREIGN.search(found.splitlines()[-1]), answer
+        assert len(server.received) == 1, answer
+
+
+@pytest.mark.parametrize("status", [200, 401])
+@pytest.mark.parametrize("name", CLIENTS)
+def test_what_is_repeated_is_hidden(
+    name: str, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    with Hostile(echo(str, status)) as server:
+        for encoding, encode in ENCODINGS.items():
+            server.answer = echo(encode, status)
+            for address in (server.with_user, server.with_query):
+                found = outcome(name, endpoint_of(address))
+                assert leaked(found) == [], encoding
+    assert leaked(caplog.text) == []
+    sent = [f"{path} {headers}" for path, headers, _ in server.received]
+    assert all("Basic " in one for one in sent[::2])
+    assert all(KEY in one or name == "webhook" for one in sent[1::2])
+    assert all("api_key=" in one for one in sent)
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_no_redirect_is_followed(name: str) -> None:
+    with Hostile(echo(str, 200)) as other, Hostile(echo(str, 200)) as server:
+        for status in (301, 302, 303, 307, 308):
+            server.answer = partial(Handler.send, content=b"", status=status, Location=other.root)
+            found = outcome(name, endpoint_of(server.with_query))
+            assert f"HTTP {status}: a redirect to {other.root}, which is not followed" in found
+    assert other.received == []
+
+
+def test_no_library_knows_a_credential(caplog: pytest.LogCaptureFixture) -> None:
+    for library in ("httpx", "httpx2", "openai"):
+        caplog.set_level(logging.DEBUG, library)
+    with Hostile(echo(str, 200)) as server:
+        for name in CLIENTS:
+            outcome(name, endpoint_of(server.with_user))
+    assert "HTTP Request: POST" in caplog.text
+    assert leaked(caplog.text) == []
+
+
+def test_the_answer_of_a_webhook_is_not_read() -> None:
+    with Hostile(ANSWERS["goes on for ever"]) as server, within(3):
+        assert outcome("webhook", endpoint_of(server.with_query, 30)) == "'delivered'"
+
+
+def test_the_query_of_an_address_goes_behind_the_path() -> None:
+    with Hostile(echo(str, 400)) as server:
+        outcome("language model", endpoint_of(server.with_query))
+    path, _, value = server.received[0][0].partition("?api_key=")
+    assert path == "/v1/chat/completions"
+    assert value
+
+
+@pytest.mark.parametrize("name", ["language model", "embeddings", "cohere", "rerank_api"])
+def test_without_a_key_none_is_sent(name: str) -> None:
+    with Hostile(echo(str, 400)) as server:
+        outcome(name, Endpoint("m", f"{server.root}/v1", None, timeout=5, retries=0))
+    assert "authorization" not in server.received[0][1]
+
+
+def _server(base_url: str, batch: int = 1) -> Callable[[], OpenAIEmbeddings]:
+    endpoint = Endpoint("m", base_url, None, timeout=5, retries=0, concurrency=1)
+    return lambda: OpenAIEmbeddings(endpoint, batch_size=batch)
+
+
+def test_a_dimension_that_changes_is_one_line(tmp_path: Path) -> None:
+    five = json_reply({"data": [{"index": 0, "embedding": [1.0] * 5}], "model": "m"})
+    with serving() as server:
+        server.on("b", five)
+        ask = _server(server.base_url)
+        changed = rf"vectors of {DIMENSION} dimensions, then of 5$"
+        with pytest.raises(ModelUnavailable, match=changed):
+            embed_cached(["a", "b"], ask, {"m": 1}, cache=None)
+        embed_cached(["a"], ask, {"m": 1}, cache=tmp_path)
+        with pytest.raises(ModelUnavailable, match=changed):
+            embed_cached(["a", "b"], ask, {"m": 1}, cache=tmp_path)
+        embed_cached(["b"], ask, {"m": 1}, cache=tmp_path)
+        with pytest.raises(StoreError, match=r"holds vectors of \d and of \d dimensions"):
+            embed_cached(["a", "b"], ask, {"m": 1}, cache=tmp_path)
+
+
+def test_a_key_that_is_a_word_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORD", "answer")
+    with serving() as server:
+        endpoint = Endpoint("m", server.base_url, "WORD", timeout=5, retries=0)
+        assert "answer to: my text" in outcome("language model", endpoint)
+
+
+def test_megabytes_of_numbers_are_read_in_time() -> None:
+    texts = [str(number) for number in range(2_000)]
+    big = {"input": texts, "model": "m"}
+    reply = embeddings(big)
+    with serving() as server:
+        server.on("", reply)
+        with within(5):
+            ((_, vectors),) = _server(server.base_url, 2_000)().embed(texts)
+    assert vectors.shape == (2_000, DIMENSION)
+    assert vectors.dtype == np.float32
+    assert not [secret for secret in SECRETS if secret.encode() in reply.body]
+
+
+def test_a_store_on_s3_repeats_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+    for name, secret in zip(names, (USER, KEY, QUERY_VALUE), strict=True):
+        monkeypatch.setenv(name, secret)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    wrong = {name: ANSWERS[name] for name in ("is nested", "has no JSON", "is no text")}
+    repeats = {name: echo(encode, 400) for name, encode in ENCODINGS.items()}
+    with Hostile(echo(str, 403)) as server:
+        objects = Objects(Address("bucket", "prefix", server.root))
+        for name, answer in {"denied": server.answer, **wrong, **repeats}.items():
+            server.answer = answer
+            with pytest.raises(StoreError) as raised:
+                objects.listed("")
+            told = "".join(traceback.format_exception(raised.value))
+            assert leaked(told) == [], name
+            assert "\n" not in str(raised.value)
+            assert raised.value.__cause__ is None
+            assert raised.value.__suppress_context__
+    assert all("x-amz-security-token" in headers for _, headers, _ in server.received)
