@@ -21,11 +21,6 @@ class RankSum(FusedRetriever):
         "rag_assets.fusion.rank_sums",
     )
 
-    @property
-    def compares_queries(self) -> bool:
-        """No: a score is made of ranks."""
-        return False
-
     def versions(self) -> Mapping[str, str]:
         """Return the version of what sums and sorts."""
         return {"numpy": version("numpy")}

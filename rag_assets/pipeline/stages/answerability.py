@@ -15,7 +15,6 @@ from rag_assets.pipeline.stage import Input, Stage, TableProduct
 from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.pipeline.stages.sources import QRELS_KEY
-from rag_assets.retrievers.derived import FusedRetriever
 from rag_assets.schemas import ANSWERABILITY
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -52,8 +51,7 @@ class Answerability(Stage):
         return [*runs, Input("qrels", QRELS_KEY), Input("query_facts", QUERY_FACTS_KEY, "means")]
 
     def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        experiment = pipeline.experiment
-        return {"retrievers": [one for one in experiment.retrievers if _compares(experiment, one)]}
+        return {"retrievers": list(_compared(pipeline.experiment))}
 
     def compute(
         self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
@@ -66,7 +64,11 @@ class Answerability(Stage):
         for name in pipeline.experiment.retrievers:
             run = pipeline.current(_run_key(pipeline.experiment, name))
             table = run.table() if run is not None else None
-            if run is None or table is None or not _compares(pipeline.experiment, name):
+            if (
+                run is None
+                or table is None
+                or not pipeline.experiment.retrievers[name].compares_queries
+            ):
                 continue
             if has_scores_of_ranks(table):
                 continue
@@ -90,11 +92,10 @@ def _run_key(experiment: Experiment, retriever: str) -> ArtifactKey:
     return run_key(experiment, retriever, experiment.primary.cutoff or max(experiment.top_k))
 
 
-def _compares(experiment: Experiment, retriever: str) -> bool:
-    """Return whether best scores of a retriever, and of what it fuses, can be compared."""
-    config = experiment.retrievers[retriever]
-    fused = config.input_names if isinstance(config, FusedRetriever) else ()
-    return config.compares_queries and all(_compares(experiment, one) for one in fused)
+def _compared(experiment: Experiment) -> tuple[str, ...]:
+    """Return the retrievers whose best scores differ between queries."""
+    retrievers = experiment.retrievers
+    return tuple(name for name, config in retrievers.items() if config.compares_queries)
 
 
 def _best_scores(run: pa.Table) -> dict[str, float]:
