@@ -218,7 +218,8 @@ def _move_named(own: Path, folder: Path) -> None:
 def _opened(folder: Path) -> Any:  # noqa: ANN401
     """Return tantivy's index, opened by links: it puts the file of a lock where it opens one."""
     tantivy = _tantivy()
-    with tempfile.TemporaryDirectory() as links:
+    # A thread of tantivy may still write its lock there; what is left is a folder of links.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as links:
         for file in folder.iterdir():
             (Path(links) / file.name).symlink_to(file.resolve())
         try:

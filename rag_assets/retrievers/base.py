@@ -51,11 +51,6 @@ class BaseRetriever(Retriever, ABC):
             raise ValueError("variants belong to a query_set; the original query is one alone")
         return self
 
-    @property
-    def compares_queries(self) -> bool:
-        """Not where the ranks of variants make the score."""
-        return self.query_set == ORIGINAL or self.variants != "rrf"
-
     def index_options(self) -> Mapping[str, Any]:
         """Return the options that determine the index."""
         return self.described(exclude=self.search_options | VARIANT_OPTIONS)

@@ -15,11 +15,6 @@ from rag_assets.retrievers.derived import FusedRetriever
 class RankSum(FusedRetriever):
     """A fusion of ranks without a parameter."""
 
-    @property
-    def compares_queries(self) -> bool:
-        """No: a score is made of ranks."""
-        return False
-
     def versions(self) -> Mapping[str, str]:
         """Return the version of what sums and sorts."""
         return {"numpy": version("numpy")}

@@ -81,7 +81,7 @@ class Retriever(Options):
 
     @property
     def compares_queries(self) -> bool:
-        """Whether a score says as much of one query as of another: not where ranks make it."""
+        """Whether best scores differ between queries: not where each is made of its rank."""
         return True
 
     @property

@@ -24,11 +24,6 @@ class RRF(FusedRetriever):
     type: Literal["rrf"]
     k: Number = Field(default=60, gt=0)
 
-    @property
-    def compares_queries(self) -> bool:
-        """No: a score is made of ranks."""
-        return False
-
     def versions(self) -> Mapping[str, str]:
         """Return the version of what sums and sorts."""
         return {"numpy": version("numpy")}

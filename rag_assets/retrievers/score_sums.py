@@ -38,11 +38,6 @@ class ScoreSum(FusedRetriever):
             )
         return self
 
-    @property
-    def compares_queries(self) -> bool:
-        """Only as they are: a normalised score is counted from those of its own list."""
-        return self.normalisation == "none"
-
     def versions(self) -> Mapping[str, str]:
         """Return the version of what sums and sorts."""
         return {"numpy": version("numpy")}

@@ -402,9 +402,13 @@ def test_a_name_that_is_taken_computes_nothing(tiny: Tiny, tmp_path: Path) -> No
 
 
 def test_a_store_that_cannot_be_written_is_a_store_error(fresh: Tiny) -> None:
-
     (fresh.root / "file").write_text("no folder")
-    settings = StoreSettings.resolve(fresh.root / "file" / "store")
+    with pytest.raises(StoreError, match="cannot use the store"):
+        StoreSettings.resolve(fresh.root / "file" / "store")
+    other = fresh.root / "other"
+    other.mkdir()
+    (other / "locks").write_text("no folder")
+    settings = StoreSettings.resolve(other)
     pipeline = Pipeline(fresh.pipeline().experiment, settings)
     with pytest.raises(StoreError, match="cannot write"):
         evaluate(pipeline, Selection.of(pipeline.experiment))

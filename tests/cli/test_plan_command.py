@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,15 @@ def test_after_an_evaluation(invoke: Invoke, evaluated: tuple[Path, Path], tmp_p
     folder, store = evaluated
     found = rows(invoke, folder, "--store", store)
     assert {(row["action"], len(row["reasons"])) for row in found} == {("reuse", 0)}
-    text = (folder / "experiment.yaml").read_text(encoding="utf-8")
-    other = tmp_path / "other" / "experiment.yaml"
-    other.parent.mkdir()
-    changed = text.replace("type: bm25", "type: bm25, k1: [0.9, 1.5]")
-    other.write_text(f"name: tiny\ndataset: {{path: {folder}}}\n{changed}", encoding="utf-8")
+    # A copy with the evaluation of the original; the store's list of experiments stays behind.
+    copied = shutil.copytree(store, tmp_path / "store")
+    (copied / "experiments.json").unlink()
+    other = shutil.copytree(folder, tmp_path / folder.name) / "experiment.yaml"
+    for file in (copied / folder.name / "evaluations").glob("*.json"):
+        file.write_text(file.read_text().replace(str(folder), str(other.parent)))
+    store = copied
+    text = other.read_text(encoding="utf-8")
+    other.write_text(text.replace("type: bm25", "type: bm25, k1: [0.9, 1.5]"), encoding="utf-8")
     grid = invoke("plan", other, "--store", store).stdout
     assert "retrievers: 2: bm25-k1-0.9, bm25-k1-1.5" in grid.splitlines()
     other.write_text(other.read_text(encoding="utf-8").replace("[0.9, 1.5]", "0.9"))

@@ -505,7 +505,7 @@ def test_topics(write: Write, read_all: ReadAll, name: str, file: str) -> None:
         ("<queries>\n<query number='1'>x", ":2: <query> has no </query>"),
         (
             '<?xml version="1.0"?>\n<!DOCTYPE t [\n<!ENTITY a "aaaa">\n]>\n<topics/>',
-            ":2: text outside of <top>: '<!DOCTYPE t ['",
+            ":2: expected <top> blocks; found '<!DOCTYPE t ['",
         ),
         (
             '<!DOCTYPE t [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>\n<topic number="1">&b;</topic>',

@@ -26,7 +26,7 @@ QUERIES = re.findall(r"```sql\n(.*?)```", TEXT, re.S)
 
 
 def test_the_page_has_its_examples() -> None:
-    assert (len(EXAMPLES), len(COMMANDS), len(QUERIES)) == (2, 5, 1)
+    assert (len(EXAMPLES), len(COMMANDS), len(QUERIES)) == (2, 5, 2)
     assert all(f"`{place}`" in TEXT for place in PLACES)
 
 

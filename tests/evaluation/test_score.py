@@ -90,7 +90,7 @@ def test_trec_mean_counts_queries_without_a_relevant_document() -> None:
     scores = score(RUN, QRELS, ["mrr"], trec_mean=True)
     assert scores.n_queries == 3
     assert scores.means == {"mrr": (0.5 + 0 + 0) / 3}
-    assert scores.per_query[2]["mrr"] is None
+    assert scores.per_query[2]["mrr"] == 0.0
 
 
 def test_no_answerable_query() -> None:

@@ -131,7 +131,7 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...], tuple[str, ...], Whys]] = {
     ),
     "a grade is changed": (
         lambda tiny: tiny.replace("judgments.jsonl", '"relevance": 1', '"relevance": 2'),
-        ("qrels", "judgments/*", "answerability", "attributions/*"),
+        ("qrels", "judgments/*", "answerability", "attributions/*", "comparisons"),
         ("metrics/*", "metrics_summary/*", "leaderboard"),
         {
             "qrels": ["1 judgment changed"],

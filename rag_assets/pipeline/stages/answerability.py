@@ -17,7 +17,6 @@ from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.pipeline.stages.sources import QRELS_KEY
-from rag_assets.retrievers.derived import FusedRetriever
 from rag_assets.schemas import ANSWERABILITY
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -49,8 +48,7 @@ class Answerability(Stage):
         return [*runs, Input("qrels", QRELS_KEY), Input("query_facts", QUERY_FACTS_KEY, "means")]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        experiment = context.experiment
-        return {"retrievers": [one for one in experiment.retrievers if _compares(experiment, one)]}
+        return {"retrievers": list(_compared(context.experiment))}
 
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
@@ -60,12 +58,10 @@ class Answerability(Stage):
         answerable = set(positive["query_id"].to_pylist())
         facts = context.artifact(QUERY_FACTS_KEY).table().select(["query_id", "split"]).to_pylist()
         tables = [ANSWERABILITY.empty()]
-        for name in context.experiment.retrievers:
+        for name in _compared(context.experiment):
             run = context.current(_run_key(context.experiment, name))
             table = run.table() if run is not None else None
-            if run is None or table is None or not _compares(context.experiment, name):
-                continue
-            if has_scores_of_ranks(table):
+            if run is None or table is None or has_scores_of_ranks(table):
                 continue
             best, failed = _best_scores(table), failures_of(run.manifest)
             splits: dict[str, list[Query]] = {}
@@ -87,11 +83,10 @@ def _run_key(experiment: Experiment, retriever: str) -> ArtifactKey:
     return run_key(experiment, retriever, experiment.primary.cutoff or max(experiment.top_k))
 
 
-def _compares(experiment: Experiment, retriever: str) -> bool:
-    """Return whether best scores of a retriever, and of what it fuses, can be compared."""
-    config = experiment.retrievers[retriever]
-    fused = config.input_names if isinstance(config, FusedRetriever) else ()
-    return config.compares_queries and all(_compares(experiment, one) for one in fused)
+def _compared(experiment: Experiment) -> tuple[str, ...]:
+    """Return the retrievers whose best scores differ between queries."""
+    retrievers = experiment.retrievers
+    return tuple(name for name, config in retrievers.items() if config.compares_queries)
 
 
 def _best_scores(run: pa.Table) -> dict[str, float]:

@@ -198,6 +198,7 @@ def test_a_quote_may_have_other_line_ends_and_be_cut(tmp_path: Path) -> None:
     span = {"document_id": "d", "start": 0, "end": len(text), "source": "m"}
     questions = QUESTIONS.from_rows([{**row, **span}])
     rows = list(csv.DictReader(io.StringIO(review_sheet(questions, one)[1:])))
+    assert len(rows[0]["quote"]) <= 32_767  # what a cell takes
     rows[0] |= {"keep": "yes", "quote": rows[0]["quote"].replace("\n", "\r\n")[:32_767]}
     rewrite(rows, tmp_path / "a.csv")
     assert read_review(tmp_path / "a.csv", one).questions.equals(questions)
