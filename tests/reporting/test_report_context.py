@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.reporting.report.charts import charts, pareto_front
-from rag_assets.reporting.report.headline import against, headline
+from rag_assets.reporting.report.headline import against, headline, milliseconds
 from rag_assets.reporting.report.labels import labels
 from rag_assets.reporting.report.leaderboard import leaderboard
 from rag_assets.reporting.report.page import SECTIONS
@@ -65,7 +65,7 @@ def test_a_much_faster_one_that_is_not_worse_is_named_too(view: View) -> None:
     assert headline(with_times(view))["cheaper"] is None
     assert headline(with_times(view, **{last: 6.0}))["cheaper"] is None, "that may be jitter"
     found = headline(with_times(view, **{last: 2.0}))["cheaper"]
-    assert found == {"retriever": last, "ms": 2.0, "winner_ms": 10.0}
+    assert found == {"retriever": last, "time": "2 ms", "winner_time": "10 ms"}
 
 
 def test_a_query_was_timed_for_every_retriever(view: View) -> None:
@@ -223,3 +223,11 @@ def test_every_section_is_on_the_page_of_the_docs() -> None:
     page = (DOCS / "report.md").read_text(encoding="utf-8")
     for section in SECTIONS:
         assert f"\n| {section.title.lower()} |" in page
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.294, "0.294 ms"), (7.126, "7.13 ms"), (294.12, "294 ms"), (2239.95, "2,240 ms")],
+)
+def test_a_time_is_never_a_power_of_ten(value: float, text: str) -> None:
+    assert milliseconds(value) == text

@@ -45,7 +45,11 @@ def _cheaper(view: View, winner: str) -> Context | None:
     fastest = min(names, key=lambda name: times[name], default=None)
     if fastest is None or winner not in times or times[fastest] > CHEAPER * times[winner]:
         return None
-    return {"retriever": fastest, "ms": times[fastest], "winner_ms": times[winner]}
+    return {
+        "retriever": fastest,
+        "time": milliseconds(times[fastest]),
+        "winner_time": milliseconds(times[winner]),
+    }
 
 
 def _evidence(view: View, winner: str) -> list[Context]:
@@ -68,7 +72,7 @@ def _costs(view: View, winner: str, other: str) -> list[str]:
     costs = []
     times = view.speed
     if winner in times and other in times:
-        costs.append(f"{times[winner]:.3g} ms a query against {times[other]:.3g}")
+        costs.append(f"{milliseconds(times[winner])} a query against {milliseconds(times[other])}")
     tokens = {row["retriever"]: row["tokens"] for row in view.at_cutoff if "tokens" in row}
     if winner in tokens and other in tokens:
         costs.append(f"{tokens[winner]:,.0f} tokens against {tokens[other]:,.0f}")
@@ -115,7 +119,7 @@ def _facts(view: View, winner: Context) -> list[Context]:
         | {"note": bounds}
     ]
     if name in view.speed:
-        value = f"{view.speed[name]:.3g} ms"
+        value = milliseconds(view.speed[name])
         facts.append(
             {
                 "name": "a query",
@@ -134,3 +138,8 @@ def _facts(view: View, winner: Context) -> list[Context]:
         | {"note": counted if winner["n_unanswerable"] else "all are answerable"}
     )
     return facts
+
+
+def milliseconds(value: float) -> str:
+    """Return a time with three digits, never as a power of ten: ``0.29 ms``, ``2,240 ms``."""
+    return f"{float(f'{value:.3g}'):,.0f} ms" if value >= 100 else f"{value:.3g} ms"
