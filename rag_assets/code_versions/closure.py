@@ -18,8 +18,8 @@ from pathlib import Path
 
 from rag_assets.code_versions.source_modules import Class, Definition, Imported, SourceModule
 
-ERRORS = "rag_assets.errors"
-"""What is raised is no result: exceptions and their texts are not followed."""
+UNCOUNTED = ("rag_assets.errors", "rag_assets.code_versions")
+"""Packages that are not followed: what is raised is no result, and no version is one."""
 
 
 CHOSEN_BY_NAME = "OneOf"
@@ -241,7 +241,7 @@ class Closure:
             self._follow_annotations(self._module(alias.module), names, mentions.imports)
 
     def _reach_module(self, module: SourceModule) -> None:
-        if module.name == ERRORS:
+        if not _is_counted(module.name):
             return
         for definition in module.definitions.values():
             self._reach(definition)
@@ -249,7 +249,7 @@ class Closure:
             self._reach_class(found, made=True)
 
     def _reach(self, definition: Definition) -> None:
-        if definition in self.definitions or definition.module == ERRORS:
+        if definition in self.definitions or not _is_counted(definition.module):
             return
         chosen = self._chosen.get((definition.module, definition.name))
         if chosen is not None:
@@ -266,7 +266,7 @@ class Closure:
 
     def _reach_class(self, found: Class, *, made: bool) -> None:
         place = (found.head.module, found.head.name)
-        if found.head.module == ERRORS or (place in self._made if made else place in self.classes):
+        if place in (self._made if made else self.classes) or not _is_counted(found.head.module):
             return
         module = self._module(found.head.module)
         is_new = place not in self.classes
@@ -312,6 +312,10 @@ class Closure:
 def is_source(file: Path) -> bool:
     """Return whether a file below a package belongs to it."""
     return file.is_file() and "__pycache__" not in file.parts
+
+
+def _is_counted(module: str) -> bool:
+    return not any(module == one or module.startswith(f"{one}.") for one in UNCOUNTED)
 
 
 def _is_dunder(name: str) -> bool:
