@@ -65,6 +65,8 @@ def _counted_parts(node: ast.AST, name: str, parts: list[Any]) -> list[Any]:
         if name == "keywords":
             return [part for part in parts if part.arg not in DESCRIPTIVE.get(called, ())]
         return [part for i, part in enumerate(parts) if i != DESCRIBED_CALLS.get(called)]
+    if isinstance(node, ast.JoinedStr):  # Python 3.12.1 adds empty texts
+        return [part for part in parts if getattr(part, "value", None) != ""]
     kept = [part for part in parts if not isinstance(part, ast.stmt) or counted(part)]
     return [part for part in kept if not (isinstance(node, ast.ClassDef) and _describes(part))]
 

@@ -319,9 +319,11 @@ class _Visitor:
         elif isinstance(node, ast.Attribute):
             self.attributes.add(node.attr)
             name = dotted(node)
-            if name is not None:
+            if name is None:
+                self._node(node.value)
+            else:  # of a module only what is asked of it, so its name alone is not used
                 self.used.add(name)
-            self._node(node.value)
+                self.attributes |= set(name.split(".")[1:])
         elif isinstance(node, ast.Call):
             self._call(node)
         else:

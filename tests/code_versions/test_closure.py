@@ -142,9 +142,9 @@ def test_of_a_table_only_the_named_entries_count(tmp_path: Path) -> None:
     ):
         roots = [f"pkg.main:WAYS[{entry}]" for entry in ("", *entries)]
         assert reached(folder, "pkg.main:root", *roots) & every == expected
-    with pytest.raises(LookupError, match=r"no WAYS\[three\] in pkg.main"):
+    with pytest.raises(LookupError, match=r"no WAYS\[three\] in pkg\.main"):
         reached(folder, "pkg.main:WAYS[three]")
-    with pytest.raises(LookupError, match="no absent in pkg.main"):
+    with pytest.raises(LookupError, match=r"no absent in pkg\.main"):
         reached(folder, "pkg.main:absent")
 
 
