@@ -22,6 +22,14 @@ UNCOUNTED = ("rag_assets.errors", "rag_assets.code_versions")
 """Packages that are not followed: what is raised is no result, and no version is one."""
 
 
+CALLED_ELSEWHERE = frozenset(
+    {"connect_tcp", "get_extra_info", "handle_request", "read", "start_tls", "write"}
+)
+"""Methods that other packages call on our objects: those of transports and of their streams."""
+
+SILENT_BASES = ("abc", "enum", "pydantic", "typing")
+"""Of other packages, those whose classes call no method of ours unless it is decorated."""
+
 CHOSEN_BY_NAME = "OneOf"
 """A type alias with this is one of several classes, of which the configuration names one."""
 
@@ -125,7 +133,7 @@ class Closure:
         self._made: set[tuple[str, str]] = set()
         self._aliases: set[Definition] = set()
         self.data_packages: set[str] = set()
-        self._attributes: set[str] = set()
+        self._attributes = set(CALLED_ELSEWHERE)
         self._waiting: list[Definition] = []
         self._methods: defaultdict[str, list[Definition]] = defaultdict(list)
         self._modules: set[str] = set()
@@ -278,10 +286,21 @@ class Closure:
         if made:
             self._made.add(place)
             self._reach(found.head)
-            for name in found.called_by_frameworks:
+            called = found.methods if self._is_called(module, found) else found.called_by_frameworks
+            for name in called:
                 self._reach(found.methods[name])
         else:
             self._follow_annotations(module, found.head.mentions.annotated, {})
+
+    def _is_called(self, module: SourceModule, found: Class) -> bool:
+        """Return whether a base of another package may call the methods of a class."""
+        foreign = (
+            target
+            for name in found.bases
+            for target in self.graph.resolve(module, name, {})
+            if isinstance(target, str)
+        )
+        return any(one.partition(".")[0] not in SILENT_BASES for one in foreign)
 
     def _offer_methods(self, found: Class) -> None:
         for name, method in found.methods.items():

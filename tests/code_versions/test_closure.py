@@ -116,6 +116,34 @@ def test_a_class_of_an_annotation_gives_its_methods_alone(tmp_path: Path) -> Non
     assert {"shapes:Circle", "shapes:Circle.area"} <= both
 
 
+FOREIGN = {
+    "main.py": """
+        import io
+        from abc import ABC
+
+        class Stream(io.RawIOBase):
+            def readinto(self, buffer):
+                return 0
+
+        class Plain(ABC):
+            def readinto(self, buffer):
+                return 0
+
+            def handle_request(self, request):
+                return request
+
+        def root(wrap):
+            return wrap(Stream()), wrap(Plain())
+        """,
+}
+
+
+def test_methods_that_other_packages_call_count(tmp_path: Path) -> None:
+    found = reached(write(tmp_path / "pkg", FOREIGN), "pkg.main:root")
+    assert {"main:Stream.readinto", "main:Plain.handle_request"} <= found
+    assert "main:Plain.readinto" not in found
+
+
 TABLE = {
     "ways.py": "def one():\n    return 1\ndef two():\n    return 2\ndef many():\n    return 3\n",
     "main.py": """

@@ -83,8 +83,7 @@ class QuerySets(Stage):
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         config = experiment.query_sets.get(key["query_set"])
-        own = [] if config is None else [root_of(type(config))]
-        return [f"{__name__}:_WRITERS[{name}]" for name in ("", _writer(config))] + own
+        return writer_code(None if config is None else type(config))
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         config = experiment.query_sets.get(key["query_set"])
@@ -106,7 +105,8 @@ class QuerySets(Stage):
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         queries = context.artifact(QUERIES_KEY).table()
         for key in keys:
-            write = _WRITERS[_writer(context.experiment.query_sets.get(key["query_set"]))]
+            config = context.experiment.query_sets.get(key["query_set"])
+            write = _WRITERS[_writer(None if config is None else type(config))]
             yield key, write(context, key["query_set"], queries)
 
 
@@ -141,11 +141,16 @@ _WRITERS: Mapping[str, Callable[[StageContext, str, pa.Table], TableProduct]] = 
 }
 
 
-def _writer(config: Options | None) -> str:
-    """Return what writes a query set; None is the original."""
-    if config is None:
+def _writer(strategy: type[Options] | None) -> str:
+    if strategy is None:
         return "original"
-    return "file" if isinstance(config, FileQuerySet) else "prompted"
+    return "file" if issubclass(strategy, FileQuerySet) else "prompted"
+
+
+def writer_code(strategy: type[Options] | None) -> list[Root]:
+    """Return the roots of what writes a query set of a strategy; None is the original."""
+    own = [] if strategy is None else [root_of(strategy)]
+    return [f"{__name__}:_WRITERS[{name}]" for name in ("", _writer(strategy))] + own
 
 
 def _asked(context: StageContext, query_set: str, *, measured: bool = False) -> PromptedVariants:
