@@ -31,6 +31,7 @@ ENGINE = (
 )
 """What a stage asks through its context, what is measured, and what is shown: none is a result."""
 
+Stack = list[tuple[FrameType, str | None]]
 TraceFunction = Callable[[FrameType, str, Any], Any]
 Place = tuple[str, int]
 """File below the package, and the first line of a function in it."""
@@ -51,7 +52,7 @@ class Tracer:
                     found = kind.__dict__.get(method)
                     if found is not None:
                         self._roots[found.__code__] = name
-        self._places: dict[CodeType, Place | None] = {}
+        self._places: dict[tuple[str, CodeType], Place | None] = {}
         self._local = threading.local()
         self._at_work: str | None = None
 
@@ -68,38 +69,38 @@ class Tracer:
 
     def _called(self, frame: FrameType, event: str, _: object) -> TraceFunction | None:
         code = frame.f_code
-        if code not in self._places:
-            self._places[code] = _place(code)
-        place = self._places[code]
+        named = code.co_filename, code  # equal functions of two files are equal code
+        if named not in self._places:
+            self._places[named] = _place(code)
+        place = self._places[named]
         if place is None:
             return None
-        stack: list[str | None] = self._local.__dict__.setdefault("stack", [])
-        here = stack[-1] if stack else self._at_work
+        stack: Stack = self._local.__dict__.setdefault("stack", [])
+        here = stack[-1][1] if stack else self._at_work
         if code in self._roots:
             here = str(getattr(frame.f_locals.get("self"), "name", self._roots[code]))
         if here is not None and place[0] not in ENGINE:
             self.executed[here].add(place)
         if code not in self._roots and place[0] not in ENGINE:
             return None
-        self._enter(stack, here if code in self._roots else None)
+        stack.append((frame, here if code in self._roots else None))
+        self._tell(stack)
         frame.f_trace_lines = False
         return self._left
 
     def _left(self, frame: FrameType, event: str, _: object) -> TraceFunction:
         if event == "return":  # or a generator's yield; the next call enters again
-            stack = self._local.stack
-            stack.pop()
+            stack: Stack = self._local.__dict__.setdefault("stack", [])
+            # a generator that is closed ends without a call before
+            while any(one is frame for one, _ in stack):
+                stack.pop()
             self._tell(stack)
         return self._left
 
-    def _enter(self, stack: list[str | None], stage: str | None) -> None:
-        stack.append(stage)
-        self._tell(stack)
-
-    def _tell(self, stack: list[str | None]) -> None:
+    def _tell(self, stack: Stack) -> None:
         """What threads of a pool do, they do for what is at work in the main thread."""
         if threading.current_thread() is threading.main_thread():
-            self._at_work = stack[-1] if stack else None
+            self._at_work = stack[-1][1] if stack else None
 
 
 def _place(code: CodeType) -> Place | None:
