@@ -61,7 +61,7 @@ def counted_children(node: ast.AST) -> Iterator[tuple[str, object]]:
 
 def _counted_parts(node: ast.AST, name: str, parts: list[Any]) -> list[Any]:
     if isinstance(node, ast.Call):
-        called = getattr(node.func, "attr", None) or getattr(node.func, "id", "")
+        called: str = getattr(node.func, "attr", getattr(node.func, "id", ""))
         if name == "keywords":
             return [part for part in parts if part.arg not in DESCRIPTIVE.get(called, ())]
         return [part for i, part in enumerate(parts) if i != DESCRIBED_CALLS.get(called)]
