@@ -18,9 +18,17 @@ from pathlib import Path
 
 from rag_assets.code_versions.source_modules import Class, Definition, Imported, SourceModule
 
-ERRORS = "rag_assets.errors"
-"""What is raised is no result: exceptions and their texts are not followed."""
+UNCOUNTED = ("rag_assets.errors", "rag_assets.code_versions")
+"""Packages that are not followed: what is raised is no result, and no version is one."""
 
+
+CALLED_ELSEWHERE = frozenset(
+    {"connect_tcp", "get_extra_info", "handle_request", "read", "start_tls", "write"}
+)
+"""Methods that other packages call on our objects: those of transports and of their streams."""
+
+SILENT_BASES = ("abc", "enum", "pydantic", "typing")
+"""Of other packages, those whose classes call no method of ours unless it is decorated."""
 
 CHOSEN_BY_NAME = "OneOf"
 """A type alias with this is one of several classes, of which the configuration names one."""
@@ -125,7 +133,7 @@ class Closure:
         self._made: set[tuple[str, str]] = set()
         self._aliases: set[Definition] = set()
         self.data_packages: set[str] = set()
-        self._attributes: set[str] = set()
+        self._attributes = set(CALLED_ELSEWHERE)
         self._waiting: list[Definition] = []
         self._methods: defaultdict[str, list[Definition]] = defaultdict(list)
         self._modules: set[str] = set()
@@ -241,7 +249,7 @@ class Closure:
             self._follow_annotations(self._module(alias.module), names, mentions.imports)
 
     def _reach_module(self, module: SourceModule) -> None:
-        if module.name == ERRORS:
+        if not _is_counted(module.name):
             return
         for definition in module.definitions.values():
             self._reach(definition)
@@ -249,7 +257,7 @@ class Closure:
             self._reach_class(found, made=True)
 
     def _reach(self, definition: Definition) -> None:
-        if definition in self.definitions or definition.module == ERRORS:
+        if definition in self.definitions or not _is_counted(definition.module):
             return
         chosen = self._chosen.get((definition.module, definition.name))
         if chosen is not None:
@@ -266,7 +274,7 @@ class Closure:
 
     def _reach_class(self, found: Class, *, made: bool) -> None:
         place = (found.head.module, found.head.name)
-        if found.head.module == ERRORS or (place in self._made if made else place in self.classes):
+        if place in (self._made if made else self.classes) or not _is_counted(found.head.module):
             return
         module = self._module(found.head.module)
         is_new = place not in self.classes
@@ -278,10 +286,21 @@ class Closure:
         if made:
             self._made.add(place)
             self._reach(found.head)
-            for name in found.called_by_frameworks:
+            called = found.methods if self._is_called(module, found) else found.called_by_frameworks
+            for name in called:
                 self._reach(found.methods[name])
         else:
             self._follow_annotations(module, found.head.mentions.annotated, {})
+
+    def _is_called(self, module: SourceModule, found: Class) -> bool:
+        """Return whether a base of another package may call the methods of a class."""
+        foreign = (
+            target
+            for name in found.bases
+            for target in self.graph.resolve(module, name, {})
+            if isinstance(target, str)
+        )
+        return any(one.partition(".")[0] not in SILENT_BASES for one in foreign)
 
     def _offer_methods(self, found: Class) -> None:
         for name, method in found.methods.items():
@@ -312,6 +331,10 @@ class Closure:
 def is_source(file: Path) -> bool:
     """Return whether a file below a package belongs to it."""
     return file.is_file() and "__pycache__" not in file.parts
+
+
+def _is_counted(module: str) -> bool:
+    return not any(module == one or module.startswith(f"{one}.") for one in UNCOUNTED)
 
 
 def _is_dunder(name: str) -> bool:

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from rag_assets.code_versions.normal_form import Function, counted, counted_children, text
+from rag_assets.code_versions.normal_form import (
+    Function,
+    counted,
+    counted_children,
+    text,
+    without_told,
+)
 
 _COMPOUND = (ast.If, ast.Try, ast.With, ast.For, ast.While)
 
@@ -108,10 +114,16 @@ class SourceModule:
         self._statements: dict[str, list[ast.stmt]] = {}
         is_package = path.name == "__init__.py"
         self.package = name if is_package else name.rpartition(".")[0]
-        for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, Function):
+                without_told(node)
+        for statement in tree.body:
             self._add(statement)
         for defined, nodes in self._statements.items():
             self.definitions[defined] = Definition(name, defined, tuple(nodes))
+            if len(nodes) > 1:  # a table that is changed after it was written out
+                self.choices.pop(defined, None)
 
     def _add(self, node: ast.stmt) -> None:
         if not counted(node):
@@ -131,13 +143,11 @@ class SourceModule:
             for name in names or {""}:
                 self._statements.setdefault(name, []).append(node)
             value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
-            if isinstance(value, ast.Dict) and None not in value.keys:
+            if isinstance(value, ast.Dict) and isinstance(_target(node), ast.Name):
                 (table,) = names
                 self.choices[table] = {
-                    key: Definition(
-                        self.name, f"{table}[{key}]", (ast.copy_location(ast.Expr(entry), entry),)
-                    )
-                    for key, entry in zip(map(_key, value.keys), value.values, strict=True)
+                    name: Definition(self.name, f"{table}[{name}]", (_statement(entry),))
+                    for name, entry in map(_entry, value.keys, value.values)
                 }
 
     def _add_class(self, node: ast.ClassDef) -> None:
@@ -165,11 +175,22 @@ class SourceModule:
         self.definitions[node.name] = made.head
 
 
-def _key(node: ast.expr | None) -> str:
-    """Return the name of an entry of a table: its text, or the name of a class."""
-    if isinstance(node, ast.Constant):
-        return str(node.value)
-    return ast.unparse(node) if node is not None else ""
+def _target(node: ast.stmt) -> ast.expr | None:
+    """Return what an assignment binds; None where it binds several things."""
+    if isinstance(node, ast.AnnAssign):
+        return node.target
+    return node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+
+
+def _entry(key: ast.expr | None, value: ast.expr) -> tuple[str, ast.expr]:
+    """Return an entry of a table with its name: a text, a class, or ``**TABLE`` for another one."""
+    if key is None:
+        return f"**{ast.unparse(value)}", value
+    return (str(key.value) if isinstance(key, ast.Constant) else ast.unparse(key)), value
+
+
+def _statement(entry: ast.expr) -> ast.stmt:
+    return ast.copy_location(ast.Expr(entry), entry)
 
 
 _PLAIN = frozenset(
@@ -298,9 +319,11 @@ class _Visitor:
         elif isinstance(node, ast.Attribute):
             self.attributes.add(node.attr)
             name = dotted(node)
-            if name is not None:
+            if name is None:
+                self._node(node.value)
+            else:  # of a module only what is asked of it, so its name alone is not used
                 self.used.add(name)
-            self._node(node.value)
+                self.attributes |= set(name.split(".")[1:])
         elif isinstance(node, ast.Call):
             self._call(node)
         else:

@@ -23,20 +23,25 @@ LENGTH = 16
 class CodeVersions:
     """Versions by roots; kept by the SHA-256 of the sources, so that equal ones are parsed once."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, source: Path = FOLDER) -> None:
         """Remember in ``folder`` what was found; None remembers nothing across processes.
 
         Nothing is written before the folder's parent exists: loading definitions makes no store.
+
+        Args:
+            folder: where it is remembered.
+            source: the folder of the package's source.
         """
         self._folder = folder
-        self._graph = SourceGraph({PACKAGE: FOLDER})
+        self._source = source
+        self._graph = SourceGraph({PACKAGE: source})
 
     @cached_property
     def source_digest(self) -> str:
         """SHA-256 of the names and contents of all files of this package."""
         stamps = self._folder / "files.json" if self._folder and self._may_write else None
-        files = sorted(file for file in FOLDER.rglob("*") if is_source(file))
-        return SourceFiles(stamps).digest(files, FOLDER)
+        files = sorted(file for file in self._source.rglob("*") if is_source(file))
+        return SourceFiles(stamps).digest(files, self._source)
 
     def of(self, roots: Iterable[Root]) -> str:
         """Return the version of what these roots reach.
@@ -86,9 +91,26 @@ class CodeVersions:
 
 
 @cache
+def _opened(folder: Path | None) -> CodeVersions:
+    return CodeVersions(folder)
+
+
+_last: list[Path | None] = [None]
+
+
 def code_versions(folder: Path | None = None) -> CodeVersions:
     """Return the versions that are remembered in a folder, one object a process."""
-    return CodeVersions(folder)
+    _last[0] = folder
+    return _opened(folder)
+
+
+def filled_by(*roots: Root) -> str:
+    """Return the version of the code that fills a cache of computed values, for its keys.
+
+    What another version computed is not found, and is computed once again. It is remembered in the
+    folder that this process opened last.
+    """
+    return _opened(_last[0]).of(roots)
 
 
 def root_of(definition: type, method: str = "") -> Root:

@@ -95,7 +95,8 @@ def _code_versions(pipeline: Pipeline) -> dict[str, str]:
         for key in stage.keys(pipeline.experiment):
             named = stage.named_code(pipeline.experiment, key)
             if named:
-                what = " ".join(root.partition(":")[2] for root in named)
+                names = (root.partition(":")[2] for root in named)
+                what = " ".join(name for name in names if not name.endswith("[]"))
                 code = stage.code(pipeline.experiment, key)
                 versions[f"{stage.name} {what}"] = pipeline.code_version(code)
     return versions

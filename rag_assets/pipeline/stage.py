@@ -148,6 +148,6 @@ class Stage(ABC):
         return digest
 
 
-def retriever_root(experiment: Experiment, key: ArtifactKey) -> Root:
-    """Return the root of the code of the retriever that a partition is of."""
-    return root_of(type(experiment.retrievers[key["retriever"]]))
+def retriever_code(experiment: Experiment, key: ArtifactKey) -> list[Root]:
+    """Return the roots of the code of the retriever that a partition is of."""
+    return experiment.retrievers[key["retriever"]].code_roots()

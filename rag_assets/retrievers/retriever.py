@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
 from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.options import Options
 from rag_assets.ordering import Hits, Positions
@@ -105,6 +107,10 @@ class Retriever(Options):
     def versions(self) -> Mapping[str, str]:
         """Return the versions of everything that computes the results besides our own code."""
         return {}
+
+    def code_roots(self) -> list[Root]:
+        """Return the roots of the type's code, and of what its options choose from tables."""
+        return [root_of(type(self))]
 
     def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
         """Return the options that determine rankings: without names of retrievers and files."""

@@ -16,7 +16,7 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from tests.assets.test_graph import use_everything
 from tests.code_versions.tracer import Place, Tracer
-from tests.retrievers.contract import DOCUMENTS, Evaluated
+from tests.retrievers.contract import DOCUMENTS, QUERIES, Evaluated
 from tests.retrievers.test_contract import retrievers
 from tests.tiny_experiment import Tiny
 
@@ -62,7 +62,9 @@ def traced(
     retrievers: dict[str, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Tracer, Pipeline]:
     tracer = Tracer()
-    evaluated = Evaluated(tmp_path_factory.mktemp("traced"), retrievers, DOCUMENTS)
+    few = {name: QUERIES[name] for name in ("plain", "empty", "none", "hostile")}
+    root = tmp_path_factory.mktemp("traced")
+    evaluated = Evaluated(root, retrievers, DOCUMENTS, few, top_k=(2,))
     with tracer.watching():
         evaluated.run()
     return tracer, evaluated.pipeline

@@ -1,14 +1,15 @@
-"""Which functions of the library run while a stage computes, seen by Python's profiler hook."""
+"""Which functions of the library run while a stage computes, seen by Python's trace hook."""
 
 from __future__ import annotations
 
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any
 
 import rag_assets
 from rag_assets.pipeline.stages import STAGES
@@ -23,17 +24,24 @@ ENGINE = (
     "pipeline/measurements.py",
     "pipeline/attempts.py",
     "pipeline/plan.py",
+    "code_versions/closure.py",
+    "code_versions/versions.py",
     "progress.py",
     "errors.py",
 )
 """What a stage asks through its context, what is measured, and what is shown: none is a result."""
 
+Stack = list[tuple[FrameType, str | None]]
+TraceFunction = Callable[[FrameType, str, Any], Any]
 Place = tuple[str, int]
 """File below the package, and the first line of a function in it."""
 
 
 class Tracer:
-    """Collects the functions that run in each stage's ``compute`` and ``rank``."""
+    """Collects the functions that run in each stage's ``compute`` and ``rank``.
+
+    Of most functions only the call is seen; the ends of those that begin or leave a stage, too.
+    """
 
     def __init__(self) -> None:
         self.executed: defaultdict[str, set[Place]] = defaultdict(set)
@@ -44,43 +52,59 @@ class Tracer:
                     found = kind.__dict__.get(method)
                     if found is not None:
                         self._roots[found.__code__] = name
+        self._places: dict[tuple[str, CodeType], Place | None] = {}
         self._local = threading.local()
-        self._at_work: list[str | None] = [None]
+        self._at_work: str | None = None
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        threading.setprofile(self._profile)
-        sys.setprofile(self._profile)
+        before = sys.gettrace()
+        threading.settrace(self._called)
+        sys.settrace(self._called)
         try:
             yield
         finally:
-            sys.setprofile(None)
-            threading.setprofile(None)
+            sys.settrace(before)
+            threading.settrace(None)  # type: ignore[arg-type]  # as the documentation has it
 
-    def _profile(self, frame: FrameType, event: str, _: object) -> None:
-        if event not in {"call", "return"}:
-            return
-        stack: list[str | None] = self._local.__dict__.setdefault("stack", [])
-        if event == "return":
-            if stack:
-                stack.pop()
-            return
+    def _called(self, frame: FrameType, event: str, _: object) -> TraceFunction | None:
         code = frame.f_code
-        above = stack[-1] if stack else self._at_work[0]
-        here = self._stage_of(code, frame, above)
-        stack.append(here)
-        if threading.current_thread() is threading.main_thread():
-            self._at_work[0] = here
-        is_own = code.co_filename.startswith(PACKAGE) and code.co_name != "<module>"
-        if here is not None and is_own:
-            place = str(Path(code.co_filename).relative_to(PACKAGE)), code.co_firstlineno
-            self.executed[here].add(place)
-
-    def _stage_of(self, code: CodeType, frame: FrameType, above: str | None) -> str | None:
-        if code in self._roots:
-            own = frame.f_locals.get("self")
-            return str(getattr(own, "name", self._roots[code]))
-        is_own = code.co_filename.startswith(PACKAGE)
-        if is_own and code.co_filename.removeprefix(f"{PACKAGE}/") in ENGINE:
+        named = code.co_filename, code  # equal functions of two files are equal code
+        if named not in self._places:
+            self._places[named] = _place(code)
+        place = self._places[named]
+        if place is None:
             return None
-        return above
+        stack: Stack = self._local.__dict__.setdefault("stack", [])
+        here = stack[-1][1] if stack else self._at_work
+        if code in self._roots:
+            here = str(getattr(frame.f_locals.get("self"), "name", self._roots[code]))
+        if here is not None and place[0] not in ENGINE:
+            self.executed[here].add(place)
+        if code not in self._roots and place[0] not in ENGINE:
+            return None
+        stack.append((frame, here if code in self._roots else None))
+        self._tell(stack)
+        frame.f_trace_lines = False
+        return self._left
+
+    def _left(self, frame: FrameType, event: str, _: object) -> TraceFunction:
+        if event == "return":  # or a generator's yield; the next call enters again
+            stack: Stack = self._local.__dict__.setdefault("stack", [])
+            # a generator that is closed ends without a call before
+            while any(one is frame for one, _ in stack):
+                stack.pop()
+            self._tell(stack)
+        return self._left
+
+    def _tell(self, stack: Stack) -> None:
+        """What threads of a pool do, they do for what is at work in the main thread."""
+        if threading.current_thread() is threading.main_thread():
+            self._at_work = stack[-1][1] if stack else None
+
+
+def _place(code: CodeType) -> Place | None:
+    """Return where a function of the library begins; None for all else."""
+    if not code.co_filename.startswith(PACKAGE) or code.co_name == "<module>":
+        return None
+    return code.co_filename.removeprefix(f"{PACKAGE}/"), code.co_firstlineno

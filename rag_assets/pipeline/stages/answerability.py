@@ -8,6 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
 from rag_assets.evaluation.answerability import Query, answerability, has_scores_of_ranks
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.failures import failures_of
@@ -39,6 +41,10 @@ class Answerability(Stage):
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [ANSWERABILITY_KEY] if experiment.has_qrels else []
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        types = dict.fromkeys(type(one) for one in experiment.retrievers.values())
+        return [root_of(one, "compares_queries") for one in types]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         runs = [

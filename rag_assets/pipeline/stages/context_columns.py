@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.evaluation.answer_hits import answer_hits
 from rag_assets.evaluation.context_tokens import context_tokens
 from rag_assets.evaluation.contexts import context_column
@@ -14,6 +15,13 @@ from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.contexts import document_texts, retriever_contexts_key
 from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
 from rag_assets.pipeline.stages.sources import QUERIES_KEY
+
+_OF_ANSWERS: Mapping[str, Callable[..., dict[Cell, pa.Table]]] = {"answer_hit": answer_hits}
+
+
+def answer_code(*, wanted: bool) -> list[Root]:
+    """Return the root of what looks for answers in texts, where it is wanted."""
+    return [f"{__name__}:_OF_ANSWERS[{name}]" for name in ("", *(["answer_hit"] if wanted else []))]
 
 
 def context_columns(
@@ -43,7 +51,7 @@ def context_columns(
         yield cell, "tokens", table["tokens"]
     if not with_answers:
         return
-    hits = answer_hits(
+    hits = _OF_ANSWERS["answer_hit"](
         {name: runs[name] for name, _ in with_answers},
         contexts,
         read_by,

@@ -15,7 +15,7 @@ from rag_assets.embedding.unknown_tokens import unknown_share, warning
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.ordering import Hits
 from rag_assets.pipeline.recipe import Input
-from rag_assets.pipeline.stage import FolderProduct, Stage, TableProduct, retriever_root
+from rag_assets.pipeline.stage import FolderProduct, Stage, TableProduct, retriever_code
 from rag_assets.pipeline.stage_context import Part, StageContext
 from rag_assets.pipeline.stages.base_runs import (
     BaseRuns,
@@ -58,7 +58,7 @@ class EmbeddingIndexes(Stage):
         return [index_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        return [retriever_root(experiment, key)]
+        return retriever_code(experiment, key)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunking = experiment.chunking_of(key["retriever"])
@@ -131,7 +131,7 @@ class EmbeddingQueries(Stage):
         return [queries_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        return [retriever_root(experiment, key)]
+        return retriever_code(experiment, key)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("query_set", query_set_key(experiment.query_set_of(key["retriever"])))]

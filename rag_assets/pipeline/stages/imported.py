@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from rag_assets.code_versions.closure import Root
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.recipe import Input
-from rag_assets.pipeline.stage import Stage, TableProduct, retriever_root
+from rag_assets.pipeline.stage import Stage, TableProduct, retriever_code
 from rag_assets.pipeline.stage_context import Ranked, StageContext
 from rag_assets.pipeline.stages.chunks import chunks_key
 from rag_assets.pipeline.stages.runs import RunsStage
@@ -33,7 +33,7 @@ class ImportedRankings(Stage):
         return [rankings_key(name) for name in experiment.of_family(FAMILY)]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        return [retriever_root(experiment, key)]
+        return retriever_code(experiment, key)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunking = experiment.chunking_of(key["retriever"])

@@ -12,7 +12,7 @@ from rag_assets.code_versions.closure import Root
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.ordering import Hits
 from rag_assets.pipeline.recipe import Input
-from rag_assets.pipeline.stage import FolderProduct, Stage, TableProduct, retriever_root
+from rag_assets.pipeline.stage import FolderProduct, Stage, TableProduct, retriever_code
 from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.base_runs import (
     BaseRuns,
@@ -47,7 +47,7 @@ class LexicalIndexes(Stage):
         return [index_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        return [retriever_root(experiment, key)]
+        return retriever_code(experiment, key)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunking = experiment.chunking_of(key["retriever"])

@@ -13,7 +13,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.failures import failures_of
 from rag_assets.pipeline.latency_sample import values_by_query
 from rag_assets.pipeline.recipe import Input
-from rag_assets.pipeline.stage import Stage, TableProduct, retriever_root
+from rag_assets.pipeline.stage import Stage, TableProduct, retriever_code
 from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.reranked import FAMILY, texts_by_chunk, texts_key
 from rag_assets.pipeline.stages.runs import run_key
@@ -47,7 +47,7 @@ class ListSimilarities(Stage):
         ]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        return [retriever_root(experiment, key)]
+        return retriever_code(experiment, key)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         (before,) = experiment.inputs(key["retriever"])

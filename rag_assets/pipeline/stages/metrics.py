@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.evaluation.answer_hits import MEASURES as ANSWER_MEASURES
 from rag_assets.evaluation.failures import without_failed
-from rag_assets.evaluation.families import all_metrics
+from rag_assets.evaluation.families import all_metrics, family_code
 from rag_assets.evaluation.judging import not_in_corpus
 from rag_assets.evaluation.leaderboard import leaderboard
 from rag_assets.evaluation.metric_names import Metric, parse_metric
@@ -19,7 +20,7 @@ from rag_assets.pipeline.failures import failures_of
 from rag_assets.pipeline.recipe import Input
 from rag_assets.pipeline.stage import Stage, TableProduct
 from rag_assets.pipeline.stage_context import StageContext
-from rag_assets.pipeline.stages.context_columns import context_columns
+from rag_assets.pipeline.stages.context_columns import answer_code, context_columns
 from rag_assets.pipeline.stages.contexts import retriever_contexts_key
 from rag_assets.pipeline.stages.judgments import judgments_key
 from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
@@ -49,6 +50,13 @@ class Metrics(Stage):
         retrievers = experiment.retrievers if experiment.has_qrels else ()
         return [
             metrics_key(retriever, top_k) for retriever in retrievers for top_k in experiment.top_k
+        ]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        answers = _measures_answers(experiment, int(key["top_k"]))
+        return [
+            *family_code(_asked_metrics(experiment, [key])),
+            *answer_code(wanted=answers),
         ]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
+
+import pyarrow as pa
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.query_sets import FileQuerySet, PromptedQuerySet
 from rag_assets.llm.budget import Limits, taken
+from rag_assets.options import Options
 from rag_assets.pipeline.latency_sample import keep_part, kept_part
 from rag_assets.pipeline.recipe import Input, Recipe
 from rag_assets.pipeline.stage import Stage, TableProduct
 from rag_assets.pipeline.stage_context import Part, StageContext
 from rag_assets.pipeline.stages.sources import QUERIES_KEY
 from rag_assets.query_sets import original
-from rag_assets.query_sets.file import FileVariants, read_variants
+from rag_assets.query_sets.file import read_variants
 from rag_assets.query_sets.prompted import ANSWERS, PromptedVariants, prompted_variants
 from rag_assets.retrievers.base import ORIGINAL
 from rag_assets.schemas import QUERY_VARIANTS
@@ -80,7 +83,7 @@ class QuerySets(Stage):
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         config = experiment.query_sets.get(key["query_set"])
-        return [] if config is None else [root_of(type(config))]
+        return writer_code(None if config is None else type(config))
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         config = experiment.query_sets.get(key["query_set"])
@@ -103,17 +106,25 @@ class QuerySets(Stage):
         queries = context.artifact(QUERIES_KEY).table()
         for key in keys:
             config = context.experiment.query_sets.get(key["query_set"])
-            if config is None:
-                yield key, TableProduct(original.variants(queries))
-            elif isinstance(config, FileQuerySet):
-                yield key, _from_file(key["query_set"], read_variants(config.path, queries))
-            else:
-                # Its answers are in the cache: nothing is asked twice.
-                found = _asked(context, key["query_set"])
-                yield key, TableProduct(found.variants, failures=found.failures)
+            write = _WRITERS[_writer(None if config is None else type(config))]
+            yield key, write(context, key["query_set"], queries)
 
 
-def _from_file(name: str, found: FileVariants) -> TableProduct:
+def _original(context: StageContext, name: str, queries: pa.Table) -> TableProduct:
+    return TableProduct(original.variants(queries))
+
+
+def _prompted_set(context: StageContext, name: str, queries: pa.Table) -> TableProduct:
+    # Its answers are in the cache: nothing is asked twice.
+    found = _asked(context, name)
+    return TableProduct(found.variants, failures=found.failures)
+
+
+def _from_file(context: StageContext, name: str, queries: pa.Table) -> TableProduct:
+    config = context.experiment.query_sets[name]
+    if not isinstance(config, FileQuerySet):
+        raise TypeError(f"{name} is not read from a file")
+    found = read_variants(config.path, queries)
     counts = {"without": len(found.without), "unknown": len(found.unknown)}
     words = {
         "without": "queries without a variant in the file keep their original alone",
@@ -121,6 +132,25 @@ def _from_file(name: str, found: FileVariants) -> TableProduct:
     }
     notes = [f"{name}: {count} {words[kind]}" for kind, count in counts.items() if count]
     return TableProduct(found.variants, {"notes": notes})
+
+
+_WRITERS: Mapping[str, Callable[[StageContext, str, pa.Table], TableProduct]] = {
+    "original": _original,
+    "file": _from_file,
+    "prompted": _prompted_set,
+}
+
+
+def _writer(strategy: type[Options] | None) -> str:
+    if strategy is None:
+        return "original"
+    return "file" if issubclass(strategy, FileQuerySet) else "prompted"
+
+
+def writer_code(strategy: type[Options] | None) -> list[Root]:
+    """Return the roots of what writes a query set of a strategy; None is the original."""
+    own = [] if strategy is None else [root_of(strategy)]
+    return [f"{__name__}:_WRITERS[{name}]" for name in ("", _writer(strategy))] + own
 
 
 def _asked(context: StageContext, query_set: str, *, measured: bool = False) -> PromptedVariants:

@@ -12,7 +12,7 @@ from rag_assets.evaluation.tied_at_cut import BELOW, TIES, tied_at_cut
 from rag_assets.evaluation.units import cut
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.recipe import Recipe
-from rag_assets.pipeline.stage import Stage, TableProduct, retriever_root
+from rag_assets.pipeline.stage import Stage, TableProduct, retriever_code
 from rag_assets.pipeline.stage_context import Part, Ranked, Search, StageContext
 from rag_assets.schemas import RUNS
 from rag_assets.store.artifacts import ArtifactKey
@@ -49,7 +49,7 @@ class RunsStage(Stage):
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         """Return the root of the retriever."""
-        return [retriever_root(experiment, key)]
+        return retriever_code(experiment, key)
 
     @abstractmethod
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, ClassVar
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.datasets.dataset import Read
-from rag_assets.datasets.file_types import engine_versions
+from rag_assets.datasets.file_types import engine_versions, reader_code
 from rag_assets.datasets.folder_labels import LabelledFolder
 from rag_assets.datasets.ir_datasets import IrDataset
 from rag_assets.datasets.rows import KEEP, UNKNOWN_DOCUMENTS
+from rag_assets.errors import DataError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.recipe import Input
 from rag_assets.pipeline.stage import Stage, TableProduct
@@ -34,7 +37,11 @@ class _SourceStage(Stage):
         return [ArtifactKey.of(self.name)]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        return [root_of(type(experiment.dataset))]
+        return [root_of(type(experiment.dataset)), *reader_code(self.read_by_type(experiment))]
+
+    def read_by_type(self, experiment: Experiment) -> list[Path]:
+        """Return the files whose type says by what they are read."""
+        return []
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return []
@@ -70,6 +77,11 @@ class Documents(_SourceStage):
         "text": ("document_id", "title", "text"),
         "ids": ("document_id",),
     }
+
+    def read_by_type(self, experiment: Experiment) -> list[Path]:
+        with suppress(DataError):  # it is said when they are read
+            return experiment.dataset.document_files()
+        return []
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return engine_versions(context.experiment.dataset.document_files())

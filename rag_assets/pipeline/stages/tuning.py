@@ -16,7 +16,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.fusion.weight_search import Search, Weights, search_weights
 from rag_assets.package_versions import version
 from rag_assets.pipeline.recipe import Input
-from rag_assets.pipeline.stage import Stage, TableProduct, retriever_root
+from rag_assets.pipeline.stage import Stage, TableProduct, retriever_code
 from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.dev_judgments import dev_judgments_key, dev_weights
 from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
@@ -55,7 +55,7 @@ class Tuning(Stage):
         return [tuning_key(experiment, name) for name in experiment.tuned_fusions]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        return [retriever_root(experiment, key)]
+        return retriever_code(experiment, key)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         names = experiment.inputs(key["retriever"])
