@@ -119,6 +119,10 @@ def _changeable(function: Function) -> list[ast.expr | ast.stmt]:
 
 def changes_of(node: ast.AST) -> list[ast.expr | ast.stmt]:
     """Return the changed forms of one node; most nodes have none."""
+    return _changed_statement(node) if isinstance(node, ast.stmt) else _changed_expression(node)
+
+
+def _changed_expression(node: ast.AST) -> list[ast.expr | ast.stmt]:
     match node:
         case ast.Constant(value=bool() as value):
             return [ast.Constant(not value)]
@@ -132,10 +136,15 @@ def changes_of(node: ast.AST) -> list[ast.expr | ast.stmt]:
             return [ast.BoolOp(_swapped(op), values)]
         case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=operand):
             return [operand]
-        case ast.If(test=test, body=body, orelse=orelse):
-            return [ast.If(ast.UnaryOp(ast.Not(), test), body, orelse)]
         case ast.IfExp(test=test, body=body, orelse=orelse):
             return [ast.IfExp(ast.UnaryOp(ast.Not(), test), body, orelse)]
+    return []
+
+
+def _changed_statement(node: ast.AST) -> list[ast.expr | ast.stmt]:
+    match node:
+        case ast.If(test=test, body=body, orelse=orelse):
+            return [ast.If(ast.UnaryOp(ast.Not(), test), body, orelse)]
         case ast.Return(value=ast.expr() as value) if not _is_none(value):
             return [ast.Return(ast.Constant(None))]
         case ast.Expr(value=ast.Call() | ast.Yield() | ast.YieldFrom()):
@@ -199,8 +208,8 @@ class Covered:
         own = f"test_{Path(mutant.path).stem}.py"
         tests = self.tests.get((mutant.path, mutant.line), set())
         found, total = [], 0.0
-        for test in sorted(tests, key=lambda one: (own not in one, self.seconds.get(one, 1), one)):
-            total += self.seconds.get(test, 1)
+        for test in sorted(tests, key=lambda one: (own not in one, self.seconds[one], one)):
+            total += self.seconds[test]
             if found and total > MOST_SECONDS:
                 break
             found.append(test)
@@ -221,9 +230,11 @@ def covered(database: Path, durations: Path) -> Covered:
                 tests[Path(path).relative_to(REPOSITORY).as_posix(), line].add(test)
     seconds: dict[str, float] = {}
     for case in ET.parse(durations).iter("testcase"):
-        file = case.get("classname", "").replace(".", "/") + ".py"
-        seconds[f"{file}::{case.get('name')}"] = float(case.get("time", 0))
-    return Covered(dict(tests), seconds)
+        if not {"failure", "error", "skipped"} & {part.tag for part in case}:
+            file = case.get("classname", "").replace(".", "/") + ".py"
+            seconds[f"{file}::{case.get('name')}"] = float(case.get("time", 0))
+    # A test that fails without a mutant says nothing about one.
+    return Covered({place: found & seconds.keys() for place, found in tests.items()}, seconds)
 
 
 class Runner:
@@ -261,7 +272,7 @@ class Runner:
                     self._note(mutant, "no test")
                     continue
                 folder = Path(tempfile.mkdtemp(prefix="mutant-"))
-                seconds = sum(self.covered.seconds.get(test.nodeid, 1) for test in tests)
+                seconds = sum(self.covered.seconds[test.nodeid] for test in tests)
                 child = os.fork()
                 if child == 0:
                     self._child(mutant, tests, folder)
@@ -288,7 +299,8 @@ class Runner:
         self.results[mutant] = result
         if result not in ("killed", "too slow", "not made"):
             where = f"{mutant.path}:{mutant.line}"
-            print(f"{result}: {where} {mutant.function}: {mutant.says}", flush=True)
+            sys.stdout.write(f"{result}: {where} {mutant.function}: {mutant.says}\n")
+            sys.stdout.flush()
 
     def _child(self, mutant: Mutant, tests: list[pytest.Item], folder: Path) -> None:
         """Change the function, run the tests, and end."""
@@ -368,7 +380,9 @@ def measure(tests: Sequence[str]) -> None:
         "--cov-report=",
         f"--junitxml={DURATIONS}",
     ]
-    subprocess.run(command, cwd=REPOSITORY, env={**os.environ, "COVERAGE_FILE": str(LINES)})
+    subprocess.run(
+        command, check=False, cwd=REPOSITORY, env={**os.environ, "COVERAGE_FILE": str(LINES)}
+    )
 
 
 def main() -> int:
@@ -388,8 +402,8 @@ def main() -> int:
     runner = Runner(mutants, covered(LINES, DURATIONS), time.time() + 60 * asked.minutes)
     options = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=1"]
     pytest.main([*options, *tests], plugins=[runner])
-    print(table(runner.results))
-    print(f"{len(runner.results)} of {len(mutants)} drawn from {count}, seed {asked.seed}")
+    done = f"{len(runner.results)} of {len(mutants)} drawn from {count}, seed {asked.seed}"
+    sys.stdout.write(f"{table(runner.results)}\n{done}\n")
     return 0
 
 

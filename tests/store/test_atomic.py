@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rag_assets.errors import StoreError
-from rag_assets.store.atomic import atomic_directory, atomic_file, write_text
+from rag_assets.store.atomic import atomic_directory, atomic_file, created, write_text
 
 
 class InterruptedWork(Exception):
@@ -102,3 +102,17 @@ def test_text_is_utf8_and_replaces(tmp_path: Path) -> None:
     write_text(tmp_path / "file", "old")
     write_text(tmp_path / "file", "größer")
     assert (tmp_path / "file").read_bytes() == "größer".encode()
+
+
+def test_a_new_file_is_made_once(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "file"
+    assert created(file, b"first")
+    assert not created(file, b"second")
+    assert file.read_bytes() == b"first"
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_file_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(StoreError, match="cannot write"):
+        created(tmp_path / "file" / "below", b"")
