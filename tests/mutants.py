@@ -218,6 +218,15 @@ class Covered:
 
 def covered(database: Path, durations: Path) -> Covered:
     """Read a coverage file with contexts (``--cov-context=test``) and a JUnit file."""
+    seconds: dict[str, float] = {}
+    by_file: dict[str, set[str]] = defaultdict(set)
+    for case in ET.parse(durations).iter("testcase"):
+        # A test that fails without a mutant says nothing about one.
+        if not {"failure", "error", "skipped"} & {part.tag for part in case}:
+            file = case.get("classname", "").replace(".", "/") + ".py"
+            test = f"{file}::{case.get('name')}"
+            seconds[test] = float(case.get("time", 0))
+            by_file[file].add(test)
     tests: dict[tuple[str, int], set[str]] = defaultdict(set)
     with contextlib.closing(sqlite3.connect(database)) as connection:
         rows = connection.execute(
@@ -226,15 +235,12 @@ def covered(database: Path, durations: Path) -> Covered:
         )
         for path, context, line in rows:
             test, _, phase = context.partition("|")
-            if phase in ("run", "setup"):
-                tests[Path(path).relative_to(REPOSITORY).as_posix(), line].add(test)
-    seconds: dict[str, float] = {}
-    for case in ET.parse(durations).iter("testcase"):
-        if not {"failure", "error", "skipped"} & {part.tag for part in case}:
-            file = case.get("classname", "").replace(".", "/") + ".py"
-            seconds[f"{file}::{case.get('name')}"] = float(case.get("time", 0))
-    # A test that fails without a mutant says nothing about one.
-    return Covered({place: found & seconds.keys() for place, found in tests.items()}, seconds)
+            place = Path(path).relative_to(REPOSITORY).as_posix(), line
+            if phase == "setup":  # of a fixture that other tests of the file may share
+                tests[place] |= by_file[test.partition("::")[0]]
+            elif phase == "run" and test in seconds:
+                tests[place].add(test)
+    return Covered(dict(tests), seconds)
 
 
 class Runner:

@@ -84,6 +84,13 @@ def test_the_size_of_the_blocks_does_not_matter(
     assert [a.tobytes() for a in bootstrap_intervals(units, QUICK)] == [b.tobytes() for b in whole]
 
 
+def test_blocks_hold_about_so_many_numbers() -> None:
+    quarter = resampling.BLOCK // 4
+    assert list(resampling.blocks(10, quarter)) == [(0, 4), (4, 8), (8, 10)]
+    assert list(resampling.blocks(2, 4 * resampling.BLOCK)) == [(0, 1), (1, 2)]
+    assert list(resampling.blocks(3, 0)) == [(0, 3)]
+
+
 def test_sums_on_the_grid_are_the_same_in_any_order() -> None:
     values = sample(5000)
     exact = on_grid(values, values.sum(axis=0))[:, 0]
