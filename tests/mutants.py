@@ -207,7 +207,8 @@ class Covered:
         """Return the tests of a mutant's line, the quickest first, up to `MOST_SECONDS`."""
         own = f"test_{Path(mutant.path).stem}.py"
         tests = self.tests.get((mutant.path, mutant.line), set())
-        found, total = [], 0.0
+        found: list[str] = []
+        total = 0.0
         for test in sorted(tests, key=lambda one: (own not in one, self.seconds[one], one)):
             total += self.seconds[test]
             if found and total > MOST_SECONDS:

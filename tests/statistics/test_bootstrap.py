@@ -87,7 +87,7 @@ def test_the_size_of_the_blocks_does_not_matter(
 def test_blocks_hold_about_so_many_numbers() -> None:
     quarter = resampling.BLOCK // 4
     assert list(resampling.blocks(10, quarter)) == [(0, 4), (4, 8), (8, 10)]
-    assert list(resampling.blocks(2, 4 * resampling.BLOCK)) == [(0, 1), (1, 2)]
+    assert list(resampling.blocks(3, 4 * resampling.BLOCK)) == [(0, 1), (1, 2), (2, 3)]
     assert list(resampling.blocks(3, 0)) == [(0, 3)]
 
 

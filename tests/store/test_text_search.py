@@ -18,7 +18,7 @@ SAID = 'The mate says "ahoy, all of you there" and leaves the northern harbour a
 @pytest.mark.parametrize("text", [SAID, "Trajekt z přístavu v šest ráno: čtyřicet korun."])
 def test_a_text_in_bytes(tmp_path: Path, encode: type[str], text: str) -> None:
     file = tmp_path / "kept.json"
-    file.write_text(f"before {encode(text)} after", encoding="utf-8")
+    file.write_text(encode(f"before {text} after"), encoding="utf-8")
     assert Fragments.of([text]).in_file(file)
     assert not Fragments.of(["The second mate says nothing at all in the evening."]).in_file(file)
     assert not Fragments.of([]).in_file(file)
