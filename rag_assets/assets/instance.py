@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import dagster as dg
-from dagster._core.instance.ref import InstanceRef
 from sqlalchemy.exc import DBAPIError
 
+from rag_assets.assets import kept_storage
 from rag_assets.errors import StoreError, UsageError
+from rag_assets.package_versions import version
+from rag_assets.store.locks import locked
 from rag_assets.store.settings import StoreSettings
+
+_NOT_PLAIN = re.compile(r"[?%*\[]")
+"""What Dagster does not read as a part of a name: it puts paths into addresses and patterns."""
+
+_LOCK = "opening.lock"
 
 
 def open_instance(settings: StoreSettings) -> dg.DagsterInstance:
@@ -31,15 +43,10 @@ def open_instance(settings: StoreSettings) -> dg.DagsterInstance:
     except OSError as error:
         problem = f"cannot write {settings.dagster_home}: {error.strerror or error}"
         raise StoreError(problem) from error
-    home = str(settings.dagster_home)
+    link = None if _NOT_PLAIN.search(str(settings.dagster_home)) is None else TemporaryDirectory()
+    home = _linked(settings.dagster_home, link)
     overrides = {
-        "storage": {
-            "custom": {
-                "module": "rag_assets.assets.kept_storage",
-                "class": "KeptStorage",
-                "config": {"base_dir": home},
-            }
-        },
+        "storage": _storage(home),
         "telemetry": {"enabled": False},
         # The default manager takes over this process's stdout while a step runs.
         "compute_logs": {
@@ -47,7 +54,33 @@ def open_instance(settings: StoreSettings) -> dg.DagsterInstance:
             "class": "NoOpComputeLogManager",
         },
     }
-    return dg.DagsterInstance.from_ref(InstanceRef.from_dir(home, overrides=overrides))
+    # Of two processes that find no database both would create it, and one of them fail.
+    with locked(settings.dagster_home / _LOCK):
+        instance = dg.DagsterInstance.local_temp(home, overrides)
+    if link is not None:
+        weakref.finalize(instance, link.cleanup)
+    return instance
+
+
+def _linked(folder: Path, link: TemporaryDirectory[str] | None) -> str:
+    """Return the path of a folder, or of a link to it, in the folder ``link``, with a plain name.
+
+    SQLite names a database by the path to which a link leads, so who opens it by the other path
+    waits for the same locks.
+    """
+    if link is None:
+        return str(folder)
+    path = Path(link.name) / "dagster"
+    path.symlink_to(folder, target_is_directory=True)
+    return str(path)
+
+
+def _storage(home: str) -> dict[str, Any]:
+    """Return the configuration of the storage: kept open where that was tested."""
+    config = {"base_dir": home}
+    if version("dagster") != kept_storage.TESTED_WITH:
+        return {"sqlite": config}
+    return {"custom": {"module": kept_storage.__name__, "class": "KeptStorage", "config": config}}
 
 
 @contextmanager
