@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import dagster as dg
@@ -18,10 +15,8 @@ from rag_assets.assets import kept_storage
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.package_versions import version
 from rag_assets.store.locks import locked
+from rag_assets.store.plain_names import plain_name
 from rag_assets.store.settings import StoreSettings
-
-_NOT_PLAIN = re.compile(r"[?%*\[]")
-"""What Dagster does not read as a part of a name: it puts paths into addresses and patterns."""
 
 _LOCK = "opening.lock"
 
@@ -43,36 +38,22 @@ def open_instance(settings: StoreSettings) -> dg.DagsterInstance:
     except OSError as error:
         problem = f"cannot write {settings.dagster_home}: {error.strerror or error}"
         raise StoreError(problem) from error
-    link = None if _NOT_PLAIN.search(str(settings.dagster_home)) is None else TemporaryDirectory()
-    home = _linked(settings.dagster_home, link)
-    overrides = {
-        "storage": _storage(home),
-        "telemetry": {"enabled": False},
-        # The default manager takes over this process's stdout while a step runs.
-        "compute_logs": {
-            "module": "dagster._core.storage.noop_compute_log_manager",
-            "class": "NoOpComputeLogManager",
-        },
-    }
-    # Of two processes that find no database both would create it, and one of them fail.
-    with locked(settings.dagster_home / _LOCK):
-        instance = dg.DagsterInstance.local_temp(home, overrides)
-    if link is not None:
-        weakref.finalize(instance, link.cleanup)
+    with ExitStack() as stack:
+        home = str(stack.enter_context(plain_name(settings.dagster_home)))
+        overrides = {
+            "storage": _storage(home),
+            "telemetry": {"enabled": False},
+            # The default manager takes over this process's stdout while a step runs.
+            "compute_logs": {
+                "module": "dagster._core.storage.noop_compute_log_manager",
+                "class": "NoOpComputeLogManager",
+            },
+        }
+        # Of two processes that find no database both would create it, and one of them fail.
+        with locked(settings.dagster_home / _LOCK):
+            instance = dg.DagsterInstance.local_temp(home, overrides)
+        weakref.finalize(instance, stack.pop_all().close)
     return instance
-
-
-def _linked(folder: Path, link: TemporaryDirectory[str] | None) -> str:
-    """Return the path of a folder, or of a link to it, in the folder ``link``, with a plain name.
-
-    SQLite names a database by the path to which a link leads, so who opens it by the other path
-    waits for the same locks.
-    """
-    if link is None:
-        return str(folder)
-    path = Path(link.name) / "dagster"
-    path.symlink_to(folder, target_is_directory=True)
-    return str(path)
 
 
 def _storage(home: str) -> dict[str, Any]:
