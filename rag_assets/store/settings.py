@@ -104,6 +104,8 @@ def _checked(folder: Path) -> Path:
     """Return the absolute path of a folder that is there, or could be made."""
     folder = folder.absolute()
     reason = unusable(folder)
+    if reason is None and any("\\" in part for part in folder.parts[1:]):
+        reason = "DuckDB takes the backslash in its path for the end of a folder's name"
     if reason is None:
         there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
         if not there.is_dir():

@@ -170,6 +170,7 @@ def logged(tiny: Tiny, run_id: str) -> list[str]:
     return [entry.user_message for entry in entries if "reused" in entry.user_message]
 
 
+@pytest.mark.usefixtures("either_storage")
 def test_an_edit_that_comes_in_by_the_ui_makes_exactly_its_dependants_stale(tiny: Tiny) -> None:
     """Stage after stage, staleness goes as far as versions change, and no further."""
     tiny.replace("judgments.jsonl", '"relevance": 1', '"relevance": 2')
