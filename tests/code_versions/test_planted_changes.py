@@ -7,6 +7,7 @@ import random
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ SEED = 21
 PLAIN = {name: [*stage.own_code()] for name, stage in STAGES.items()}
 
 
-def lexical(kind: str, **options: object) -> list[Root]:
+def lexical(kind: str, **options: Any) -> list[Root]:
     return OWN_TYPES[kind].model_construct(type=kind, identifiers=False, **options).code_roots()
 
 

@@ -65,7 +65,7 @@ class Tracer:
             yield
         finally:
             sys.settrace(before)
-            threading.settrace(None)  # type: ignore[arg-type]  # as the documentation has it
+            threading.settrace(None)
 
     def _called(self, frame: FrameType, event: str, _: object) -> TraceFunction | None:
         code = frame.f_code

@@ -10,7 +10,6 @@ from rag_assets.store.atomic import (
     TEMPORARY_MARK,
     atomic_directory,
     atomic_file,
-    created,
     remove,
     write_text,
 )
@@ -109,20 +108,6 @@ def test_text_is_utf8_and_replaces(tmp_path: Path) -> None:
     write_text(tmp_path / "file", "old")
     write_text(tmp_path / "file", "größer")
     assert (tmp_path / "file").read_bytes() == "größer".encode()
-
-
-def test_a_new_file_is_made_once(tmp_path: Path) -> None:
-    file = tmp_path / "new" / "file"
-    assert created(file, b"first")
-    assert not created(file, b"second")
-    assert file.read_bytes() == b"first"
-    assert list(file.parent.iterdir()) == [file]
-
-
-def test_a_file_that_cannot_be_made_is_said(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no folder")
-    with pytest.raises(StoreError, match="cannot write"):
-        created(tmp_path / "file" / "below", b"")
 
 
 def test_what_is_removed_is_gone_whatever_it_is(tmp_path: Path) -> None:
