@@ -85,18 +85,5 @@ def _entries(pipeline: Pipeline) -> list[SnapshotEntry]:
 
 
 def _code_versions(pipeline: Pipeline) -> dict[str, str]:
-    """Return the code versions of all stages, and of what the experiment names at each.
-
-    No name of a retriever is in it: ``lexical_index`` and ``lexical_index BM25``.
-    """
-    versions: dict[str, str] = {}
-    for stage in pipeline.stages():
-        versions[stage.name] = pipeline.code_version(stage.own_code())
-        for key in stage.keys(pipeline.experiment):
-            named = stage.named_code(pipeline.experiment, key)
-            if named:
-                names = (root.partition(":")[2] for root in named)
-                what = " ".join(name for name in names if not name.endswith("[]"))
-                code = stage.code(pipeline.experiment, key)
-                versions[f"{stage.name} {what}"] = pipeline.code_version(code)
-    return versions
+    """Return the version of each stage's own code, whatever the experiment names."""
+    return {stage.name: pipeline.code_version(stage.own_code()) for stage in pipeline.stages()}
