@@ -185,7 +185,8 @@ class Closure:
             for definition, foreign in self.definitions.items()
         )
         digest = hashlib.sha256("\n".join(parts).encode())
-        for package in sorted(self.data_packages):
+        own = (one for one in self.data_packages if one.partition(".")[0] in self.graph.packages)
+        for package in sorted(own):
             digest.update(self._data(package))
         return digest.hexdigest()
 
