@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from rag_assets.errors import StoreError
 from rag_assets.pipeline.bringing import bring_history, bring_records
@@ -44,11 +45,11 @@ def fill_in(root: Path, locks: Path) -> int:
     found = []
     for name in missing:
         try:
-            found.append(read_evaluation(snapshots[name]))
+            found.append(history_table(root, [read_evaluation(snapshots[name])]))
         except StoreError as error:
             _logger.warning("left out of the history: %s", error)
     if found:
-        files.add(history_table(root, found))
+        files.add(pa.concat_tables(found))
     return len(found)
 
 
