@@ -10,6 +10,7 @@ What a column means stands in the file, as its comment. What it was built from i
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -28,7 +29,7 @@ from rag_assets.pipeline.evaluations import (
 from rag_assets.pipeline.history import fill_in
 from rag_assets.pipeline.history_files import FOLDER as HISTORY_FOLDER
 from rag_assets.pipeline.history_sql import evaluations_sql, metrics_sql, retrievers_sql
-from rag_assets.pipeline.measurements import MEASUREMENTS
+from rag_assets.pipeline.measurements import CHECKSUM, MEASUREMENTS
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.stages.index_units import UNITS_FILE
 from rag_assets.pipeline.warehouse_record import save, write_ahead_log
@@ -77,6 +78,14 @@ _MEASURED = {
     "measured": "TIMESTAMPTZ",
 }
 """Columns of ``measurements`` after the experiment's name; what a file does not have is null."""
+
+_CHECKSUM = f', "{CHECKSUM}": "([0-9a-f]{{64}})"}}$'
+
+_UNDAMAGED = (
+    f"regexp_extract(text, {quoted(_CHECKSUM)}, 1) IN "
+    f"('', sha256(regexp_replace(text, {quoted(_CHECKSUM)}, '}}')))"
+)
+"""Whether the text of a measurement is as it was written; an old one has no checksum."""
 
 _RUNS = tuple(name for name in STAGES if name.endswith("_runs"))
 
@@ -220,7 +229,9 @@ class _Builder:
             return
         files = self._place.files(f"*/{HISTORY_FOLDER}/*.parquet")
         pointers = self._place.files(f"*/{CURRENT}")
-        is_current = f"evaluation_id IN (SELECT content FROM read_text({pointers})) AS is_current"
+        is_current = (
+            f"encode(evaluation_id) IN (SELECT content FROM read_blob({pointers})) AS is_current"
+        )
         for name, (schema, sql) in _HISTORY_VIEWS.items():
             own = f"*, {is_current}" if name == "evaluations" else "*"
             rows = f"SELECT {own} FROM ({sql(files)}) WHERE {self._place.guard}"
@@ -233,17 +244,16 @@ class _Builder:
         A thing belongs to the evaluation that ended next: a measurement is made before its id is.
         """
         files = f"*/{MEASUREMENTS}/*/*.json"
-        types = ", ".join(f"{name}: '{kind}'" for name, kind in _MEASURED.items())
         rows = (
-            f"SELECT parse_path(filename)[-4] AS experiment, * EXCLUDE filename FROM read_json("
-            f"{self._place.files(files)}, columns = {{{types}}}, filename = true, "
-            "format = 'newline_delimited', ignore_errors = true) "
-            "WHERE what IS NOT NULL"  # a damaged file is a row of nulls
+            "SELECT parse_path(filename)[-4] AS experiment, "
+            f"unnest(try(from_json(text, {quoted(json.dumps(_MEASURED))}))) "
+            "FROM (SELECT filename, try(decode(content)) AS text "
+            f"FROM read_blob({self._place.files(files)})) WHERE {_UNDAMAGED}"
         )
         if any(self._store.glob(files)):
             connection.execute(
                 "CREATE VIEW measurements AS SELECT m.*, e.evaluation_id "
-                f"FROM ({rows}) m ASOF LEFT JOIN evaluations e "
+                f"FROM (FROM ({rows}) WHERE what IS NOT NULL) m ASOF LEFT JOIN evaluations e "
                 "ON m.experiment = e.experiment AND m.measured <= e.finished "
                 f"WHERE {self._place.guard}"
             )

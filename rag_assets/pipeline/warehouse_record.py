@@ -14,19 +14,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rag_assets import schemas
 from rag_assets.errors import StoreError
 from rag_assets.package_versions import version
-from rag_assets.pipeline import history_sql
 from rag_assets.pipeline.evaluations import FOLDER, all_experiments, pointed, read_evaluation
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.pipeline.measurements import MEASUREMENTS
-from rag_assets.store import sql_text
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.settings import StoreSettings
 
 _log = logging.getLogger("rag_assets")
+
+_PACKAGE = Path(__file__).parents[1]
+
+_LAYOUT = (
+    "pipeline/warehouse.py",
+    "pipeline/history_sql.py",
+    "pipeline/stages/__init__.py",
+    "schemas.py",
+    "store/sql_text.py",
+)
+"""The modules that say which tables there are; imported only when the warehouse is built."""
 
 Snapshots = Mapping[str, Sequence[str | None]]
 """Experiment -> id and content of its current evaluation; None: it cannot be read."""
@@ -58,7 +66,7 @@ def refresh(settings: StoreSettings) -> None:
 
             rebuild(settings)
     except StoreError as error:
-        _log.warning("the warehouse is not up to date: %s", error)
+        _log.info("the warehouse is not up to date: %s", error)
 
 
 def save(settings: StoreSettings, snapshots: Snapshots, left_out: Sequence[str]) -> None:
@@ -102,17 +110,12 @@ def _read(settings: StoreSettings) -> Mapping[str, Any]:
 
 def _made(settings: StoreSettings) -> str:
     """Return the hash of what lays out the tables, of where they look, and of what is there."""
-    from rag_assets.pipeline import stages
-
-    folder = Path(stages.__file__).parent
-    sources = [folder.with_name("warehouse.py"), Path(stages.__file__)]
-    sources += [Path(str(module.__file__)) for module in (schemas, history_sql, sql_text)]
     there = [
         any(settings.store.glob(pattern))
         for pattern in (f"*/{HISTORY}/*.parquet", f"*/{MEASUREMENTS}/*/*.json")
     ]
     places = [str(place.resolve()) for place in (settings.store, settings.state_dir)]
-    code = [hashlib.sha256(source.read_bytes()).hexdigest() for source in sources]
+    code = [_sha256(_PACKAGE / source) for source in _LAYOUT]
     return fingerprint([code, version("duckdb"), places, there])
 
 

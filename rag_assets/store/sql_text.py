@@ -36,7 +36,8 @@ class ViewPlace:
         """Take the file to be ``settings.warehouse``."""
         state, store = (os.path.realpath(place) for place in (settings.state_dir, settings.store))
         name = settings.warehouse.name
-        own = f"regexp_extract(current_setting('temp_directory'), '^(.*/){re.escape(name)}[.]tmp$', 1)"
+        pattern = quoted(f"^(.*/){re.escape(name)}[.]tmp$")
+        own = f"regexp_extract(current_setting('temp_directory'), {pattern}, 1)"
         built = f"coalesce(nullif({own}, ''), {quoted(state + '/')})"
         if Path(store).is_relative_to(state):
             below = Path(store).relative_to(state).as_posix()
