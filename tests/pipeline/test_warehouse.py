@@ -238,9 +238,9 @@ def test_a_failed_rebuild_leaves_the_old_file(tiny: Tiny) -> None:
 
 
 def test_every_asset_with_rows_is_a_table_or_a_view(tiny: Tiny) -> None:
-    tiny.config["query_sets"] = {"file": {"type": "file", "path": "variants.jsonl"}}
-    tiny.write_rows("variants.jsonl", [{"query_id": "q1", "text": "a ticket for a dog"}])
-    tiny.configure("worded", type="bm25", chunking="parts", query_set="file")
+    tiny.config["query_sets"] = {"said": {"strategy": "file", "path": "variants.jsonl"}}
+    tiny.write_rows("variants.jsonl", [{"query_id": "q1", "variants": ["dog fares"]}])
+    tiny.configure("worded", type="bm25", chunking="parts", query_set="said")
     tiny.run()
     evaluation = tiny.snapshot()
     warehouse = rebuild(tiny.settings)
