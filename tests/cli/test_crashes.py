@@ -29,7 +29,7 @@ from rag_assets.store.vector_cache import VectorCache
 from tests.cli.conftest import warehouse_rows
 from tests.dagster_state import not_fresh
 from tests.forked import Forks, Place
-from tests.pipeline.matrix_experiment import DOCUMENTS, QUERIES, Matrix
+from tests.pipeline.matrix_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Matrix
 
 CRASHES = int(os.environ.get("RAG_ASSETS_CRASHES", "3"))
 SEED = int(os.environ.get("RAG_ASSETS_CRASH_SEED", "0"))
@@ -109,6 +109,13 @@ def test_what_was_killed_goes_on_as_if_nothing_had_happened(
     assert n_killed > 0
 
 
+def kill_before(forks: Forks, matrix: Matrix, write: int) -> bool:
+    """Kill an evaluation before a write, counted from its snapshot on; return whether it was."""
+    place = Place(str(matrix.root / "log"), killed_at=write)
+    store = str(matrix.root / "store")
+    return forks.run(place, "evaluate", str(matrix.folder), "--store", store) < 0
+
+
 def copy_of(matrix: Matrix, root: Path) -> Matrix:
     return Matrix(root, matrix.copy_to(root).config)
 
@@ -179,18 +186,16 @@ def test_killed_between_any_two_writes_at_the_end(
     forks: Forks, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
     changed = copy_of(undisturbed.matrix, tmp_path / "changed")
-    changed.config["retrievers"]["bm25"]["k1"] = 0.4
-    changed.write_config()
+    changed.write_rows("judgments.jsonl", JUDGMENTS[1:])
     assert evaluate(forks, changed) == 0, (changed.root / "log").read_text()
     before = warehouse_rows(undisturbed.matrix.settings)
     assert warehouse_rows(changed.settings)["query_metrics"] != before["query_metrics"]
-    for write in range(20):
-        matrix = copy_of(undisturbed.matrix, tmp_path / f"write-{write}")
-        matrix.config["retrievers"]["bm25"]["k1"] = 0.4
-        matrix.write_config()
-        store = str(matrix.root / "store")
-        place = Place(str(matrix.root / "log"), killed_at=write)
-        killed = forks.run(place, "evaluate", str(matrix.folder), "--store", store) < 0
+    computed = copy_of(undisturbed.matrix, tmp_path / "computed")
+    computed.write_rows("judgments.jsonl", JUDGMENTS[1:])
+    assert kill_before(forks, computed, 0)
+    for write in range(1, 20):
+        matrix = copy_of(computed, tmp_path / f"write-{write}")
+        killed = kill_before(forks, matrix, write)
         check_nothing_is_corrupt(matrix)
         assert evaluate(forks, matrix) == 0, (matrix.root / "log").read_text()
         check_what_is_shown(matrix, changed)
