@@ -16,11 +16,18 @@ from typing import Any
 
 from rag_assets.errors import StoreError
 from rag_assets.package_versions import version
-from rag_assets.pipeline.evaluations import FOLDER, all_experiments, pointed, read_evaluation
+from rag_assets.pipeline.evaluations import (
+    CURRENT,
+    FOLDER,
+    all_experiments,
+    pointed,
+    read_evaluation,
+)
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.pipeline.measurements import MEASUREMENTS
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
+from rag_assets.store.remote.opened import working_copy_of
 from rag_assets.store.settings import StoreSettings
 
 _log = logging.getLogger("rag_assets")
@@ -128,9 +135,12 @@ def _are_current(store: Path, built_from: Snapshots) -> bool:
 
 def _is_current(root: Path, evaluation_id: str | None, content: str | None) -> bool:
     try:
-        current = pointed(root / "current")
+        current = pointed(root / CURRENT)
         if current == evaluation_id:
             return True
+        # Of another machine's evaluation, the row of the history comes when it is built.
+        if working_copy_of(root) is not None:
+            return False
         return read_evaluation(root / FOLDER / f"{current}.json").content == content
     except StoreError:
         return content is None
