@@ -18,7 +18,7 @@ from typing import Any
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.pipeline.bringing import bring_current
 from rag_assets.schemas import SCHEMA_VERSION
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import OBJECTS, ArtifactKey
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.remote.opened import shown_store
 
@@ -157,6 +157,15 @@ def source_of_current(root: Path) -> str | None:
         return str(data["source"])
     except (OSError, ValueError, TypeError, KeyError):
         return None
+
+
+def is_of_older_store(root: Path) -> bool:
+    """Return whether the current evaluation names artifacts that lie where none is written now."""
+    try:
+        evaluation = read_current(root)
+    except (NotEvaluated, StoreError):
+        return False
+    return any(not entry.path.startswith(f"{OBJECTS}/") for entry in evaluation.entries)
 
 
 def _check_version(file: Path, data: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from rag_assets.pipeline.rankings import ASSET
 from rag_assets.pipeline.stages.judgments import judgments_key
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
-from rag_assets.store.artifacts import ArtifactKey, read_manifest
+from rag_assets.store.artifacts import DEPTH_MARK, OBJECTS, ArtifactKey, read_manifest, short
 from rag_assets.store.parquet_files import read_parquet
 
 
@@ -90,12 +90,9 @@ def _ranking(result: EvaluationResult, retriever: str, top_k: int) -> pa.Table:
     """
     keys = result.run_keys(retriever)
     fingerprint = _fingerprint(result, keys[top_k])
-    folder = result.root / ASSET / f"retriever={retriever}"
-    for file in sorted(folder.glob(f"depth=*/{fingerprint[:16]}.parquet"), key=_depth):
-        manifest = read_manifest(file)
-        if manifest is not None and _depth(file) >= top_k + BELOW:
-            table = read_parquet(file).replace_schema_metadata(None)
-            return cut(table, top_k + BELOW)
+    found = _stored(result.root, fingerprint)
+    if found is not None and int(fingerprint.partition(DEPTH_MARK)[2] or 0) >= top_k + BELOW:
+        return cut(read_parquet(found).replace_schema_metadata(None), top_k + BELOW)
     same = [k for k, key in keys.items() if _fingerprint(result, key) == fingerprint]
     return cut(result.table(keys[max(same)]), top_k + BELOW)
 
@@ -105,5 +102,7 @@ def _fingerprint(result: EvaluationResult, run: ArtifactKey) -> str:
     return str(manifest.facts.get("ranking", "")) if manifest is not None else ""
 
 
-def _depth(file: Path) -> int:
-    return int(file.parent.name.removeprefix("depth="))
+def _stored(root: Path, fingerprint: str) -> Path | None:
+    """Return the file of a ranking; those of before objects are not looked for."""
+    file = root / OBJECTS / ASSET / f"{short(fingerprint)}.parquet"
+    return file if read_manifest(file) is not None else None

@@ -106,20 +106,20 @@ class QuerySets(Stage):
             if config is None:
                 yield key, TableProduct(original.variants(queries))
             elif isinstance(config, FileQuerySet):
-                yield key, _from_file(key["query_set"], read_variants(config.path, queries))
+                yield key, _from_file(read_variants(config.path, queries))
             else:
                 # Its answers are in the cache: nothing is asked twice.
                 found = _asked(context, key["query_set"])
                 yield key, TableProduct(found.variants, failures=found.failures)
 
 
-def _from_file(name: str, found: FileVariants) -> TableProduct:
+def _from_file(found: FileVariants) -> TableProduct:
     counts = {"without": len(found.without), "unknown": len(found.unknown)}
     words = {
         "without": "queries without a variant in the file keep their original alone",
         "unknown": "entries of the file are for other queries",
     }
-    notes = [f"{name}: {count} {words[kind]}" for kind, count in counts.items() if count]
+    notes = [f"{count} {words[kind]}" for kind, count in counts.items() if count]
     return TableProduct(found.variants, {"notes": notes})
 
 
