@@ -61,16 +61,10 @@ class Answerability(Stage):
         answerable = set(positive["query_id"].to_pylist())
         facts = pipeline.artifact(QUERY_FACTS_KEY).table().select(["query_id", "split"]).to_pylist()
         tables = [ANSWERABILITY.empty()]
-        for name in pipeline.experiment.retrievers:
+        for name in _compared(pipeline.experiment):
             run = pipeline.current(_run_key(pipeline.experiment, name))
             table = run.table() if run is not None else None
-            if (
-                run is None
-                or table is None
-                or not pipeline.experiment.retrievers[name].compares_queries
-            ):
-                continue
-            if has_scores_of_ranks(table):
+            if run is None or table is None or has_scores_of_ranks(table):
                 continue
             best, failed = _best_scores(table), failures_of(run.manifest)
             splits: dict[str, list[Query]] = {}
