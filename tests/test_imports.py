@@ -80,3 +80,24 @@ def test_a_type_is_loaded_when_it_is_asked_for(name: str) -> None:
     loaded = modules_after(TYPES, name)
     types = {OWN_TYPES[one].__module__ for one in OWN_TYPES}
     assert loaded & types == {OWN_TYPES[name].__module__}
+
+
+LEFT_ALONE = """
+import builtins, gc
+before = builtins.__import__, gc.get_threshold(), gc.isenabled()
+from rag_assets.cli import main
+main(["evaluate", *sys.argv[1:]], standalone_mode=False)
+from rag_assets.embedding.quiet import import_model_libraries
+import_model_libraries()
+assert (builtins.__import__, gc.get_threshold(), gc.isenabled()) == before
+from transformers.utils import import_utils
+assert import_utils.create_import_structure_from_path.__module__ == import_utils.__name__
+assert import_utils.create_import_structure_from_path.cache_parameters()["maxsize"] is not None
+"""
+
+
+def test_the_interpreter_is_left_alone(evaluated: Tiny) -> None:
+    loaded = modules_after(
+        LEFT_ALONE, str(evaluated.folder), "--store", str(evaluated.root / "store")
+    )
+    assert {"sentence_transformers", "sklearn.metrics"} <= loaded

@@ -16,7 +16,7 @@ from rag_assets.cli.terminal import messages, output, print_data, print_line, pr
 from rag_assets.cli.verbosity import Verbosity, verbosity
 from rag_assets.cli.work_board import work_board
 from rag_assets.errors import Incomplete
-from rag_assets.pipeline.failures import unfinished
+from rag_assets.pipeline.failed_queries import unfinished
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.retry import try_again, unanswered

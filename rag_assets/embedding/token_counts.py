@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rag_assets.code_versions.versions import filled_by
 from rag_assets.embedding.model_files import ModelFiles, tokenizer_file
 from rag_assets.embedding.models import open_tokenizer
 from rag_assets.package_versions import version
@@ -44,7 +45,11 @@ def token_counts(
     tokenizer, read = open_tokenizer(file), [prompt + text for text in texts]
     if cache is None:
         return _counted(read, tokenizer)
-    space = {"tokenizer_sha256": files.tokenizer_sha256, "tokenizers": version("tokenizers")}
+    space = {
+        "tokenizer_sha256": files.tokenizer_sha256,
+        "tokenizers": version("tokenizers"),
+        "code": filled_by(f"{__name__}:token_counts"),
+    }
     return _looked_up(read, tokenizer, TokenCountCache(cache, fingerprint(space)))
 
 

@@ -47,8 +47,6 @@ from rag_assets.lexical.sparse_columns import SparseColumns
 from rag_assets.lexical.token_counts import TokenCounts
 from rag_assets.ordering import Hits, Positions
 
-VERSION = "2"
-
 _METHODS = {
     "lucene": ("lucene", "lucene"),
     "robertson": ("robertson", "robertson"),

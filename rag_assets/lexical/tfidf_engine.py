@@ -37,7 +37,6 @@ from rag_assets.lexical.index_files import load_array, load_object, save_json
 from rag_assets.lexical.token_counts import TokenCounts
 from rag_assets.ordering import Hits, Positions, best_above_zero
 
-VERSION = "1"
 WEIGHTINGS = ("raw", "length_normalised", "saturated", "sklearn")
 DEFAULT_K1 = 1.2
 

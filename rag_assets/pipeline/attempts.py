@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from rag_assets.pipeline.stage import Recipe
+from rag_assets.pipeline.recipe import Recipe
 from rag_assets.store.atomic import atomic_file
 from rag_assets.store.remote.opened import mirror
 

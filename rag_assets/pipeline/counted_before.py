@@ -15,30 +15,31 @@ import pyarrow.compute as pc
 
 from rag_assets.errors import StoreError
 from rag_assets.evaluation.contexts import text_digest
-from rag_assets.pipeline.stage import Recipe
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest
 from rag_assets.store.atomic import TEMPORARY_MARK
+
+COUNTED_BY = "token_counts"
+"""Where the versions of an artifact name the code that counted."""
 
 Positions = npt.NDArray[np.int64]
 
 
 def counted_before(
-    store: ArtifactStore, key: ArtifactKey, code_version: str, versions: Mapping[str, str]
+    store: ArtifactStore, key: ArtifactKey, versions: Mapping[str, str]
 ) -> pa.Table | None:
     """Return ``text_digest`` and ``n_tokens`` of the newest artifact of a partition.
 
     Args:
         store: the experiment's.
         key: the partition.
-        code_version: of the stage now.
-        versions: of the tokenizer, and the hash of its file.
+        versions: of the tokenizer and of the code that counts, and the hash of its file.
 
     Returns:
         None where there is none, where it was made by other code or another tokenizer, or where it
         is damaged.
     """
     artifact = _newest(store, key)
-    if artifact is None or not _is_counted_by(artifact.manifest, code_version, versions):
+    if artifact is None or not _is_counted_by(artifact.manifest, versions):
         return None
     try:
         return artifact.table().select(["text_digest", "n_tokens"])
@@ -72,8 +73,5 @@ def _newest(store: ArtifactStore, key: ArtifactKey) -> Artifact | None:
     return None if newest is None else store.read(newest)
 
 
-def _is_counted_by(manifest: Manifest, code_version: str, versions: Mapping[str, str]) -> bool:
-    own = Recipe(
-        manifest.asset, code_version, manifest.config, manifest.inputs, manifest.versions
-    ).fingerprint
-    return own == manifest.fingerprint and dict(manifest.versions) == dict(versions)
+def _is_counted_by(manifest: Manifest, versions: Mapping[str, str]) -> bool:
+    return all(manifest.versions.get(name) == value for name, value in versions.items())

@@ -17,7 +17,7 @@ from rag_assets.pipeline.history_rows import history_table
 from rag_assets.pipeline.history_sql import LISTS, metrics_sql
 from rag_assets.schemas import HISTORY
 from rag_assets.store.atomic import TEMPORARY_MARK
-from rag_assets.store.sql_text import quoted
+from rag_assets.store.sql_text import quoted_path
 
 _logger = logging.getLogger("rag_assets")
 
@@ -124,7 +124,7 @@ class History:
             paths = self._files.paths(since)
             if not paths:
                 return []
-            files = ", ".join(quoted(str(path)) for path in paths)
+            files = ", ".join(quoted_path(path) for path in paths)
             try:
                 with duckdb.connect() as connection:
                     connection.execute("SET TimeZone = 'UTC'")

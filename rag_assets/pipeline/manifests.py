@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rag_assets.pipeline.stage import Recipe, Stage, TableProduct
+from rag_assets.pipeline.recipe import Recipe
+from rag_assets.pipeline.stage import Stage, TableProduct
 from rag_assets.store.artifacts import Manifest
 from rag_assets.store.canonical import fingerprint, table_digest
 
@@ -51,4 +52,5 @@ def manifest_of(
         rows=rows,
         facts=facts,
         failures=failures or {},
+        code_version=recipe.code_version,
     )

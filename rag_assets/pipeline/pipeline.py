@@ -14,8 +14,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Unpack
 
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import check_unchanged, code_versions
 from rag_assets.compute.compute import Compute
 from rag_assets.compute.options import compute_of
 from rag_assets.datasets.dataset import Read
@@ -29,9 +30,10 @@ from rag_assets.llm.completions import Completions
 from rag_assets.pipeline.attempts import Attempts
 from rag_assets.pipeline.bringing import bring_pointed, bring_records
 from rag_assets.pipeline.manifests import checked, manifest_of, table_manifest
-from rag_assets.pipeline.measurements import MEASUREMENTS, Details, Measurements
+from rag_assets.pipeline.measurements import MEASUREMENTS, Measurements
 from rag_assets.pipeline.rankings import Rankings
-from rag_assets.pipeline.stage import FolderProduct, Product, Recipe, Stage
+from rag_assets.pipeline.recipe import Recipe
+from rag_assets.pipeline.stage import FolderProduct, Product, Stage
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.progress import Progress, no_progress
 from rag_assets.retrievers.workspace import Measure, Workspace, unmeasured
@@ -90,6 +92,7 @@ class Pipeline:
         self.measurements = Measurements(self.store.root / MEASUREMENTS)
         self.rankings = Rankings(self)
         self.attempts = Attempts(self.store.root / "attempts")
+        self._code_versions = code_versions(settings.code_versions)
         self._sources = SourceFiles(settings.state_dir / "source_digests.json")
         self.n_computed = 0
         self.at_work = ""
@@ -125,6 +128,10 @@ class Pipeline:
             self._measure_for(retriever, key) if key is not None else unmeasured,
             self.compute,
         )
+
+    def cache_folder(self, name: str) -> Path:
+        """Return the folder of one cache of computed values."""
+        return self.settings.store / "cache" / name
 
     @property
     def compute(self) -> Compute:
@@ -163,8 +170,12 @@ class Pipeline:
 
         return measure
 
+    def code_version(self, roots: Iterable[Root]) -> str:
+        """Return the version of all code that these roots reach."""
+        return self._code_versions.of(roots)
+
     def versions_of(self, retriever: str) -> Mapping[str, str]:
-        """Return what computes a retriever: its type, its engines, the files that it names.
+        """Return what computes a retriever: its engines, the files that it names.
 
         Raises:
             DataError: a file cannot be read.
@@ -172,7 +183,7 @@ class Pipeline:
         config = self.experiment.retrievers[retriever]
         files = config.files()
         read = {f"file.{option}": self.file_digest(file) for option, file in files.items()}
-        return {**config.all_versions(), **read}
+        return {**config.versions(), **read}
 
     def file_digest(self, file: Path) -> str:
         """Return the digest of a file's content.
@@ -202,7 +213,7 @@ class Pipeline:
         if self._llm_budget is None:
             limits = self.experiment.llm.limits() if self.experiment.llm else None
             self._llm_budget = Budget(limits)
-        cache = CompletionCache(self.settings.store / "cache" / "completions")
+        cache = CompletionCache(self.cache_folder("completions"))
         with self.progress(label, total) as advance:
             yield Completions(self.chat_model, cache, self._llm_budget, progress=advance)
 
@@ -305,6 +316,7 @@ class Pipeline:
         seconds: dict[ArtifactKey, float] = {}
         if not keys:
             return seconds
+        check_unchanged()
         _log.debug("compute  %s", ", ".join(map(str, keys)))
         self.at_work = str(keys[0]) if len(keys) == 1 else f"{stage.name}: {len(keys)} partitions"
         started = time.perf_counter()
@@ -342,12 +354,3 @@ class Pipeline:
             manifest = manifest_of(recipe, {"all": folder_digest(folder)}, rows, facts)
             save_manifest(folder, manifest)
         return Artifact(self.store.path(key, recipe.fingerprint, directory=True), manifest)
-
-    @contextmanager
-    def measured(
-        self, what: str, label: str, amount: int, **details: Unpack[Details]
-    ) -> Iterator[None]:
-        """Time a block and keep the measurement under a fingerprint (``label``)."""
-        started = time.perf_counter()
-        yield
-        self.measurements.add(what, label, time.perf_counter() - started, amount, **details)

@@ -22,8 +22,9 @@ from rag_assets.pipeline.expected_work import expected_work
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.read_now import READ, read_now, with_rows
 from rag_assets.pipeline.reasons import DAMAGED, DELETED, NOTHING_STORED, Reason, Wanted
+from rag_assets.pipeline.recipe import Input, Recipe
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.stage import Input, Recipe, Stage
+from rag_assets.pipeline.stage import Stage
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.stages.runs import RunsStage
 from rag_assets.pipeline.stored import Stored
@@ -187,7 +188,7 @@ class _Planner:
         }
         recipe = Recipe(
             stage.name,
-            stage.code_version,
+            pipeline.code_version(stage.code(pipeline.experiment, key)),
             stage.config(pipeline, key),
             known,
             stage.versions(pipeline, key),

@@ -6,53 +6,20 @@ and depth; a shallower need is served from a deeper ranking, a deeper one makes 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from rag_assets.evaluation.units import cut
-from rag_assets.pipeline.latency_sample import Part, SingleSearches, measure_latency
-from rag_assets.pipeline.stage import Recipe
+from rag_assets.pipeline.latency_sample import measure_latency
+from rag_assets.pipeline.recipe import Recipe
+from rag_assets.pipeline.stage_context import Ranker, Ranking, StageContext
 from rag_assets.schemas import RUNS
 from rag_assets.store.artifacts import Artifact, ArtifactKey, Manifest
 from rag_assets.store.canonical import fingerprint, table_digest
 
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
-
 ASSET = "rankings"
-
-
-class Ranked(NamedTuple):
-    """What a search gave: table of :data:`rag_assets.schemas.RUNS`, and the queries that failed.
-
-    Its facts are worth showing, and determine nothing; ``served`` is what a server took to rank.
-    """
-
-    table: pa.Table
-    failures: Mapping[str, str] = {}
-    facts: Mapping[str, Any] = {}
-    served: Part | None = None
-
-
-class Ranker(SingleSearches, Protocol):
-    """A stage that can rank: what determines its ranking, and how it is computed."""
-
-    def ranking_recipe(self, pipeline: Pipeline, retriever: str, top_k: int) -> Recipe | None:
-        """Return what determines the ranking; None while an input is missing."""
-
-    def rank(self, pipeline: Pipeline, retriever: str, top_k: int, depth: int) -> Ranked:
-        """Compute the ranking to ``depth``."""
-
-
-class Ranking(NamedTuple):
-    """A ranking cut at some depth; fingerprint, failed queries and facts are those of the whole."""
-
-    table: pa.Table
-    fingerprint: str
-    failures: Mapping[str, str]
-    facts: Mapping[str, Any]
 
 
 def result_digest(table: pa.Table, failures: Mapping[str, str]) -> str:
@@ -64,9 +31,9 @@ def result_digest(table: pa.Table, failures: Mapping[str, str]) -> str:
 class Rankings:
     """The stored rankings of one experiment."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        """Serve the retrievers of ``pipeline.experiment``."""
-        self._pipeline = pipeline
+    def __init__(self, context: StageContext) -> None:
+        """Serve the retrievers of ``context.experiment``."""
+        self._context = context
         self._tables: dict[tuple[str, int], pa.Table] = {}
 
     def table(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> Ranking:
@@ -78,10 +45,10 @@ class Rankings:
             top_k: the cell that asks; matters only where the ranking depends on it.
             depth: how many ranks are needed.
         """
-        recipe = ranker.ranking_recipe(self._pipeline, retriever, top_k)
+        recipe = ranker.ranking_recipe(self._context, retriever, top_k)
         if recipe is None:
             raise LookupError(f"the inputs of {retriever} are not complete")
-        with self._pipeline.store.lock(ArtifactKey.of(ASSET, retriever=retriever)):
+        with self._context.store.lock(ArtifactKey.of(ASSET, retriever=retriever)):
             found = self._find(retriever, recipe, depth)
             if found is None:
                 found = self._compute(ranker, retriever, recipe, top_k, depth)
@@ -91,12 +58,12 @@ class Rankings:
 
     def holds(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> bool:
         """Return whether the ranking is stored at ``depth`` or deeper."""
-        recipe = ranker.ranking_recipe(self._pipeline, retriever, top_k)
+        recipe = ranker.ranking_recipe(self._context, retriever, top_k)
         return recipe is not None and self._find(retriever, recipe, depth) is not None
 
     def digest(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
         """Return the content digest of the ranking cut at ``depth``; None when it is not stored."""
-        recipe = ranker.ranking_recipe(self._pipeline, retriever, top_k)
+        recipe = ranker.ranking_recipe(self._context, retriever, top_k)
         found = self._find(retriever, recipe, depth) if recipe else None
         if found is None:
             return None
@@ -104,13 +71,13 @@ class Rankings:
         return known or result_digest(cut(self._read(found), depth), found.manifest.failures)
 
     def _find(self, retriever: str, recipe: Recipe, depth: int) -> Artifact | None:
-        folder = self._pipeline.store.root / ASSET / f"retriever={retriever}"
-        names = self._pipeline.store.children(folder)
+        folder = self._context.store.root / ASSET / f"retriever={retriever}"
+        names = self._context.store.children(folder)
         depths = (int(name.removeprefix("depth=")) for name in names if name.startswith("depth="))
         for stored in sorted(depths):
             if stored >= depth:
                 key = ArtifactKey.of(ASSET, retriever=retriever, depth=stored)
-                artifact = self._pipeline.store.find(key, recipe.fingerprint)
+                artifact = self._context.store.find(key, recipe.fingerprint)
                 if artifact is not None:
                     return artifact
         return None
@@ -118,12 +85,18 @@ class Rankings:
     def _compute(
         self, ranker: Ranker, retriever: str, recipe: Recipe, top_k: int, depth: int
     ) -> Artifact:
-        pipeline = self._pipeline
-        n_queries = len(pipeline.artifact(ArtifactKey.of("queries")).table())
-        with pipeline.measured(
-            "search", recipe.fingerprint, n_queries, asset=ASSET, retriever=retriever
-        ):
-            ranked = ranker.rank(pipeline, retriever, top_k, depth)
+        context = self._context
+        n_queries = len(context.artifact(ArtifactKey.of("queries")).table())
+        started = time.perf_counter()
+        ranked = ranker.rank(context, retriever, top_k, depth)
+        context.measurements.add(
+            "search",
+            recipe.fingerprint,
+            time.perf_counter() - started,
+            n_queries,
+            asset=ASSET,
+            retriever=retriever,
+        )
         table, failures = RUNS.check(ranked.table), ranked.failures
         digests = {"all": result_digest(table, failures)}
         for consumed in self._consumed_depths(retriever):
@@ -138,16 +111,15 @@ class Rankings:
             rows=table.num_rows,
             facts={**ranked.facts, "depth": depth},
             failures=failures,
+            code_version=recipe.code_version,
         )
         key = ArtifactKey.of(ASSET, retriever=retriever, depth=depth)
-        artifact = pipeline.store.write_table(key, table, manifest)
-        measure_latency(
-            pipeline, ranker, retriever, recipe.fingerprint, top_k, depth, ranked.served
-        )
+        artifact = context.store.write_table(key, table, manifest)
+        measure_latency(context, ranker, retriever, recipe.fingerprint, top_k, depth, ranked.served)
         return artifact
 
     def _consumed_depths(self, retriever: str) -> set[int]:
-        return self._pipeline.experiment.candidate_depths(retriever)
+        return self._context.experiment.candidate_depths(retriever)
 
     def _read(self, artifact: Artifact) -> pa.Table:
         """Read a ranking once: all cells of a retriever are cut from it in one process."""

@@ -11,7 +11,8 @@ import pyarrow as pa
 from rag_assets.experiment.query_sets import PromptedQuerySet
 from rag_assets.pipeline.manifests import checked, table_manifest
 from rag_assets.pipeline.reasons import Reason, row_changes
-from rag_assets.pipeline.stage import Recipe, Stage, TableProduct
+from rag_assets.pipeline.recipe import Recipe
+from rag_assets.pipeline.stage import Stage, TableProduct
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rag_assets.pipeline.evaluations import (
     SnapshotEntry,
     new_evaluation_id,
 )
-from rag_assets.pipeline.failures import failed_queries
+from rag_assets.pipeline.failed_queries import failed_queries
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.pipeline.history_rows import history_table
 from rag_assets.pipeline.origin import origin_of
@@ -48,7 +48,7 @@ def record(
         computed=computed,
         dagster_runs=dagster_runs,
         entries=entries,
-        origin=origin_of(experiment),
+        origin=origin_of(experiment, _code_versions(pipeline)),
         unread_labels=experiment.unread_labels,
     )
     root = pipeline.store.root
@@ -82,3 +82,8 @@ def _entries(pipeline: Pipeline) -> list[SnapshotEntry]:
                     )
                 )
     return entries
+
+
+def _code_versions(pipeline: Pipeline) -> dict[str, str]:
+    """Return the version of each stage's own code, whatever the experiment names."""
+    return {stage.name: pipeline.code_version(stage.own_code()) for stage in pipeline.stages()}

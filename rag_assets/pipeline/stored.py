@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.pipeline.evaluations import SnapshotEntry, read_current
-from rag_assets.pipeline.stage import Recipe
-from rag_assets.schemas import SCHEMA_VERSION
-from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest
+from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
 from rag_assets.store.atomic import TEMPORARY_MARK
 
 
@@ -63,19 +61,3 @@ class Stored:
         if artifact is None:
             return Reference(newest, entry.fingerprint, path.exists())
         return Reference(artifact)
-
-
-def stored_code_version(manifest: Manifest, present: str) -> str | None:
-    """Return the code version of the stage that made an artifact.
-
-    A manifest holds all that its fingerprint is the hash of but this number, so it is the one with
-    which the hash comes out. None: no number up to ``present`` does.
-    """
-    if manifest.schema_version != SCHEMA_VERSION:
-        return None
-    parts = (manifest.config, manifest.inputs, manifest.versions)
-    older = range(int(present) - 1, 0, -1) if present.isdecimal() else ()
-    for version in [present, *(str(number) for number in older)]:
-        if Recipe(manifest.asset, version, *parts).fingerprint == manifest.fingerprint:
-            return version
-    return None

@@ -30,8 +30,9 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.schemas import HISTORY, HISTORY_METRICS, HISTORY_RETRIEVERS, TableSchema
 from rag_assets.store.atomic import atomic_file, remove
 from rag_assets.store.locks import locked
+from rag_assets.store.plain_names import plain_file
 from rag_assets.store.settings import StoreSettings
-from rag_assets.store.sql_text import parquet_rows, quoted
+from rag_assets.store.sql_text import parquet_rows, quoted, quoted_pattern
 
 _logger = logging.getLogger("rag_assets")
 
@@ -100,7 +101,8 @@ def rebuild(settings: StoreSettings) -> Path:
         with (
             locked(settings.locks / "warehouse.lock"),
             atomic_file(settings.warehouse) as temporary,
-            duckdb.connect(str(temporary)) as connection,
+            plain_file(temporary) as file,
+            duckdb.connect(str(file)) as connection,
         ):
             connection.begin()  # one transaction: else each comment on a column is one
             _fill(connection, settings.store, roots)
@@ -171,8 +173,8 @@ def _create_history(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
             connection.execute(f"CREATE TABLE {name} AS SELECT * FROM empty")
             connection.unregister("empty")
         return
-    files = quoted(str(store / "*" / HISTORY_FOLDER / "*.parquet"))
-    pointers = quoted(str(store / "*" / CURRENT))
+    files = quoted_pattern(store, f"*/{HISTORY_FOLDER}/*.parquet")
+    pointers = quoted_pattern(store, f"*/{CURRENT}")
     is_current = f"evaluation_id IN (SELECT content FROM read_text({pointers})) AS is_current"
     for name, (schema, sql) in _HISTORY_VIEWS.items():
         own = f"*, {is_current}" if name == "evaluations" else "*"
@@ -198,15 +200,15 @@ def _create_measurements(connection: duckdb.DuckDBPyConnection, store: Path) -> 
 
     A thing belongs to the evaluation that ended next: a measurement is made before its id is.
     """
-    files = Path("*", MEASUREMENTS, "*", "*.json")
+    files = f"*/{MEASUREMENTS}/*/*.json"
     types = ", ".join(f"{name}: '{kind}'" for name, kind in _MEASURED.items())
     rows = (
         f"SELECT parse_path(filename)[-4] AS experiment, * EXCLUDE filename FROM read_json("
-        f"{quoted(str(store / files))}, columns = {{{types}}}, filename = true, "
+        f"{quoted_pattern(store, files)}, columns = {{{types}}}, filename = true, "
         "format = 'newline_delimited', ignore_errors = true) "
         "WHERE what IS NOT NULL"  # a damaged file is a row of nulls
     )
-    if any(store.glob(str(files))):
+    if any(store.glob(files)):
         connection.execute(
             "CREATE VIEW measurements AS SELECT m.*, e.evaluation_id "
             f"FROM ({rows}) m ASOF LEFT JOIN evaluations e "

@@ -9,9 +9,8 @@ from typing import Any
 from rag_assets.pipeline.evaluations import SnapshotEntry
 from rag_assets.pipeline.history_rows import history_table
 from rag_assets.pipeline.reasons import Reason, Wanted, row_changes, version_changes
-from rag_assets.pipeline.stage import Recipe
+from rag_assets.pipeline.recipe import Recipe
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.pipeline.stored import stored_code_version
 from rag_assets.reporting.evaluation_changes import DIGESTS, evaluation_changes
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.artifacts import ArtifactKey, Manifest, read_manifest
@@ -104,7 +103,5 @@ def _manifest(result: EvaluationResult, entry: SnapshotEntry | None) -> Manifest
 def _reasons(old: Manifest | None, new: Manifest | None) -> list[Reason]:
     if old is None or new is None:
         return [Reason("an artifact of it was cleaned away")]
-    present = STAGES[new.asset].code_version if new.asset in STAGES else "0"
-    made_by = stored_code_version(new, present) or "unknown"
-    recipe = Recipe(new.asset, made_by, new.config, new.inputs, new.versions)
+    recipe = Recipe(new.asset, new.code_version, new.config, new.inputs, new.versions)
     return list(Wanted(recipe).differences(old))

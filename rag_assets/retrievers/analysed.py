@@ -11,8 +11,15 @@ from typing import Any
 import pyarrow as pa
 from pydantic import Field, field_validator
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.lexical.analyzers import ANALYZERS, AUTO, IDENTIFIERS, check_analyzer
+from rag_assets.lexical.analyzers import (
+    ANALYZERS,
+    AUTO,
+    IDENTIFIERS,
+    analyzer_code,
+    check_analyzer,
+)
 from rag_assets.lexical.index import LexicalIndex
 from rag_assets.lexical.search import search
 from rag_assets.ordering import Hits
@@ -57,6 +64,10 @@ class AnalysedRetriever(LexicalRetriever, ABC):
         if self.title_weight == 1:
             del options["title_weight"]
         return options
+
+    def code_roots(self) -> list[Root]:
+        """Return the roots with those of the analyzer."""
+        return [*super().code_roots(), *analyzer_code(self.full_analyzer)]
 
     def weighted_titles(self, chunks: pa.Table, texts: Sequence[str]) -> list[str]:
         """Return what is indexed with the title as often as it counts.

@@ -10,9 +10,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import Field, ValidationInfo, field_validator
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError
 from rag_assets.lexical.bm25_variants import check_parameter, resolve_delta, resolve_variant
-from rag_assets.lexical.engine import check_engine
+from rag_assets.lexical.engine import check_engine, engine_code
 from rag_assets.lexical.index import LexicalIndex, build_index, engine_versions
 from rag_assets.lexical.rm3 import Feedback, search_expanded
 from rag_assets.lexical.term_vectors import TermVectors
@@ -35,13 +36,7 @@ class BM25(AnalysedRetriever):
     needs its extra. ``expand: {type: rm3}`` searches again, with words of what is found first.
     """
 
-    code_version: ClassVar[str] = "3"
     search_kind: ClassVar[str | None] = "bm25"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.lexical",
-        "rag_assets.ordering",
-        "rag_assets.retrievers.analysed",
-    )
 
     type: Literal["bm25"]
     engine: Literal["bm25s", "rank_bm25", "tantivy"] = "bm25s"
@@ -107,6 +102,10 @@ class BM25(AnalysedRetriever):
     def versions(self) -> Mapping[str, str]:
         """Return the versions of the engine and the analyzer."""
         return engine_versions(self.engine, self.full_analyzer)
+
+    def code_roots(self) -> list[Root]:
+        """Return the roots with those of the engine."""
+        return [*super().code_roots(), *engine_code(self.engine)]
 
     def build(self, chunks: pa.Table, texts: Sequence[str], folder: Path) -> Mapping[str, Any]:
         """Analyse and index the texts."""

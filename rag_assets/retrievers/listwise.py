@@ -43,11 +43,6 @@ class Listwise(RerankedRetriever):
     """
 
     model_kind: ClassVar[str | None] = "openai"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.llm.templates",
-        "rag_assets.reranking.listwise",
-        "rag_assets.reranking.permutation",
-    )
     file_options: ClassVar[tuple[str, ...]] = ("template",)
 
     type: Literal["listwise"]

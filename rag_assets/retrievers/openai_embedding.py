@@ -41,24 +41,9 @@ class OpenAIEmbedding(EmbeddingRetriever):
     million tokens, for the cost that ``leaderboard --latency`` shows.
     """
 
-    code_version: ClassVar[str] = "1"
     asks_server: ClassVar[bool] = True
     model_kind: ClassVar[str | None] = "openai"
     search_kind: ClassVar[str | None] = "faiss"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.llm.cached_embeddings",
-        "rag_assets.llm.endpoint",
-        "rag_assets.llm.openai_embeddings",
-        "rag_assets.embedding.unit_vectors",
-        "rag_assets.embedding.flat_index",
-        "rag_assets.embedding.index_ids",
-        "rag_assets.embedding.query_vectors",
-        "rag_assets.embedding.search",
-        "rag_assets.embedding.similarity_search",
-        "rag_assets.ordering",
-        "rag_assets.retrievers.dense_searchers",
-        "rag_assets.servers",
-    )
 
     type: Literal["openai_embedding"]
     model: str = Field(min_length=1)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from rag_assets.code_versions.versions import filled_by, root_of
 from rag_assets.embedding.batches import Lengths
 from rag_assets.reranking.candidates import Candidates, Scores
 from rag_assets.reranking.pair_scores import rerank_by_pairs
@@ -46,7 +47,8 @@ def scored_by_pairs(
 
         cache = workspace.cache_of("pair_scores")
         lengths = partial(scorer.lengths, counted=workspace.cache_of("token_counts"))
-        described, compute = scorer.describe(), workspace.compute
+        code = filled_by(f"{__name__}:scored_by_pairs", root_of(type(scorer), "score"))
+        described, compute = {**scorer.describe(), "code": code}, workspace.compute
         scores = rerank_by_pairs(
             candidates, scorer.score, described, cache, count, compute, lengths
         )

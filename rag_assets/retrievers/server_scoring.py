@@ -85,13 +85,6 @@ class ServerReranker(RerankedRetriever, ABC):
     """A reranker that a server scores for; its key is in the variable ``api_key_env``."""
 
     model_kind: ClassVar[str | None] = "http"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.reranking.rerank_answers",
-        "rag_assets.reranking.rerank_api",
-        "rag_assets.retrievers.server_scoring",
-        "rag_assets.servers",
-        "rag_assets.store.pair_score_cache",
-    )
 
     base_url: Address
     model: str = Field(min_length=1)

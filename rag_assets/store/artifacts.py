@@ -70,7 +70,8 @@ class Manifest:
     """What an artifact is: all that determined it, and the digests of what it contains.
 
     ``digests`` maps a projection (``all`` always exists) to the digest of that part. ``failures``
-    maps the id of a query that could not be answered to the reason.
+    maps the id of a query that could not be answered to the reason. Without a ``code_version`` it
+    was made before code versions were found in the source.
     """
 
     asset: str
@@ -83,6 +84,7 @@ class Manifest:
     schema_version: int = SCHEMA_VERSION
     facts: Mapping[str, Any] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
+    code_version: str = ""
 
     def to_json(self) -> str:
         """Return the manifest as canonical JSON, with a checksum of its fields."""

@@ -144,6 +144,7 @@ def test_before_the_evaluation_dagster_knows_nothing_of_an_edit(tiny: Tiny) -> N
     assert counts(tiny) == before
 
 
+@pytest.mark.usefixtures("either_storage")
 def test_a_change_of_one_retriever_reports_exactly_its_dependants(tiny: Tiny) -> None:
     before = counts(tiny)
     tiny.configure("bm25", k1=0.4)
@@ -196,6 +197,7 @@ def test_partitions_that_are_not_neighbours_are_reported_alone(tiny: Tiny) -> No
     )
 
 
+@pytest.mark.usefixtures("either_storage")
 def test_an_instance_that_was_deleted_is_told_everything_again(tiny: Tiny) -> None:
     shutil.rmtree(tiny.settings.dagster_home)
     work = evaluate_now(tiny)

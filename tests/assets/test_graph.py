@@ -13,6 +13,7 @@ from dagster._core.definitions.partitions.context import partition_loading_conte
 from rag_assets.assets.build import build_assets
 from rag_assets.assets.names import artifact_key, asset_key, group_name, partition_key
 from rag_assets.assets.partitions import MAX_TRACKED_PARENTS, edges_of, partitions_of, widest_edge
+from rag_assets.code_versions.versions import code_versions
 from rag_assets.definitions import defs
 from rag_assets.pipeline.registry import register
 from rag_assets.pipeline.stages import STAGES
@@ -161,13 +162,14 @@ def test_definitions_are_loadable(full: Tiny) -> None:
 
 def test_assets_are_described(full: Tiny) -> None:
     graph = definitions(full).resolve_asset_graph()
+    versions = code_versions()
     for key in graph.get_all_asset_keys():
         node = graph.get(key)
         stage = STAGES[key.path[-1]]
         assert key.path[0] == "tiny"
         assert node.group_name == f"tiny/{stage.group}"
         assert node.description == stage.row
-        assert node.code_version == stage.code_version
+        assert node.code_version == versions.of(stage.own_code())
         assert ("dagster/column_schema" in node.metadata) is (stage.schema is not None)
 
 

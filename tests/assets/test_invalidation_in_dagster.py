@@ -16,8 +16,8 @@ import pytest
 from rag_assets.assets.instance import open_instance
 from rag_assets.assets.names import partition_key
 from rag_assets.assets.provenance import DATA_VERSION
-from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
+from tests.changed_code import change_code
 from tests.dagster_state import (
     counts,
     evaluate_now,
@@ -33,7 +33,7 @@ Upgrade = Callable[[Tiny, pytest.MonkeyPatch], object]
 
 
 def upgrade_fusion(tiny: Tiny, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(type(STAGES["fused_runs"]), "code_version", "77")
+    change_code(patch, "fused_runs")
 
 
 def flip_a_byte(tiny: Tiny) -> None:
@@ -170,6 +170,7 @@ def logged(tiny: Tiny, run_id: str) -> list[str]:
     return [entry.user_message for entry in entries if "reused" in entry.user_message]
 
 
+@pytest.mark.usefixtures("either_storage")
 def test_an_edit_that_comes_in_by_the_ui_makes_exactly_its_dependants_stale(tiny: Tiny) -> None:
     """Stage after stage, staleness goes as far as versions change, and no further."""
     tiny.replace("judgments.jsonl", '"relevance": 1', '"relevance": 2')

@@ -17,10 +17,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from rag_assets.embedding.encoder import Encoder
+from rag_assets.embedding.encoder import Encoder, space_of
 from rag_assets.pipeline.evaluations import FOLDER, read_current, read_evaluation
 from rag_assets.store.artifacts import Artifact, read_manifest
-from rag_assets.store.canonical import fingerprint
 from rag_assets.store.vector_cache import VectorCache
 from tests.dagster_state import not_fresh
 from tests.forked import Forks
@@ -63,7 +62,7 @@ def fix_vectors(matrix: Matrix) -> None:
     for space, rows in zip(spaces, (DOCUMENTS, QUERIES), strict=True):
         vectors = chance.normal(size=(len(rows), 384))
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        VectorCache(cache, fingerprint(space)).put(
+        VectorCache(cache, space_of(space)).put(
             [row["text"] for row in rows], unit.astype(np.float32)
         )
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.pipeline.stages import STAGES
-from rag_assets.retrievers.registry import OWN_TYPES
+from tests.changed_code import change_code
 from tests.pipeline.matrix_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Matrix
 
 Change = Callable[[Matrix], object]
@@ -99,8 +98,7 @@ def upgraded(name: str) -> Upgrade:
     """A new version of this program, in which a stage or a retriever type computes differently."""
 
     def change(matrix: Matrix, patch: pytest.MonkeyPatch) -> None:
-        unit = type(STAGES[name]) if name in STAGES else OWN_TYPES[name]
-        patch.setattr(unit, "code_version", str(int(unit.code_version) + 1))
+        change_code(patch, name)
 
     return change
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.pipeline.counted_before import counted_before, with_known_counts
+from rag_assets.pipeline.counted_before import COUNTED_BY, counted_before, with_known_counts
 from rag_assets.pipeline.stages.chunks import chunks_key
 from rag_assets.pipeline.stages.contexts import Contexts, contexts_key
 from tests.context_tokens import word_tokenizer
@@ -23,7 +23,7 @@ def tiny(tmp_path: Path) -> Tiny:
     return tiny
 
 
-def counted_again(tiny: Tiny, code_version: str = Contexts.code_version) -> int:
+def counted_again(tiny: Tiny, code: str = "") -> int:
     """How many of two texts, one of a chunk and one that is new, are counted."""
     pipeline = tiny.pipeline()
     old = pipeline.artifact(chunks_key("parts")).table()["text"][0].as_py()
@@ -33,8 +33,9 @@ def counted_again(tiny: Tiny, code_version: str = Contexts.code_version) -> int:
         asked.extend(new)
         return [len(text.split()) for text in new]
 
-    versions = Contexts().versions(pipeline, KEY)
-    known = counted_before(pipeline.store, KEY, code_version, versions)
+    versions = dict(Contexts().versions(pipeline, KEY))
+    versions[COUNTED_BY] = code or versions[COUNTED_BY]
+    known = counted_before(pipeline.store, KEY, versions)
     assert with_known_counts(texts, known, count) == [len(text.split()) for text in texts]
     return len(asked)
 
@@ -44,7 +45,7 @@ def test_only_new_texts_are_counted(tiny: Tiny) -> None:
 
 
 def test_nothing_is_taken_of_other_code_another_tokenizer_or_a_damaged_file(tiny: Tiny) -> None:
-    assert counted_again(tiny, code_version="0") == 2
+    assert counted_again(tiny, code="0") == 2
     file = Path(str(tiny.config["context"]["tokenizer"]))
     content = file.read_text(encoding="utf-8")
     file.write_text(f"{content} ", encoding="utf-8")

@@ -13,13 +13,13 @@ import pytest
 from rag_assets.embedding.loading import forget_models
 from rag_assets.pipeline.latency_sample import (
     BUDGET_SECONDS,
-    Part,
     added,
     percentiles,
     sample_of,
     time_each,
 )
 from rag_assets.pipeline.measurements import Measurement, Measurements
+from rag_assets.pipeline.stage_context import Part
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.reranking import local_models
 from rag_assets.reranking.candidates import Scores

@@ -47,7 +47,9 @@ def test_a_cell_is_exactly_the_first_k_of_the_ranking(
 ) -> None:
     (ranking,) = rankings(tiny, retriever).values()
     whole = by_query(ranking)
-    run = by_query(cell(tiny.pipeline(), retriever, top_k).table())
+    artifact = cell(tiny.pipeline(), retriever, top_k)
+    assert "depth" not in artifact.manifest.facts  # that of the ranking, which is none of a cell
+    run = by_query(artifact.table())
     assert run == {query: rows[:top_k] for query, rows in whole.items()}
     ranks = [[row["rank"] for row in rows] for rows in run.values()]
     assert ranks == [list(range(1, len(found) + 1)) for found in ranks]

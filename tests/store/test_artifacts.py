@@ -203,6 +203,9 @@ def test_folder_with_a_damaged_manifest_is_not_found_and_is_replaced(
 
 def test_file_of_another_fingerprint_is_not_found(store: ArtifactStore) -> None:
     """The first 16 digits name the file; all of them must agree."""
+    path = store.path(KEY, MANIFEST.fingerprint)
+    assert path.name == f"{MANIFEST.fingerprint[:16]}.parquet"
+    assert store.path(KEY, MANIFEST.fingerprint, directory=True).name == path.stem
     store.write_table(KEY, TABLE, MANIFEST)
     other = MANIFEST.fingerprint[:16] + "0" * 48
     assert store.find(KEY, other) is None

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock, Timeout
 
 from rag_assets.errors import StoreError
 from rag_assets.store.artifacts import ArtifactKey, ArtifactStore
@@ -37,6 +38,14 @@ def test_two_processes_never_hold_one_lock(tmp_path: Path) -> None:
 def test_locks_of_two_keys_are_independent(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path, "tiny", tmp_path / "locks")
     with store.lock(ArtifactKey.of("metrics")), store.lock(ArtifactKey.of("leaderboard")):
+        pass
+
+
+def test_a_lock_that_is_held_is_taken(tmp_path: Path) -> None:
+    file = tmp_path / "locks" / "x.lock"
+    with locked(file), pytest.raises(Timeout):
+        FileLock(file).acquire(timeout=0)
+    with FileLock(file).acquire(timeout=0):
         pass
 
 

@@ -10,9 +10,8 @@ import re
 from collections.abc import Sequence
 
 from rag_assets.lexical.analyzers.analyzer import Analyzer, Tokens
-from rag_assets.lexical.analyzers.words import CJK, UNSPACED, tokens_of_runs
+from rag_assets.lexical.analyzers.words import CJK, UNSPACED, words
 
-VERSION = "1"
 PACKAGE, EXTRA = "icu4py", "icu"
 
 _UNCUT = re.compile(f"[{CJK}{UNSPACED}]")
@@ -21,7 +20,14 @@ _RUNS = re.compile(f"[{CJK}{UNSPACED}]+|[^{CJK}{UNSPACED}]+")
 
 def analyze_all(texts: Sequence[str]) -> list[Tokens]:
     """Return the tokens of each text."""
-    return [tokens_of_runs(text, _RUNS, _of_run) for text in texts]
+    return [_tokens(text) for text in texts]
+
+
+def _tokens(text: str) -> Tokens:
+    found = words(text)
+    if text.isascii():
+        return found
+    return [token for word in found for run in _RUNS.findall(word) for token in _of_run(run)]
 
 
 def _of_run(run: str) -> Tokens:
@@ -32,4 +38,4 @@ def _of_run(run: str) -> Tokens:
     return list(WordBreaker(run, "root"))
 
 
-ICU = Analyzer("icu", VERSION, analyze_all, distributions=(PACKAGE,), extra=EXTRA)
+ICU = Analyzer("icu", analyze_all, distributions=(PACKAGE,), extra=EXTRA)

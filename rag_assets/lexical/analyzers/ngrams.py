@@ -13,9 +13,8 @@ from collections.abc import Sequence
 
 from rag_assets.lexical.analyzers.analyzer import Analyzer, Tokens
 from rag_assets.lexical.analyzers.cjk import cjk_tokens
-from rag_assets.lexical.analyzers.words import UNSPACED, UNSPACED_CHARACTER, tokens_of_runs
+from rag_assets.lexical.analyzers.words import UNSPACED, UNSPACED_CHARACTER, words
 
-VERSION = "1"
 SIZES = (2, 3)
 
 _RUNS = re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")
@@ -23,7 +22,14 @@ _RUNS = re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")
 
 def analyze_all(texts: Sequence[str]) -> list[Tokens]:
     """Return the tokens of each text."""
-    return [tokens_of_runs(text, _RUNS, _of_run) for text in texts]
+    return [_tokens(text) for text in texts]
+
+
+def _tokens(text: str) -> Tokens:
+    found = words(text)
+    if text.isascii():
+        return found
+    return [token for word in found for run in _RUNS.findall(word) for token in _of_run(run)]
 
 
 def _of_run(run: str) -> Tokens:
@@ -33,4 +39,4 @@ def _of_run(run: str) -> Tokens:
     return grams or [run]
 
 
-NGRAMS = Analyzer("ngrams", VERSION, analyze_all)
+NGRAMS = Analyzer("ngrams", analyze_all)

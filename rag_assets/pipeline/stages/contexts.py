@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.embedding.context_tokenizer import context_tokenizer_file
 from rag_assets.embedding.model_files import sha256
 from rag_assets.embedding.models import open_tokenizer
@@ -15,16 +16,18 @@ from rag_assets.evaluation.windows import expanded_contexts
 from rag_assets.experiment.config import ParentChunking
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
-from rag_assets.pipeline.counted_before import counted_before, with_known_counts
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.counted_before import COUNTED_BY, counted_before, with_known_counts
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.chunks import chunks_key
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY
 from rag_assets.retrievers.expansion import WindowExpansion
 from rag_assets.schemas import CONTEXTS, RETRIEVER_CONTEXTS
 from rag_assets.store.artifacts import ArtifactKey
 
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
+_COUNTING: tuple[Root, ...] = (f"{__name__}:_count_by_tokenizer",)
+"""What counts tokens; counts by other code are not taken over."""
 
 TEXTS_AT_ONCE = 2_000
 """Texts that are tokenized together: their tokens are in memory until they are counted."""
@@ -38,12 +41,6 @@ class Contexts(Stage):
     schema = CONTEXTS
     row = "One chunk: the span that is returned for it, and the tokens of its text."
     group = "chunks"
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.evaluation.contexts",
-        "rag_assets.embedding.context_tokenizer",
-        "rag_assets.pipeline.counted_before",
-    )
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         names = experiment.chunkings if experiment.has_qrels else ()
@@ -58,18 +55,18 @@ class Contexts(Stage):
             Input("documents", DOCUMENTS_KEY, "text" if has_parents else "ids"),
         ]
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        return _tokenizer_versions(pipeline)
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return _tokenizer_versions(context)
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        documents = document_texts(pipeline)
+        documents = document_texts(context)
         for key in keys:
-            chunks = pipeline.artifact(chunks_key(key["chunking"])).table()
+            chunks = context.artifact(chunks_key(key["chunking"])).table()
 
             def count(texts: Sequence[str], own: ArtifactKey = key) -> list[int]:
-                return _count_tokens(pipeline, texts, own, self.code_version)
+                return _count_tokens(context, texts, own)
 
             yield key, TableProduct(contexts(chunks, documents, count))
 
@@ -82,13 +79,6 @@ class RetrieverContexts(Stage):
     schema = RETRIEVER_CONTEXTS
     row = "One text that this retriever can return, and its tokens."
     group = "chunks"
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.evaluation.contexts",
-        "rag_assets.evaluation.windows",
-        "rag_assets.embedding.context_tokenizer",
-        "rag_assets.pipeline.counted_before",
-    )
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {"tokens": ("context_id", "n_tokens")}
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
@@ -106,70 +96,71 @@ class RetrieverContexts(Stage):
             found.append(Input("documents", DOCUMENTS_KEY, "text" if expands else "ids"))
         return found
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        expand = pipeline.experiment.retrievers[key["retriever"]].neighbours
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        expand = context.experiment.retrievers[key["retriever"]].neighbours
         expanded = {} if expand is None else {"expand": expand.model_dump(mode="json")}
-        return {"judge": pipeline.experiment.judge, **expanded}
+        return {"judge": context.experiment.judge, **expanded}
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        expands = pipeline.experiment.retrievers[key["retriever"]].neighbours is not None
-        return _tokenizer_versions(pipeline) if expands else {}
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        expands = context.experiment.retrievers[key["retriever"]].neighbours is not None
+        return _tokenizer_versions(context) if expands else {}
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
-            chunkings = pipeline.experiment.chunkings_of(key["retriever"])
-            tables = [pipeline.artifact(contexts_key(name)).table() for name in chunkings]
-            expand = pipeline.experiment.retrievers[key["retriever"]].neighbours
+            chunkings = context.experiment.chunkings_of(key["retriever"])
+            tables = [context.artifact(contexts_key(name)).table() for name in chunkings]
+            expand = context.experiment.retrievers[key["retriever"]].neighbours
             if expand is not None:
-                tables = _expanded(pipeline, key, self.code_version, tables, expand)
-            yield key, TableProduct(of_retriever(tables, pipeline.experiment.judge))
+                tables = _expanded(context, key, tables, expand)
+            yield key, TableProduct(of_retriever(tables, context.experiment.judge))
 
 
 def _expanded(
-    pipeline: Pipeline,
+    context: StageContext,
     key: ArtifactKey,
-    code_version: str,
     tables: Sequence[pa.Table],
     expand: WindowExpansion,
 ) -> list[pa.Table]:
-    documents = document_texts(pipeline)
+    documents = document_texts(context)
 
     def count(texts: Sequence[str]) -> list[int]:
-        return _count_tokens(pipeline, texts, key, code_version)
+        return _count_tokens(context, texts, key)
 
     return [expanded_contexts(one, expand.chunks, documents, count) for one in tables]
 
 
-def _tokenizer_versions(pipeline: Pipeline) -> Mapping[str, str]:
-    file = context_tokenizer_file(pipeline.experiment.context_tokenizer)
-    return {"tokenizers": version("tokenizers"), "tokenizer_sha256": sha256(file)}
+def _tokenizer_versions(context: StageContext) -> Mapping[str, str]:
+    file = context_tokenizer_file(context.experiment.context_tokenizer)
+    return {
+        "tokenizers": version("tokenizers"),
+        "tokenizer_sha256": sha256(file),
+        COUNTED_BY: context.code_version(_COUNTING),
+    }
 
 
-def document_texts(pipeline: Pipeline) -> dict[str, str]:
+def document_texts(context: StageContext) -> dict[str, str]:
     """Return the text of every document by its id."""
-    table = pipeline.artifact(DOCUMENTS_KEY).table()
+    table = context.artifact(DOCUMENTS_KEY).table()
     return dict(zip(table["document_id"].to_pylist(), table["text"].to_pylist(), strict=True))
 
 
-def _count_tokens(
-    pipeline: Pipeline, texts: Sequence[str], key: ArtifactKey, code_version: str
-) -> list[int]:
-    versions = _tokenizer_versions(pipeline)
-    known = counted_before(pipeline.store, key, code_version, versions)
+def _count_tokens(context: StageContext, texts: Sequence[str], key: ArtifactKey) -> list[int]:
+    versions = _tokenizer_versions(context)
+    known = counted_before(context.store, key, versions)
     _, name = key.partition[0]
 
     def count(new: list[str]) -> list[int]:
-        return _count_by_tokenizer(pipeline, new, name)
+        return _count_by_tokenizer(context, new, name)
 
     return with_known_counts(texts, known, count)
 
 
-def _count_by_tokenizer(pipeline: Pipeline, texts: Sequence[str], name: str) -> list[int]:
-    tokenizer = open_tokenizer(context_tokenizer_file(pipeline.experiment.context_tokenizer))
+def _count_by_tokenizer(context: StageContext, texts: Sequence[str], name: str) -> list[int]:
+    tokenizer = open_tokenizer(context_tokenizer_file(context.experiment.context_tokenizer))
     found: list[int] = []
-    with pipeline.progress(f"count tokens of {name}", len(texts)) as advance:
+    with context.progress(f"count tokens of {name}", len(texts)) as advance:
         for start in range(0, len(texts), TEXTS_AT_ONCE):
             batch = list(texts[start : start + TEXTS_AT_ONCE])
             encoded = tokenizer.encode_batch_fast(batch, add_special_tokens=False)

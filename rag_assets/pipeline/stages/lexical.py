@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.ordering import Hits
-from rag_assets.pipeline.stage import FolderProduct, Input, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import FolderProduct, Stage, TableProduct, retriever_code
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.base_runs import (
     BaseRuns,
     Report,
@@ -26,9 +29,6 @@ from rag_assets.retrievers.retriever import Searcher
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
-
 FAMILY = "lexical"
 
 
@@ -39,11 +39,6 @@ class LexicalIndexes(Stage):
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     row = "The inverted index of one lexical retriever over its chunks, as plain files."
     group = "search"
-    code_version = "3"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.chunking.spans",
-        "rag_assets.pipeline.stages.index_units",
-    )
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
         return search_kinds(experiment, FAMILY)
@@ -51,28 +46,31 @@ class LexicalIndexes(Stage):
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [index_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
 
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return retriever_code(experiment, key)
+
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunking = experiment.chunking_of(key["retriever"])
         return [Input("chunks", chunks_key(chunking), "indexed")]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        chunking = pipeline.experiment.chunking_of(key["retriever"])
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        chunking = context.experiment.chunking_of(key["retriever"])
         return {
-            **_config(pipeline.experiment, key["retriever"]).index_options(),
-            "indexed": indexed_fields(pipeline.experiment, chunking),
+            **_config(context.experiment, key["retriever"]).index_options(),
+            "indexed": indexed_fields(context.experiment, chunking),
         }
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        return pipeline.versions_of(key["retriever"])
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return context.versions_of(key["retriever"])
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
         for key in keys:
-            chunking = pipeline.experiment.chunking_of(key["retriever"])
-            chunks = pipeline.artifact(chunks_key(chunking)).table()
-            texts = texts_to_index(pipeline.experiment, chunking, chunks)
-            yield key, _index(_config(pipeline.experiment, key["retriever"]), chunks, texts)
+            chunking = context.experiment.chunking_of(key["retriever"])
+            chunks = context.artifact(chunks_key(chunking)).table()
+            texts = texts_to_index(context.experiment, chunking, chunks)
+            yield key, _index(_config(context.experiment, key["retriever"]), chunks, texts)
 
 
 def _index(config: LexicalRetriever, chunks: pa.Table, texts: list[str]) -> FolderProduct:
@@ -92,7 +90,6 @@ class LexicalQueries(Stage):
     schema = QUERY_VARIANTS
     row = "One variant of one query, as this retriever searches for it."
     group = "search"
-    code_version = "1"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [queries_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
@@ -101,11 +98,11 @@ class LexicalQueries(Stage):
         return [Input("query_set", query_set_key(experiment.query_set_of(key["retriever"])))]
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
-            query_set = pipeline.experiment.query_set_of(key["retriever"])
-            artifact = pipeline.artifact(query_set_key(query_set))
+            query_set = context.experiment.query_set_of(key["retriever"])
+            artifact = context.artifact(query_set_key(query_set))
             yield key, TableProduct(artifact.table(), failures=artifact.manifest.failures)
 
 
@@ -114,13 +111,14 @@ class LexicalRuns(BaseRuns):
 
     name = "lexical_runs"
     family = FAMILY
-    code_version = "4"
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        return pipeline.versions_of(key["retriever"])
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return context.versions_of(key["retriever"])
 
-    def _open(self, pipeline: Pipeline, retriever: str, index: Artifact) -> Searcher[Sequence[str]]:
-        return _config(pipeline.experiment, retriever).open(index.folder)
+    def _open(
+        self, context: StageContext, retriever: str, index: Artifact
+    ) -> Searcher[Sequence[str]]:
+        return _config(context.experiment, retriever).open(index.folder)
 
     def _search(
         self,
