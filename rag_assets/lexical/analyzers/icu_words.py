@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from rag_assets.lexical.analyzers.analyzer import Analyzer, Tokens
-from rag_assets.lexical.analyzers.words import CJK, UNSPACED, words
+from rag_assets.lexical.analyzers.words import CJK, UNSPACED, tokens_of_runs
 
 PACKAGE, EXTRA = "icu4py", "icu"
 
@@ -20,14 +20,7 @@ _RUNS = re.compile(f"[{CJK}{UNSPACED}]+|[^{CJK}{UNSPACED}]+")
 
 def analyze_all(texts: Sequence[str]) -> list[Tokens]:
     """Return the tokens of each text."""
-    return [_tokens(text) for text in texts]
-
-
-def _tokens(text: str) -> Tokens:
-    found = words(text)
-    if text.isascii():
-        return found
-    return [token for word in found for run in _RUNS.findall(word) for token in _of_run(run)]
+    return [tokens_of_runs(text, _RUNS, _of_run) for text in texts]
 
 
 def _of_run(run: str) -> Tokens:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from rag_assets.lexical.analyzers.analyzer import Analyzer, Tokens
 from rag_assets.lexical.analyzers.cjk import cjk_tokens
-from rag_assets.lexical.analyzers.words import UNSPACED, UNSPACED_CHARACTER, words
+from rag_assets.lexical.analyzers.words import UNSPACED, UNSPACED_CHARACTER, tokens_of_runs
 
 SIZES = (2, 3)
 
@@ -22,14 +22,7 @@ _RUNS = re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")
 
 def analyze_all(texts: Sequence[str]) -> list[Tokens]:
     """Return the tokens of each text."""
-    return [_tokens(text) for text in texts]
-
-
-def _tokens(text: str) -> Tokens:
-    found = words(text)
-    if text.isascii():
-        return found
-    return [token for word in found for run in _RUNS.findall(word) for token in _of_run(run)]
+    return [tokens_of_runs(text, _RUNS, _of_run) for text in texts]
 
 
 def _of_run(run: str) -> Tokens:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from functools import cache
 
 CJK = (
@@ -80,3 +81,19 @@ def _marks() -> str:
     r"""Return all combining marks; ``\w`` leaves them out and would cut words at them."""
     codes = map(chr, range(0x300, _LAST_MARK + 1))
     return "".join(code for code in codes if unicodedata.category(code) in {"Mn", "Mc"})
+
+
+def tokens_of_runs(
+    text: str, runs: re.Pattern[str], tokens_of: Callable[[str], list[str]]
+) -> list[str]:
+    """Return the tokens of a text whose words are cut into runs of one kind of script first.
+
+    Args:
+        text: any text; ASCII has no such runs.
+        runs: matches each run of a word.
+        tokens_of: gives the tokens of a run.
+    """
+    found = words(text)
+    if text.isascii():
+        return found
+    return [token for word in found for run in runs.findall(word) for token in tokens_of(run)]

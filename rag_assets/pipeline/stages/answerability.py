@@ -90,9 +90,12 @@ def _run_key(experiment: Experiment, retriever: str) -> ArtifactKey:
 
 
 def _compared(experiment: Experiment) -> tuple[str, ...]:
-    """Return the retrievers whose best scores differ between queries."""
+    """Return the retrievers whose best scores differ between queries, by name.
+
+    By name, so that the order of the experiment's file computes nothing again.
+    """
     retrievers = experiment.retrievers
-    return tuple(name for name, config in retrievers.items() if config.compares_queries)
+    return tuple(sorted(name for name, own in retrievers.items() if own.compares_queries))
 
 
 def _best_scores(run: pa.Table) -> dict[str, float]:
