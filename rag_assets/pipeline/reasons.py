@@ -90,9 +90,11 @@ class Wanted:
         recipe = self.recipe
         if manifest.schema_version != SCHEMA_VERSION:
             yield Reason("schema_version", str(manifest.schema_version), str(SCHEMA_VERSION))
-        if manifest.code_version != recipe.code_version:
+        own = list(changes(self._early(manifest.config), self._early(recipe.config)))
+        yield from own
+        # Another configuration may name other code, which is no change of the code.
+        if not own and manifest.code_version != recipe.code_version:
             yield Reason(f"the code of {recipe.stage} changed")
-        yield from changes(self._early(manifest.config), self._early(recipe.config))
         yield from version_changes(manifest.versions, recipe.versions)
         yield from self._input_changes(manifest.inputs)
 

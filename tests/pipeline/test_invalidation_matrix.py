@@ -306,7 +306,7 @@ OF_STORE: dict[str, Cost] = {
     ),
     "new code of a retriever type; the vectors are known": Cost(
         to.upgraded("embedding"),
-        (*DENSE, "embedding_queries/dense"),
+        (*DENSE, "embedding_queries/dense", "answerability"),
         0,
         {"embedding_index/dense": "the code of embedding_index changed"},
     ),
