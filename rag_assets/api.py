@@ -110,12 +110,12 @@ def leaderboard(path: Path | str, store: Path | str | None = None) -> Evaluation
         UsageError: another experiment has its name in the store.
         RagAssetsError: invalid configuration, or a store that cannot be read.
     """
-    from rag_assets.pipeline.registry import open_experiment
+    from rag_assets.pipeline.registry import open_to_read
     from rag_assets.reporting.result import EvaluationResult
     from rag_assets.store.settings import StoreSettings
 
     settings = StoreSettings.resolve(store)
-    return EvaluationResult.current(settings.store / open_experiment(path, settings).name)
+    return EvaluationResult.current(settings.store / open_to_read(path, settings).name)
 
 
 def compare(
@@ -171,12 +171,12 @@ def history(
         UsageError: an unknown metric or retriever.
     """
     from rag_assets.pipeline.history import History
-    from rag_assets.pipeline.registry import open_experiment
+    from rag_assets.pipeline.registry import open_to_read
     from rag_assets.reporting.metric_history import MetricHistory
     from rag_assets.store.settings import StoreSettings
 
     settings = StoreSettings.resolve(store)
-    found = History(settings.store / open_experiment(path, settings).name, settings.locks)
+    found = History(settings.store / open_to_read(path, settings).name, settings.locks)
     return MetricHistory.of(found, metric, retrievers, split, last)
 
 

@@ -13,14 +13,15 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from rag_assets.assets.reported import Reported
-from rag_assets.errors import CheckFailed, NotEvaluated, StoreError
+from rag_assets.errors import CheckFailed
 from rag_assets.pipeline.checks.blocked import Blocked
-from rag_assets.pipeline.evaluations import Evaluation, read_current
+from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.recording import record
 from rag_assets.pipeline.registry import register
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.warehouse import is_up_to_date, rebuild
+from rag_assets.pipeline.warehouse import rebuild
+from rag_assets.pipeline.warehouse_record import is_up_to_date
 from rag_assets.store.artifacts import ArtifactKey
 
 if TYPE_CHECKING:
@@ -121,12 +122,10 @@ def finish(
     """
     _refuse_failed(pipeline, wanted)
     computed = pipeline.n_computed
-    previous = _previous(pipeline)
     evaluation = record(
         pipeline, started=started, trigger=trigger, computed=computed, dagster_runs=runs
     )
-    unchanged = previous is not None and previous.content == evaluation.content
-    if not unchanged or not is_up_to_date(pipeline.settings):
+    if not is_up_to_date(pipeline.settings):
         rebuild(pipeline.settings)
     total = sum(len(keys) for keys in wanted.values())
     seconds = (datetime.now(UTC) - started).total_seconds()
@@ -153,10 +152,3 @@ def _recorded(
         return record_run(pipeline, stages, given, trigger)
     with storage_errors(pipeline.settings), open_instance(pipeline.settings) as instance:
         return record_run(pipeline, stages, instance, trigger)
-
-
-def _previous(pipeline: Pipeline) -> Evaluation | None:
-    try:
-        return read_current(pipeline.store.root)
-    except (NotEvaluated, StoreError):
-        return None

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+from rag_assets.errors import StoreError
 from rag_assets.pipeline.recipe import Recipe
 from rag_assets.store.atomic import atomic_file
 from rag_assets.store.remote.opened import mirror
@@ -30,7 +31,7 @@ class Attempts:
     @cached_property
     def _numbers(self) -> dict[str, int]:
         files = self._folder.glob("*.txt") if self._folder.is_dir() else ()
-        return {file.stem: int(file.read_text(encoding="utf-8")) for file in files}
+        return {file.stem: _number(file) for file in files}
 
     def of(self, first: Recipe) -> int:
         """Return how many further attempts there were."""
@@ -60,3 +61,18 @@ class Attempts:
             temporary.write_text(f"{number}\n", encoding="utf-8")
         mirror(file)
         self._numbers[first.fingerprint] = number
+
+
+def _number(file: Path) -> int:
+    """Return the number in a file.
+
+    Raises:
+        StoreError: it holds none.
+    """
+    try:
+        return int(file.read_text(encoding="ascii"))
+    except ValueError as error:
+        raise StoreError(
+            f"{file}: is damaged, it holds no number; write into it how often the failed queries "
+            "of that partition were asked for again, or delete it: then it was never"
+        ) from error

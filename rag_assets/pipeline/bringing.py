@@ -29,9 +29,6 @@ POINTERS = ("current", "anchor")
 ATTEMPTS = "attempts"
 FAILED_CHECKS = "failed_checks"
 
-OUTDATED = "warehouse_outdated"
-"""In the working copy: a pointer was brought since the warehouse was built from it."""
-
 _BROUGHT = "brought.json"
 """In the working copy: experiment -> the evaluation whose measurements were brought last."""
 
@@ -62,7 +59,6 @@ def bring_records(root: Path) -> None:
         text = (content or b"").decode()
         if text and text != _text(root / name):
             write_text(root / name, text, durable=False)
-            write_text(copy.root / OUTDATED, "", durable=False)
 
 
 def bring_current(root: Path) -> None:
@@ -173,5 +169,5 @@ def _json(file: Path) -> dict[str, Any]:
 def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):
         return ""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rag_assets.pipeline.cache_keys import snapshots_of
 from rag_assets.pipeline.evaluation_names import anchor_id
-from rag_assets.pipeline.evaluations import CURRENT, FOLDER, Evaluation
+from rag_assets.pipeline.evaluations import CURRENT, FOLDER, Evaluation, pointed
 from rag_assets.pipeline.measurements import MEASUREMENTS
 from rag_assets.pipeline.rankings import ASSET as RANKINGS
 from rag_assets.pipeline.stages import STAGES
@@ -91,9 +91,7 @@ def removable(
 
 
 def _outdated(root: Path, snapshots: list[Evaluation], limit: datetime) -> list[Evaluation]:
-    pointer = root / CURRENT
-    current = pointer.read_text(encoding="utf-8") if pointer.is_file() else None
-    pinned = {current, anchor_id(root)}
+    pinned = {pointed(root / CURRENT), anchor_id(root)}
     return [
         one
         for one in snapshots

@@ -10,7 +10,13 @@ from pathlib import Path
 
 from rag_assets.errors import NotEvaluated, StoreError, UsageError
 from rag_assets.pipeline.bringing import bring_named, bring_records
-from rag_assets.pipeline.evaluations import FOLDER, Evaluation, read_current, read_evaluation
+from rag_assets.pipeline.evaluations import (
+    FOLDER,
+    Evaluation,
+    pointed,
+    read_current,
+    read_evaluation,
+)
 from rag_assets.pipeline.history import History
 from rag_assets.store.atomic import TEMPORARY_MARK, write_text
 from rag_assets.store.remote.opened import mirror
@@ -124,6 +130,9 @@ def snapshot_ids(root: Path) -> list[str]:
 
 
 def anchor_id(root: Path) -> str | None:
-    """Return the id of the evaluation that is pinned in an experiment's folder, if one is."""
-    pointer = root / ANCHOR
-    return pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else None
+    """Return the id of the evaluation that is pinned in an experiment's folder, if one is.
+
+    Raises:
+        StoreError: the file ``anchor`` is damaged.
+    """
+    return pointed(root / ANCHOR)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from rag_assets.errors import StoreError
 from rag_assets.pipeline.bringing import bring_history, bring_records
@@ -31,7 +32,8 @@ def fill_in(root: Path, locks: Path) -> int:
     """Add the evaluations that have a snapshot and no row, and return how many.
 
     A snapshot is without a row when it was written before there was a history, when a process was
-    killed between the two, and when files of the history were deleted.
+    killed between the two, and when files of the history were deleted. The damaged file of one
+    evaluation goes first, if its row can be made again.
     """
     bring_history(root, locks)
     files = HistoryFiles(root, locks)
@@ -40,15 +42,17 @@ def fill_in(root: Path, locks: Path) -> int:
         for file in (root / FOLDER).glob("*.json")
         if TEMPORARY_MARK not in file.name
     }
+    for path in files.drop_damaged(snapshots):
+        _logger.warning("%s was damaged; its row is made again from its snapshot", path)
     missing = sorted(snapshots.keys() - files.ids()) if snapshots else []
     found = []
     for name in missing:
         try:
-            found.append(read_evaluation(snapshots[name]))
+            found.append(history_table(root, [read_evaluation(snapshots[name])]))
         except StoreError as error:
             _logger.warning("left out of the history: %s", error)
     if found:
-        files.add(history_table(root, found))
+        files.add(pa.concat_tables(found))
     return len(found)
 
 
@@ -124,6 +128,7 @@ class History:
             paths = self._files.paths(since)
             if not paths:
                 return []
+            self._files.check(since)
             files = ", ".join(quoted_path(path) for path in paths)
             try:
                 with duckdb.connect() as connection:

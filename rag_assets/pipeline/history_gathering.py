@@ -21,6 +21,8 @@ import pyarrow.parquet as pq
 
 from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file
 from rag_assets.store.parquet_files import read_parquet
+from rag_assets.store.recent_files import RecentFiles
+from rag_assets.store.seals import MARK, UNSEALED, is_sealed, seal
 
 GATHERED = 10
 """So many files of about the same size become one."""
@@ -32,6 +34,10 @@ ROWS_AT_ONCE = 1000
 """Rows of a row group: who wants the newest evaluations does not read the others of a file."""
 
 _BETWEEN = "--"
+
+
+_INTACT: RecentFiles[bool] = RecentFiles(lambda _: 1, 1, 4096)
+"""Whether files are as they were sealed, of the last 4,096."""
 
 
 def history_files(folder: Path) -> list[Path]:
@@ -50,6 +56,15 @@ def first_id(path: Path) -> str:
 def last_id(path: Path) -> str:
     """Return the id of the newest evaluation in a file."""
     return path.stem.rpartition(_BETWEEN)[2]
+
+
+def is_intact(path: Path) -> bool:
+    """Return whether a file is as it was written; one of an older version is believed.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    return _INTACT.get(path, lambda file: is_sealed(file) is not False)
 
 
 def is_due(folder: Path) -> bool:
@@ -82,9 +97,10 @@ def add_rows(folder: Path, rows: pa.Table) -> None:
 
 def _write(folder: Path, rows: pa.Table) -> None:
     with atomic_file(_file_of(folder, rows)) as temporary:
-        pq.write_table(
-            rows.combine_chunks(), temporary, compression="zstd", row_group_size=ROWS_AT_ONCE
-        )
+        with pq.ParquetWriter(temporary, rows.schema, compression="zstd") as writer:
+            writer.write_table(rows.combine_chunks(), row_group_size=ROWS_AT_ONCE)
+            writer.add_key_value_metadata({MARK: UNSEALED})
+        seal(temporary)
 
 
 def _file_of(folder: Path, rows: pa.Table) -> Path:
@@ -187,6 +203,6 @@ def _n_rows(path: Path) -> int:
 
 def _table_of(path: Path) -> pa.Table | None:
     try:
-        return read_parquet(path)
+        return read_parquet(path) if is_intact(path) else None
     except (OSError, pa.ArrowException):
         return None  # who reads the history is told

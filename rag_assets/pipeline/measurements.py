@@ -19,7 +19,9 @@ A time of a server is that of its request when it was made: what is known is not
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,8 +30,13 @@ from typing import TypedDict, Unpack
 from rag_assets.store.atomic import write_text
 from rag_assets.store.remote.opened import working_copy_of
 
+_log = logging.getLogger(__name__)
+
 MEASUREMENTS = "measurements"
 """Their folder below an experiment's; a folder in it for each ``what``."""
+
+CHECKSUM = "sha256"
+"""Last key of a stored measurement; one of an older version has none."""
 
 
 class Percentiles(TypedDict, total=False):
@@ -95,7 +102,7 @@ class Measurements:
         }
         file = self._file(what, fingerprint, details.get("retriever"), details.get("cached"))
         # A power failure may take it: nothing depends on it, and a cold grid writes hundreds.
-        write_text(file, json.dumps({**row, **details}), durable=False)
+        write_text(file, _text({**row, **details}), durable=False)
         if self._copy is not None:
             self._copy.note(file, immutable=False)
 
@@ -131,9 +138,29 @@ _UNKNOWN: Measurement = {
 }
 
 
+def _text(row: Mapping[str, object]) -> str:
+    """Return a measurement as it is stored: JSON whose last key is the SHA-256 of the rest."""
+    text = json.dumps(row)
+    return f'{text[:-1]}, "{CHECKSUM}": "{hashlib.sha256(text.encode()).hexdigest()}"}}'
+
+
+def _is_intact(text: str) -> bool:
+    """Return whether a text is as it was written; one of an older version has no checksum."""
+    rest, mark, stated = text.rpartition(f', "{CHECKSUM}": "')
+    return not mark or stated == f'{hashlib.sha256(f"{rest}}}".encode()).hexdigest()}"}}'
+
+
 def _read(file: Path) -> Measurement | None:
     try:
-        row = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        text = file.read_text(encoding="utf-8")
+        row = json.loads(text)
+    except OSError:
         return None
-    return {**_UNKNOWN, **row} if isinstance(row, dict) else None
+    except ValueError:
+        row = None
+    known = {*_UNKNOWN, CHECKSUM}
+    if not isinstance(row, dict) or row.keys() - known or not _is_intact(text):
+        _log.warning("%s is damaged; what it measured counts as not measured; delete it", file)
+        return None
+    row.pop(CHECKSUM, None)
+    return {**_UNKNOWN, **row}

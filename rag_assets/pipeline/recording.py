@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from datetime import UTC, datetime
 
 from rag_assets.pipeline.evaluations import (
@@ -12,6 +10,7 @@ from rag_assets.pipeline.evaluations import (
     Evaluation,
     SnapshotEntry,
     new_evaluation_id,
+    snapshot_text,
 )
 from rag_assets.pipeline.failed_queries import failed_queries
 from rag_assets.pipeline.history_files import HistoryFiles
@@ -53,8 +52,7 @@ def record(
     )
     root = pipeline.store.root
     pipeline.store.verified.save()
-    text = json.dumps({**asdict(evaluation), "content": evaluation.content}, indent=1)
-    write_text(root / FOLDER / f"{evaluation.evaluation_id}.json", text)
+    write_text(root / FOLDER / f"{evaluation.evaluation_id}.json", snapshot_text(evaluation))
     HistoryFiles(root, pipeline.settings.locks).add(history_table(root, [evaluation]))
     publish(root, pipeline.settings.locks, evaluation.evaluation_id, computed=computed)
     write_text(root / CURRENT, evaluation.evaluation_id)

@@ -17,6 +17,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.load import EXPERIMENT_FILE, load_experiment
 from rag_assets.experiment.names import checked_name
 from rag_assets.pipeline.evaluations import source_of_current
+from rag_assets.pipeline.warehouse_record import refresh
 from rag_assets.store.atomic import write_text
 from rag_assets.store.locks import locked
 from rag_assets.store.remote.opened import shown_store
@@ -50,6 +51,18 @@ def open_experiment(
         register(experiment, settings, take_over=True)
     else:
         check_name(experiment, settings)
+    return experiment
+
+
+def open_to_read(path: Path | str, settings: StoreSettings) -> Experiment:
+    """Load an experiment whose evaluations are shown; a stale or damaged warehouse is mended.
+
+    Raises:
+        UsageError: another experiment, which still exists, has its name in the store.
+        RagAssetsError: as for :func:`load_experiment`.
+    """
+    experiment = open_experiment(path, settings)
+    refresh(settings)
     return experiment
 
 

@@ -13,7 +13,7 @@ from rag_assets.pipeline.recipe import Recipe
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.reporting.evaluation_changes import DIGESTS, evaluation_changes
 from rag_assets.reporting.result import EvaluationResult
-from rag_assets.store.artifacts import ArtifactKey, Manifest, read_manifest
+from rag_assets.store.artifacts import ArtifactKey, Manifest
 
 Row = dict[str, Any]
 
@@ -97,7 +97,7 @@ def _changed(
 
 
 def _manifest(result: EvaluationResult, entry: SnapshotEntry | None) -> Manifest | None:
-    return read_manifest(result.root / entry.path) if entry is not None else None
+    return result.manifest_of(entry) if entry is not None else None
 
 
 def _reasons(old: Manifest | None, new: Manifest | None) -> list[Reason]:

@@ -13,12 +13,18 @@ from rag_assets.errors import NotEvaluated, StoreError, UsageError
 from rag_assets.evaluation.leaderboard import splits_of
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.query_facts import ALL
-from rag_assets.pipeline.evaluations import Evaluation, SnapshotEntry, read_current
+from rag_assets.pipeline.evaluations import (
+    Evaluation,
+    SnapshotEntry,
+    intact_path,
+    manifest_of,
+    read_current,
+    table_of,
+)
 from rag_assets.pipeline.measurements import MEASUREMENTS, Measurements
 from rag_assets.reporting.notebook.tabular import Tabular
 from rag_assets.reporting.slices import TAG, Slice, members_by, slices
-from rag_assets.store.artifacts import ArtifactKey, Manifest, read_manifest
-from rag_assets.store.parquet_files import read_parquet
+from rag_assets.store.artifacts import ArtifactKey, Manifest
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -177,13 +183,21 @@ class EvaluationResult(Tabular):
         """Return the manifest of one partition; None where the evaluation does not name it."""
         for entry in self.evaluation.entries_of(key.asset):
             if entry.key == key:
-                return read_manifest(self.root / entry.path)
+                return self.manifest_of(entry)
         return None
+
+    def manifest_of(self, entry: SnapshotEntry) -> Manifest | None:
+        """Return the manifest of an entry of the evaluation; None: the artifact is gone.
+
+        Raises:
+            StoreError: it is damaged.
+        """
+        return manifest_of(self.root, self.evaluation, entry)
 
     def path(self, key: ArtifactKey) -> Path | None:
         """Return the file of one partition, to read a part of it; None where there is none."""
         found = [entry for entry in self.evaluation.entries_of(key.asset) if entry.key == key]
-        return self.root / found[0].path if found else None
+        return intact_path(self.root, self.evaluation, found[0]) if found else None
 
     def failures(self, key: ArtifactKey) -> dict[str, str]:
         """Return query id -> why the retriever failed on it, of one run."""
@@ -271,7 +285,7 @@ class EvaluationResult(Tabular):
         cells = [entry for entry in self.evaluation.entries if entry.asset.endswith("_runs")]
         found = {}
         for entry in sorted(cells, key=lambda entry: int(entry.partition["top_k"])):
-            manifest = read_manifest(self.root / entry.path)
+            manifest = self.manifest_of(entry)
             if manifest is not None:
                 found[entry.partition["retriever"]] = str(manifest.facts.get("ranking"))
         return found
@@ -294,11 +308,4 @@ class EvaluationResult(Tabular):
         return self.evaluation.entries_of(asset)[0]
 
     def _table(self, entry: SnapshotEntry) -> pa.Table:
-        path = self.root / entry.path
-        try:
-            table = read_parquet(path)
-        except FileNotFoundError as error:
-            name = self.evaluation.experiment
-            problem = f"{path}: the artifact was removed since {name} was evaluated"
-            raise StoreError(f"{problem}; evaluate it again") from error
-        return table.replace_schema_metadata(None)
+        return table_of(self.root, self.evaluation, entry)

@@ -10,6 +10,7 @@ import random
 import shutil
 import time
 from contextlib import closing
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,11 +20,15 @@ import pytest
 
 from rag_assets.embedding.encoder import Encoder, space_of
 from rag_assets.pipeline.evaluations import FOLDER, read_current, read_evaluation
+from rag_assets.pipeline.history import History
+from rag_assets.pipeline.warehouse_record import is_up_to_date
+from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.artifacts import Artifact, read_manifest
 from rag_assets.store.vector_cache import VectorCache
+from tests.cli.conftest import warehouse_rows
 from tests.dagster_state import not_fresh
-from tests.forked import Forks
-from tests.pipeline.matrix_experiment import DOCUMENTS, QUERIES, Matrix
+from tests.forked import Forks, Place
+from tests.pipeline.matrix_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Matrix
 
 CRASHES = int(os.environ.get("RAG_ASSETS_CRASHES", "3"))
 SEED = int(os.environ.get("RAG_ASSETS_CRASH_SEED", "0"))
@@ -103,6 +108,13 @@ def test_what_was_killed_goes_on_as_if_nothing_had_happened(
     assert n_killed > 0
 
 
+def kill_before(forks: Forks, matrix: Matrix, write: int) -> bool:
+    """Kill an evaluation before a write, counted from its snapshot on; return whether it was."""
+    place = Place(str(matrix.root / "log"), killed_at=write)
+    store = str(matrix.root / "store")
+    return forks.run(place, "evaluate", str(matrix.folder), "--store", store) < 0
+
+
 def copy_of(matrix: Matrix, root: Path) -> Matrix:
     return Matrix(root, matrix.copy_to(root).config)
 
@@ -148,6 +160,49 @@ def check_the_rest_is_done(forks: Forks, matrix: Matrix, undisturbed: Undisturbe
     for path, changed in stored.items():
         assert path.stat().st_mtime_ns == changed, path
     assert content_of(matrix) == content_of(undisturbed.matrix)
+    check_what_is_shown(matrix, undisturbed.matrix)
+
+
+def check_what_is_shown(matrix: Matrix, undisturbed: Matrix) -> None:
+    """The warehouse, the leaderboard and the history say what those of an undisturbed run say."""
+    assert is_up_to_date(matrix.settings)
+    assert warehouse_rows(matrix.settings) == warehouse_rows(undisturbed.settings)
+    boards = [EvaluationResult.current(one.artifacts).leaderboard for one in (matrix, undisturbed)]
+    assert boards[0].equals(boards[1])
+    assert history_of(matrix) == history_of(undisturbed)
+
+
+def history_of(matrix: Matrix) -> list[set[tuple[object, ...]]]:
+    """The values of each evaluation; one that was killed at its very end may stand there too."""
+    states: dict[str, set[tuple[object, ...]]] = {}
+    for row in History(matrix.artifacts, matrix.settings.locks).metric("ndcg", 3):
+        value = row["retriever"], row["split"], row["value"], row["n_queries"]
+        states.setdefault(row["evaluation_id"], set()).add(value)
+    return [state for state, _ in groupby(states.values())]
+
+
+def test_killed_between_any_two_writes_at_the_end(
+    forks: Forks, undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    changed = copy_of(undisturbed.matrix, tmp_path / "changed")
+    changed.write_rows("judgments.jsonl", JUDGMENTS[1:])
+    assert evaluate(forks, changed) == 0, (changed.root / "log").read_text()
+    before = warehouse_rows(undisturbed.matrix.settings)
+    assert warehouse_rows(changed.settings)["query_metrics"] != before["query_metrics"]
+    computed = copy_of(undisturbed.matrix, tmp_path / "computed")
+    computed.write_rows("judgments.jsonl", JUDGMENTS[1:])
+    assert kill_before(forks, computed, 0)
+    for write in range(1, 20):
+        matrix = copy_of(computed, tmp_path / f"write-{write}")
+        killed = kill_before(forks, matrix, write)
+        check_nothing_is_corrupt(matrix)
+        assert evaluate(forks, matrix) == 0, (matrix.root / "log").read_text()
+        check_what_is_shown(matrix, changed)
+        shutil.rmtree(matrix.root)
+        if not killed:
+            break
+    # The snapshot, the history, the pointer, the warehouse and its record, the report.
+    assert 6 <= write < 19
 
 
 def results(matrix: Matrix) -> list[Path]:

@@ -148,13 +148,14 @@ def test_a_lost_row_is_made_again_from_its_snapshot(tiny: Tiny) -> None:
     assert fill_in(tiny.artifacts, tiny.settings.locks) == 0
 
 
-def test_a_damaged_file_is_told_with_what_helps(tiny: Tiny) -> None:
+def test_a_damaged_file_is_made_again_or_told_with_what_helps(tiny: Tiny) -> None:
     path = files_of(tiny).paths()[0]
     path.write_bytes(b"PAR1")
+    assert len(history_of(tiny).ids()) == 1  # made again from its snapshot
+    path.write_bytes(b"PAR1")
+    (tiny.artifacts / "evaluations" / f"{path.stem}.json").unlink()
     with pytest.raises(StoreError, match=r"not a readable history .* delete it: `rag-assets hist"):
-        history_of(tiny)
-    path.unlink()
-    assert len(history_of(tiny).ids()) == 1
+        history_of(tiny).ids()
 
 
 def test_another_schema_version_is_refused_with_what_helps(tiny: Tiny) -> None:

@@ -19,7 +19,8 @@ from rag_assets.pipeline.evaluation_names import ANCHOR, EvaluationNames, snapsh
 from rag_assets.pipeline.evaluations import CURRENT, FOLDER, read_current
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.warehouse import is_up_to_date, rebuild
+from rag_assets.pipeline.warehouse import rebuild
+from rag_assets.pipeline.warehouse_record import is_up_to_date
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.remote import opened

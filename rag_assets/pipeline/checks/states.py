@@ -47,10 +47,10 @@ def of_evaluation(pipeline: Pipeline, evaluation: Evaluation) -> State:
 def anchor_of(pipeline: Pipeline) -> State | str:
     """Return the pinned evaluation; or why there is none to compare with, as a phrase."""
     root = pipeline.store.root
-    pinned = anchor_id(root)
-    if pinned is None:
-        return NO_ANCHOR
     try:
+        pinned = anchor_id(root)
+        if pinned is None:
+            return NO_ANCHOR
         return of_evaluation(pipeline, read_evaluation(root / FOLDER / f"{pinned}.json"))
     except StoreError as error:
         return f"the anchor cannot be read: {error}"
