@@ -15,7 +15,7 @@ def damage(tiny: Tiny, key: ArtifactKey, change: Callable[[pa.Table], pa.Table])
     pipeline = tiny.pipeline()
     artifact = pipeline.artifact(key)
     changed = change(artifact.table())
-    pipeline.store.write_table(key, changed, artifact.manifest)
+    pipeline.store.write_table(changed, artifact.manifest)
     pipeline.store.verified.save()
 
 

@@ -16,6 +16,7 @@ from rag_assets.cli.terminal import messages, output, print_data, print_line, pr
 from rag_assets.cli.verbosity import Verbosity, verbosity
 from rag_assets.cli.work_board import work_board
 from rag_assets.errors import Incomplete
+from rag_assets.pipeline.evaluations import is_of_older_store
 from rag_assets.pipeline.failed_queries import unfinished
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
@@ -70,6 +71,8 @@ def command(
     experiment = open_experiment(path, settings, take_over=take_over)
     selection = Selection.of(experiment, retrievers, top_k)
     pipeline = Pipeline(experiment, settings, progress_bar)
+    if is_of_older_store(pipeline.store.root):
+        print_note(OLDER_STORE)
     if retry_failed:
         messages().print(f"asked again: {try_again(pipeline)} queries that failed", markup=False)
     for line in (*shallow_graphs(experiment), *unread_languages(pipeline, selection)):
@@ -100,6 +103,11 @@ def command(
         raise Incomplete(_incomplete(failed, result.queries.num_rows))
 
 
+OLDER_STORE = (
+    "the store is of an older version: results are computed again; the history and the anchor stay"
+)
+
+
 def _incomplete(failed: Mapping[str, Collection[str]], n_queries: int) -> str:
     told = [
         f"{name} failed on {len(found)} of {n_queries} queries" for name, found in failed.items()
@@ -110,11 +118,14 @@ def _incomplete(failed: Mapping[str, Collection[str]], n_queries: int) -> str:
 def _print_notes(pipeline: Pipeline) -> None:
     """Print what the readers found odd; nothing is dropped without a word."""
     for stage in pipeline.stages():
-        artifacts = [pipeline.current(key) for key in stage.keys(pipeline.experiment)]
-        facts = [artifact.manifest.facts for artifact in artifacts if artifact]
-        # Cells that are cut from one ranking have the same.
-        for note in dict.fromkeys(note for own in facts for note in own.get("notes", [])):
-            messages().print(f"note: {stage.name}: {note}", markup=False)
+        found: dict[str, None] = {}  # cells that are cut from one ranking have the same notes
+        for key in stage.keys(pipeline.experiment):
+            artifact = pipeline.current(key)
+            names = [value for _, value in key.partition[:1]]
+            for note in artifact.manifest.facts.get("notes", []) if artifact else []:
+                found[": ".join([stage.name, *names, note])] = None
+        for told in found:
+            messages().print(f"note: {told}", markup=False)
     print_note(pipeline.experiment.unread_labels)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.pipeline.measurements import MEASUREMENTS
-from rag_assets.store.artifacts import read_manifest
+from rag_assets.store.artifacts import DEPTH_MARK, OBJECTS, read_manifest
 from rag_assets.store.atomic import remove, write_text
 from rag_assets.store.cache_files import CACHE
 from rag_assets.store.remote.objects import Objects
@@ -138,7 +138,9 @@ def named(snapshot: Path) -> list[dict[str, Any]]:
 def rankings_of(root: Path, entries: Iterable[dict[str, Any]]) -> list[Path]:
     """Return the rankings that are here from which the runs of a snapshot were cut."""
     wanted = _rankings(root, entries)
-    return [path for path in root.glob("rankings/*/*/*.parquet") if path.stem in wanted]
+    folder = root / OBJECTS / "rankings"
+    paths = list(folder.iterdir()) if folder.is_dir() else []
+    return [path for path in paths if path.stem.partition(DEPTH_MARK)[0] in wanted]
 
 
 def _rankings(root: Path, entries: Iterable[dict[str, Any]]) -> set[str]:

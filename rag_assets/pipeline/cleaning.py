@@ -17,7 +17,7 @@ from rag_assets.pipeline.evaluations import CURRENT, FOLDER, Evaluation, pointed
 from rag_assets.pipeline.measurements import MEASUREMENTS
 from rag_assets.pipeline.rankings import ASSET as RANKINGS
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.store.artifacts import read_manifest
+from rag_assets.store.artifacts import DEPTH_MARK, OBJECTS, read_manifest
 from rag_assets.store.atomic import TEMPORARY_MARK
 
 SPARED = timedelta(hours=1)
@@ -50,7 +50,7 @@ class _Named:
     rankings: frozenset[str]
 
     def holds(self, path: Path) -> bool:
-        return path in self.paths or path.name.partition(".")[0] in self.rankings
+        return path in self.paths or short_of(path) in self.rankings
 
 
 def removable(
@@ -117,7 +117,7 @@ def _named(root: Path, snapshots: list[Evaluation]) -> _Named:
 def artifacts_of(root: Path) -> Iterator[tuple[str, Path]]:
     """Yield every artifact of every asset, readable or not."""
     for asset in (*STAGES, RANKINGS):
-        folders = [root / asset]
+        folders = [root / asset, root / OBJECTS / asset]
         while folders:
             folder = folders.pop()
             for path in sorted(folder.iterdir()) if folder.is_dir() else []:
@@ -127,8 +127,13 @@ def artifacts_of(root: Path) -> Iterator[tuple[str, Path]]:
                     yield asset, path
 
 
+def short_of(path: Path) -> str:
+    """Return the first digits of the fingerprint that a file or folder is named by."""
+    return path.name.partition(".")[0].partition(DEPTH_MARK)[0]
+
+
 def _left_over(root: Path, named: _Named, limit: datetime) -> Iterator[Removable]:
-    known = {path.name.partition(".")[0] for path in named.paths} | named.rankings
+    known = {short_of(path) for path in named.paths} | named.rankings
     for path in sorted((root / MEASUREMENTS).glob("*/*.json")):
         if path.name[:16] not in known and _is_older(path, limit):
             yield Removable(path, MEASUREMENTS, size_of(path))

@@ -1,12 +1,13 @@
 """Tokens that were counted before: of a text that an earlier artifact has, they are not again.
 
-An artifact of contexts holds of each text a digest and its number of tokens. The newest one of the
-same partition, by the same tokenizer and code, so knows all texts but those that are new.
+An artifact of contexts holds of each text a digest and its number of tokens. The newest ones, by
+the same tokenizer and code, so know all texts but those that are new.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +16,10 @@ import pyarrow.compute as pc
 
 from rag_assets.errors import StoreError
 from rag_assets.evaluation.contexts import text_digest
-from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest
-from rag_assets.store.atomic import TEMPORARY_MARK
+from rag_assets.store.artifacts import Artifact, ArtifactStore, Manifest
+
+NEWEST = 4
+"""How many artifacts are looked into: those of a few chunkings may be as new."""
 
 COUNTED_BY = "token_counts"
 """Where the versions of an artifact name the code that counted."""
@@ -25,26 +28,25 @@ Positions = npt.NDArray[np.int64]
 
 
 def counted_before(
-    store: ArtifactStore, key: ArtifactKey, versions: Mapping[str, str]
+    store: ArtifactStore, asset: str, versions: Mapping[str, str]
 ) -> pa.Table | None:
-    """Return ``text_digest`` and ``n_tokens`` of the newest artifact of a partition.
+    """Return ``text_digest`` and ``n_tokens`` of the newest artifacts of an asset.
 
     Args:
         store: the experiment's.
-        key: the partition.
+        asset: its name.
         versions: of the tokenizer and of the code that counts, and the hash of its file.
 
     Returns:
-        None where there is none, where it was made by other code or another tokenizer, or where it
-        is damaged.
+        None where there is none, or all were made by other code or another tokenizer, or are
+        damaged.
     """
-    artifact = _newest(store, key)
-    if artifact is None or not _is_counted_by(artifact.manifest, versions):
-        return None
-    try:
-        return artifact.table().select(["text_digest", "n_tokens"])
-    except StoreError:
-        return None
+    found = []
+    for artifact in _newest(store, asset):
+        if _is_counted_by(artifact.manifest, versions):
+            with suppress(StoreError):
+                found.append(artifact.table().select(["text_digest", "n_tokens"]))
+    return pa.concat_tables(found) if found else None
 
 
 def with_known_counts(
@@ -63,14 +65,14 @@ def with_known_counts(
     return list(found)
 
 
-def _newest(store: ArtifactStore, key: ArtifactKey) -> Artifact | None:
-    folder = store.path(key, "").parent
+def _newest(store: ArtifactStore, asset: str) -> list[Artifact]:
+    paths = [store.objects / asset / name for name in store.names(asset)]
     try:
-        paths = [path for path in folder.glob("*.parquet") if TEMPORARY_MARK not in path.name]
-        newest = max(paths, key=lambda path: path.stat().st_mtime_ns, default=None)
-    except OSError:  # another process removed one
-        return None
-    return None if newest is None else store.read(newest)
+        paths.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    except OSError:  # another process removed one, or it is on another machine
+        return []
+    found = [store.read(path) for path in paths[:NEWEST]]
+    return [one for one in found if one is not None]
 
 
 def _is_counted_by(manifest: Manifest, versions: Mapping[str, str]) -> bool:

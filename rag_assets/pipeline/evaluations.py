@@ -21,7 +21,14 @@ import pyarrow as pa
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.pipeline.bringing import bring_current
 from rag_assets.schemas import SCHEMA_VERSION
-from rag_assets.store.artifacts import Artifact, ArtifactKey, Manifest, read_intact, read_manifest
+from rag_assets.store.artifacts import (
+    OBJECTS,
+    Artifact,
+    ArtifactKey,
+    Manifest,
+    read_intact,
+    read_manifest,
+)
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.remote.opened import shown_store
 
@@ -251,6 +258,15 @@ def source_of_current(root: Path) -> str | None:
         return str(data["source"])
     except (OSError, ValueError, TypeError, KeyError, StoreError):
         return None
+
+
+def is_of_older_store(root: Path) -> bool:
+    """Return whether the current evaluation names artifacts that lie where none is written now."""
+    try:
+        evaluation = read_current(root)
+    except (NotEvaluated, StoreError):
+        return False
+    return any(not entry.path.startswith(f"{OBJECTS}/") for entry in evaluation.entries)
 
 
 def _check_version(file: Path, data: dict[str, Any]) -> None:

@@ -109,12 +109,11 @@ def kept_part(
     context: StageContext,
     what: str,
     fingerprint: str,
-    retriever: str | None = None,
     *,
     cached: bool = False,
 ) -> Part | None:
     """Return what was kept."""
-    found = context.measurements.find(what, fingerprint, retriever, cached=cached)
+    found = context.measurements.find(what, fingerprint, cached=cached)
     if not found or not found["samples_ms"] or not found["amount"]:
         return None
     cost = found["cost"]

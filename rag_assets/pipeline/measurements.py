@@ -1,7 +1,7 @@
 """Timings and costs, kept apart from results: they never enter a digest.
 
-One small JSON file for each measured thing, named by the fingerprint of what was computed. What is
-measured:
+One small JSON file for each measured thing, named by the fingerprint of what was computed and the
+machine. What is measured:
 
 - the name of an asset: its computation, and its bytes on disk;
 - ``search``: a retriever's ranking of all queries at once, its inputs' rankings not included;
@@ -22,11 +22,14 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TypedDict, Unpack
 
+from rag_assets.store.artifacts import short
 from rag_assets.store.atomic import write_text
 from rag_assets.store.remote.opened import working_copy_of
 
@@ -100,33 +103,42 @@ class Measurements:
             **{"what": what, "fingerprint": fingerprint, "seconds": seconds, "amount": amount},
             "measured": datetime.now(UTC).isoformat(timespec="milliseconds"),
         }
-        file = self._file(what, fingerprint, details.get("retriever"), details.get("cached"))
+        file = self._file(what, fingerprint, details.get("cached"))
         # A power failure may take it: nothing depends on it, and a cold grid writes hundreds.
         write_text(file, _text({**row, **details}), durable=False)
         if self._copy is not None:
             self._copy.note(file, immutable=False)
 
     def find(
-        self,
-        what: str,
-        fingerprint: str,
-        retriever: str | None = None,
-        *,
-        cached: bool | None = None,
+        self, what: str, fingerprint: str, *, cached: bool | None = None
     ) -> Measurement | None:
         """Return the measurement of one thing, if there is one that can be read.
 
-        Two retrievers of one configuration share a fingerprint and are measured apart. One that
-        was measured before retrievers were told apart is found for each.
+        That of this machine comes first, then the newest one of another or of an older version.
+        Whatever a retriever is called, it is measured by what it computes.
         """
-        file = self._file(what, fingerprint, retriever, cached)
-        return _read(file) or _read(self._file(what, fingerprint, None, cached))
+        file = self._file(what, fingerprint, cached)
+        own = _read(file)
+        if own is not None or not file.parent.is_dir():
+            return own
+        name = short(fingerprint)
+        others = [
+            _read(other)
+            for other in file.parent.iterdir()
+            if other.name.startswith((f"{name}+", f"{name}."))
+        ]
+        found = [one for one in others if one is not None and bool(one["cached"]) is bool(cached)]
+        return max(found, key=lambda one: one["measured"] or "", default=None)
 
-    def _file(
-        self, what: str, fingerprint: str, retriever: str | None, cached: bool | None
-    ) -> Path:
-        parts = [fingerprint[:16], *([retriever] if retriever else [])]
-        return self.folder / what / f"{'+'.join([*parts, *(['cached'] if cached else [])])}.json"
+    def _file(self, what: str, fingerprint: str, cached: bool | None) -> Path:
+        parts = [short(fingerprint), *(["cached"] if cached else []), f"at={machine()}"]
+        return self.folder / what / f"{'+'.join(parts)}.json"
+
+
+@cache
+def machine() -> str:
+    """Return the name by which the measurements of this machine are told from others."""
+    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
 
 
 _UNKNOWN: Measurement = {

@@ -251,7 +251,7 @@ class Pipeline:
         """Return the up-to-date artifact of a partition; None when it must be computed."""
         if key not in self._current:
             recipe = self.recipe(key)
-            artifact = self.store.find(key, recipe.fingerprint) if recipe else None
+            artifact = self.store.find(key.asset, recipe.fingerprint) if recipe else None
             if artifact is None or not STAGES[key.asset].is_complete(self, key):
                 return None
             self._current[key] = artifact
@@ -298,14 +298,27 @@ class Pipeline:
         computed: dict[ArtifactKey, float] = {}
         with self.store.sending():
             for group in groups:
-                lock = ArtifactKey(asset) if stage.batched else group[0]
-                with self.store.lock(lock):
-                    missing = [key for key in group if self.current(key) is None]
-                    computed |= self._compute(stage, missing)
+                with self.store.lock(asset, self._locked(stage, group)):
+                    computed |= self._compute(stage, self._missing(group))
         return [
             Outcome(key, self.artifact(key), key not in computed, computed.get(key, 0.0))
             for key in keys
         ]
+
+    def _locked(self, stage: Stage, keys: Sequence[ArtifactKey]) -> set[str]:
+        """Return the fingerprints to lock; of many, the first digits: files are held open."""
+        found = {key: self.recipe(key) for key in keys if self.current(key) is None}
+        prints = {recipe.fingerprint for recipe in found.values() if recipe is not None}
+        return {one[:2] for one in prints} if stage.batched else prints
+
+    def _missing(self, keys: Sequence[ArtifactKey]) -> list[ArtifactKey]:
+        """Return what must be computed; of several partitions that are equal, the first."""
+        missing: dict[str, ArtifactKey] = {}
+        for key in keys:
+            recipe = self.recipe(key) if self.current(key) is None else None
+            if recipe is not None:
+                missing.setdefault(recipe.fingerprint, key)
+        return list(missing.values())
 
     def _require_inputs(self, stage: Stage, key: ArtifactKey) -> None:
         for item in stage.inputs(self.experiment, key):
@@ -324,7 +337,7 @@ class Pipeline:
             recipe = self.recipe(key)
             if recipe is None:
                 raise MissingArtifact(f"an input of {key} vanished while it was computed")
-            artifact = self._write(stage, key, product, recipe)
+            artifact = self._write(stage, product, recipe)
             self.n_computed += 1
             self._computed.add(key)
             seconds[key] = time.perf_counter() - started
@@ -342,15 +355,15 @@ class Pipeline:
         self.at_work = ""
         return seconds
 
-    def _write(self, stage: Stage, key: ArtifactKey, product: Product, recipe: Recipe) -> Artifact:
+    def _write(self, stage: Stage, product: Product, recipe: Recipe) -> Artifact:
         if isinstance(product, FolderProduct):
-            return self._write_folder(key, product, recipe)
+            return self._write_folder(product, recipe)
         product = checked(stage, product)
-        return self.store.write_table(key, product.table, table_manifest(stage, product, recipe))
+        return self.store.write_table(product.table, table_manifest(stage, product, recipe))
 
-    def _write_folder(self, key: ArtifactKey, product: FolderProduct, recipe: Recipe) -> Artifact:
-        with self.store.write_directory(key, recipe.fingerprint) as folder:
+    def _write_folder(self, product: FolderProduct, recipe: Recipe) -> Artifact:
+        with self.store.write_directory(recipe.stage, recipe.fingerprint) as folder:
             rows, facts = product.write(folder)
             manifest = manifest_of(recipe, {"all": folder_digest(folder)}, rows, facts)
             save_manifest(folder, manifest)
-        return Artifact(self.store.path(key, recipe.fingerprint, directory=True), manifest)
+        return Artifact(self.store.path(recipe.stage, recipe.fingerprint, directory=True), manifest)

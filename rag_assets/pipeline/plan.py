@@ -203,13 +203,13 @@ class _Planner:
         why = self._reasons(key, wanted)
         if pending:
             upstream = [self._upstream(item.key) for item in pending]
-            if any(wanted.fits(one.manifest) for one in self._stored.artifacts(key)):
+            if any(wanted.fits(one.manifest) for one in self._stored.artifacts(key.asset)):
                 return CHECK, upstream
             return COMPUTE, why if why == [Reason(NOTHING_STORED)] else [*why, *upstream]
         fingerprint = wanted.recipe.fingerprint
         if wanted.unknown:
             return COMPUTE, [Reason("a ranking that it reads is not stored")]
-        if self._pipeline.store.find(key, fingerprint) is None:
+        if self._pipeline.store.find(key.asset, fingerprint) is None:
             return COMPUTE, why
         return self._of_a_ranking(stage, key)
 

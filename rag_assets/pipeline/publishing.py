@@ -65,8 +65,8 @@ def _send_named(
     # All that a snapshot names was there before it.
     for entry in named(sent[-1]) if sent else ():
         entries.pop(entry["path"], None)
-    copy.objects.each(copy.listing, {root / entry["asset"] for entry in entries.values()})
-    new = [e for e in entries.values() if not copy.has(root / e["path"], root / e["asset"])]
+    copy.objects.each(copy.listing, {(root / entry["path"]).parent for entry in entries.values()})
+    new = [e for e in entries.values() if not copy.has(root / e["path"], (root / e["path"]).parent)]
     paths = [root / entry["path"] for entry in new] + rankings_of(root, entries.values())
     # What only the remote store has need not be sent; what is nowhere cannot.
     copy.send(path for path in paths if path.exists())

@@ -22,7 +22,7 @@ from rag_assets.pipeline.cleaning import Removable, artifacts_of, size_of, unfin
 from rag_assets.pipeline.evaluations import FOLDER
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.schemas import CHUNKS, DOCUMENTS
-from rag_assets.store.artifacts import Manifest, read_manifest
+from rag_assets.store.artifacts import OBJECTS, Manifest, read_manifest
 from rag_assets.store.cache_files import (
     BY_TEXT,
     CACHE,
@@ -98,7 +98,8 @@ def to_purge(root: Path, settings: StoreSettings, document_id: str) -> Purge | N
     for path in _other_files(root, set(gone)):
         if texts.fragments.in_file(path):
             owner = next((p for _, p in artifacts if p in (path, *path.parents)), path)
-            gone[owner] = owner.relative_to(root).parts[0]
+            kind = [part for part in owner.relative_to(root).parts if part != OBJECTS]
+            gone[owner] = kind[0]
     files = [Removable(path, kind, size_of(path)) for path, kind in sorted(gone.items())]
     files += unfinished(settings.store / CACHE)
     files.sort(key=lambda one: _LAST.index(one.kind) if one.kind in _LAST else -1)

@@ -63,7 +63,7 @@ def read_now(
     if not isinstance(product, TableProduct):
         raise TypeError(f"{key} is no table")
     product = checked(stage, product)
-    path = pipeline.store.path(key, recipe.fingerprint)
+    path = pipeline.store.path(key.asset, recipe.fingerprint)
     manifest = table_manifest(stage, product, recipe)
     pipeline.assume(key, _Unstored(path, manifest, product.table))
     if stored is None or stage.schema is None or stage.name not in SOURCES:

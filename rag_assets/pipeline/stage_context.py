@@ -81,6 +81,9 @@ class StoredRankings(Protocol):
     def holds(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> bool:
         """Return whether the ranking is stored at ``depth`` or deeper."""
 
+    def measured(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
+        """Return the fingerprint by which a ranking was measured; None when it is not stored."""
+
     def digest(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
         """Return the content digest of the ranking cut at ``depth``; None when it is not stored."""
 

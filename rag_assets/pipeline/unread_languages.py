@@ -35,7 +35,7 @@ def unread_languages(pipeline: Pipeline, selection: Selection) -> list[str]:
     evaluation itself will say so.
     """
     texts: Mapping[str, Sequence[str]] | None = None
-    lines: list[str | None] = []
+    lines: list[str] = []
     for name in _with_work(pipeline, selection):
         try:
             files = pipeline.experiment.retrievers[name].read_by()
@@ -45,8 +45,9 @@ def unread_languages(pipeline: Pipeline, selection: Selection) -> list[str]:
             shares = {what: unknown_share(own, files) for what, own in texts.items()}
         except ModelUnavailable:
             continue
-        lines += [warning(name, what, share, files) for what, share in shares.items()]
-    return [line for line in lines if line is not None]
+        told = (warning(what, share, files) for what, share in shares.items())
+        lines += [f"retriever '{name}': {line}" for line in told if line is not None]
+    return lines
 
 
 def _with_work(pipeline: Pipeline, selection: Selection) -> list[str]:

@@ -78,7 +78,7 @@ class _Found:
             if self._is_written(name) or any(one["amount"] for one in self._known_scores(name)):
                 return None
             ranking = self._rankings.get(name, "")
-            search = self._measurements.find("search", ranking, name)
+            search = self._measurements.find("search", ranking)
             if search is None or search["seconds"] is None:
                 return None
             seconds, n_queries = seconds + search["seconds"], search["amount"]
@@ -94,14 +94,14 @@ class _Found:
         if self._experiment.family(retriever) != "reranked":
             return []
         runs = self._asking.get(retriever, [])
-        found = [self._measurements.find("ask", one, retriever, cached=True) for one in runs]
+        found = [self._measurements.find("ask", one, cached=True) for one in runs]
         return [one for one in found if one is not None]
 
     def latency(self, retriever: str) -> Row:
         ranking = self._rankings.get(retriever, "")
         row: Row = {}
         for cached, prefix in ((False, ""), (True, "known_")):
-            found = self._measurements.find("latency", ranking, retriever, cached=cached)
+            found = self._measurements.find("latency", ranking, cached=cached)
             for name in ("p50_ms", "p95_ms", "p99_ms"):
                 row[f"{prefix}{name}"] = found.get(name) if found else None
             if not cached:
@@ -135,7 +135,7 @@ class _Found:
         if self._experiment.family(retriever) != "reranked":
             return None
         ranking = self._rankings.get(retriever, "")
-        found = self._measurements.find("search", ranking, retriever)
+        found = self._measurements.find("search", ranking)
         return found["seconds"] if found else None
 
     def asked(self, retriever: str) -> Row:
@@ -155,7 +155,7 @@ class _Found:
     def _asked(self, retriever: str, *, cached: bool) -> list[Measurement]:
         found = [self._of("embed", asset, retriever, cached=cached) for asset in _EMBEDDED]
         for fingerprint in self._asking.get(retriever, []):
-            found.append(self._measurements.find("ask", fingerprint, retriever, cached=cached))
+            found.append(self._measurements.find("ask", fingerprint, cached=cached))
         return [one for one in found if one is not None]
 
     def _of(
@@ -164,7 +164,7 @@ class _Found:
         fingerprint = self._fingerprints.get((asset, retriever))
         if fingerprint is None:
             return None
-        return self._measurements.find(what, fingerprint, retriever, cached=cached)
+        return self._measurements.find(what, fingerprint, cached=cached)
 
 
 def _asking(result: EvaluationResult, experiment: Experiment, retriever: str) -> list[str]:

@@ -299,7 +299,7 @@ class EvaluationResult(Tabular):
         measurements = Measurements(self.root / MEASUREMENTS)
         found = {}
         for retriever, ranking in self.rankings().items():
-            measured = measurements.find("latency", ranking, retriever, cached=False)
+            measured = measurements.find("latency", ranking, cached=False)
             if measured is not None and measured["p50_ms"] is not None:
                 found[retriever] = measured["p50_ms"]
         return found

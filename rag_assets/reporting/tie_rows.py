@@ -17,7 +17,14 @@ from rag_assets.pipeline.rankings import ASSET
 from rag_assets.pipeline.stages.judgments import judgments_key
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
-from rag_assets.store.artifacts import ArtifactKey, read_intact
+from rag_assets.store.artifacts import (
+    DEPTH_MARK,
+    OBJECTS,
+    Artifact,
+    ArtifactKey,
+    read_intact,
+    short,
+)
 
 
 def tie_rows(
@@ -89,11 +96,9 @@ def _ranking(result: EvaluationResult, retriever: str, top_k: int) -> pa.Table:
     """
     keys = result.run_keys(retriever)
     fingerprint = _fingerprint(result, keys[top_k])
-    folder = result.root / ASSET / f"retriever={retriever}"
-    for file in sorted(folder.glob(f"depth=*/{fingerprint[:16]}.parquet"), key=_depth):
-        artifact = read_intact(file) if _depth(file) >= top_k + BELOW else None
-        if artifact is not None and artifact.manifest.fingerprint == fingerprint:
-            return cut(artifact.table(), top_k + BELOW)
+    stored = _stored(result.root, fingerprint, top_k + BELOW)
+    if stored is not None:
+        return cut(stored.table(), top_k + BELOW)
     same = [k for k, key in keys.items() if _fingerprint(result, key) == fingerprint]
     return cut(result.table(keys[max(same)]), top_k + BELOW)
 
@@ -103,5 +108,10 @@ def _fingerprint(result: EvaluationResult, run: ArtifactKey) -> str:
     return str(manifest.facts.get("ranking", "")) if manifest is not None else ""
 
 
-def _depth(file: Path) -> int:
-    return int(file.parent.name.removeprefix("depth="))
+def _stored(root: Path, fingerprint: str, depth: int) -> Artifact | None:
+    """Return a ranking that is deep enough; those of before objects are not looked for."""
+    if int(fingerprint.partition(DEPTH_MARK)[2] or 0) < depth:
+        return None
+    artifact = read_intact(root / OBJECTS / ASSET / f"{short(fingerprint)}.parquet")
+    is_it = artifact is not None and artifact.manifest.fingerprint == fingerprint
+    return artifact if is_it else None

@@ -1,8 +1,9 @@
 """Immutable artifacts: a Parquet file or a folder, named by the fingerprint of what made it.
 
-An artifact lies at ``<store>/<experiment>/<asset>/<dimension>=<value>/.../<fingerprint16>`` and
-holds its manifest: in a Parquet file as key-value metadata, in a folder as ``manifest.json``.
-Nothing is ever changed in place, so going back to an old configuration costs nothing.
+An artifact is an object: it lies at ``objects/<asset>/<fingerprint>``, whatever partition wants it,
+so equal work is done once. It holds its manifest: in a Parquet file as key-value metadata, in a
+folder as ``manifest.json``. Nothing is ever changed in place, so going back to an old configuration
+costs nothing.
 
 What was written can be told from what is there: a Parquet file is sealed with a checksum of all its
 bytes, and a folder's digest is of its files. An artifact that is damaged counts as absent.
@@ -11,9 +12,10 @@ bytes, and a folder's digest is of its files. An artifact that is damaged counts
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ import pyarrow.parquet as pq
 
 from rag_assets.errors import StoreError
 from rag_assets.schemas import SCHEMA_VERSION
-from rag_assets.store.atomic import atomic_directory, atomic_file
+from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory, atomic_file
 from rag_assets.store.canonical import canonical_json, fingerprint, folder_digest
 from rag_assets.store.locks import locked
 from rag_assets.store.recent_files import RecentFiles
@@ -35,6 +37,12 @@ from rag_assets.store.verified import Verified
 MANIFEST_KEY = b"rag_assets"
 CHECKSUM = "sha256"
 """In a stored manifest: the fingerprint of its fields."""
+
+OBJECTS = "objects"
+"""The folder of all artifacts, below the experiment's."""
+
+DEPTH_MARK = "-"
+"""Between the fingerprint of a ranking's recipe and its depth, in the ranking's own."""
 
 GROUP_BYTES = 32_000_000
 """Bytes of a table that are written to one row group of a Parquet file."""
@@ -163,19 +171,19 @@ class ArtifactStore:
     def __init__(self, root: Path, experiment: str, locks: Path) -> None:
         """Use the folder ``root/experiment``; nothing is created before something is written."""
         self.root = root / experiment
+        self.objects = self.root / OBJECTS
         self._locks = locks / experiment
         self.verified = Verified(self.root, self._locks / "verified.json")
 
-    def path(self, key: ArtifactKey, fingerprint: str, *, directory: bool = False) -> Path:
-        """Return where the artifact of this key and fingerprint lies, or would lie."""
-        folders = [f"{name}={value}" for name, value in key.partition]
-        name = fingerprint[:16] if directory else f"{fingerprint[:16]}.parquet"
-        return self.root.joinpath(key.asset, *folders, name)
+    def path(self, asset: str, fingerprint: str, *, directory: bool = False) -> Path:
+        """Return where the artifact of this fingerprint lies, or would lie."""
+        name = short(fingerprint)
+        return self.objects / asset / (name if directory else f"{name}.parquet")
 
-    def find(self, key: ArtifactKey, fingerprint: str) -> Artifact | None:
+    def find(self, asset: str, fingerprint: str) -> Artifact | None:
         """Return the artifact, or None when it is absent or damaged."""
         for directory in (False, True):
-            artifact = self.read(self.path(key, fingerprint, directory=directory))
+            artifact = self.read(self.path(asset, fingerprint, directory=directory))
             if artifact is not None and artifact.manifest.fingerprint == fingerprint:
                 return artifact
         return None
@@ -193,13 +201,21 @@ class ArtifactStore:
             self.verified.add(path)
         return artifact
 
-    def children(self, folder: Path) -> set[str]:
-        """Return the names of what lies in a folder of an asset."""
-        return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    def names(self, asset: str) -> set[str]:
+        """Return the names of all artifacts of an asset."""
+        folder = self.objects / asset
+        found = os.listdir(folder) if folder.is_dir() else []  # noqa: PTH208 - asked often
+        return {name for name in found if TEMPORARY_MARK not in name}
 
-    def write_table(self, key: ArtifactKey, table: pa.Table, manifest: Manifest) -> Artifact:
+    def depths(self, asset: str, fingerprint: str) -> set[int]:
+        """Return the depths at which the rankings of a recipe are stored."""
+        first = f"{short(fingerprint)}{DEPTH_MARK}"
+        found = (name for name in self.names(asset) if name.startswith(first))
+        return {int(name[len(first) :].removesuffix(".parquet")) for name in found}
+
+    def write_table(self, table: pa.Table, manifest: Manifest) -> Artifact:
         """Write a table with its manifest inside."""
-        path = self.path(key, manifest.fingerprint)
+        path = self.path(manifest.asset, manifest.fingerprint)
         content = table.replace_schema_metadata({MANIFEST_KEY: manifest.to_json().encode()})
         with atomic_file(path) as temporary:
             with pq.ParquetWriter(
@@ -216,9 +232,9 @@ class ArtifactStore:
         return Artifact(path, manifest)
 
     @contextmanager
-    def write_directory(self, key: ArtifactKey, fingerprint: str) -> Iterator[Path]:
+    def write_directory(self, asset: str, fingerprint: str) -> Iterator[Path]:
         """Yield an empty folder to fill; the caller writes its manifest with ``save_manifest``."""
-        path = self.path(key, fingerprint, directory=True)
+        path = self.path(asset, fingerprint, directory=True)
         if path.is_dir() and self.read(path) is None:
             shutil.rmtree(path, ignore_errors=True)  # damaged: the new folder takes its place
         with atomic_directory(path) as temporary:
@@ -230,11 +246,21 @@ class ArtifactStore:
         return nullcontext()
 
     @contextmanager
-    def lock(self, key: ArtifactKey) -> Iterator[None]:
-        """Hold the lock of one key, so that two processes never compute the same thing twice."""
-        name = "__".join([key.asset, *(value for _, value in key.partition)])
-        with locked(self._locks / f"{name}.lock"):
+    def lock(self, asset: str, fingerprints: Iterable[str]) -> Iterator[None]:
+        """Hold the locks of some fingerprints, so that no two processes compute the same thing.
+
+        Taken in sorted order, so that two who want several of the same never wait for each other.
+        """
+        with ExitStack() as held:
+            for name in sorted({short(fingerprint) for fingerprint in fingerprints}):
+                held.enter_context(locked(self._locks / asset / f"{name}.lock"))
             yield
+
+
+def short(fingerprint: str) -> str:
+    """Return the name of what has a fingerprint; a ranking's ends with its depth."""
+    digest, mark, depth = fingerprint.partition(DEPTH_MARK)
+    return digest[:16] + mark + depth
 
 
 def _read_table(path: Path) -> pa.Table:

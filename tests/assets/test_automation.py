@@ -155,7 +155,7 @@ def test_what_fails_is_asked_for_once_until_something_changes(daemon: Daemon) ->
 def test_what_was_deleted_is_asked_for_again(daemon: Daemon) -> None:
     daemon.tiny.write_rows("queries.jsonl", QUERIES[::-1])
     daemon.cascade()
-    for file in (daemon.tiny.artifacts / "queries").rglob("*.parquet"):
+    for file in daemon.tiny.objects("queries").rglob("*.parquet"):
         file.unlink()
     assert daemon.tick() == {"queries"}
 

@@ -101,8 +101,8 @@ Change = Callable[[Tiny], object]
 
 
 def delete_runs(tiny: Tiny) -> None:
-    shutil.rmtree(tiny.artifacts / "lexical_runs" / "retriever=okapi")
-    shutil.rmtree(tiny.artifacts / "rankings")
+    tiny.lose("lexical_runs", "okapi")
+    shutil.rmtree(tiny.objects("rankings"))
 
 
 def add_fusion(tiny: Tiny) -> None:
@@ -184,8 +184,8 @@ def test_partitions_that_are_not_neighbours_are_reported_alone(tiny: Tiny) -> No
     shutil.rmtree(tiny.settings.dagster_home / "rag_assets")
     pipeline = tiny.pipeline()
     wanted = matching(pipeline, "metrics/bm25/1", "metrics/okapi/5")
-    for cell in ("retriever=bm25/top_k=1", "retriever=okapi/top_k=5"):
-        shutil.rmtree(tiny.artifacts / "metrics" / cell)
+    tiny.lose("metrics", "bm25", 1)
+    tiny.lose("metrics", "okapi", 5)
     before = counts(tiny)
 
     keys = [metrics_key("bm25", 1), metrics_key("okapi", 5)]
@@ -375,7 +375,7 @@ def test_an_interrupt_that_python_forgets_ends_the_run(
         with pytest.raises(KeyboardInterrupt):
             evaluate_now(small)
     assert "Exception ignored" not in capfd.readouterr().err
-    assert not list((small.artifacts / "metrics").glob("**/*.parquet")), "no later stage was begun"
+    assert not list(small.objects("metrics").glob("**/*.parquet")), "no later stage was begun"
     assert evaluate_now(small).computed
 
 

@@ -37,7 +37,7 @@ def upgrade_fusion(tiny: Tiny, patch: pytest.MonkeyPatch) -> None:
 
 
 def flip_a_byte(tiny: Tiny) -> None:
-    (file,) = (tiny.artifacts / "judgments" / "retriever=hybrid").iterdir()
+    (file,) = tiny.stored("judgments", "hybrid")
     content = bytearray(file.read_bytes())
     content[len(content) // 3] ^= 255
     file.write_bytes(content)
@@ -158,7 +158,7 @@ def ends(keys: list[ArtifactKey]) -> tuple[str, str]:
 
 
 def test_a_run_says_in_its_log_what_was_reused(tiny: Tiny) -> None:
-    (tiny.artifacts / "metrics" / "retriever=bm25" / "top_k=3").rename(tiny.root / "away")
+    tiny.lose("metrics", "bm25", 3)
     result = run_as_ui(tiny, ["metrics"], between=("bm25|1", "bm25|3"))
     assert result.success
     assert logged(tiny, result.run_id) == ["1 computed, 1 up to date and reused"]

@@ -93,7 +93,7 @@ def test_a_code_location_gives_others(
     assert run(defs, ["query_set_answers"], "clear")
     assert keys_sent(server) == {"Bearer sk-vault"}
     assert (elsewhere / "tiny" / "queries").is_dir()
-    assert not (asking.artifacts / "queries").exists()
+    assert not asking.objects("queries").exists()
 
 
 def test_a_missing_key_stops_only_what_needs_it(

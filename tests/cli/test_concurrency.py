@@ -200,7 +200,7 @@ def test_runs_of_dagster_side_by_side(forks: Forks, tiny: Tiny) -> None:
     before = read_current(tiny.artifacts).content
     cells = [f"{name}|3" for name in ("bm25", "bm25-whole")]
     for asset in ("lexical_runs", "rankings", "fused_runs", "metrics", "judgments"):
-        shutil.rmtree(tiny.artifacts / asset)
+        shutil.rmtree(tiny.objects(asset))
     register(tiny.pipeline().experiment, tiny.settings)
     home = tiny.settings.dagster_home
     (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n", encoding="utf-8")

@@ -16,6 +16,7 @@ import duckdb
 import pytest
 from click.testing import Result
 
+from rag_assets.pipeline.evaluations import read_current
 from tests.beir_folder import write_beir
 
 Invoke = Callable[..., Result]
@@ -118,9 +119,11 @@ def test_options_narrow_what_is_computed(invoke: Invoke, tmp_path: Path, store: 
     base = ("evaluate", folder, "--store", store, "--format", "json")
     one = rows_of(invoke(*base, "--retriever", "ab", "--top-k", 2))
     assert [(row["retriever"], row["top_k"]) for row in one] == [("ab", 2)]
-    folders = {file.parent.parent.name for file in (store / "tiny" / "metrics").rglob("*.parquet")}
-    assert folders == {"retriever=ab"}
-    assert not (store / "tiny" / "lexical_index" / "retriever=c").exists()
+    entries = read_current(store / "tiny").entries_of("metrics")
+    assert {entry.partition["retriever"] for entry in entries} == {"ab"}
+    stored = store / "tiny" / "objects"
+    n_stored = [len(list((stored / name).iterdir())) for name in ("metrics", "lexical_index")]
+    assert n_stored == [1, 2]
     options = ("--retriever", "c", "--retriever", "a", "--top-k", 1, "--top-k", 3)
     more = rows_of(invoke(*base, *options))
     assert {(row["retriever"], row["top_k"]) for row in more} == {

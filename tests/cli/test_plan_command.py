@@ -26,7 +26,7 @@ def test_nothing_is_evaluated(invoke: Invoke, tiny: Path, store: Path) -> None:
     assert lines[0].split() == ["asset", "partitions", "why"]
     assert lines[1].split() == ["documents", "1", "compute", "nothing", "stored", "yet"]
     assert "retrievers: 1: bm25" in lines
-    assert not list(store.glob("*/documents"))
+    assert not list(store.glob("*/objects"))
     found = rows(invoke, tiny, "--store", store)
     assert {row["action"] for row in found} == {"compute"}
     assert found[0] == {

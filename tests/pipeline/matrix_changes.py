@@ -103,23 +103,24 @@ def upgraded(name: str) -> Upgrade:
     return change
 
 
-def deleted(folder: str) -> Change:
-    return lambda matrix: shutil.rmtree(matrix.artifacts / folder)
+def deleted(asset: str, *values: str | int) -> Change:
+    return lambda matrix: matrix.lose(asset, *values)
 
 
-def flipped(folder: str, name: str = "*.parquet") -> Change:
+def flipped(asset: str, *values: str | int, name: str = "*.parquet") -> Change:
     """Turn a byte in the middle of a file; its size and its end stay."""
 
     def change(matrix: Matrix) -> None:
-        (file,) = (matrix.artifacts / folder).rglob(name)
+        (path,) = matrix.stored(asset, *values)
+        (file,) = path.rglob(name) if path.is_dir() else [path]
         flip(file)
 
     return change
 
 
-def truncated(folder: str) -> Change:
+def truncated(asset: str, *values: str | int) -> Change:
     def change(matrix: Matrix) -> None:
-        (file,) = (matrix.artifacts / folder).rglob("*.parquet")
+        (file,) = matrix.stored(asset, *values)
         file.write_bytes(file.read_bytes()[:-9])
 
     return change

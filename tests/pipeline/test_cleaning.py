@@ -115,9 +115,9 @@ def test_an_evaluation_after_cleaning_computes_nothing(edited: Tiny) -> None:
 
 
 def test_unfinished_files_go(tiny: Tiny) -> None:
-    unfinished = tiny.artifacts / "chunks" / "chunking=parts" / "0.parquet.tmp-0123456789ab"
+    unfinished = tiny.objects("chunks") / "0.parquet.tmp-0123456789ab"
     unfinished.write_bytes(b"half")
-    folder = tiny.artifacts / "lexical_index" / "retriever=bm25" / "0.tmp-0123456789ab"
+    folder = tiny.objects("lexical_index") / "0.tmp-0123456789ab"
     folder.mkdir()
     (folder / "postings").write_bytes(b"half")
     assert {one.path for one in clean(tiny, None, orphans=True)} == {unfinished, folder}
@@ -159,8 +159,7 @@ def test_the_command(edited: Tiny) -> None:
 
 
 def test_an_old_orphan_goes_by_the_command(tiny: Tiny) -> None:
-    orphan = tiny.artifacts / "chunks" / "chunking=gone" / "0123456789abcdef.parquet"
-    orphan.parent.mkdir()
+    orphan = tiny.objects("chunks") / "0123456789abcdef.parquet"
     orphan.write_bytes(b"old")
     assert command(tiny, "--orphans", "--yes").stdout == "nothing to remove\n"
     old = time.time() - 7200

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -338,25 +337,25 @@ def test_old_and_new_artifacts_are_the_same_as_from_an_empty_store(
     assert tiny.snapshot().content == other.snapshot().content
 
 
-LOSSES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "documents": ("documents", ("documents",)),
-    "chunks": ("chunks/chunking=parts", ("chunks/parts",)),
-    "an index": ("lexical_index/retriever=bm25", ("lexical_index/bm25",)),
-    "judgments": ("judgments/retriever=hybrid", ("judgments/hybrid",)),
-    "a cell": ("fused_runs/retriever=hybrid/top_k=3", ("fused_runs/hybrid/3",)),
-    "all runs of a retriever": ("lexical_runs/retriever=okapi", ("lexical_runs/okapi/*",)),
-    "metrics": ("metrics/retriever=bm25/top_k=1", ("metrics/bm25/1",)),
-    "a ranking that is fused": ("rankings/retriever=bm25", ("lexical_runs/bm25/1",)),
-    "a ranking that nothing reads": ("rankings/retriever=hybrid", ()),
+LOSSES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "documents": (("documents",), ("documents",)),
+    "chunks": (("chunks", "parts"), ("chunks/parts",)),
+    "an index": (("lexical_index", "bm25"), ("lexical_index/bm25",)),
+    "judgments": (("judgments", "hybrid"), ("judgments/hybrid",)),
+    "a cell": (("fused_runs", "hybrid", "3"), ("fused_runs/hybrid/3",)),
+    "all runs of a retriever": (("lexical_runs", "okapi"), ("lexical_runs/okapi/*",)),
+    "metrics": (("metrics", "bm25", "1"), ("metrics/bm25/1",)),
+    "a ranking that is fused": (("rankings", "bm25"), ("lexical_runs/bm25/1",)),
+    "a ranking that nothing reads": (("rankings", "hybrid"), ()),
 }
 
 
-@pytest.mark.parametrize(("folder", "expected"), LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize(("lost", "expected"), LOSSES.values(), ids=LOSSES)
 def test_what_was_deleted_is_computed_again_and_nothing_else(
-    tiny: Tiny, folder: str, expected: tuple[str, ...]
+    tiny: Tiny, lost: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
     before = tiny.snapshot().content
-    shutil.rmtree(tiny.artifacts / folder)
+    tiny.lose(*lost)
     plan = planned(tiny)
     computed = tiny.run()
     assert computed == (matching(tiny.pipeline(), *expected) if expected else set())
@@ -364,19 +363,20 @@ def test_what_was_deleted_is_computed_again_and_nothing_else(
     assert tiny.snapshot().content == before
 
 
-@pytest.mark.parametrize(("folder", "expected"), LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize(("lost", "expected"), LOSSES.values(), ids=LOSSES)
 def test_what_was_truncated_is_computed_again_and_nothing_else(
-    tiny: Tiny, folder: str, expected: tuple[str, ...]
+    tiny: Tiny, lost: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
     before = tiny.snapshot().content
-    for file in (tiny.artifacts / folder).rglob("*"):
-        if file.is_file():
-            file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    for path in tiny.stored(*lost):
+        for file in [path, *path.rglob("*")]:
+            if file.is_file():
+                file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     assert tiny.run() == (matching(tiny.pipeline(), *expected) if expected else set())
     assert tiny.snapshot().content == before
 
 
 def test_files_of_another_program_in_the_store_do_no_harm(tiny: Tiny) -> None:
-    (tiny.artifacts / "metrics" / ".DS_Store").write_text("")
-    (tiny.artifacts / "metrics" / "retriever=bm25" / "half.parquet.tmp-0123456789ab").write_text("")
+    (tiny.objects("metrics") / ".DS_Store").write_text("")
+    (tiny.objects("metrics") / "half.parquet.tmp-0123456789ab").write_text("")
     assert tiny.run() == set()

@@ -311,7 +311,7 @@ OF_STORE: dict[str, Cost] = {
         {"embedding_index/dense": "the code of embedding_index changed"},
     ),
     "a table is deleted": Cost(
-        to.deleted("metrics/retriever=bm25/top_k=1"),
+        to.deleted("metrics", "bm25", 1),
         ("metrics/bm25/1",),
         0,
         {"metrics/bm25/1": "artifact was deleted"},
@@ -329,22 +329,22 @@ OF_STORE: dict[str, Cost] = {
         to.flipped("chunks"), ("chunks/parts",), 0, {"chunks/parts": "artifact is damaged"}
     ),
     "a byte of a ranking is another": Cost(
-        to.flipped("rankings/retriever=bm25"), ("lexical_runs/bm25/1",)
+        to.flipped("rankings", "bm25"), ("lexical_runs/bm25/1",)
     ),
     "a byte of an index is another": Cost(
-        to.flipped("embedding_index", "vectors.npy"),
+        to.flipped("embedding_index", name="vectors.npy"),
         ("embedding_index/dense",),
         0,
         {"embedding_index/dense": "artifact is damaged"},
     ),
     "a byte of an index's manifest is another": Cost(
-        to.flipped("lexical_index", "manifest.json"),
+        to.flipped("lexical_index", name="manifest.json"),
         ("lexical_index/bm25",),
         0,
         {"lexical_index/bm25": "artifact is damaged"},
     ),
     "a file is cut off": Cost(
-        to.truncated("judgments/retriever=dense"),
+        to.truncated("judgments", "dense"),
         ("judgments/dense",),
         0,
         {"judgments/dense": "artifact is damaged"},

@@ -117,17 +117,29 @@ class TestTimes:
 
 
 class TestMeasurements:
-    def test_retrievers_of_one_configuration_are_told_apart(self, tmp_path: Path) -> None:
+    def test_they_go_by_what_is_measured_and_not_by_its_name(self, tmp_path: Path) -> None:
         measurements = Measurements(tmp_path)
         for number, name in enumerate(["a", "b"]):
-            measurements.add("search", "f" * 64, float(number), retriever=name)
-        assert [
-            found["seconds"]
-            for name in "ab"
-            if (found := measurements.find("search", "f" * 64, name))
-        ] == [0.0, 1.0]
-        assert measurements.find("search", "f" * 64, "c") is None
-        assert measurements.find("search", "e" * 64, "a") is None
+            measurements.add("search", f"{'f' * 64}-15", float(number), retriever=name)
+        found = measurements.find("search", f"{'f' * 64}-15")
+        assert found is not None
+        assert found["seconds"] == 1.0
+        assert measurements.find("search", f"{'f' * 64}-1") is None
+        assert measurements.find("search", f"{'e' * 64}-15") is None
+
+    def test_that_of_this_machine_comes_before_that_of_another(self, tmp_path: Path) -> None:
+        measurements = Measurements(tmp_path)
+        measurements.add("search", "f" * 64, 1.0)
+        (file,) = (tmp_path / "search").iterdir()
+        other = file.rename(file.with_name(f"{file.name.partition('=')[0]}=another.json"))
+        own = measurements.find("search", "f" * 64)
+        assert own is not None
+        assert own["seconds"] == 1.0
+        measurements.add("search", "f" * 64, 2.0)
+        other.write_text(other.read_text().replace(': "20', ': "30'))  # it is newer
+        own = measurements.find("search", "f" * 64)
+        assert own is not None
+        assert own["seconds"] == 2.0
 
     def test_cached_and_not_cached_are_told_apart(self, tmp_path: Path) -> None:
         measurements = Measurements(tmp_path)
@@ -143,7 +155,7 @@ class TestMeasurements:
         file.write_text(
             f'{{"what": "search", "fingerprint": "{"f" * 64}", "seconds": 2, "amount": 4}}'
         )
-        found = Measurements(tmp_path).find("search", "f" * 64, "bm25")
+        found = Measurements(tmp_path).find("search", "f" * 64)
         assert found is not None
         assert (found["seconds"], found["amount"], found["retriever"]) == (2, 4, None)
 
@@ -226,7 +238,7 @@ def embedded(with_minilm: Tiny) -> Callable[[], Amounts]:
             )
             fingerprint = pipeline.artifact(key).manifest.fingerprint
             for cached in (False, True):
-                one = pipeline.measurements.find("embed", fingerprint, "minilm", cached=cached)
+                one = pipeline.measurements.find("embed", fingerprint, cached=cached)
                 assert one is not None
                 found[asset, cached] = one["amount"]
         return found
@@ -271,7 +283,7 @@ def latencies_of_current(tiny: Tiny, retriever: str, *, cached: bool) -> Measure
     pipeline = tiny.pipeline()
     run = pipeline.artifact(run_key(pipeline.experiment, retriever, 5))
     ranking = run.manifest.facts["ranking"]
-    found = pipeline.measurements.find("latency", ranking, retriever, cached=cached)
+    found = pipeline.measurements.find("latency", ranking, cached=cached)
     assert found is not None
     return found
 

@@ -72,7 +72,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     ]
     CompletionCache(store / "cache" / "completions").put(MODEL, answers)
     (tiny.artifacts / "report.html").write_text(f"<p>{SECRET[2]}</p>")
-    (tiny.artifacts / "chunks" / "0.parquet.tmp-0123").write_bytes(SECRET[0].encode())
+    (tiny.objects("chunks") / "0.parquet.tmp-0123").write_bytes(SECRET[0].encode())
     return tiny
 
 
@@ -103,7 +103,7 @@ def test_no_byte_of_the_text_is_left(purged: Tiny) -> None:
 def test_what_is_no_text_of_it_stays(purged: Tiny) -> None:
     store = purged.settings.store
     latest = EvaluationNames(purged.artifacts, purged.settings.locks).pin("latest")
-    board = list((purged.artifacts / "leaderboard").iterdir())
+    board = list(purged.objects("leaderboard").iterdir())
     assert command(purged, "purge", "--document", "fares.md", "--yes").exit_code == 0
     assert all(path.exists() for path in board)
     assert History(purged.artifacts, purged.settings.locks).ids() == [latest.evaluation_id]

@@ -7,7 +7,7 @@ import pytest
 
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages.runs import run_key
-from rag_assets.store.artifacts import Artifact, ArtifactKey, read_manifest
+from rag_assets.store.artifacts import Artifact, ArtifactKey
 from tests.all_measurements import all_measurements
 from tests.tiny_experiment import Tiny, matching
 
@@ -16,16 +16,17 @@ TOP_K = (1, 3, 5)
 
 def rankings(tiny: Tiny, retriever: str) -> dict[int, pa.Table]:
     """The stored rankings of a retriever, by depth."""
-    folder = tiny.artifacts / "rankings" / f"retriever={retriever}"
+    pipeline = tiny.pipeline()
+    prints = {
+        str(cell(pipeline, retriever, top_k).manifest.facts["ranking"]).partition("-")[0]
+        for top_k in tiny.config["top_k"]
+    }
     found: dict[int, pa.Table] = {}
-    for depth in folder.iterdir():
-        (file,) = depth.iterdir()
-        key = ArtifactKey.of("rankings", retriever=retriever, depth=depth.name[6:])
-        manifest = read_manifest(file)
-        assert manifest is not None
-        artifact = tiny.pipeline().store.find(key, manifest.fingerprint)
-        assert artifact is not None
-        found[int(depth.name[6:])] = artifact.table()
+    for one in prints:
+        for depth in pipeline.store.depths("rankings", one):
+            artifact = pipeline.store.find("rankings", f"{one}-{depth}")
+            assert artifact is not None
+            found[depth] = artifact.table()
     return found
 
 

@@ -228,7 +228,7 @@ def test_an_unreadable_experiment_does_not_hide_the_others(tiny: Tiny) -> None:
 def test_a_failed_rebuild_leaves_the_old_file(tiny: Tiny) -> None:
     warehouse = rebuild(tiny.settings)
     before = warehouse.read_bytes()
-    (board,) = tiny.artifacts.glob("leaderboard/*.parquet")
+    (board,) = tiny.objects("leaderboard").iterdir()
     board.write_bytes(board.read_bytes()[:-4] + b"oops")
     with pytest.raises(StoreError, match=board.name):
         rebuild(tiny.settings)

@@ -45,35 +45,33 @@ def test_key_reads_as_people_write_it() -> None:
 
 
 def test_nothing_is_created_before_the_first_write(store: ArtifactStore, tmp_path: Path) -> None:
-    assert store.find(KEY, MANIFEST.fingerprint) is None
+    assert store.find(KEY.asset, MANIFEST.fingerprint) is None
     assert list(tmp_path.iterdir()) == []
 
 
 def test_table_comes_back_with_its_manifest(store: ArtifactStore) -> None:
-    written = store.write_table(KEY, TABLE, MANIFEST)
-    found = store.find(KEY, MANIFEST.fingerprint)
+    written = store.write_table(TABLE, MANIFEST)
+    found = store.find(KEY.asset, MANIFEST.fingerprint)
     assert found == written
     assert found.manifest == MANIFEST
     assert found.table().equals(TABLE)
     assert found.table().schema.metadata is None
 
 
-def test_path_names_asset_partition_and_fingerprint(store: ArtifactStore) -> None:
-    path = store.write_table(KEY, TABLE, MANIFEST).path
+def test_path_names_asset_and_fingerprint_alone(store: ArtifactStore) -> None:
+    path = store.write_table(TABLE, MANIFEST).path
     name = f"{MANIFEST.fingerprint[:16]}.parquet"
-    assert path.relative_to(store.root.parent).as_posix() == (
-        f"tiny/runs/retriever=bm25/top_k=10/{name}"
-    )
+    assert path.relative_to(store.root.parent).as_posix() == (f"tiny/objects/runs/{name}")
 
 
 def test_manifest_is_inside_the_file(store: ArtifactStore) -> None:
-    path = store.write_table(KEY, TABLE, MANIFEST).path
+    path = store.write_table(TABLE, MANIFEST).path
     assert Manifest.from_json(pq.read_schema(path).metadata[b"rag_assets"]) == MANIFEST
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 def write_folder(store: ArtifactStore) -> Manifest:
-    with store.write_directory(KEY, MANIFEST.fingerprint) as folder:
+    with store.write_directory(KEY.asset, MANIFEST.fingerprint) as folder:
         (folder / "data").write_text("content")
         manifest = replace(MANIFEST, digests={"all": folder_digest(folder)})
         save_manifest(folder, manifest)
@@ -82,7 +80,7 @@ def write_folder(store: ArtifactStore) -> Manifest:
 
 def test_folder_comes_back_with_its_manifest(store: ArtifactStore) -> None:
     manifest = write_folder(store)
-    found = store.find(KEY, MANIFEST.fingerprint)
+    found = store.find(KEY.asset, MANIFEST.fingerprint)
     assert found is not None
     assert found.manifest == manifest
     assert (found.path / "data").read_text() == "content"
@@ -97,33 +95,33 @@ def again(store: ArtifactStore) -> ArtifactStore:
 def test_a_damaged_body_is_not_found_and_is_replaced(
     store: ArtifactStore, saved: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = store.write_table(KEY, TABLE, MANIFEST).path
+    path = store.write_table(TABLE, MANIFEST).path
     if saved:
         store.verified.save()
     content = bytearray(path.read_bytes())
     content[10] ^= 255
     path.write_bytes(content)
     other = again(store)
-    assert other.find(KEY, MANIFEST.fingerprint) is None
-    assert other.find(KEY, MANIFEST.fingerprint) is None
+    assert other.find(KEY.asset, MANIFEST.fingerprint) is None
+    assert other.find(KEY.asset, MANIFEST.fingerprint) is None
     assert len(caplog.records) == 1
     assert "is damaged" in caplog.text
-    other.write_table(KEY, TABLE, MANIFEST)
-    assert again(store).find(KEY, MANIFEST.fingerprint) is not None
+    other.write_table(TABLE, MANIFEST)
+    assert again(store).find(KEY.asset, MANIFEST.fingerprint) is not None
 
 
 def test_the_name_of_the_seal_is_sealed_too(store: ArtifactStore) -> None:
-    path = store.write_table(KEY, TABLE, MANIFEST).path
+    path = store.write_table(TABLE, MANIFEST).path
     content = path.read_bytes()
     path.write_bytes(content.replace(MARK.encode(), b"x" * len(MARK)))
-    assert again(store).find(KEY, MANIFEST.fingerprint) is None
+    assert again(store).find(KEY.asset, MANIFEST.fingerprint) is None
 
 
 def test_a_table_of_an_older_version_is_believed(store: ArtifactStore) -> None:
-    path = store.write_table(KEY, TABLE, MANIFEST).path
+    path = store.write_table(TABLE, MANIFEST).path
     old = canonical_json(asdict(MANIFEST)).encode()
     pq.write_table(TABLE.replace_schema_metadata({b"rag_assets": old}), path)
-    found = again(store).find(KEY, MANIFEST.fingerprint)
+    found = again(store).find(KEY.asset, MANIFEST.fingerprint)
     assert found is not None
     assert found.manifest == MANIFEST
 
@@ -136,28 +134,28 @@ def test_a_damaged_folder_is_not_found_and_is_replaced(
 ) -> None:
     write_folder(store)
     store.verified.save()
-    damaged = store.path(KEY, MANIFEST.fingerprint, directory=True) / file
+    damaged = store.path(KEY.asset, MANIFEST.fingerprint, directory=True) / file
     damaged.write_text(damaged.read_text().replace(old, new))
-    assert again(store).find(KEY, MANIFEST.fingerprint) is None
+    assert again(store).find(KEY.asset, MANIFEST.fingerprint) is None
     write_folder(again(store))
-    assert again(store).find(KEY, MANIFEST.fingerprint) is not None
+    assert again(store).find(KEY.asset, MANIFEST.fingerprint) is not None
 
 
 def test_a_file_is_hashed_once_and_again_when_its_stamp_is_another(store: ArtifactStore) -> None:
-    path = store.write_table(KEY, TABLE, MANIFEST).path
+    path = store.write_table(TABLE, MANIFEST).path
     assert not again(store).verified.holds(path)
     store.verified.save()
     assert again(store).verified.holds(path)
     os.utime(path)
     assert not again(store).verified.holds(path)
     other = again(store)
-    assert other.find(KEY, MANIFEST.fingerprint) is not None
+    assert other.find(KEY.asset, MANIFEST.fingerprint) is not None
     other.verified.save()
     assert again(store).verified.holds(path)
 
 
 def test_what_is_gone_is_forgotten(store: ArtifactStore) -> None:
-    path = store.write_table(KEY, TABLE, MANIFEST).path
+    path = store.write_table(TABLE, MANIFEST).path
     store.verified.save()
     path.unlink()
     write_folder(store)
@@ -167,7 +165,7 @@ def test_what_is_gone_is_forgotten(store: ArtifactStore) -> None:
 
 
 def test_a_damaged_page_is_our_own_error(store: ArtifactStore) -> None:
-    artifact = store.write_table(KEY, TABLE, MANIFEST)
+    artifact = store.write_table(TABLE, MANIFEST)
     content = bytearray(artifact.path.read_bytes())
     content[40] ^= 255
     artifact.path.write_bytes(content)
@@ -180,11 +178,11 @@ def test_a_damaged_page_is_our_own_error(store: ArtifactStore) -> None:
 
 @pytest.mark.parametrize("keep", [0, 10, -1, -20])
 def test_truncated_file_is_not_found_and_is_replaced(store: ArtifactStore, keep: int) -> None:
-    path = store.write_table(KEY, TABLE, MANIFEST).path
+    path = store.write_table(TABLE, MANIFEST).path
     path.write_bytes(path.read_bytes()[:keep])
-    assert store.find(KEY, MANIFEST.fingerprint) is None
-    store.write_table(KEY, TABLE, MANIFEST)
-    found = store.find(KEY, MANIFEST.fingerprint)
+    assert store.find(KEY.asset, MANIFEST.fingerprint) is None
+    store.write_table(TABLE, MANIFEST)
+    found = store.find(KEY.asset, MANIFEST.fingerprint)
     assert found is not None
     assert found.table().equals(TABLE)
 
@@ -193,22 +191,22 @@ def test_truncated_file_is_not_found_and_is_replaced(store: ArtifactStore, keep:
 def test_folder_with_a_damaged_manifest_is_not_found_and_is_replaced(
     store: ArtifactStore, damage: str
 ) -> None:
-    path = store.path(KEY, MANIFEST.fingerprint, directory=True)
+    path = store.path(KEY.asset, MANIFEST.fingerprint, directory=True)
     path.mkdir(parents=True)
     (path / "manifest.json").write_text(damage, encoding="latin-1")
-    assert store.find(KEY, MANIFEST.fingerprint) is None
+    assert store.find(KEY.asset, MANIFEST.fingerprint) is None
     write_folder(store)
-    assert store.find(KEY, MANIFEST.fingerprint) is not None
+    assert store.find(KEY.asset, MANIFEST.fingerprint) is not None
 
 
 def test_file_of_another_fingerprint_is_not_found(store: ArtifactStore) -> None:
     """The first 16 digits name the file; all of them must agree."""
-    path = store.path(KEY, MANIFEST.fingerprint)
+    path = store.path(KEY.asset, MANIFEST.fingerprint)
     assert path.name == f"{MANIFEST.fingerprint[:16]}.parquet"
-    assert store.path(KEY, MANIFEST.fingerprint, directory=True).name == path.stem
-    store.write_table(KEY, TABLE, MANIFEST)
+    assert store.path(KEY.asset, MANIFEST.fingerprint, directory=True).name == path.stem
+    store.write_table(TABLE, MANIFEST)
     other = MANIFEST.fingerprint[:16] + "0" * 48
-    assert store.find(KEY, other) is None
+    assert store.find(KEY.asset, other) is None
 
 
 def test_parquet_without_a_manifest_has_none(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from filelock import FileLock, Timeout
 
 from rag_assets.errors import StoreError
-from rag_assets.store.artifacts import ArtifactKey, ArtifactStore
+from rag_assets.store.artifacts import ArtifactStore
 from rag_assets.store.locks import locked
 
 ROOT = Path(__file__).parents[2]
@@ -16,11 +16,11 @@ ROOT = Path(__file__).parents[2]
 ADD_ONE = """
 import sys, time
 from pathlib import Path
-from rag_assets.store.artifacts import ArtifactKey, ArtifactStore
+from rag_assets.store.artifacts import ArtifactStore
 folder = Path(sys.argv[1])
 store = ArtifactStore(folder / "store", "tiny", folder / "locks")
 for _ in range(20):
-    with store.lock(ArtifactKey.of("metrics")):
+    with store.lock("metrics", ["bb", "aa"]):
         number = int((folder / "number").read_text())
         time.sleep(0.002)
         (folder / "number").write_text(str(number + 1))
@@ -37,7 +37,7 @@ def test_two_processes_never_hold_one_lock(tmp_path: Path) -> None:
 
 def test_locks_of_two_keys_are_independent(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path, "tiny", tmp_path / "locks")
-    with store.lock(ArtifactKey.of("metrics")), store.lock(ArtifactKey.of("leaderboard")):
+    with store.lock("metrics", ["aa", "bb"]), store.lock("metrics", ["cc"]):
         pass
 
 
@@ -61,7 +61,7 @@ def test_lock_is_free_after_an_exception(tmp_path: Path) -> None:
 
 def test_error_of_the_work_is_not_blamed_on_the_lock(tmp_path: Path) -> None:
     def work() -> None:
-        with ArtifactStore(tmp_path, "tiny", tmp_path).lock(ArtifactKey.of("metrics")):
+        with ArtifactStore(tmp_path, "tiny", tmp_path).lock("metrics", ["aa"]):
             raise PermissionError("of something else")
 
     with pytest.raises(PermissionError, match="of something else"):

@@ -96,7 +96,7 @@ class BaseRuns(RunsStage):
         def search_by(one: Searcher[Any], numbers: Sequence[int], k: int) -> list[Hits]:
             return self._search(one, queries, numbers, k, None)
 
-        facts = exact_recall(searcher, search_by, retriever, queries.num_rows)
+        facts = exact_recall(searcher, search_by, queries.num_rows)
         return Ranked(table, asked.manifest.failures, facts)
 
     def searcher(

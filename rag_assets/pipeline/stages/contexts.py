@@ -148,7 +148,7 @@ def document_texts(context: StageContext) -> dict[str, str]:
 
 def _count_tokens(context: StageContext, texts: Sequence[str], key: ArtifactKey) -> list[int]:
     versions = _tokenizer_versions(context)
-    known = counted_before(context.store, key, versions)
+    known = counted_before(context.store, key.asset, versions)
     _, name = key.partition[0]
 
     def count(new: list[str]) -> list[int]:

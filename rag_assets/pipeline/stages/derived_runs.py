@@ -81,14 +81,15 @@ class DerivedRuns(RunsStage):
         any_cached, written = False, set[str]()
         for name in context.experiment.inputs(retriever):
             stage = self._families[context.experiment.family(name)]
-            recipe = stage.ranking_recipe(context, name, top_k)
-            if recipe is None:
+            candidates = self.candidates(context.experiment, retriever, top_k)
+            ranking = context.rankings.measured(stage, name, top_k, candidates)
+            if ranking is None:
                 return None
             part = None
             if cached:
-                part = kept_part(context, LATENCY, recipe.fingerprint, name, cached=True)
+                part = kept_part(context, LATENCY, ranking, cached=True)
                 any_cached |= part is not None
-            part = part or kept_part(context, LATENCY, recipe.fingerprint, name)
+            part = part or kept_part(context, LATENCY, ranking)
             if part is None:
                 return None
             if isinstance(context.experiment.retrievers[name], BaseRetriever):

@@ -85,9 +85,9 @@ class EmbeddingIndexes(Stage):
             chunks = context.artifact(chunks_key(chunking)).table()
             texts = texts_to_index(context.experiment, chunking, chunks)
             config = _config(context.experiment, retriever)
-            unread = _unread(config, retriever, texts)
+            unread = _unread(config, texts)
             workspace = context.workspace(retriever, key)
-            yield key, _index(config, chunks, texts, workspace, retriever, unread)
+            yield key, _index(config, chunks, texts, workspace, unread)
 
 
 def _index(
@@ -95,23 +95,22 @@ def _index(
     chunks: pa.Table,
     texts: list[str],
     workspace: Workspace,
-    retriever: str,
     more_notes: Sequence[str],
 ) -> FolderProduct:
     def write(folder: Path) -> tuple[int, Mapping[str, Any]]:
         facts = config.build(chunks, texts, folder, workspace)
         save_units(folder, chunks)
-        notes = [*(f"{retriever}: {note}" for note in facts.get("notes", ())), *more_notes]
+        notes = [*facts.get("notes", ()), *more_notes]
         return chunks.num_rows, {**facts, "notes": notes} if notes else facts
 
     return FolderProduct(write)
 
 
-def _unread(config: EmbeddingRetriever, retriever: str, texts: list[str]) -> list[str]:
+def _unread(config: EmbeddingRetriever, texts: list[str]) -> list[str]:
     """Return what is to be said of chunks that the retriever's model cannot read."""
     files = config.read_by()
     share = unknown_share(texts, files) if files is not None else None
-    line = warning(retriever, "chunks", share, files) if files is not None else None
+    line = warning("chunks", share, files) if files is not None else None
     return [line] if line is not None else []
 
 

@@ -77,7 +77,7 @@ def one_at_a_time(
 
 def encoding_part(context: StageContext, retriever: str, config: EmbeddingRetriever) -> Part | None:
     """Return what single queries take through the model; None when it was never timed."""
-    return kept_part(context, ENCODE, _described(context, retriever, config), retriever)
+    return kept_part(context, ENCODE, _described(context, retriever, config))
 
 
 def _keep(context: StageContext, key: ArtifactKey, config: EmbeddingRetriever, part: Part) -> None:

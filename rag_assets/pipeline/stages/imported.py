@@ -58,8 +58,7 @@ class ImportedRankings(Stage):
             chunks = context.artifact(chunks_key(chunking)).table()
             config = _config(context.experiment, key["retriever"])
             found = config.read(queries, chunks, judge=context.experiment.judge)
-            notes = [f"{key['retriever']}: {note}" for note in found.facts.get("notes", ())]
-            yield key, TableProduct(found.table, {**found.facts, "notes": notes}, found.failures)
+            yield key, TableProduct(found.table, found.facts, found.failures)
 
 
 class ImportedRuns(RunsStage):

@@ -130,7 +130,7 @@ def _from_file(context: StageContext, name: str, queries: pa.Table) -> TableProd
         "without": "queries without a variant in the file keep their original alone",
         "unknown": "entries of the file are for other queries",
     }
-    notes = [f"{name}: {count} {words[kind]}" for kind, count in counts.items() if count]
+    notes = [f"{count} {words[kind]}" for kind, count in counts.items() if count]
     return TableProduct(found.variants, {"notes": notes})
 
 

@@ -142,7 +142,7 @@ def _served(context: StageContext, retriever: str, found: Reranked) -> Part | No
         return None
     config = _config(context.experiment, retriever)
     asked = fingerprint([config.described(), config.describe()])
-    earlier = kept_part(context, RERANK, asked, retriever) or Part({}, None)
+    earlier = kept_part(context, RERANK, asked) or Part({}, None)
     times = {query_id: 1000 * seconds for query_id, seconds in found.seconds.items()}
     cost = earlier.cost if found.cost is None else found.cost
     part = Part({**earlier.times, **times}, cost)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from rag_assets.errors import RagAssetsError, StoreError
-from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest
+from rag_assets.store.artifacts import Artifact, ArtifactStore, Manifest
 from rag_assets.store.atomic import remove
 from rag_assets.store.remote.opened import working_copy_of
 from rag_assets.store.remote.working_copy import MANIFEST, WorkingCopy
@@ -104,25 +104,25 @@ class RemoteArtifacts(ArtifactStore):
             where = f"{self._copy.objects.address.url}/{self._copy.name(path)}"
             raise StoreError(f"{where} is gone or damaged; delete it there and evaluate again")
 
-    def children(self, folder: Path) -> set[str]:
-        """Return the names of what lies in a folder of an asset, here or there."""
-        first = f"{self._copy.name(folder)}/"
-        listed = self._copy.listing(self._asset(folder))
-        there = {n[len(first) :].partition("/")[0] for n in listed if n.startswith(first)}
-        return super().children(folder) | there
+    def names(self, asset: str) -> set[str]:
+        """Return the names of all artifacts of an asset, here or there."""
+        folder = self.objects / asset
+        first = len(self._copy.name(folder)) + 1
+        there = {name[first:].partition("/")[0] for name in self._copy.listing(folder)}
+        return super().names(asset) | there
 
-    def write_table(self, key: ArtifactKey, table: pa.Table, manifest: Manifest) -> Artifact:
+    def write_table(self, table: pa.Table, manifest: Manifest) -> Artifact:
         """Write a table with its manifest inside, to be sent later."""
-        artifact = super().write_table(key, table, manifest)
+        artifact = super().write_table(table, manifest)
         self._copy.note(artifact.path)
         return artifact
 
     @contextmanager
-    def write_directory(self, key: ArtifactKey, fingerprint: str) -> Iterator[Path]:
+    def write_directory(self, asset: str, fingerprint: str) -> Iterator[Path]:
         """Yield an empty folder to fill, to be sent later."""
-        with super().write_directory(key, fingerprint) as temporary:
+        with super().write_directory(asset, fingerprint) as temporary:
             yield temporary
-        self._copy.note(self.path(key, fingerprint, directory=True))
+        self._copy.note(self.path(asset, fingerprint, directory=True))
 
     @contextmanager
     def sending(self) -> Iterator[None]:
@@ -140,6 +140,10 @@ class RemoteArtifacts(ArtifactStore):
         self._copy.flush()
 
     def _asset(self, path: Path) -> Path:
+        return path.parent if path.is_relative_to(self.objects) else self._oldest(path)
+
+    def _oldest(self, path: Path) -> Path:
+        """Return the folder of an asset as stores of before objects had them."""
         return self.root / path.relative_to(self.root).parts[0]
 
 
