@@ -34,7 +34,9 @@ class CodeVersions:
         """
         self._folder = folder
         self._source = source
-        self._graph = SourceGraph({PACKAGE: source})
+        # The source of this process stays what it is, so it is parsed once, whatever is opened.
+        self._graph = _own_graph() if source == FOLDER else SourceGraph({PACKAGE: source})
+        self._followed = _FOLLOWED if source == FOLDER else {}
 
     @cached_property
     def source_digest(self) -> str:
@@ -55,12 +57,11 @@ class CodeVersions:
         foreign = sorted({_top(root) for root in wanted} - {PACKAGE})
         name = " ".join([*wanted, *(f"{one}={_package_digest(one)}" for one in foreign)])
         if name not in self._kept:
-            self._kept[name] = self._follow(wanted, foreign)
+            if name not in self._followed:
+                self._followed[name] = self.closure(wanted, foreign).digest[:LENGTH]
+            self._kept[name] = self._followed[name]
             self._save()
         return self._kept[name]
-
-    def _follow(self, roots: Iterable[Root], foreign: Iterable[str]) -> str:
-        return self.closure(roots, foreign).digest[:LENGTH]
 
     def closure(self, roots: Iterable[Root], foreign: Iterable[str] = ()) -> Closure:
         """Return all definitions that roots and whole packages reach."""
@@ -88,6 +89,15 @@ class CodeVersions:
     def _save(self) -> None:
         if self._file is not None and self._may_write:
             write_text(self._file, json.dumps(self._kept), durable=False)
+
+
+_FOLLOWED: dict[str, str] = {}
+"""Roots of this process's source -> their version, whatever folder remembers it."""
+
+
+@cache
+def _own_graph() -> SourceGraph:
+    return SourceGraph({PACKAGE: FOLDER})
 
 
 @cache

@@ -233,10 +233,10 @@ def read_evaluation(file: Path) -> Evaluation:
     """
     try:
         data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        _check_version(file, data)
         stated = data.pop(CHECKSUM, None)
         if stated not in (None, fingerprint(data)):
             raise ValueError("it is damaged")
-        _check_version(file, data)
         entries = tuple(SnapshotEntry(**entry) for entry in data.pop("entries"))
         runs = tuple(data.pop("dagster_runs"))
         origin = Origin(**data.pop("origin", {}))

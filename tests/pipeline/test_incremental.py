@@ -220,20 +220,11 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
         other_statistics,
         ("intervals/*", "comparisons"),
     ),
-    "the name of a retriever: its folders are new, what fuses it is not": (
+    "the name of a retriever; no object has it": (
         rename_okapi,
         (
-            "lexical_index/zebra",
-            "lexical_queries/zebra",
-            "lexical_runs/zebra/*",
-            "judgments/zebra",
-            "retriever_contexts/zebra",
-            "metrics/zebra/*",
-            "metrics_summary/zebra",
-            "intervals/zebra",
             "leaderboard",
             "comparisons",
-            "attributions/zebra/*",
             "attributions/shallow/*",  # it names its inputs
             "answerability",
         ),
