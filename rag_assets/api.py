@@ -76,7 +76,7 @@ def evaluate(
     """
     from rag_assets.assets.evaluate import evaluate as bring_up_to_date
     from rag_assets.assets.in_notebooks import as_in_a_script
-    from rag_assets.compute.options import release_workers
+    from rag_assets.compute.compute import release_workers
     from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.pipeline.registry import open_experiment
     from rag_assets.pipeline.selection import Selection

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from rag_assets.assets.evaluate import Work, evaluate
+from rag_assets.assets.evaluate import evaluate
+from rag_assets.assets.work import Work
 from rag_assets.cli.options import selection_options
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import (

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import check_unchanged, code_versions
-from rag_assets.compute.compute import Compute
-from rag_assets.compute.options import compute_of
+from rag_assets.compute.compute import Compute, compute_of
 from rag_assets.datasets.dataset import Read
 from rag_assets.datasets.lines import unreadable
 from rag_assets.errors import DataError, MissingArtifact, UsageError
