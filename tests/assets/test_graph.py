@@ -8,7 +8,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.definitions.partitions.context import partition_loading_context
+from dagster import partition_loading_context
 
 from rag_assets.assets.build import build_assets
 from rag_assets.assets.names import artifact_key, asset_key, group_name, partition_key

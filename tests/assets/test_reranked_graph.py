@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import dagster as dg
-from dagster._core.definitions.partitions.context import partition_loading_context
+from dagster import partition_loading_context
 
 from rag_assets.assets.build import build_assets
 from rag_assets.assets.names import asset_key, partition_key
