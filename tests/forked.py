@@ -94,7 +94,7 @@ def serve() -> None:
     """Answer until the input ends."""
     import faiss  # noqa: F401
 
-    import rag_assets.assets.recording
+    import rag_assets.assets.job
     import rag_assets.cli.evaluate
     import rag_assets.reporting.html  # noqa: F401
 

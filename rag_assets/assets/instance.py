@@ -44,6 +44,7 @@ def open_instance(settings: StoreSettings) -> dg.DagsterInstance:
             "storage": _storage(home),
             "telemetry": {"enabled": False},
             # The default manager takes over this process's stdout while a step runs.
+            # Dagster documents this one, and under no other name.
             "compute_logs": {
                 "module": "dagster._core.storage.noop_compute_log_manager",
                 "class": "NoOpComputeLogManager",

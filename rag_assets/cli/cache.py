@@ -93,7 +93,7 @@ def prune_command(
     else:
         print_line("nothing to remove")
     if rows and not yes:
-        messages().print("nothing was removed; --yes does it", markup=False)
+        messages().print("nothing was removed; --yes does it")
 
 
 def _sum(rows: list[Row]) -> int:

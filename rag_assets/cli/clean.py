@@ -94,4 +94,4 @@ def print_removed(rows: list[Row], form: str, *, done: bool) -> None:
     else:
         print_line("nothing to remove")
     if rows and not done:
-        messages().print("nothing was removed; --yes does it", markup=False)
+        messages().print("nothing was removed; --yes does it")

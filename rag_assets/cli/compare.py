@@ -158,4 +158,4 @@ def _bounds(compared: Compared, a: str, b: str) -> Row:
 def _print_note(compared: Compared) -> None:
     """Say on stderr that queries may hang together, where nothing was said about it."""
     for text in compared.notes:
-        messages().print(text, markup=False)
+        messages().print(text)

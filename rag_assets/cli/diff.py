@@ -81,7 +81,7 @@ def command(
         if form == "markdown" and rows:
             print_data(f"\n{formatted(rows, form)}")
     if found is not None and pair is None:
-        messages().print(f"note: {found.refusal}", markup=False, soft_wrap=True)
+        messages().print(f"note: {found.refusal}", soft_wrap=True)
         ctx.exit(NOT_COMPARABLE)
 
 

@@ -9,11 +9,20 @@ from pathlib import Path
 
 import click
 
-from rag_assets.assets.evaluate import Work, evaluate
+from rag_assets.assets.evaluate import evaluate
+from rag_assets.assets.work import Work
 from rag_assets.cli.options import selection_options
 from rag_assets.cli.progress_bars import progress_bar
-from rag_assets.cli.terminal import messages, output, print_data, print_line, print_note, shown_path
-from rag_assets.cli.verbosity import Verbosity, verbosity
+from rag_assets.cli.terminal import (
+    Verbosity,
+    messages,
+    output,
+    print_data,
+    print_line,
+    print_note,
+    shown_path,
+    verbosity,
+)
 from rag_assets.cli.work_board import work_board
 from rag_assets.errors import Incomplete
 from rag_assets.pipeline.evaluations import is_of_older_store
@@ -74,9 +83,9 @@ def command(
     if is_of_older_store(pipeline.store.root):
         print_note(OLDER_STORE)
     if retry_failed:
-        messages().print(f"asked again: {try_again(pipeline)} queries that failed", markup=False)
+        messages().print(f"asked again: {try_again(pipeline)} queries that failed")
     for line in (*shallow_graphs(experiment), *unread_languages(pipeline, selection)):
-        messages().print(f"warning: {line}", markup=False, soft_wrap=True)
+        messages().print(f"warning: {line}", soft_wrap=True)
     with work_board(lambda: f"{pipeline.n_computed} partitions computed  {pipeline.at_work}"):
         work = evaluate(pipeline, selection)
         result = EvaluationResult(pipeline.store.root, work.evaluation)
@@ -125,7 +134,7 @@ def _print_notes(pipeline: Pipeline) -> None:
             for note in artifact.manifest.facts.get("notes", []) if artifact else []:
                 found[": ".join([stage.name, *names, note])] = None
         for told in found:
-            messages().print(f"note: {told}", markup=False)
+            messages().print(f"note: {told}")
     print_note(pipeline.experiment.unread_labels)
 
 
@@ -138,18 +147,18 @@ def _print_overlaps(result: EvaluationResult, rows: list[Row]) -> None:
 def _print_advice(result: EvaluationResult, path: Path) -> None:
     """Say on stderr that judging would help, where little or nothing of the runs is judged."""
     for line in unlabelled_findings(result) if not result.has_metrics else []:
-        messages().print(f"note: {line}", markup=False, soft_wrap=True)
+        messages().print(f"note: {line}", soft_wrap=True)
     advice = pooling_advice(result)
     if advice is not None:
         command = f"rag-assets pool {shlex.quote(str(path))} --out sheet.csv"
-        messages().print(f"note: {advice}: {command}", markup=False, soft_wrap=True)
+        messages().print(f"note: {advice}: {command}", soft_wrap=True)
 
 
 def _print_unanswered(pipeline: Pipeline) -> None:
     """Say on stderr which assets lack answers of a server, and how to ask for them again."""
     for key, number in unanswered(pipeline).items():
         line = f"note: {key}: no answer for {number} queries; --retry-failed asks for them again"
-        messages().print(line, markup=False, soft_wrap=True)
+        messages().print(line, soft_wrap=True)
 
 
 def _print_tables(slices: list[Slice], result: EvaluationResult, rows: list[Row]) -> None:

@@ -59,6 +59,6 @@ def command(path: Path, retriever: str, top_k: int | None, out: Path, store: Pat
         raise UsageError(f"--top-k {chosen}: {retriever} has runs at {known}")
     run, failures = result.table(keys[chosen]), result.failures(keys[chosen])
     for note in write_run(run, out, tag=retriever, failures=failures):
-        messages().print(f"note: {out}: {note}", markup=False)
+        messages().print(f"note: {out}: {note}")
     n_queries = len(run.column("query_id").unique())
     print_line(f"{out}: {n_queries} queries, {run.num_rows} rows, top_k {chosen}")

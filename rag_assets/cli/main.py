@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 
 from rag_assets import __version__
 from rag_assets.cli.summaries import SUMMARIES
-from rag_assets.cli.verbosity import with_verbosity
+from rag_assets.cli.terminal import with_verbosity
 from rag_assets.errors import RagAssetsError, StoreError, UsageError
 from rag_assets.kept_signals import interrupts_raised, is_interrupt
 from rag_assets.plain_text import one_line, printable, shortened

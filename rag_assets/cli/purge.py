@@ -77,7 +77,7 @@ def _rebuild(settings: StoreSettings) -> None:
         rebuild(settings)
     except StoreError as error:
         remove(settings.warehouse)
-        messages().print(f"warning: the warehouse was removed: {error}", markup=False)
+        messages().print(f"warning: the warehouse was removed: {error}")
 
 
 def _print_notes(settings: StoreSettings) -> None:
@@ -96,4 +96,4 @@ def _print_notes(settings: StoreSettings) -> None:
             "warehouses and Dagster instances are not touched, delete their state directories"
         )
     for note in notes:
-        messages().print(f"note: {note}", markup=False, soft_wrap=True)
+        messages().print(f"note: {note}", soft_wrap=True)

@@ -11,14 +11,13 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import check_unchanged, code_versions
-from rag_assets.compute.compute import Compute
-from rag_assets.compute.options import compute_of
+from rag_assets.compute.compute import Compute, compute_of
 from rag_assets.datasets.dataset import Read
 from rag_assets.datasets.lines import unreadable
 from rag_assets.errors import DataError, MissingArtifact, UsageError
@@ -36,7 +35,7 @@ from rag_assets.pipeline.recipe import Recipe
 from rag_assets.pipeline.stage import FolderProduct, Product, Stage
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.progress import Progress, no_progress
-from rag_assets.retrievers.workspace import Measure, Workspace, unmeasured
+from rag_assets.retrievers.workspace import Measure, Usage, Workspace, unmeasured
 from rag_assets.store.artifacts import Artifact, ArtifactKey, save_manifest
 from rag_assets.store.canonical import folder_digest
 from rag_assets.store.remote.artifacts import artifact_store
@@ -147,25 +146,12 @@ class Pipeline:
         if recipe is None:
             raise MissingArtifact(f"an input of {key} is not in the store")
 
-        def measure(
-            what: str,
-            seconds: float | None,
-            amount: int,
-            *,
-            cached: bool,
-            tokens: int | None = None,
-            cost: float | None = None,
-        ) -> None:
+        def measure(usage: Usage) -> None:
             self.measurements.add(
-                what,
-                recipe.fingerprint,
-                seconds,
-                amount,
+                fingerprint=recipe.fingerprint,
                 asset=key.asset,
                 retriever=retriever,
-                cached=cached,
-                tokens=tokens,
-                cost=cost,
+                **asdict(usage),
             )
 
         return measure

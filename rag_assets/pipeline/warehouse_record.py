@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,8 +28,6 @@ from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.remote.opened import working_copy_of
 from rag_assets.store.settings import StoreSettings
-
-_log = logging.getLogger("rag_assets")
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -58,22 +55,6 @@ def is_up_to_date(settings: StoreSettings) -> bool:
         and not any((settings.store / path).exists() for path in record.get("left_out", ()))
         and _are_current(settings.store, record.get("snapshots", {}))
     )
-
-
-def refresh(settings: StoreSettings) -> None:
-    """Build a warehouse that is there anew, if it is stale or damaged: for those who only read.
-
-    What they show does not come from it, so where it cannot be written they go on.
-    """
-    if not settings.warehouse.exists():
-        return
-    try:
-        if not is_up_to_date(settings):
-            from rag_assets.pipeline.warehouse import rebuild
-
-            rebuild(settings)
-    except StoreError as error:
-        _log.info("the warehouse is not up to date: %s", error)
 
 
 def save(settings: StoreSettings, snapshots: Snapshots, left_out: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Self
 
 import pyarrow as pa
 
@@ -22,46 +22,20 @@ from rag_assets.pipeline.evaluations import (
     table_of,
 )
 from rag_assets.pipeline.measurements import MEASUREMENTS, Measurements
-from rag_assets.reporting.notebook.tabular import Tabular
 from rag_assets.reporting.slices import TAG, Slice, members_by, slices
 from rag_assets.store.artifacts import ArtifactKey, Manifest
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
-
-class EvaluationResult(Tabular):
-    """An evaluation and its tables; in a notebook, the headline and the leaderboard."""
+class EvaluationResult:
+    """An evaluation and its tables."""
 
     def __init__(self, root: Path, evaluation: Evaluation) -> None:
         """Open ``evaluation``, whose artifacts lie below ``root``."""
         self.root = root
         self.evaluation = evaluation
 
-    def to_arrow(self) -> pa.Table:
-        """Return the leaderboard of all cut-offs; without labels the overlaps."""
-        from rag_assets.reporting.notebook.evaluations import evaluation_table
-
-        return evaluation_table(self)
-
-    def plot(self, metric: str | None = None, *, dark: bool = False) -> go.Figure:
-        """Return bars of a metric by retriever and top_k, with intervals.
-
-        Args:
-            metric: without a cut-off; the primary metric when absent.
-            dark: for a dark page.
-        """
-        from rag_assets.reporting.notebook.evaluations import evaluation_figure
-
-        return evaluation_figure(self, metric, dark)
-
-    def _repr_html_(self) -> str:
-        from rag_assets.reporting.notebook.evaluations import evaluation_html
-
-        return evaluation_html(self)
-
     @classmethod
-    def current(cls, root: Path) -> EvaluationResult:
+    def current(cls, root: Path) -> Self:
         """Open the current evaluation of the experiment in folder ``root`` of the store.
 
         Raises:

@@ -14,9 +14,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from rag_assets.assets.evaluate import evaluate, stale_stages
+from rag_assets.assets.evaluate import evaluate
 from rag_assets.assets.instance import open_instance
-from rag_assets.assets.recording import record_run
+from rag_assets.assets.job import record_run
+from rag_assets.assets.work import stale_stages
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.pipeline import Outcome, Pipeline

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.definitions.partitions.context import partition_loading_context
 
 from rag_assets.assets.build import build_assets
 from rag_assets.assets.names import artifact_key, asset_key, group_name, partition_key
@@ -123,7 +122,7 @@ def test_parents_in_dagster_are_exactly_the_inputs_of_the_stage(
         assert graph.get(parent_key).partitions_def is None
         return
     pairs = set()
-    with partition_loading_context():
+    with dg.partition_loading_context():
         for key in STAGES[child].keys(experiment):
             inputs = STAGES[child].inputs(experiment, key)
             expected = {partition_key(item.key) for item in inputs if item.key.asset == parent}
