@@ -16,7 +16,7 @@ from rag_assets.chunking.spans import indexed_texts
 from rag_assets.pipeline.evaluation_names import snapshot_ids
 from rag_assets.pipeline.evaluations import FOLDER, Evaluation, read_evaluation
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
-from rag_assets.store.artifacts import read_manifest
+from rag_assets.store.artifacts import read_manifest, table_file
 from rag_assets.store.parquet_files import read_parquet
 from rag_assets.store.segments import KEY
 
@@ -47,7 +47,7 @@ def used_keys(roots: Iterable[Path]) -> pa.Array:
         paths = {(e.asset, root.parent / e.path) for one in snapshots_of(root) for e in one.entries}
         for asset, path in sorted(paths):
             if path.exists():
-                texts.update(_texts(asset, path))
+                texts.update(_texts(asset, table_file(path)))
                 prompts.update(prompts_in(path))
     return vector_keys(texts, prompts)
 
