@@ -34,7 +34,8 @@ def clean(
 
 
 def everything(tiny: Tiny) -> set[Path]:
-    return {path for path in tiny.settings.store.rglob("*") if path.is_file()}
+    own = (tiny.artifacts, tiny.objects(""), tiny.settings.store / "measurements")
+    return {path for place in own for path in place.rglob("*") if path.is_file()}
 
 
 def changed(tiny: Tiny, k1: float) -> None:
