@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rag_assets.pipeline.bringing import POINTERS, SNAPSHOTS, named, rankings_of
+from rag_assets.pipeline.bringing import POINTERS, SNAPSHOTS, named
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.store.atomic import TEMPORARY_MARK
@@ -65,11 +65,11 @@ def _send_named(
     # All that a snapshot names was there before it.
     for entry in named(sent[-1]) if sent else ():
         entries.pop(entry["path"], None)
-    copy.objects.each(copy.listing, {(root / entry["path"]).parent for entry in entries.values()})
-    new = [e for e in entries.values() if not copy.has(root / e["path"], (root / e["path"]).parent)]
-    paths = [root / entry["path"] for entry in new] + rankings_of(root, entries.values())
+    paths = [copy.root / path for path in entries]
+    copy.objects.each(copy.listing, {path.parent for path in paths})
+    new = [path for path in paths if not copy.has(path, path.parent)]
     # What only the remote store has need not be sent; what is nowhere cannot.
-    copy.send(path for path in paths if path.exists())
+    copy.send(path for path in new if path.exists())
 
 
 def _send_rows(copy: WorkingCopy, root: Path, locks: Path) -> None:

@@ -75,10 +75,11 @@ def test_an_unchanged_start_parses_nothing(tmp_path: Path, monkeypatch: pytest.M
             super().__init__(name, path)
 
     monkeypatch.setattr(closure, "SourceModule", Counted)
-    first = CodeVersions(tmp_path / "kept").of([ROOT])
+    copy = shutil.copytree(FOLDER, tmp_path / "copy", ignore=shutil.ignore_patterns("__pycache__"))
+    first = CodeVersions(tmp_path / "kept", copy).of([ROOT])
     assert "rag_assets.ordering" in parsed
     parsed.clear()
-    assert CodeVersions(tmp_path / "kept").of([ROOT]) == first
+    assert CodeVersions(tmp_path / "kept", copy).of([ROOT]) == first
     assert parsed == []
 
 

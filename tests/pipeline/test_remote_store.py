@@ -22,7 +22,7 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.pipeline.warehouse_record import is_up_to_date
 from rag_assets.reporting.result import EvaluationResult
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import ArtifactKey, table_file
 from rag_assets.store.remote import opened
 from rag_assets.store.remote.objects import AT_ONCE, Objects
 from rag_assets.store.remote.opened import mirror
@@ -71,7 +71,7 @@ def test_another_machine_reuses_everything(unsent: Machines) -> None:
     assert again.content == first.content
     assert read_current(a.root) == again
     # An index is not brought until something is searched.
-    assert not list(b.root.glob("objects/lexical_index/*"))
+    assert not list(b.settings.store.glob("objects/lexical_index/*"))
     both = [first.evaluation_id, again.evaluation_id]
     assert [row["evaluation_id"] for row in a.history()] == both
     assert a.history() == b.history()
@@ -112,7 +112,7 @@ def test_every_stage_on_a_machine_of_its_own(evaluated: Evaluated, unsent: Machi
         outcomes = unsent[asset].pipeline().materialize(asset, keys)
         assert not outcomes[0].reused, asset  # the others may equal it
     # What is searched, and only that, was brought whole.
-    searching, fusing = unsent["lexical_runs"].root, unsent["fused_runs"].root
+    searching, fusing = (unsent[name].settings.store for name in ("lexical_runs", "fused_runs"))
     assert len(list(searching.glob("objects/lexical_index/*/units.parquet"))) == 2
     assert not list(fusing.glob("objects/lexical_index/*/units.parquet"))
     computed, evaluation = unsent["end"].evaluate()
@@ -153,7 +153,7 @@ def test_a_process_that_is_killed_while_it_sends(
     arguments = [str(unsent.tiny.folder), unsent.address]
     done = subprocess.run([sys.executable, "-c", KILLED, *arguments], check=False)
     assert done.returncode == -signal.SIGKILL
-    assert 0 < len(a.there().listed("tiny")) < 20 + AT_ONCE
+    assert 0 < len(a.there().listed("objects")) < 20 + AT_ONCE
     _check_next_evaluation_is_whole(a, b)
 
 
@@ -163,7 +163,7 @@ def test_an_evaluation_that_was_not_sent_whole(
 ) -> None:
     a, b = unsent["a"], unsent["b"]
     with monkeypatch.context() as patch:
-        stop_before(patch, f"tiny/{'objects/' if part == 'rankings' else ''}{part}")
+        stop_before(patch, f"objects/{part}" if part == "rankings" else f"tiny/{part}")
         with pytest.raises(Stopped):
             a.evaluate()
     new_process(monkeypatch)
@@ -213,10 +213,11 @@ def test_what_is_damaged_there_is_replaced(machines: Machines) -> None:
     a, b = machines["a"], machines["b"]
     _, evaluation = a.evaluate()
     entry = evaluation.entries_of("chunks")[0]
-    whole = (a.root / entry.path).read_bytes()
-    a.there().write(f"tiny/{entry.path}", whole[:-40] + bytes(40))
+    name = f"{entry.path}/table.parquet"
+    whole = (a.settings.store / name).read_bytes()
+    a.there().write(name, whole[:-40] + bytes(40))
     assert b.evaluate()[0] == {f"chunks/{entry.partition['chunking']}"}
-    assert a.there().read(f"tiny/{entry.path}") == whole
+    assert a.there().read(name) == whole
     assert machines["c"].evaluate()[0] == set()
 
 
@@ -224,7 +225,7 @@ def test_what_is_damaged_here_is_brought_again(machines: Machines) -> None:
     machine = machines["a"]
     _, evaluation = machine.evaluate()
     for asset in ("chunks", "leaderboard"):
-        path = machine.root / evaluation.entries_of(asset)[0].path
+        path = table_file(machine.settings.store / evaluation.entries_of(asset)[0].path)
         path.write_bytes(path.read_bytes()[:-40] + bytes(40))
     assert machine.evaluate()[0] == set()
 
@@ -239,7 +240,7 @@ def test_small_records_are_shared(machines: Machines) -> None:
     recipe = pipeline.recipe(key)
     assert recipe is not None
     for number in (1, 2):
-        Attempts(a.root / "attempts").add(recipe)
+        Attempts(a.root / "attempts", a.pipeline().store).add(recipe)
         assert b.pipeline().attempts.of(recipe) == number
     for file in (a.root / "attempts").iterdir():
         file.unlink()
