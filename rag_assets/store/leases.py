@@ -7,9 +7,9 @@ is read or written between the moment when garbage is found and the moment when 
 
 It is renewed while its process lives, and ends with it: at once where the one who looks is on the
 same machine, else when it was not renewed for :data:`ENDS`. (Locks of files would not do: S3 has
-none, and shared folders often none that other machines see.) Times are the store's own, those of
-its files and objects, so clocks of machines may differ. Whoever finds a lease that has ended deletes
-it, and so its owner, if it was only asleep, knows that nothing of its was kept.
+none, and those of shared folders are often not seen by other machines.) Times are the store's own,
+of its files and objects, so clocks of machines may differ. Whoever finds a lease that has ended
+deletes it; so its owner, if it was only asleep, knows that nothing was kept for it.
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
 from rag_assets.errors import StoreError
-from rag_assets.pipeline.cleaning import Removable, removable
+from rag_assets.pipeline.cleaning import Item, removable
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.history import History
 from rag_assets.reporting.evaluation_pairs import EvaluationPair
 from rag_assets.reporting.result import EvaluationResult
-from rag_assets.store.atomic import remove
+from rag_assets.store.remote.removed import remove_everywhere
 from tests.tiny_experiment import Tiny
 
 LATER = timedelta(hours=2)
@@ -24,17 +24,17 @@ LATER = timedelta(hours=2)
 
 def clean(
     tiny: Tiny, days: float | None, *, orphans: bool = False, later: timedelta = LATER
-) -> list[Removable]:
+) -> list[Item]:
     age = timedelta(days=days) if days is not None else None
     now = datetime.now(UTC) + later
-    found = removable(tiny.artifacts, age, orphans=orphans, now=now)
-    for one in found:
-        remove(one.path)
+    found = removable(tiny.settings.store, age, orphans=orphans, now=now)
+    remove_everywhere(tiny.settings.store, [one.path for one in found])
     return found
 
 
 def everything(tiny: Tiny) -> set[Path]:
-    return {path for path in tiny.settings.store.rglob("*") if path.is_file()}
+    files = {path for path in tiny.settings.store.rglob("*") if path.is_file()}
+    return {path for path in files if not path.is_relative_to(tiny.settings.locks)}
 
 
 def changed(tiny: Tiny, k1: float) -> None:
@@ -147,9 +147,10 @@ def test_the_command(edited: Tiny) -> None:
     ]
     done = command(edited, "--older-than", "0", "--experiment", "tiny", "--yes")
     assert "removed" in done.stdout
-    assert len(everything(edited)) == len(before) - sum(
-        row["count"] for row in rows if row["what"] != "lexical_index"
-    ) - len([path for path in before - everything(edited) if "lexical_index" in str(path)])
+    gone = before - everything(edited)
+    index = {path for path in gone if path.is_relative_to(edited.objects("lexical_index"))}
+    counts = {row["what"]: row["count"] for row in rows if row["what"] != "lexical_index"}
+    assert len(gone - index) == sum(counts.values())
     assert command(edited, "--older-than", "0", "--yes").stdout == "nothing to remove\n"
     assert command(edited).exit_code == 2
     assert (

@@ -11,7 +11,7 @@ from rag_assets.llm.client import ChatRequest, Completion, Message
 from rag_assets.pipeline.evaluation_names import snapshot_ids
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.purging import to_purge
-from rag_assets.store.remote.removed import whole
+from rag_assets.store.remote.removed import bring_all
 from tests.remote_machines import Machine, Machines
 
 MODEL = {"model": "m"}
@@ -44,7 +44,7 @@ def test_a_document_is_purged_everywhere(unsent: Machines, two: tuple[Machine, M
     a, b = two
     done = command(a, "purge", "--document", "fares.md")
     assert "would be removed" in done.output
-    assert to_purge(b.root, b.settings, "fares.md") is not None
+    assert to_purge(b.settings, "fares.md") is not None
     before = set(a.there().listed("tiny"))
     done = command(a, "purge", "--document", "fares.md", "--yes")
     assert done.exit_code == 0, done.output
@@ -55,10 +55,9 @@ def test_a_document_is_purged_everywhere(unsent: Machines, two: tuple[Machine, M
     assert not gone & {"metrics", "leaderboard", "history", "evaluations"}
     read_current(b.root)
     new = unsent["new"]
-    with whole(new.settings.store):
-        pass
+    bring_all(new.settings.store)
     for machine in (a, b, new):
-        assert to_purge(machine.root, machine.settings, "fares.md") is None
+        assert to_purge(machine.settings, "fares.md") is None
         assert answers(machine).get(MODEL, [REQUEST]) == [None]
     again = command(b, "purge", "--document", "fares.md", "--yes")
     assert again.exit_code == 2
