@@ -124,9 +124,9 @@ def experiment_roots(store: Path) -> list[Path]:
     """
     copy = working_copy_of(store)
     there = copy.objects.folders() if copy is not None else []
-    here = [path.parent for kind in (SNAPSHOTS, MEASUREMENTS) for path in store.glob(f"*/{kind}")]
-    names = {name for name in there if not name.startswith("_")} - RESERVED
-    return sorted({store / name for name in names}.union(here))
+    here = [path.parent.name for kind in (SNAPSHOTS, HISTORY) for path in store.glob(f"*/{kind}")]
+    names = {name for name in (*there, *here) if not name.startswith("_")} - RESERVED
+    return sorted(store / name for name in names)
 
 
 def bring_experiments(store: Path) -> None:
@@ -175,7 +175,7 @@ def _there(copy: WorkingCopy, folder: Path) -> list[Path]:
 
 
 def _bring_measurements(copy: WorkingCopy, root: Path, fingerprints: set[str]) -> None:
-    there = _there(copy, root / MEASUREMENTS)
+    there = _there(copy, root.parent / MEASUREMENTS)
     copy.bring(path for path in there if path.name[:16] in fingerprints)
 
 

@@ -41,6 +41,9 @@ TEMPORARY = "temporary files"
 
 OTHER = "other files"
 
+SHARED = (OBJECTS, MEASUREMENTS, CACHE)
+"""Folders of what all experiments share."""
+
 ARTIFACTS = frozenset({*STAGES, RANKINGS})
 """Kinds that have a manifest."""
 
@@ -69,12 +72,12 @@ class Item:
 def items(store: Path) -> list[Item]:
     """Return all that is stored of results and in caches, here or in the remote store."""
     found: dict[Path, Item] = {}
-    for folder in (*experiment_roots(store), store / OBJECTS, store / CACHE):
+    for folder in (*experiment_roots(store), *(store / name for name in SHARED)):
         for path, listed in stored_files(folder).items():
             parts = path.relative_to(store).parts
             kind, depth = _kind_of(parts)
             owner = store.joinpath(*parts[:depth])
-            whose = parts[0] if parts[0] not in (OBJECTS, CACHE) else ""
+            whose = parts[0] if parts[0] not in SHARED else ""
             known = found.get(owner) or Item(owner, kind, 0, 0, whose)
             size, modified = known.size + listed.size, max(known.modified, listed.modified)
             found[owner] = replace(known, size=size, modified=modified)
@@ -92,6 +95,8 @@ def _kind_of(parts: tuple[str, ...]) -> tuple[str, int]:
         return parts[1], 3
     if parts[1] in ARTIFACTS:  # where older versions have artifacts, by partition
         return parts[1], next(n for n, part in enumerate(parts[2:], 3) if "=" not in part)
+    if parts[0] == MEASUREMENTS:
+        return MEASUREMENTS, len(parts)
     kinds = {FOLDER: SNAPSHOTS, MEASUREMENTS: MEASUREMENTS, HISTORY: HISTORY}
     return kinds.get(parts[1], OTHER), len(parts)
 
