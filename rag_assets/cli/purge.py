@@ -17,7 +17,7 @@ from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.reporting.removed_rows import cache_row, removed_rows
 from rag_assets.store.atomic import remove
 from rag_assets.store.remote.opened import shown_store, working_copy_of
-from rag_assets.store.remote.removed import bring_all, remove_everywhere
+from rag_assets.store.remote.removed import remove_everywhere
 from rag_assets.store.settings import StoreSettings
 
 
@@ -41,7 +41,6 @@ def command(
     """
     settings = StoreSettings.resolve(store)
     with alone(settings, "purge", yes=yes):
-        bring_all(settings.store)
         brought_roots(settings.store, experiment)
         purge = to_purge(settings, document_id, experiment)
         if purge is None:

@@ -38,6 +38,7 @@ from rag_assets.store.cache_files import (
     readable,
 )
 from rag_assets.store.parquet_files import read_parquet
+from rag_assets.store.remote.removed import bring_all
 from rag_assets.store.settings import StoreSettings
 from rag_assets.store.text_search import Fragments
 
@@ -140,9 +141,12 @@ def to_purge(
         None: no artifact holds such a document.
 
     Raises:
-        StoreError: a snapshot cannot be read, so it is not known what it names.
+        StoreError: a snapshot cannot be read, so it is not known what it names; or the remote store
+            cannot be used.
     """
-    store, found = settings.store, items(settings.store)
+    store = settings.store
+    bring_all(store)
+    found = items(store)
     named, sources = _named(store)
     tables = [item for item in found if item.kind in LAST]
     own = [

@@ -11,7 +11,6 @@ from rag_assets.llm.client import ChatRequest, Completion, Message
 from rag_assets.pipeline.evaluation_names import snapshot_ids
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.purging import to_purge
-from rag_assets.store.remote.removed import bring_all
 from tests.remote_machines import Machine, Machines
 
 MODEL = {"model": "m"}
@@ -55,7 +54,6 @@ def test_a_document_is_purged_everywhere(unsent: Machines, two: tuple[Machine, M
     assert not gone & {"metrics", "leaderboard", "history", "evaluations"}
     read_current(b.root)
     new = unsent["new"]
-    bring_all(new.settings.store)
     for machine in (a, b, new):
         assert to_purge(machine.settings, "fares.md") is None
         assert answers(machine).get(MODEL, [REQUEST]) == [None]
