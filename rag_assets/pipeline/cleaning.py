@@ -89,16 +89,15 @@ def _kind_of(parts: tuple[str, ...]) -> tuple[str, int]:
     for depth, part in enumerate(parts, 1):
         if TEMPORARY_MARK in part:
             return TEMPORARY, depth
-    if parts[0] == CACHE or len(parts) < 3:
-        return CACHE if parts[0] == CACHE else OTHER, len(parts)
+    if len(parts) < 3:
+        return OTHER, len(parts)
     if parts[0] == OBJECTS:
         return parts[1], 3
-    if parts[1] in ARTIFACTS:  # where older versions have artifacts, by partition
-        return parts[1], next(n for n, part in enumerate(parts[2:], 3) if "=" not in part)
-    if parts[0] == MEASUREMENTS:
-        return MEASUREMENTS, len(parts)
+    if parts[1] in ARTIFACTS and parts[0] not in SHARED:  # by partition, as older versions had them
+        return parts[1], next((n for n, p in enumerate(parts[2:], 3) if "=" not in p), len(parts))
+    known = {CACHE: CACHE, MEASUREMENTS: MEASUREMENTS}.get(parts[0])
     kinds = {FOLDER: SNAPSHOTS, MEASUREMENTS: MEASUREMENTS, HISTORY: HISTORY}
-    return kinds.get(parts[1], OTHER), len(parts)
+    return known or kinds.get(parts[1], OTHER), len(parts)
 
 
 def snapshots_of(root: Path) -> list[Evaluation]:
