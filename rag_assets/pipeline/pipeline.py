@@ -42,6 +42,7 @@ from rag_assets.store.canonical import folder_digest
 from rag_assets.store.leases import working
 from rag_assets.store.remote.artifacts import artifact_store
 from rag_assets.store.remote.opened import working_copy_of
+from rag_assets.store.remote.removed import apply_removed
 from rag_assets.store.settings import StoreSettings
 from rag_assets.store.source_files import SourceFiles
 
@@ -282,6 +283,7 @@ class Pipeline:
             copy = working_copy_of(self.store.root)
             if copy is not None:
                 copy.forget_listings()
+                apply_removed(copy)
             self.forget()
             yield
 
