@@ -30,6 +30,7 @@ from rag_assets.store.cache_files import (
 from rag_assets.store.parquet_files import read_parquet
 from rag_assets.store.remote.opened import mirror
 from rag_assets.store.remote.removed import remove_everywhere
+from rag_assets.store.remote.working_copy import table_file
 from rag_assets.store.segments import KEY
 
 
@@ -105,7 +106,7 @@ def _used_keys(store: Path) -> pa.Array:
     paths = {(entry.asset, store / entry.path) for own in named.values() for entry in own}
     for asset, path in sorted(paths):
         if path.exists():
-            texts.update(_texts(asset, path))
+            texts.update(_texts(asset, table_file(path)))
             prompts.update(prompts_in(path))
     return vector_keys(texts, prompts)
 

@@ -173,8 +173,7 @@ def _outdated(root: Path, snapshots: list[Evaluation], limit: datetime | None) -
 class _Named:
     """What snapshots name, by whom: paths, and first digits of fingerprints.
 
-    By their fingerprints go measurements, and rankings, which the runs name that were cut from
-    them.
+    By their fingerprints go measurements, and the rankings of older stores.
     """
 
     paths: Mapping[Path, set[str]]
@@ -203,14 +202,14 @@ class _Named:
 def named_by(snapshots: Mapping[Path, Iterable[Evaluation]]) -> dict[Path, list[SnapshotEntry]]:
     """Return what the snapshots of each experiment name, each artifact once."""
     return {
-        root: list({entry.path: entry for one in own for entry in one.entries}.values())
+        root: list({e.path: e for one in own for e in (*one.entries, *one.rankings)}.values())
         for root, own in snapshots.items()
     }
 
 
 def _rankings(store: Path, entries: Iterable[SnapshotEntry]) -> set[str]:
-    """Return the fingerprints of the rankings from which runs were cut."""
-    runs = [store / entry.path for entry in entries if entry.asset.endswith("_runs")]
+    """Return those from which runs were cut, by runs of older stores: snapshots name them now."""
+    runs = [store / e.path for e in entries if e.asset.endswith("_runs") and not e.files]
     copy = working_copy_of(store)
     if copy is not None:
         copy.bring(runs)

@@ -37,8 +37,7 @@ from rag_assets.pipeline.stage import FolderProduct, Product, Stage
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.progress import Progress, no_progress
 from rag_assets.retrievers.workspace import Measure, Workspace, unmeasured
-from rag_assets.store.artifacts import Artifact, ArtifactKey, save_manifest
-from rag_assets.store.canonical import folder_digest
+from rag_assets.store.artifacts import Artifact, ArtifactKey, Manifest
 from rag_assets.store.leases import working
 from rag_assets.store.remote.artifacts import artifact_store
 from rag_assets.store.remote.opened import working_copy_of
@@ -385,8 +384,8 @@ class Pipeline:
         return self.store.write_table(product.table, table_manifest(stage, product, recipe))
 
     def _write_folder(self, product: FolderProduct, recipe: Recipe) -> Artifact:
-        with self.store.write_directory(recipe.stage, recipe.fingerprint) as folder:
+        def fill(folder: Path) -> Manifest:
             rows, facts = product.write(folder)
-            manifest = manifest_of(recipe, {"all": folder_digest(folder)}, rows, facts)
-            save_manifest(folder, manifest)
-        return Artifact(self.store.path(recipe.stage, recipe.fingerprint, directory=True), manifest)
+            return manifest_of(recipe, {}, rows, facts)
+
+        return self.store.write(recipe.stage, recipe.fingerprint, fill)

@@ -12,11 +12,11 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from rag_assets.pipeline.bringing import POINTERS, SNAPSHOTS, named, rankings_of
+from rag_assets.pipeline.bringing import POINTERS, SNAPSHOTS, named
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.pipeline.history_files import HistoryFiles
-from rag_assets.pipeline.history_gathering import add_rows
 from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.cache_files import CACHE
 from rag_assets.store.remote.opened import working_copy_of
@@ -68,7 +68,6 @@ def _send_named(
     paths = [copy.root / path for path in entries]
     copy.objects.each(copy.listing, {path.parent for path in paths})
     new = [path for path in paths if not copy.has(path, path.parent)]
-    new += rankings_of(root, entries.values())
     # What only the remote store has need not be sent; what is nowhere cannot.
     copy.send(path for path in new if path.exists())
 
@@ -80,7 +79,7 @@ def _send_rows(copy: WorkingCopy, root: Path, locks: Path) -> None:
     ids = rows.column("evaluation_id")
     new = rows.filter(pc.invert(pc.is_in(ids, pa.array(sorted(there), pa.string()))))
     with TemporaryDirectory() as folder:
-        for number in range(new.num_rows):
-            add_rows(Path(folder), new.slice(number, 1))
-        for file in sorted(Path(folder).iterdir()):
+        for number, name in enumerate(new.column("evaluation_id").to_pylist()):
+            file = Path(folder) / f"{name}.parquet"
+            pq.write_table(new.slice(number, 1).combine_chunks(), file, compression="zstd")
             copy.objects.send(file, copy.name(root / HISTORY / file.name))

@@ -28,7 +28,7 @@ from rag_assets.pipeline.cache_pruning import (
 from rag_assets.pipeline.cleaning import ARTIFACTS, SNAPSHOTS, TEMPORARY, Item, items, snapshots_of
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.schemas import CHUNKS, DOCUMENTS
-from rag_assets.store.artifacts import Manifest, read_manifest
+from rag_assets.store.artifacts import Manifest, read_manifest, table_file
 from rag_assets.store.cache_files import (
     BY_TEXT,
     CACHE,
@@ -189,7 +189,7 @@ def _named(store: Path) -> tuple[dict[Path, set[str]], dict[str, str]]:
     for root in experiment_roots(store):
         for one in snapshots_of(root):
             sources[root.name] = one.source
-            for entry in one.entries:
+            for entry in (*one.entries, *one.rankings):
                 named.setdefault(store / entry.path, set()).add(root.name)
     return named, sources
 
@@ -197,7 +197,9 @@ def _named(store: Path) -> tuple[dict[Path, set[str]], dict[str, str]]:
 def _rows_of(item: Item, chosen: pc.Expression) -> pa.Table | None:
     names = (DOCUMENTS if item.kind == "documents" else CHUNKS).arrow().names
     try:
-        return pq.read_table(item.path, columns=names, partitioning=None, filters=chosen)
+        return pq.read_table(
+            table_file(item.path), columns=names, partitioning=None, filters=chosen
+        )
     except (OSError, pa.ArrowException):
         return None  # damaged: what of it can be read is searched with all other files
 

@@ -65,5 +65,5 @@ def test_an_edit_gives_the_bytes_of_an_evaluation_from_nothing(tiny: Tiny, tmp_p
         artifact.unlink()
     assert "contexts/parts" in tiny.run()
     fresh.run()
-    both = [one.pipeline().artifact(KEY).path.read_bytes() for one in (tiny, fresh)]
+    both = [one.pipeline().artifact(KEY).file.read_bytes() for one in (tiny, fresh)]
     assert both[0] == both[1]

@@ -69,7 +69,7 @@ def test_a_reranker_that_was_not_served_is_asked_again(reranked: Tiny, server: S
     assert failures(reranked, "api") == {"q1"}
     assert not reranked.snapshot().complete
     old = cell(reranked, "api")
-    content = old.path.read_bytes()
+    content = old.file.read_bytes()
     # Without a word it stays as it is: an evaluation that changes nothing asks nobody.
     server.forget_rules()
     asked = len(server.received)
@@ -89,7 +89,7 @@ def test_a_reranker_that_was_not_served_is_asked_again(reranked: Tiny, server: S
     assert {"reranked_runs/api/1", "metrics/api/3"} <= computed
     assert not any("bm25" in name for name in computed if name.startswith("lexical"))
     assert reranked.snapshot().complete
-    assert old.path.read_bytes() == content  # old evaluations name it
+    assert old.file.read_bytes() == content  # old evaluations name it
     pipeline = reranked.pipeline()
     assert try_again(pipeline) == 0
     assert materialize(pipeline) == set()
