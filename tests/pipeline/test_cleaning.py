@@ -166,7 +166,7 @@ def test_an_old_orphan_goes_by_the_command(tiny: Tiny) -> None:
     (orphan / "table.parquet").write_bytes(b"old")
     assert command(tiny, "--orphans", "--yes").stdout == "nothing to remove\n"
     old = time.time() - 7200
-    os.utime(orphan, (old, old))
+    os.utime(orphan / "table.parquet", (old, old))
     assert command(tiny, "--orphans", "--yes").exit_code == 0
     assert not orphan.exists()
 

@@ -47,7 +47,7 @@ def apply_removed(copy: WorkingCopy) -> None:
 
 
 def stored_files(folder: Path) -> dict[Path, Listed]:
-    """Return all files below a folder of a store: here, or in the remote one.
+    """Return all files, and empty folders, below a folder of a store: here, or in the remote one.
 
     Raises:
         StoreError: the remote store cannot be used.
@@ -56,7 +56,7 @@ def stored_files(folder: Path) -> dict[Path, Listed]:
     for path in folder.rglob("*"):
         with suppress(FileNotFoundError):  # gone since it was listed
             status = path.stat()
-            if path.is_file():
+            if path.is_file() or not any(path.iterdir()):
                 found[path] = Listed(status.st_size, status.st_mtime_ns)
     copy = working_copy_of(folder)
     there = copy.objects.listed(copy.name(folder)) if copy is not None else {}
