@@ -41,7 +41,7 @@ def holder(store: Path, kind: str) -> subprocess.Popen[str]:
 
 def elsewhere(store: Path, kind: str, *, seconds_ago: float = 0) -> Path:
     """Write the lease of another machine."""
-    fields = {"kind": kind, "what": "an evaluation of ferry", "host": "north"}
+    fields: dict[str, object] = {"kind": kind, "what": "an evaluation of ferry", "host": "north"}
     fields |= {"process": 1, "since": "2026-01-01T00:00:00+00:00", "machine": "another"}
     file = store / FOLDER / "0.json"
     file.parent.mkdir(parents=True, exist_ok=True)
