@@ -27,7 +27,7 @@ from rag_assets.llm.budget import Budget
 from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import ChatModel
 from rag_assets.llm.completions import Completions
-from rag_assets.pipeline.attempts import Attempts
+from rag_assets.pipeline.attempts import UNANSWERED, Attempts
 from rag_assets.pipeline.bringing import bring_pointed, bring_records
 from rag_assets.pipeline.manifests import checked, manifest_of, table_manifest
 from rag_assets.pipeline.measurements import MEASUREMENTS, Measurements
@@ -94,7 +94,7 @@ class Pipeline:
         bring_records(root)
         self.measurements = Measurements(settings.store / MEASUREMENTS, experiment.name)
         self.rankings = Rankings(self)
-        self.attempts = Attempts(root / "attempts")
+        self.attempts = Attempts(root / "attempts", self.store)
         self._code_versions = code_versions(settings.code_versions)
         self._sources = SourceFiles(settings.state_dir / "source_digests.json")
         self.n_computed = 0
@@ -360,6 +360,8 @@ class Pipeline:
             if recipe is None:
                 raise MissingArtifact(f"an input of {key} vanished while it was computed")
             artifact = self._write(stage, product, recipe)
+            if artifact.manifest.facts.get(UNANSWERED):
+                self.attempts.own(recipe)
             self.n_computed += 1
             self._computed.add(key)
             seconds[key] = time.perf_counter() - started

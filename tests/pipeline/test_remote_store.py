@@ -240,7 +240,7 @@ def test_small_records_are_shared(machines: Machines) -> None:
     recipe = pipeline.recipe(key)
     assert recipe is not None
     for number in (1, 2):
-        Attempts(a.root / "attempts").add(recipe)
+        Attempts(a.root / "attempts", a.pipeline().store).add(recipe)
         assert b.pipeline().attempts.of(recipe) == number
     for file in (a.root / "attempts").iterdir():
         file.unlink()
