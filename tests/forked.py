@@ -32,7 +32,8 @@ class Place:
         environment: more variables.
         largest_file: bytes beyond which it cannot write a file, as on a full disk.
         killed_at: it is killed, by kill -9, before it renames or removes a file for this time (0:
-            the first), counted from the snapshot on.
+            the first), counted from the first on whose path has ``counted_from`` in it.
+        counted_from: by default, the snapshot.
     """
 
     log: str
@@ -40,6 +41,7 @@ class Place:
     environment: Mapping[str, str] = field(default_factory=dict)
     largest_file: int | None = None
     killed_at: int | None = None
+    counted_from: str = "/evaluations/"
 
 
 class Forks:
@@ -124,7 +126,7 @@ def _run(place: Place, *arguments: str) -> None:
         if place.largest_file is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (place.largest_file, place.largest_file))
         if place.killed_at is not None:
-            _kill_at(place.killed_at)
+            _kill_at(place.killed_at, place.counted_from)
         if arguments[0] == "dagster":
             from dagster._cli import cli
 
@@ -143,14 +145,14 @@ def _run(place: Place, *arguments: str) -> None:
         os._exit(code)
 
 
-def _kill_at(write: int) -> None:
+def _kill_at(write: int, counted_from: str) -> None:
     """Let this process be killed between two writes of the end of its evaluation."""
     done: list[str] = []
 
     def watch(event: str, arguments: tuple[object, ...]) -> None:
         if event in ("os.rename", "os.remove"):
             target = str(arguments[1 if event == "os.rename" else 0])
-            if done or "/evaluations/" in target:
+            if done or counted_from in target:
                 if len(done) == write:
                     os.kill(os.getpid(), signal.SIGKILL)
                 done.append(target)

@@ -41,13 +41,14 @@ def evaluate(
             the last snapshot stays the current one.
     """
     started = datetime.now(UTC)
-    wanted = begin(pipeline, selection)
-    stages = stale_stages(pipeline, wanted)
-    first = next(stages, None)
-    runs: tuple[str, ...] = ()
-    if first is not None:
-        runs = (_recorded(pipeline, chain([first], stages), trigger, instance),)
-    return finish(pipeline, wanted, started=started, trigger=trigger, runs=runs)
+    with pipeline.evaluating():
+        wanted = begin(pipeline, selection)
+        stages = stale_stages(pipeline, wanted)
+        first = next(stages, None)
+        runs: tuple[str, ...] = ()
+        if first is not None:
+            runs = (_recorded(pipeline, chain([first], stages), trigger, instance),)
+        return finish(pipeline, wanted, started=started, trigger=trigger, runs=runs)
 
 
 def _recorded(

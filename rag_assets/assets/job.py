@@ -135,7 +135,7 @@ def _evaluate(
     try:
         resources = Resources(experiment)
         now = open_experiment(experiment.source, resources.settings(context))
-        with resources.opened(context, now) as pipeline:
+        with resources.opened(context, now) as pipeline, pipeline.evaluating():
             selection = Selection.of(pipeline.experiment, wish.retrievers, wish.top_k)
             if wish.retry_failed:
                 context.log.info(f"asked again: {try_again(pipeline)} queries that failed")

@@ -12,15 +12,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from rag_assets.experiment.names import RESERVED
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.pipeline.measurements import MEASUREMENTS
 from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.atomic import remove, write_text
-from rag_assets.store.cache_files import CACHE
 from rag_assets.store.remote.objects import Objects
 from rag_assets.store.remote.opened import working_copy_of
-from rag_assets.store.remote.removed import FOLDER as REMOVED
 from rag_assets.store.remote.removed import apply_removed
 from rag_assets.store.remote.working_copy import TABLE, WorkingCopy
 
@@ -119,16 +118,27 @@ def bring_named(root: Path, evaluation_id: str) -> None:
         write_text(copy.root / _BROUGHT, text, durable=False)
 
 
-def bring_experiments(store: Path) -> None:
-    """Bring the current evaluations of all experiments of a store.
+def experiment_roots(store: Path) -> list[Path]:
+    """Return the folders of all experiments of which anything is stored, evaluated or not.
 
     Raises:
         StoreError: the remote store cannot be used.
     """
     copy = working_copy_of(store)
-    names = copy.objects.folders() if copy is not None else []
-    for name in set(names) - {CACHE, MEASUREMENTS, OBJECTS, REMOVED}:
-        bring_current(store / name)
+    there = copy.objects.folders() if copy is not None else []
+    here = [path.parent.name for kind in (SNAPSHOTS, HISTORY) for path in store.glob(f"*/{kind}")]
+    names = {name for name in (*there, *here) if not name.startswith("_")} - RESERVED
+    return sorted(store / name for name in names)
+
+
+def bring_experiments(store: Path) -> None:
+    """Bring the current evaluations of all experiments of a store; of a local one, nothing.
+
+    Raises:
+        StoreError: the remote store cannot be used.
+    """
+    for root in experiment_roots(store) if working_copy_of(store) is not None else []:
+        bring_current(root)
 
 
 def named(snapshot: Path) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from rag_assets.pipeline.evaluations import (
 )
 from rag_assets.pipeline.history import History
 from rag_assets.store.atomic import TEMPORARY_MARK, write_text
+from rag_assets.store.leases import working
 from rag_assets.store.remote.opened import mirror
 
 LATEST, PREVIOUS, ANCHOR = "latest", "previous", "anchor"
@@ -63,14 +64,15 @@ class EvaluationNames:
             UsageError: it is not complete; else as for :meth:`find`.
             StoreError: the store cannot be written.
         """
-        evaluation = self.find(name)
-        if not evaluation.complete:
-            raise UsageError(
-                f"evaluation {evaluation.evaluation_id} is not complete, so nothing can be "
-                "compared with all of it; evaluate all retrievers and pin that"
-            )
-        write_text(self._root / ANCHOR, evaluation.evaluation_id)
-        mirror(self._root / ANCHOR)
+        with working(self._root.parent, f"the anchor of {self._root.name}"):
+            evaluation = self.find(name)
+            if not evaluation.complete:
+                raise UsageError(
+                    f"evaluation {evaluation.evaluation_id} is not complete, so nothing can be "
+                    "compared with all of it; evaluate all retrievers and pin that"
+                )
+            write_text(self._root / ANCHOR, evaluation.evaluation_id)
+            mirror(self._root / ANCHOR)
         return evaluation
 
     def anchor_id(self) -> str | None:

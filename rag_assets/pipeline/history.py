@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from rag_assets.errors import StoreError
-from rag_assets.pipeline.bringing import bring_history, bring_records
+from rag_assets.pipeline.bringing import bring_history, bring_named, bring_records
 from rag_assets.pipeline.evaluations import FOLDER, read_evaluation
 from rag_assets.pipeline.history_files import HistoryFiles, as_rows
 from rag_assets.pipeline.history_rows import history_table
@@ -47,6 +47,7 @@ def fill_in(root: Path, locks: Path) -> int:
     missing = sorted(snapshots.keys() - files.ids()) if snapshots else []
     found = []
     for name in missing:
+        bring_named(root, name)
         try:
             found.append(history_table(root, [read_evaluation(snapshots[name])]))
         except StoreError as error:

@@ -37,7 +37,10 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.progress import Progress, no_progress
 from rag_assets.retrievers.workspace import Measure, Usage, Workspace, unmeasured
 from rag_assets.store.artifacts import Artifact, ArtifactKey, Manifest
+from rag_assets.store.leases import working
 from rag_assets.store.remote.artifacts import artifact_store
+from rag_assets.store.remote.opened import working_copy_of
+from rag_assets.store.remote.removed import apply_removed
 from rag_assets.store.settings import StoreSettings
 from rag_assets.store.source_files import SourceFiles
 
@@ -253,6 +256,22 @@ class Pipeline:
         """Look again at what is up to date: what a partition must be has changed."""
         self._current.clear()
 
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Keep what is up to date, and what is computed, from being removed meanwhile.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        with working(self.settings.store, f"an evaluation of {self.experiment.name}"):
+            # What was found before may be gone.
+            copy = working_copy_of(self.store.root)
+            if copy is not None:
+                copy.forget_listings()
+                apply_removed(copy)
+            self.forget()
+            yield
+
     def artifact(self, key: ArtifactKey) -> Artifact:
         """Return the up-to-date artifact of a partition.
 
@@ -277,14 +296,19 @@ class Pipeline:
         Raises:
             MissingArtifact: a required input is not in the store.
         """
-        stage = STAGES[asset]
+        if all(self.current(key) is not None for key in keys):
+            return self._materialize(STAGES[asset], keys)
+        with working(self.settings.store, f"a computation of {self.experiment.name}"):
+            return self._materialize(STAGES[asset], keys)
+
+    def _materialize(self, stage: Stage, keys: Sequence[ArtifactKey]) -> list[Outcome]:
         for key in keys:
             self._require_inputs(stage, key)
         groups: Iterable[Sequence[ArtifactKey]] = [keys] if stage.batched else [[k] for k in keys]
         computed: dict[ArtifactKey, float] = {}
         with self.store.sending():
             for group in groups:
-                with self.store.lock(asset, self._locked(stage, group)):
+                with self.store.lock(stage.name, self._locked(stage, group)):
                     computed |= self._compute(stage, self._missing(group))
         return [
             Outcome(key, self.artifact(key), key not in computed, computed.get(key, 0.0))

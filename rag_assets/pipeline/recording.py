@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
+from rag_assets.errors import StoreError
 from rag_assets.pipeline.evaluations import (
     CURRENT,
     FOLDER,
@@ -21,7 +22,8 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.publishing import publish
 from rag_assets.pipeline.rankings import ASSET as RANKINGS
 from rag_assets.store.artifacts import Artifact
-from rag_assets.store.atomic import write_text
+from rag_assets.store.atomic import remove, write_text
+from rag_assets.store.leases import check_lease
 
 
 def record(
@@ -32,7 +34,11 @@ def record(
     computed: int,
     dagster_runs: tuple[str, ...] = (),
 ) -> Evaluation:
-    """Write the snapshot of what is current now and its row of the history, and make it current."""
+    """Write the snapshot of what is current now and its row of the history, and make it current.
+
+    Raises:
+        StoreError: the store cannot be written, or what was found in it may be gone.
+    """
     experiment = pipeline.experiment
     entries = tuple(_entries(pipeline))
     cells = len(experiment.retrievers) * len(experiment.top_k)
@@ -56,7 +62,13 @@ def record(
     )
     root = pipeline.root
     pipeline.store.verified.save()
-    write_text(root / FOLDER / f"{evaluation.evaluation_id}.json", snapshot_text(evaluation))
+    snapshot = root / FOLDER / f"{evaluation.evaluation_id}.json"
+    write_text(snapshot, snapshot_text(evaluation))
+    try:
+        check_lease(pipeline.settings.store)
+    except StoreError:
+        remove(snapshot)
+        raise
     HistoryFiles(root, pipeline.settings.locks).add(history_table(root, [evaluation]))
     publish(root, pipeline.settings.locks, evaluation.evaluation_id, computed=computed)
     write_text(root / CURRENT, evaluation.evaluation_id)

@@ -59,7 +59,7 @@ def test_unused_vectors_go_and_the_others_stay(tiny: Tiny) -> None:
     dropped = to_prune(store, None, unused=True)
     assert [one.entries for one in dropped] == [1]
     assert known(tiny, found) == dict.fromkeys(found, True)
-    prune(dropped)
+    prune(store, dropped)
     assert known(tiny, found) == {"chunk": True, "query": True, "other": False}
     assert to_prune(store, None, unused=True) == []
 
@@ -67,7 +67,7 @@ def test_unused_vectors_go_and_the_others_stay(tiny: Tiny) -> None:
 def test_a_segment_without_a_used_entry_is_removed(tiny: Tiny) -> None:
     vectors = {"nobody asks this": np.ones((2, 3), dtype=np.float16)}
     TokenVectorCache(tiny.settings.store / "cache" / "token_vectors", "b" * 64).put(vectors)
-    prune(to_prune(tiny.settings.store, None, unused=True))
+    prune(tiny.settings.store, to_prune(tiny.settings.store, None, unused=True))
     assert cache_segments(tiny.settings.store) == []
 
 
@@ -76,7 +76,7 @@ def test_what_an_older_snapshot_needs_is_used(tiny: Tiny) -> None:
     tiny.replace("queries.jsonl", "last ferry in winter", "last ferry in spring")
     tiny.run()
     tiny.snapshot()
-    prune(to_prune(tiny.settings.store, None, unused=True))
+    prune(tiny.settings.store, to_prune(tiny.settings.store, None, unused=True))
     assert known(tiny, found)["query"]
 
 
