@@ -14,8 +14,7 @@ from pathlib import Path
 
 from rag_assets.errors import StoreError
 from rag_assets.pipeline.recipe import Recipe
-from rag_assets.store.atomic import atomic_file
-from rag_assets.store.remote.opened import mirror
+from rag_assets.store.remote.opened import write_shared
 
 ATTEMPT = "attempt"
 """Key of a recipe's configuration; absent for the first attempt."""
@@ -57,10 +56,14 @@ class Attempts:
         first = replace(recipe, config=config)
         number = self.of(first) + 1
         file = self._folder / f"{first.fingerprint}.txt"
-        with atomic_file(file) as temporary:
-            temporary.write_text(f"{number}\n", encoding="utf-8")
-        mirror(file)
-        self._numbers[first.fingerprint] = number
+        text = write_shared(file, f"{number}\n", lambda there: _later(number, there))
+        self._numbers[first.fingerprint] = int(text)
+
+
+def _later(number: int, there: bytes | None) -> str:
+    """Return the greater of a number and what another machine has counted meanwhile."""
+    text = (there or b"").strip()
+    return f"{max(number, int(text) if text.isdigit() else 0)}\n"
 
 
 def _number(file: Path) -> int:

@@ -8,6 +8,7 @@ evaluation names at once, since its readers open them by their paths; an index w
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ def bring_records(root: Path) -> None:
         remove(path)
     copy.bring(failed)
     for name, content in zip(POINTERS, contents, strict=True):
-        text = (content or b"").decode()
+        text = (content or b"").decode("utf-8", "replace")
         if text and text != _text(root / name):
             write_text(root / name, text, durable=False)
 
@@ -109,7 +110,7 @@ def bring_named(root: Path, evaluation_id: str) -> None:
     entries = named(root / SNAPSHOTS / f"{evaluation_id}.json")
     paths = [root.parent / entry["path"] for entry in entries]
     copy.bring(path for path in paths if path.suffix == ".parquet")
-    brought = _json(copy.root / _BROUGHT)
+    brought = read_json(copy.root / _BROUGHT)
     if brought.get(root.name) != evaluation_id:
         own = {entry["fingerprint"][:16] for entry in entries}
         _bring_measurements(copy, root, own | _rankings(root, entries))
@@ -131,7 +132,7 @@ def bring_experiments(store: Path) -> None:
 
 def named(snapshot: Path) -> list[dict[str, Any]]:
     """Return the entries of a snapshot; none where it cannot be read."""
-    entries = _json(snapshot).get("entries", [])
+    entries = read_json(snapshot).get("entries", [])
     return in_store(snapshot, entries) if isinstance(entries, list) else []
 
 
@@ -169,7 +170,14 @@ def _bring_measurements(copy: WorkingCopy, root: Path, fingerprints: set[str]) -
     copy.bring(path for path in there if path.name[:16] in fingerprints)
 
 
-def _json(file: Path) -> dict[str, Any]:
+def pointer_text(content: bytes | None) -> str | None:
+    """Return the id that a pointer holds; None: it holds none."""
+    text = (content or b"").strip().decode("ascii", "replace")
+    return text if re.fullmatch(r"[\w.-]+", text, re.ASCII) else None
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """Return the object that a file of JSON holds; an empty one where it cannot be read."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):

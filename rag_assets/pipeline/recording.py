@@ -54,8 +54,8 @@ def record(
     pipeline.store.verified.save()
     write_text(root / FOLDER / f"{evaluation.evaluation_id}.json", snapshot_text(evaluation))
     HistoryFiles(root, pipeline.settings.locks).add(history_table(root, [evaluation]))
-    publish(root, pipeline.settings.locks, evaluation.evaluation_id, computed=computed)
-    write_text(root / CURRENT, evaluation.evaluation_id)
+    locks = pipeline.settings.locks
+    write_text(root / CURRENT, publish(root, locks, evaluation.evaluation_id, computed=computed))
     return evaluation
 
 

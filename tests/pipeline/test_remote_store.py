@@ -24,7 +24,7 @@ from rag_assets.pipeline.warehouse_record import is_up_to_date
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.remote import opened
-from rag_assets.store.remote.objects import AT_ONCE, Objects
+from rag_assets.store.remote.objects import ANY, AT_ONCE, Objects
 from rag_assets.store.remote.opened import mirror
 from tests.all_measurements import all_measurements
 from tests.remote_machines import Evaluated, Machine, Machines, names_sent
@@ -41,12 +41,12 @@ def stop_before(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     write = Objects.write
     stopped = False
 
-    def until_then(self: Objects, name: str, content: bytes) -> None:
+    def until_then(self: Objects, name: str, content: bytes, expected: str = ANY) -> str | None:
         nonlocal stopped
         stopped = stopped or part in name
         if stopped:
             raise Stopped(name)
-        write(self, name, content)
+        return write(self, name, content, expected)
 
     monkeypatch.setattr(Objects, "write", until_then)
 
@@ -132,12 +132,12 @@ from rag_assets.store.settings import StoreSettings
 
 send, number = Objects.send, 0
 
-def killed(self, path, name):
+def killed(self, path, name, expected):
     global number
     number += 1
     if number == 20:
         os.kill(os.getpid(), signal.SIGKILL)
-    send(self, path, name)
+    return send(self, path, name, expected)
 
 Objects.send = killed
 pipeline = Pipeline(load_experiment(Path(sys.argv[1])), StoreSettings.resolve(sys.argv[2]))

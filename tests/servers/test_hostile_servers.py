@@ -205,11 +205,15 @@ def test_whatever_a_store_on_s3_answers_is_one_line(name: str, keys: None, tmp_p
             assert server.received, answer
 
 
+def _redirect(status: int, headers: Mapping[str, str], handler: Handler) -> None:
+    handler.send(b"", status, **headers)
+
+
 def test_a_store_on_s3_leads_nowhere_else(keys: None, tmp_path: Path) -> None:
     with Hostile(echo(str, 200)) as other, Hostile(echo(str, 200)) as server:
         headers = {"Location": f"{other.root}/bucket/a", "X_Amz_Bucket_Region": "eu-west-1"}
         for status in (301, 302, 303, 307, 308):
-            server.answer = partial(Handler.send, content=b"", status=status, **headers)
+            server.answer = partial(_redirect, status, headers)
             for name in S3:
                 found = s3_outcome(name, server.root, tmp_path)
                 named = f"({ENDPOINT_VARIABLES[-1]}) names another place, which is not asked"

@@ -7,16 +7,18 @@ noted and sent by :meth:`WorkingCopy.flush`; nothing refers to it before a snaps
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Lock
 
 from rag_assets.errors import StoreError
 from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory, remove
-from rag_assets.store.remote.objects import Listed, Objects
+from rag_assets.store.remote.objects import ABSENT, ANY, Listed, Objects
 
 MANIFEST = "manifest.json"
 """The last file of an artifact that is a folder: with it, the folder is whole."""
+
+_TRIES = 10
 
 
 class WorkingCopy:
@@ -142,26 +144,73 @@ class WorkingCopy:
         objects = {path: _object_of(self.name(path)) for path in found}
         there = self.objects.existing(objects.values())
         old = [path for path in found if objects[path] in there and path not in self._damaged]
-        self.put(path for path in found if path not in old)
+        new = [path for path in found if path not in old]
+        replaced = [path for path in new if path in self._damaged]
+        self.put(replaced)
+        old += self.put((path for path in new if path not in replaced), expected=ABSENT)
         with self._lock:
             self._sent.update(objects.values())
             self._damaged.difference_update(found)
         return old
 
-    def put(self, paths: Iterable[Path]) -> None:
-        """Send files and folders, there or not; the manifest of a folder is its last file.
+    def put(self, paths: Iterable[Path], expected: str = ANY) -> list[Path]:
+        """Send files and folders; the manifest of a folder is its last file.
+
+        Args:
+            paths: of them.
+            expected: what a file replaces, see :meth:`Objects.write`. What lies in a folder without
+                a manifest is the rest of one, and is always overwritten.
+
+        Returns:
+            The files that are not sent: something else is there than expected.
 
         Raises:
             StoreError: the remote store cannot be used.
         """
-        files: list[Path] = []
-        last: list[Path] = []
+        files: list[tuple[Path, str]] = []
+        last: list[tuple[Path, str]] = []
         for path in paths:
-            inside = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else []
-            files += [file for file in inside or [path] if file.name != MANIFEST]
-            last += [file for file in inside if file.name == MANIFEST]
-        for group in (files, last):
-            Objects.each(lambda file: self.objects.send(file, self.name(file)), group)
+            if not path.is_dir():
+                files.append((path, expected))
+                continue
+            for file in path.rglob("*"):
+                if file.is_file():
+                    (last if file.name == MANIFEST else files).append((file, ANY))
+
+        def send(one: tuple[Path, str]) -> bool:
+            return self.objects.send(one[0], self.name(one[0]), one[1])
+
+        sent = Objects.each(send, files)
+        Objects.each(send, last)
+        return [file for (file, _), came in zip(files, sent, strict=True) if not came]
+
+    def merge(self, path: Path, merged: Callable[[bytes | None], bytes | None]) -> bytes | None:
+        """Overwrite a small object without losing what another machine writes meanwhile.
+
+        Afterwards it is looked at again: a server may take no notice of conditions.
+
+        Args:
+            path: of the file that is a copy of it.
+            merged: given what is there, returns what is to be there; None: as it is.
+
+        Returns:
+            What is there.
+
+        Raises:
+            StoreError: the remote store cannot be used, or others change the object all the time.
+        """
+        name = self.name(path)
+        for _ in range(_TRIES):
+            found = self.objects.find(name)
+            there = None if found is None else found.content
+            content = merged(there)
+            if content is None or content == there:
+                return there
+            self.objects.write(name, content, ABSENT if found is None else found.tag)
+        raise StoreError(
+            f"{self.objects.address.url}/{name} is changed by other machines all the time; "
+            "run the command again"
+        )
 
     def _take_theirs(self, paths: Iterable[Path]) -> None:
         """Put what another machine sent first in the place of what was computed here meanwhile."""
