@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -192,6 +193,11 @@ class Objects:
     def send(self, path: Path, name: str, expected: str = ANY) -> bool:
         """Write a file as an object; return whether what was there is as expected.
 
+        Args:
+            path: of the file.
+            name: of the object.
+            expected: :data:`ANY` or :data:`ABSENT`.
+
         Raises:
             StoreError: the store cannot be used.
             OSError: the file cannot be read.
@@ -207,7 +213,8 @@ class Objects:
                 ]
             return self._complete(name, upload, parts, expected)
         except BaseException:
-            self._ask("abort_multipart_upload", _nothing, name, **upload)
+            with suppress(StoreError):  # an upload that never ends is not shown either
+                self._ask("abort_multipart_upload", _nothing, name, **upload)
             raise
 
     def delete(self, name: str) -> None:
@@ -283,7 +290,7 @@ class Objects:
         except Refused as error:
             if expected == ANY or error.status not in (*_NO_CONDITIONS, _CHANGED):
                 raise
-            if error.status == _CHANGED:
+            if error.status == _CHANGED or self.existing([name]):
                 self._ask("abort_multipart_upload", _nothing, name, **upload)
                 return False
             self._ask("complete_multipart_upload", _nothing, name, **end)
