@@ -401,8 +401,8 @@ def _client(endpoint: str | None, seconds: float, silence: float, _: object) -> 
     try:
         import botocore.session
         from botocore.config import Config
-    except ImportError as error:
-        raise StoreError(MISSING) from error
+    except ImportError:
+        raise StoreError(MISSING) from None
     logger = logging.getLogger("botocore")
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.WARNING)  # below, it logs what is signed, with the session's token

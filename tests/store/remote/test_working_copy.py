@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -198,6 +200,33 @@ def test_denied_access_is_one_line(s3_store: str, s3_url: str) -> None:
             assert "ferry-" not in str(error.value)
     finally:
         deny_access(s3_url, deny=False)
+
+
+def test_without_botocore_it_is_said_what_to_install(
+    s3_store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "botocore.session", None)
+    found = Address.of(s3_store)
+    assert found is not None
+    with pytest.raises(StoreError, match=re.escape("pip install 'rag-assets[s3]'")):
+        Objects(found, seconds=7).listed("")
+
+
+def test_a_profile_that_is_not_there_is_one_line(
+    s3_store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    with pytest.raises(StoreError, match=r"cannot be used: The config profile \(nobody\)"):
+        objects(s3_store).listed("")
+
+
+def test_an_empty_object_and_odd_names_come_back(s3_store: str, tmp_path: Path) -> None:
+    store = objects(s3_store)
+    for name in ("a/empty", "a/x=1/ü #?%2F&+.txt"):
+        store.write(name, b"")
+        assert store.fetch(name, tmp_path / "back")
+        assert (tmp_path / "back").read_bytes() == b""
+    assert set(store.listed("a")) == {"a/empty", "a/x=1/ü #?%2F&+.txt"}
 
 
 def test_a_server_that_is_not_there_is_one_line(
