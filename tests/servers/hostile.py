@@ -219,7 +219,7 @@ ANSWERS: Mapping[str, Answer] = {
     "has a length below 0": _raw(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n{}"),
     "has bad chunks": _raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n{}"),
     "has a long head": _raw(b"HTTP/1.1 200 OK\r\nX: " + b"a" * 500_000 + b"\r\n\r\n"),
-    "has status 999": _raw(b"HTTP/1.1 999 \r\nContent-Length: 0\r\n\r\n"),
+    "has status 999": _raw(b"HTTP/1.1 999 \r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
     "has status 204": _raw(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"),
     "asks to wait a year": lambda h: h.send(b"{}", 429, Retry_After="31536000"),
     "asks to wait for nan": lambda h: h.send(b"{}", 503, Retry_After="nan"),
