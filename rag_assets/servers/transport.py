@@ -196,7 +196,8 @@ class Transport:
 
     def __del__(self) -> None:
         """Close what nobody closed: a client of ``openai`` lives as long as its model."""
-        with suppress(AttributeError):  # of one that could not be opened
+        # One that could not be opened has none; at the end of a process half of Python is gone.
+        with suppress(AttributeError, TypeError):
             self._connections.close()
 
     def __enter__(self) -> Self:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -210,6 +211,21 @@ def test_without_botocore_it_is_said_what_to_install(
     assert found is not None
     with pytest.raises(StoreError, match=re.escape("pip install 'rag-assets[s3]'")):
         Objects(found, seconds=7).listed("")
+
+
+LISTS = """
+import subprocess
+import sys
+from rag_assets.store.remote.address import Address
+from rag_assets.store.remote.objects import Objects
+print(Objects(Address.of(sys.argv[1])).listed(""))
+"""
+
+
+def test_a_process_that_used_it_ends_in_silence(s3_store: str) -> None:
+    command = [sys.executable, "-c", LISTS, s3_store]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("{}\n", "")
 
 
 def test_a_profile_that_is_not_there_is_one_line(
