@@ -120,7 +120,8 @@ def _send_named(
 def _send_rows(copy: WorkingCopy, root: Path, locks: Path) -> None:
     """Send the rows of the history that are not there, each as a file of its own."""
     there = {Path(name).stem for name in copy.objects.listed(copy.name(root / HISTORY))}
-    rows = HistoryFiles(root, locks).table()
+    # Without the metadata of the file that they come from: it may hold the checksum of that one.
+    rows = HistoryFiles(root, locks).table().replace_schema_metadata()
     ids = rows.column("evaluation_id")
     new = rows.filter(pc.invert(pc.is_in(ids, pa.array(sorted(there), pa.string()))))
     with TemporaryDirectory() as folder:
