@@ -158,31 +158,39 @@ class WorkingCopy:
 
         Args:
             paths: of them.
-            expected: what a file replaces, see :meth:`Objects.write`. What lies in a folder without
-                a manifest is the rest of one, and is always overwritten.
+            expected: what they replace, :data:`ANY` or :data:`ABSENT`. Files in a folder without a
+                manifest are the rest of one, and are overwritten.
 
         Returns:
-            The files that are not sent: something else is there than expected.
+            Those that are not sent, since others are there.
 
         Raises:
             StoreError: the remote store cannot be used.
         """
-        files: list[tuple[Path, str]] = []
-        last: list[tuple[Path, str]] = []
+        files: list[tuple[Path, Path]] = []
+        last: list[tuple[Path, Path]] = []
         for path in paths:
-            if not path.is_dir():
-                files.append((path, expected))
-                continue
-            for file in path.rglob("*"):
-                if file.is_file():
-                    (last if file.name == MANIFEST else files).append((file, ANY))
+            inside = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else []
+            files += [(path, file) for file in inside or [path] if file.name != MANIFEST]
+            last += [(path, file) for file in inside if file.name == MANIFEST]
+        refused = self._send_each(files, expected)
+        folders = {path: f"{self.name(path)}/{MANIFEST}" for path, _ in refused if path.is_dir()}
+        whole = self.objects.existing(folders.values())
+        rests = {path for path, manifest in folders.items() if manifest not in whole}
+        self._send_each([one for one in refused if one[0] in rests], ANY)
+        lost = {path for path, _ in refused} - rests
+        # Whose file another one overwrote leaves the manifest to that one, so that both are of one.
+        self._send_each([one for one in last if one[0] in rests], ANY)
+        created = [one for one in last if one[0] not in rests | lost]
+        lost |= {path for path, _ in self._send_each(created, expected)}
+        return sorted(lost)
 
-        def send(one: tuple[Path, str]) -> bool:
-            return self.objects.send(one[0], self.name(one[0]), one[1])
-
-        sent = Objects.each(send, files)
-        Objects.each(send, last)
-        return [file for (file, _), came in zip(files, sent, strict=True) if not came]
+    def _send_each(self, files: list[tuple[Path, Path]], expected: str) -> list[tuple[Path, Path]]:
+        """Send files, each with the artifact that it is of; return those that are refused."""
+        sent = Objects.each(
+            lambda one: self.objects.send(one[1], self.name(one[1]), expected), files
+        )
+        return [one for one, came in zip(files, sent, strict=True) if not came]
 
     def merge(self, path: Path, merged: Callable[[bytes | None], bytes | None]) -> bytes | None:
         """Overwrite a small object without losing what another machine writes meanwhile.

@@ -158,6 +158,34 @@ def test_the_first_of_two_that_send_one_artifact_wins(
         assert (copy.root / "objects" / "chunks" / "1.parquet").read_text() == "of here"
 
 
+def test_two_that_send_one_folder_leave_one_that_is_whole(
+    here: WorkingCopy, s3_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = copy_at(tmp_path / "other", s3_store)
+    for copy in (here, other):
+        for name in ("manifest.json", "table.parquet"):
+            path = copy.root / "objects" / "chunks" / "12ab" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"of {copy.root.name}")
+        copy.note(path.parent)
+    send, came = Objects.send, False
+
+    def other_comes_in_between(self: Objects, path: Path, name: str, expected: str = ANY) -> bool:
+        nonlocal came
+        if name.endswith("manifest.json") and not came:
+            came = True
+            other.flush()
+        return send(self, path, name, expected)
+
+    monkeypatch.setattr(Objects, "send", other_comes_in_between)
+    here.flush()
+    for copy in (here, other):
+        found = (copy.root / "objects" / "chunks" / "12ab").iterdir()
+        assert {path.read_text() for path in found} == {"of other"}
+    names = here.objects.listed("objects")
+    assert {here.objects.read(name) for name in names} == {b"of other"}
+
+
 def test_a_conflict_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(handler: Handler) -> None:
         if len(server.received) < 3:
