@@ -15,8 +15,7 @@ from pathlib import Path
 from rag_assets.errors import StoreError
 from rag_assets.pipeline.recipe import Recipe
 from rag_assets.store.artifacts import DEPTH_MARK, ArtifactStore
-from rag_assets.store.atomic import atomic_file
-from rag_assets.store.remote.opened import mirror
+from rag_assets.store.remote.opened import write_shared
 
 ATTEMPT = "attempt"
 """Key of a recipe's configuration; absent for the first attempt."""
@@ -98,16 +97,20 @@ class Attempts:
         if self._numbers.get(name) == number:
             return
         file = self._folder / f"{name}.txt"
-        with atomic_file(file) as temporary:
-            temporary.write_text(f"{number}\n", encoding="utf-8")
-        mirror(file)
-        self._numbers[name] = number
+        text = write_shared(file, f"{number}\n", lambda there: _later(number, there))
+        self._numbers[name] = int(text)
 
 
 def _with(recipe: Recipe, number: int) -> Recipe:
     """Return a recipe with the number of an attempt, and without one for the first."""
     config = {name: value for name, value in recipe.config.items() if name != ATTEMPT}
     return replace(recipe, config={**config, ATTEMPT: number} if number else config)
+
+
+def _later(number: int, there: bytes | None) -> str:
+    """Return the greater of a number and what another machine has counted meanwhile."""
+    text = (there or b"").strip()
+    return f"{max(number, int(text) if text.isdigit() else 0)}\n"
 
 
 def _number(file: Path) -> int:

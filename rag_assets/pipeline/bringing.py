@@ -8,6 +8,7 @@ evaluation names at once, since its readers open them by their paths; an index w
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def bring_records(root: Path) -> None:
         remove(path)
     copy.bring(failed)
     for name, content in zip(POINTERS, contents, strict=True):
-        text = (content or b"").decode()
+        text = (content or b"").decode("utf-8", "replace")
         if text and text != _text(root / name):
             write_text(root / name, text, durable=False)
 
@@ -111,7 +112,7 @@ def bring_named(root: Path, evaluation_id: str) -> None:
     # A ranking is brought when something is cut from it anew.
     read = [one for one in entries if one["asset"] != RANKINGS and _is_table(one)]
     copy.bring_tables(root.parent / one["path"] for one in read)
-    brought = _json(copy.root / _BROUGHT)
+    brought = read_json(copy.root / _BROUGHT)
     if brought.get(root.name) != evaluation_id:
         _bring_measurements(copy, root, {entry["fingerprint"][:16] for entry in entries})
         text = json.dumps({**brought, root.name: evaluation_id})
@@ -143,8 +144,9 @@ def bring_experiments(store: Path) -> None:
 
 def named(snapshot: Path) -> list[dict[str, Any]]:
     """Return the entries of a snapshot, rankings too; none where it cannot be read."""
-    content = _json(snapshot)
-    return in_store(snapshot, [*content.get("entries", []), *content.get(RANKINGS, [])])
+    content = read_json(snapshot)
+    entries = [content.get(name, []) for name in ("entries", RANKINGS)]
+    return in_store(snapshot, [one for part in entries if isinstance(part, list) for one in part])
 
 
 def in_store(snapshot: Path, entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -170,7 +172,14 @@ def _bring_measurements(copy: WorkingCopy, root: Path, fingerprints: set[str]) -
     copy.bring(path for path in there if path.name[:16] in fingerprints)
 
 
-def _json(file: Path) -> dict[str, Any]:
+def pointer_text(content: bytes | None) -> str | None:
+    """Return the id that a pointer holds; None: it holds none."""
+    text = (content or b"").strip().decode("ascii", "replace")
+    return text if re.fullmatch(r"[\w.-]+", text, re.ASCII) else None
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """Return the object that a file of JSON holds; an empty one where it cannot be read."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rag_assets.errors import NotEvaluated, StoreError, UsageError
-from rag_assets.pipeline.bringing import bring_named, bring_records
+from rag_assets.pipeline.bringing import bring_named, bring_records, pointer_text
 from rag_assets.pipeline.evaluations import (
     FOLDER,
     Evaluation,
@@ -18,9 +18,9 @@ from rag_assets.pipeline.evaluations import (
     read_evaluation,
 )
 from rag_assets.pipeline.history import History
-from rag_assets.store.atomic import TEMPORARY_MARK, write_text
+from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.leases import working
-from rag_assets.store.remote.opened import mirror
+from rag_assets.store.remote.opened import write_shared
 
 LATEST, PREVIOUS, ANCHOR = "latest", "previous", "anchor"
 NAMES = (LATEST, PREVIOUS, ANCHOR)
@@ -62,7 +62,7 @@ class EvaluationNames:
 
         Raises:
             UsageError: it is not complete; else as for :meth:`find`.
-            StoreError: the store cannot be written.
+            StoreError: the store cannot be written, or another machine has pinned one meanwhile.
         """
         with working(self._root.parent, f"the anchor of {self._root.name}"):
             evaluation = self.find(name)
@@ -71,8 +71,19 @@ class EvaluationNames:
                     f"evaluation {evaluation.evaluation_id} is not complete, so nothing can be "
                     "compared with all of it; evaluate all retrievers and pin that"
                 )
-            write_text(self._root / ANCHOR, evaluation.evaluation_id)
-            mirror(self._root / ANCHOR)
+            anchor = self._root / ANCHOR
+            known = pointer_text(anchor.read_bytes()) if anchor.is_file() else None
+
+            def merged(there: bytes | None) -> str:
+                pinned = pointer_text(there)
+                if pinned not in (None, known, evaluation.evaluation_id):
+                    raise StoreError(
+                        f"{self._root.name}: another machine has just made {pinned} the anchor; to "
+                        "replace it, run the command again"
+                    )
+                return evaluation.evaluation_id
+
+            write_shared(anchor, evaluation.evaluation_id, merged)
         return evaluation
 
     def anchor_id(self) -> str | None:

@@ -70,8 +70,8 @@ def record(
         remove(snapshot)
         raise
     HistoryFiles(root, pipeline.settings.locks).add(history_table(root, [evaluation]))
-    publish(root, pipeline.settings.locks, evaluation.evaluation_id, computed=computed)
-    write_text(root / CURRENT, evaluation.evaluation_id)
+    locks = pipeline.settings.locks
+    write_text(root / CURRENT, publish(root, locks, evaluation.evaluation_id, computed=computed))
     return evaluation
 
 

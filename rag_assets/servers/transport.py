@@ -17,13 +17,13 @@ import ssl
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -51,6 +51,8 @@ _CORES = {"httpx": "httpcore", "httpx2": "httpcore2"}
 
 _log = logging.getLogger(__name__)
 
+Result = TypeVar("Result")
+
 
 @dataclass(frozen=True)
 class Server:
@@ -61,6 +63,7 @@ class Server:
         key: an API key; None sends none.
         header: which one holds the key.
         timeout: seconds for a whole request, from the connection to the last byte of the answer.
+        silence: seconds within them in which nothing comes; None: all of them.
         most_bytes: of an answer; with 0 its content is not read.
         hidden_path: whether the path is a credential too, as a webhook's is.
     """
@@ -69,6 +72,7 @@ class Server:
     key: str | None = None
     header: Literal["authorization", "api-key"] = "authorization"
     timeout: float = 60.0
+    silence: float | None = None
     most_bytes: int = 256 * MEBIBYTE
     hidden_path: bool = False
 
@@ -121,7 +125,7 @@ class Transport:
         """Carry the requests of ``library``, ``httpx`` or ``httpx2``; nothing is sent yet."""
         self._library = library
         self._server = server
-        self._clock = _Clock(server.timeout)
+        self._clock = _Clock(server.timeout, server.silence)
         self._core = import_module(_CORES[library.__name__])
         self._connections = self._opened_connections(_proxy_of(server.address))
 
@@ -131,10 +135,30 @@ class Transport:
         Raises:
             ServerFailure: there is none within the bounds, or it is an error.
         """
+        return self._carried(lambda: self._answer(request))
+
+    def exchange(
+        self, method: str, url: str, headers: Mapping[str, str], content: bytes
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Return status, headers and content of an answer, whatever the status.
+
+        The request is sent as it is, for a library that signs it and so knows its credentials.
+
+        Raises:
+            ServerFailure: there is no answer within the bounds.
+        """
+        whole = self._library.Request(method, url, headers=headers, content=content)
+        # The address as it was signed: the library's own may escape other characters.
+        asked = self._core.Request(
+            method, self._core.URL(url), headers=whole.headers.raw, content=content
+        )
+        return self._carried(lambda: self._exchanged(asked))
+
+    def _carried(self, ask: Callable[[], Result]) -> Result:
         started = time.perf_counter()
         failure: ServerFailure | None = None
         try:
-            answer = self._answer(request)
+            answer = ask()
         except ServerFailure as error:
             failure = error
         except self._core.TimeoutException:
@@ -172,7 +196,8 @@ class Transport:
 
     def __del__(self) -> None:
         """Close what nobody closed: a client of ``openai`` lives as long as its model."""
-        with suppress(AttributeError):  # of one that could not be opened
+        # One that could not be opened has none; at the end of a process half of Python is gone.
+        with suppress(AttributeError, TypeError):
             self._connections.close()
 
     def __enter__(self) -> Self:
@@ -208,6 +233,18 @@ class Transport:
             content=server.secrets.hide_in_answer(content),
             request=request,
         )
+
+    def _exchanged(self, request: Any) -> tuple[int, dict[str, str], bytes]:  # noqa: ANN401
+        self._clock.start()
+        response = self._connections.handle_request(request)
+        try:
+            headers = {
+                n.decode("latin-1").lower(): t.decode("latin-1") for n, t in response.headers
+            }
+            content = _content(headers, response.stream, self._server.most_bytes)
+        finally:
+            response.close()
+        return int(response.status), headers, content
 
     def _sent(self, request: Any) -> Any:  # noqa: ANN401
         """Return a request with its credentials, as the connections take it."""
@@ -273,15 +310,16 @@ class Transport:
 class _Clock(threading.local):
     """When the time of this thread's request is over."""
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, silence: float | None) -> None:
         self.timeout = timeout
+        self.silence = timeout if silence is None else silence
         self.end = 0.0
 
     def start(self) -> None:
         self.end = time.monotonic() + self.timeout
 
     def left(self) -> float:
-        """Return the seconds that are left.
+        """Return the seconds that the next read or write may take.
 
         Raises:
             ServerFailure: there are none.
@@ -289,7 +327,7 @@ class _Clock(threading.local):
         left = self.end - time.monotonic()
         if left <= 0:
             raise late(self.timeout)
-        return left
+        return min(left, self.silence)
 
 
 class _Network:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.store.artifacts import table_file
+from rag_assets.store.remote.working_copy import table_file
 from tests.changed_code import change_code
 from tests.pipeline.matrix_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Matrix
 

@@ -8,8 +8,8 @@ import pytest
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.pipeline import recording
 from rag_assets.pipeline.evaluations import all_experiments, read_current, read_evaluation
-from rag_assets.store.artifacts import table_file
 from rag_assets.store.atomic import write_text
+from rag_assets.store.remote.working_copy import table_file
 from tests.tiny_experiment import Tiny, short
 
 TOP_K = (1, 3, 5)
