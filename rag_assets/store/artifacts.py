@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -79,7 +79,8 @@ class Manifest:
 
     ``digests`` maps a projection (``all`` always exists) to the digest of that part. ``failures``
     maps the id of a query that could not be answered to the reason. Without a ``code_version`` it
-    was made before code versions were found in the source.
+    was made before code versions were found in the source. ``blocks`` are digest and rows of those
+    that a table was put together from, see :mod:`rag_assets.store.blocks`.
     """
 
     asset: str
@@ -93,6 +94,7 @@ class Manifest:
     facts: Mapping[str, Any] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
     code_version: str = ""
+    blocks: Sequence[tuple[str, int]] = ()
 
     def to_json(self) -> str:
         """Return the manifest as canonical JSON, with a checksum of its fields."""
