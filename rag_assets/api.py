@@ -93,7 +93,7 @@ def evaluate(
             work = bring_up_to_date(pipeline, selection, trigger="Python")
     finally:
         release_workers()
-    result = EvaluationResult(pipeline.store.root, work.evaluation)
+    result = EvaluationResult(pipeline.root, work.evaluation)
     write_report(result)
     return result
 

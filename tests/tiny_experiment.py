@@ -174,7 +174,7 @@ class Tiny:
 
     def objects(self, asset: str) -> Path:
         """The folder of all stored artifacts of an asset."""
-        return self.artifacts / OBJECTS / asset
+        return self.settings.store / OBJECTS / asset
 
     def lose(self, asset: str, *values: str | int) -> None:
         """Remove the artifacts of some partitions; of rankings, those of a retriever."""

@@ -134,7 +134,7 @@ def _evaluate(
             work = finish(
                 pipeline, wanted, started=started, trigger=trigger, runs=(context.run.run_id,)
             )
-        report = write_report(EvaluationResult(pipeline.store.root, work.evaluation))
+        report = write_report(EvaluationResult(pipeline.root, work.evaluation))
     except RagAssetsError as error:
         raise failure(error) from error
     context.log.info(

@@ -105,7 +105,7 @@ def of_materialization(
         preview = _board if stage.name == "leaderboard" else _preview
         shown["preview"] = preview(artifact, stage.schema)
     if stage.name == "leaderboard":
-        shown["report"] = dg.MetadataValue.url((pipeline.store.root / REPORT_FILE).as_uri())
+        shown["report"] = dg.MetadataValue.url((pipeline.root / REPORT_FILE).as_uri())
     shown |= {name: _fact(value) for name, value in _brief(manifest.facts).items()}
     shown |= {
         "reused": dg.MetadataValue.bool(outcome.reused),

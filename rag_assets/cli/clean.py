@@ -59,7 +59,9 @@ def command(
     found: list[tuple[str, Removable]] = []
     with whole(settings.store):
         for root in chosen_roots(settings.store, experiment):
-            found += [(root.name, one) for one in removable(root, age, orphans=orphans)]
+            listed = {one.path for _, one in found}
+            own = removable(root, age, orphans=orphans)
+            found += [(root.name, one) for one in own if one.path not in listed]
             if yes:
                 fill_in(root, settings.locks)
         if yes:

@@ -71,7 +71,7 @@ def command(
     experiment = open_experiment(path, settings, take_over=take_over)
     selection = Selection.of(experiment, retrievers, top_k)
     pipeline = Pipeline(experiment, settings, progress_bar)
-    if is_of_older_store(pipeline.store.root):
+    if is_of_older_store(pipeline.root):
         print_note(OLDER_STORE)
     if retry_failed:
         messages().print(f"asked again: {try_again(pipeline)} queries that failed", markup=False)
@@ -79,7 +79,7 @@ def command(
         messages().print(f"warning: {line}", markup=False, soft_wrap=True)
     with work_board(lambda: f"{pipeline.n_computed} partitions computed  {pipeline.at_work}"):
         work = evaluate(pipeline, selection)
-        result = EvaluationResult(pipeline.store.root, work.evaluation)
+        result = EvaluationResult(pipeline.root, work.evaluation)
         report = write_report(result)
     labelled = result.has_metrics
     rows = (

@@ -16,7 +16,7 @@ from pydantic import (
 from rag_assets.compute.options import ComputeConfig
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.experiment.checks import ChecksConfig
-from rag_assets.experiment.names import checked_name, checked_owner
+from rag_assets.experiment.names import checked_experiment_name, checked_name, checked_owner
 from rag_assets.experiment.one_of import OneOf
 from rag_assets.experiment.query_sets import LlmConfig, QuerySetConfig
 from rag_assets.experiment.schedule import ScheduleConfig
@@ -285,7 +285,7 @@ class ContextConfig(Options):
 class ExperimentConfig(Options):
     """One experiment. What is absent is filled in by :mod:`rag_assets.experiment.defaults`."""
 
-    name: Name | None = None
+    name: Annotated[str, AfterValidator(checked_experiment_name)] | None = None
     dataset: DatasetConfig = DatasetConfig()
     chunking: dict[Name, ChunkingConfig] = Field(default_factory=dict)
     query_sets: dict[Name, QuerySetConfig] = Field(default_factory=dict)

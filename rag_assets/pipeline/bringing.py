@@ -107,7 +107,7 @@ def bring_named(root: Path, evaluation_id: str) -> None:
     if copy is None:
         return
     entries = named(root / SNAPSHOTS / f"{evaluation_id}.json")
-    paths = [root / entry["path"] for entry in entries]
+    paths = [root.parent / entry["path"] for entry in entries]
     copy.bring(path for path in paths if path.suffix == ".parquet")
     brought = _json(copy.root / _BROUGHT)
     if brought.get(root.name) != evaluation_id:
@@ -125,20 +125,29 @@ def bring_experiments(store: Path) -> None:
     """
     copy = working_copy_of(store)
     names = copy.objects.folders() if copy is not None else []
-    for name in set(names) - {CACHE, REMOVED}:
+    for name in set(names) - {CACHE, OBJECTS, REMOVED}:
         bring_current(store / name)
 
 
 def named(snapshot: Path) -> list[dict[str, Any]]:
-    """Return the entries of a snapshot as they are written; none where it cannot be read."""
+    """Return the entries of a snapshot; none where it cannot be read."""
     entries = _json(snapshot).get("entries", [])
-    return entries if isinstance(entries, list) else []
+    return in_store(snapshot, entries) if isinstance(entries, list) else []
+
+
+def in_store(snapshot: Path, entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return entries with paths in the store; older snapshots have them in the experiment's."""
+    folder = snapshot.parents[1].name
+    return [
+        one if one["path"].startswith(f"{OBJECTS}/") else {**one, "path": f"{folder}/{one['path']}"}
+        for one in entries
+    ]
 
 
 def rankings_of(root: Path, entries: Iterable[dict[str, Any]]) -> list[Path]:
     """Return the rankings that are here from which the runs of a snapshot were cut."""
     wanted = _rankings(root, entries)
-    folder = root / OBJECTS / "rankings"
+    folder = root.parent / OBJECTS / "rankings"
     paths = list(folder.iterdir()) if folder.is_dir() else []
     return [path for path in paths if path.stem.partition(DEPTH_MARK)[0] in wanted]
 
@@ -146,7 +155,7 @@ def rankings_of(root: Path, entries: Iterable[dict[str, Any]]) -> list[Path]:
 def _rankings(root: Path, entries: Iterable[dict[str, Any]]) -> set[str]:
     """Return the fingerprints (16 digits) of rankings, by the runs that are here."""
     runs = [entry for entry in entries if entry["asset"].endswith("_runs")]
-    manifests = [read_manifest(root / entry["path"]) for entry in runs]
+    manifests = [read_manifest(root.parent / entry["path"]) for entry in runs]
     return {str(one.facts.get("ranking"))[:16] for one in manifests if one is not None}
 
 

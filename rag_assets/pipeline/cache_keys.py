@@ -15,7 +15,8 @@ import pyarrow as pa
 from rag_assets.chunking.spans import indexed_texts
 from rag_assets.pipeline.evaluation_names import snapshot_ids
 from rag_assets.pipeline.evaluations import FOLDER, Evaluation, read_evaluation
-from rag_assets.store.artifacts import OBJECTS, read_manifest
+from rag_assets.pipeline.measurements import MEASUREMENTS
+from rag_assets.store.artifacts import read_manifest
 from rag_assets.store.parquet_files import read_parquet
 from rag_assets.store.segments import KEY
 
@@ -32,7 +33,7 @@ def snapshots_of(root: Path) -> list[Evaluation]:
 def experiment_roots(store: Path) -> list[Path]:
     """Return the folders of all experiments of which anything is stored, evaluated or not."""
     snapshots = {file.parent.parent for file in store.glob(f"*/{FOLDER}/*.json")}
-    return sorted(snapshots | {folder.parent for folder in store.glob(f"*/{OBJECTS}")})
+    return sorted(snapshots | {folder.parent for folder in store.glob(f"*/{MEASUREMENTS}")})
 
 
 def used_keys(roots: Iterable[Path]) -> pa.Array:
@@ -44,7 +45,7 @@ def used_keys(roots: Iterable[Path]) -> pa.Array:
     texts: set[str] = set()
     prompts = {""}
     for root in roots:
-        paths = {(e.asset, root / e.path) for one in snapshots_of(root) for e in one.entries}
+        paths = {(e.asset, root.parent / e.path) for one in snapshots_of(root) for e in one.entries}
         for asset, path in sorted(paths):
             if path.exists():
                 texts.update(_texts(asset, path))

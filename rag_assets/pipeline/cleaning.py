@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from rag_assets.pipeline.cache_keys import snapshots_of
+from rag_assets.pipeline.cache_keys import experiment_roots, snapshots_of
 from rag_assets.pipeline.evaluation_names import anchor_id
 from rag_assets.pipeline.evaluations import CURRENT, FOLDER, Evaluation, pointed
 from rag_assets.pipeline.measurements import MEASUREMENTS
@@ -76,7 +76,13 @@ def removable(
     snapshots = snapshots_of(root)
     gone = _outdated(root, snapshots, now - older_than) if older_than is not None else []
     kept = [one for one in snapshots if one not in gone]
-    named, freed = _named(root, kept), _named(root, gone)
+    others = [
+        one
+        for other in experiment_roots(root.parent)
+        if other != root
+        for one in snapshots_of(other)
+    ]
+    named, freed = _named(root, [*kept, *others]), _named(root, gone)
     found = [
         Removable(_snapshot(root, one), SNAPSHOTS, size_of(_snapshot(root, one))) for one in gone
     ]
@@ -108,16 +114,16 @@ def _named(root: Path, snapshots: list[Evaluation]) -> _Named:
     rankings = set()
     for entry in entries.values():
         if entry.asset.endswith("_runs"):
-            manifest = read_manifest(root / entry.path)
+            manifest = read_manifest(root.parent / entry.path)
             if manifest is not None:
                 rankings.add(str(manifest.facts.get("ranking"))[:16])
-    return _Named(frozenset(root / path for path in entries), frozenset(rankings))
+    return _Named(frozenset(root.parent / path for path in entries), frozenset(rankings))
 
 
 def artifacts_of(root: Path) -> Iterator[tuple[str, Path]]:
-    """Yield every artifact of every asset, readable or not."""
+    """Yield every artifact of every asset in the store, and what an older one has at ``root``."""
     for asset in (*STAGES, RANKINGS):
-        folders = [root / asset, root / OBJECTS / asset]
+        folders = [root / asset, root.parent / OBJECTS / asset]
         while folders:
             folder = folders.pop()
             for path in sorted(folder.iterdir()) if folder.is_dir() else []:
@@ -137,7 +143,8 @@ def _left_over(root: Path, named: _Named, limit: datetime) -> Iterator[Removable
     for path in sorted((root / MEASUREMENTS).glob("*/*.json")):
         if path.name[:16] not in known and _is_older(path, limit):
             yield Removable(path, MEASUREMENTS, size_of(path))
-    yield from (one for one in unfinished(root) if _is_older(one.path, limit))
+    for folder in (root, root.parent / OBJECTS):
+        yield from (one for one in unfinished(folder) if _is_older(one.path, limit))
 
 
 def unfinished(folder: Path) -> Iterator[Removable]:

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, StoreError
-from rag_assets.pipeline.bringing import bring_current
+from rag_assets.pipeline.bringing import bring_current, in_store
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.artifacts import (
     OBJECTS,
@@ -66,7 +66,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class SnapshotEntry:
-    """One partition in a snapshot; ``path`` is relative to the experiment's folder in the store."""
+    """One partition in a snapshot; ``path`` is relative to the store."""
 
     asset: str
     partition: Mapping[str, str]
@@ -175,7 +175,7 @@ def manifest_of(root: Path, evaluation: Evaluation, entry: SnapshotEntry) -> Man
     Raises:
         StoreError: it is damaged, or another artifact lies there.
     """
-    path = root / entry.path
+    path = root.parent / entry.path
     manifest = read_manifest(path)
     if manifest is not None and _is_named(manifest, entry):
         return manifest
@@ -203,7 +203,7 @@ def table_of(root: Path, evaluation: Evaluation, entry: SnapshotEntry) -> pa.Tab
 
 
 def _intact(root: Path, evaluation: Evaluation, entry: SnapshotEntry) -> Artifact:
-    path = root / entry.path
+    path = root.parent / entry.path
     artifact = read_intact(path)
     if artifact is not None and _is_named(artifact.manifest, entry):
         return artifact
@@ -237,7 +237,7 @@ def read_evaluation(file: Path) -> Evaluation:
         if stated not in (None, fingerprint(data)):
             raise ValueError("it is damaged")
         _check_version(file, data)
-        entries = tuple(SnapshotEntry(**entry) for entry in data.pop("entries"))
+        entries = tuple(SnapshotEntry(**one) for one in in_store(file, data.pop("entries")))
         runs = tuple(data.pop("dagster_runs"))
         origin = Origin(**data.pop("origin", {}))
         data.pop("content")

@@ -121,7 +121,7 @@ def _revision(manifests: Iterable[Manifest]) -> str | None:
 def _metrics(root: Path, evaluation: Evaluation) -> Iterator[Row]:
     declared = set(LEADERBOARD.arrow().names)
     for entry in evaluation.entries_of("leaderboard"):
-        if not (root / entry.path).exists():
+        if not (root.parent / entry.path).exists():
             continue
         board = table_of(root, evaluation, entry)
         names = [name for name in board.column_names if name not in declared]

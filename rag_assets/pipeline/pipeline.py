@@ -70,6 +70,7 @@ class _Digests(dict[str, str]):
 class Pipeline:
     """One experiment and its store, seen at one moment.
 
+    ``root`` is the experiment's folder in the store; objects lie beside it, for all experiments.
     Source files are hashed once: an edit while an evaluation runs belongs to the next one.
     ``n_computed`` counts the partitions that were computed, not found in the store; ``at_work``
     says which are computed now, for people. ``read_ahead`` holds tables of source files that were
@@ -86,12 +87,12 @@ class Pipeline:
         self.experiment = experiment
         self.settings = settings
         self.progress = progress
-        root = settings.store / experiment.name
-        self.store = artifact_store(root, settings.locks, partial(bring_pointed, root))
+        self.root = root = settings.store / experiment.name
+        self.store = artifact_store(settings.store, settings.locks, partial(bring_pointed, root))
         bring_records(root)
-        self.measurements = Measurements(self.store.root / MEASUREMENTS)
+        self.measurements = Measurements(root / MEASUREMENTS)
         self.rankings = Rankings(self)
-        self.attempts = Attempts(self.store.root / "attempts")
+        self.attempts = Attempts(root / "attempts")
         self._code_versions = code_versions(settings.code_versions)
         self._sources = SourceFiles(settings.state_dir / "source_digests.json")
         self.n_computed = 0

@@ -127,7 +127,7 @@ class _Planner:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._stored = Stored(pipeline.store)
+        self._stored = Stored(pipeline.store, pipeline.root)
         self._read_now: set[ArtifactKey] = set()
         self._hanging: dict[ArtifactKey, bool] = {}
         self.steps: dict[ArtifactKey, Step] = {}

@@ -65,11 +65,12 @@ def _send_named(
     # All that a snapshot names was there before it.
     for entry in named(sent[-1]) if sent else ():
         entries.pop(entry["path"], None)
-    copy.objects.each(copy.listing, {(root / entry["path"]).parent for entry in entries.values()})
-    new = [e for e in entries.values() if not copy.has(root / e["path"], (root / e["path"]).parent)]
-    paths = [root / entry["path"] for entry in new] + rankings_of(root, entries.values())
+    paths = [copy.root / path for path in entries]
+    copy.objects.each(copy.listing, {path.parent for path in paths})
+    new = [path for path in paths if not copy.has(path, path.parent)]
+    new += rankings_of(root, entries.values())
     # What only the remote store has need not be sent; what is nowhere cannot.
-    copy.send(path for path in paths if path.exists())
+    copy.send(path for path in new if path.exists())
 
 
 def _send_rows(copy: WorkingCopy, root: Path, locks: Path) -> None:

@@ -88,18 +88,18 @@ def to_purge(root: Path, settings: StoreSettings, document_id: str) -> Purge | N
     Returns:
         None: no artifact of the experiment holds it.
     """
-    artifacts = list(artifacts_of(root))
+    artifacts, objects = list(artifacts_of(root)), root.parent / OBJECTS
     texts = _texts_of(artifacts, document_id)
     if not texts.paths:
         return None
     gone = {path: asset for asset, path in artifacts if _holds(asset, path, texts)}
     # What was never finished may hold anything, and may be half of it.
-    gone |= {one.path: one.kind for one in unfinished(root)}
-    for path in _other_files(root, set(gone)):
+    gone |= {one.path: one.kind for f in (root, objects) for one in unfinished(f)}
+    for path in (*_other_files(root, set(gone)), *_other_files(objects, set(gone))):
         if texts.fragments.in_file(path):
             owner = next((p for _, p in artifacts if p in (path, *path.parents)), path)
-            kind = [part for part in owner.relative_to(root).parts if part != OBJECTS]
-            gone[owner] = kind[0]
+            folder = objects if owner.is_relative_to(objects) else root
+            gone[owner] = owner.relative_to(folder).parts[0]
     files = [Removable(path, kind, size_of(path)) for path, kind in sorted(gone.items())]
     files += unfinished(settings.store / CACHE)
     files.sort(key=lambda one: _LAST.index(one.kind) if one.kind in _LAST else -1)

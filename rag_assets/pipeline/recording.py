@@ -50,7 +50,7 @@ def record(
         origin=origin_of(experiment, _code_versions(pipeline)),
         unread_labels=experiment.unread_labels,
     )
-    root = pipeline.store.root
+    root = pipeline.root
     pipeline.store.verified.save()
     write_text(root / FOLDER / f"{evaluation.evaluation_id}.json", snapshot_text(evaluation))
     HistoryFiles(root, pipeline.settings.locks).add(history_table(root, [evaluation]))
@@ -76,7 +76,7 @@ def _entries(pipeline: Pipeline) -> list[SnapshotEntry]:
                         fingerprint=artifact.manifest.fingerprint,
                         digest=artifact.manifest.digests["all"],
                         rows=artifact.manifest.rows,
-                        path=artifact.path.relative_to(pipeline.store.root).as_posix(),
+                        path=artifact.path.relative_to(pipeline.settings.store).as_posix(),
                     )
                 )
     return entries

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
 from rag_assets.errors import NotEvaluated, StoreError
@@ -25,17 +26,17 @@ class Reference(NamedTuple):
 
 
 class Stored:
-    """The artifacts of one experiment."""
+    """The artifacts of a store, as one experiment sees them."""
 
-    def __init__(self, store: ArtifactStore) -> None:
-        """Look into ``store``; nothing is read yet."""
-        self._store = store
+    def __init__(self, store: ArtifactStore, root: Path) -> None:
+        """Look into ``store``, and the experiment's folder ``root``; nothing is read yet."""
+        self._store, self._root = store, root
         self._artifacts: dict[str, list[Artifact]] = {}
 
     @cached_property
     def _entries(self) -> dict[ArtifactKey, SnapshotEntry]:
         try:
-            evaluation = read_current(self._store.root)
+            evaluation = read_current(self._root)
         except (NotEvaluated, StoreError):
             return {}
         return {entry.key: entry for entry in evaluation.entries}

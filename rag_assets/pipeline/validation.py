@@ -234,13 +234,13 @@ def _coverage(pipeline: Pipeline, sources: _Sources) -> pa.Table:
 
 def _last_evaluation(pipeline: Pipeline) -> Evaluation | None:
     try:
-        return read_current(pipeline.store.root)
+        return read_current(pipeline.root)
     except NotEvaluated:
         return None
 
 
 def _judged(pipeline: Pipeline, evaluation: Evaluation, threshold: float) -> pa.Table:
-    root = pipeline.store.root
+    root = pipeline.root
     summaries = {
         entry.partition["retriever"]: table_of(root, evaluation, entry)
         for entry in evaluation.entries_of("metrics_summary")
@@ -251,7 +251,7 @@ def _judged(pipeline: Pipeline, evaluation: Evaluation, threshold: float) -> pa.
 def _churn(pipeline: Pipeline, evaluation: Evaluation, sources: _Sources) -> pa.Table:
     """Follow the labels of the last evaluation, those of queries that are still asked."""
     parts = {
-        asset: table_of(pipeline.store.root, evaluation, entry)
+        asset: table_of(pipeline.root, evaluation, entry)
         for asset in ("documents", "qrels")
         for entry in evaluation.entries_of(asset)
     }

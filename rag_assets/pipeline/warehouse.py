@@ -206,15 +206,15 @@ class _Builder:
 
     def _units(self) -> Iterator[tuple[Labels, Path]]:
         """Yield the units of indexes; those of a remote store may be there alone."""
-        for root, evaluation, entry in self._entries(_INDEXES):
-            file = root / entry.path / UNITS_FILE
+        for _, evaluation, entry in self._entries(_INDEXES):
+            file = self._store / entry.path / UNITS_FILE
             if file.exists():
                 yield {**_labels(evaluation, entry), "asset": entry.asset}, file
 
     def _entries(self, assets: tuple[str, ...]) -> Iterator[tuple[Path, Evaluation, SnapshotEntry]]:
         for root, evaluation in self._current:
             for entry in evaluation.entries:
-                path = root / entry.path
+                path = self._store / entry.path
                 if entry.asset in assets and path.exists():
                     yield root, evaluation, entry
                 elif entry.asset in assets and entry.asset not in _INDEXES:

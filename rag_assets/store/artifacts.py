@@ -1,9 +1,9 @@
 """Immutable artifacts: a Parquet file or a folder, named by the fingerprint of what made it.
 
-An artifact is an object: it lies at ``objects/<asset>/<fingerprint>``, whatever partition wants it,
-so equal work is done once. It holds its manifest: in a Parquet file as key-value metadata, in a
-folder as ``manifest.json``. Nothing is ever changed in place, so going back to an old configuration
-costs nothing.
+An artifact is an object: it lies at ``objects/<asset>/<fingerprint>`` of the store, whatever
+partition of whatever experiment wants it, so equal work is done once. It holds its manifest: in a
+Parquet file as key-value metadata, in a folder as ``manifest.json``. Nothing is ever changed in
+place, so going back to an old configuration costs nothing.
 
 What was written can be told from what is there: a Parquet file is sealed with a checksum of all its
 bytes, and a folder's digest is of its files. An artifact that is damaged counts as absent.
@@ -39,7 +39,7 @@ CHECKSUM = "sha256"
 """In a stored manifest: the fingerprint of its fields."""
 
 OBJECTS = "objects"
-"""The folder of all artifacts, below the experiment's."""
+"""The folder of all artifacts of a store, and of their locks; no experiment has its name."""
 
 DEPTH_MARK = "-"
 """Between the fingerprint of a ranking's recipe and its depth, in the ranking's own."""
@@ -168,13 +168,13 @@ class Artifact:
 
 
 class ArtifactStore:
-    """All artifacts of one experiment."""
+    """All artifacts of a store, whichever experiments want them."""
 
-    def __init__(self, root: Path, experiment: str, locks: Path) -> None:
-        """Use the folder ``root/experiment``; nothing is created before something is written."""
-        self.root = root / experiment
-        self.objects = self.root / OBJECTS
-        self._locks = locks / experiment
+    def __init__(self, root: Path, locks: Path) -> None:
+        """Use the store's folder ``root``; nothing is created before something is written."""
+        self.root = root
+        self.objects = root / OBJECTS
+        self._locks = locks / OBJECTS
         self.verified = Verified(self.root, self._locks / "verified.json")
 
     def path(self, asset: str, fingerprint: str, *, directory: bool = False) -> Path:

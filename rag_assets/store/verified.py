@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class Verified:
-    """The stamps of one experiment's artifacts, by their path below the experiment's folder."""
+    """The stamps of a store's artifacts, by their path in the store."""
 
     def __init__(self, root: Path, file: Path) -> None:
         """Remember in ``file`` what was verified below ``root``; nothing is read yet."""

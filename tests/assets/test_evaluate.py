@@ -22,7 +22,7 @@ from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages.metrics import LEADERBOARD_KEY, metrics_key
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import OBJECTS, ArtifactKey
 from rag_assets.store.settings import StoreSettings
 from tests.dagster_state import counts, evaluate_now, materializations, n_runs, not_fresh, statuses
 from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny, matching
@@ -209,7 +209,7 @@ def test_an_instance_that_was_deleted_is_told_everything_again(tiny: Tiny) -> No
 
 def test_a_store_that_was_deleted_is_computed_again(tiny: Tiny) -> None:
     before = read_current(tiny.artifacts).content
-    shutil.rmtree(tiny.artifacts)
+    shutil.rmtree(tiny.settings.store / OBJECTS)
     work = evaluate_now(tiny)
     assert work.computed == N_PARTITIONS
     assert work.evaluation.content == before

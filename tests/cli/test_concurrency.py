@@ -169,9 +169,9 @@ def test_what_is_removed_in_mid_run_is_a_line_or_nothing_and_comes_back(
     empty(tiny)
     process = start(forks, tiny)
     deadline = time.monotonic() + 60
-    while not (tiny.artifacts / appears).is_dir() and time.monotonic() < deadline:
+    while not tiny.objects(appears).is_dir() and time.monotonic() < deadline:
         time.sleep(0.005)
-    shutil.rmtree(tiny.artifacts / removed)
+    shutil.rmtree(tiny.objects(removed))
     code = forks.wait(process)
     if code:
         assert one_line(tiny).startswith("error: ")

@@ -124,7 +124,7 @@ def prepare(matrix: Matrix, chance: random.Random) -> None:
     if chance.random() < 0.7:
         start_over(matrix)
     else:
-        shutil.rmtree(matrix.artifacts / chance.choice(["lexical_runs", "metrics", "chunks"]))
+        shutil.rmtree(matrix.objects(chance.choice(["lexical_runs", "metrics", "chunks"])))
 
 
 def kill_at(forks: Forks, matrix: Matrix, seconds: float) -> bool:
@@ -152,7 +152,7 @@ def check_nothing_is_corrupt(matrix: Matrix) -> None:
 def check_the_rest_is_done(forks: Forks, matrix: Matrix, undisturbed: Undisturbed) -> None:
     stored = {path: path.stat().st_mtime_ns for path in results(matrix)}
     wanted = read_current(undisturbed.matrix.artifacts).entries
-    missing = [entry for entry in wanted if matrix.artifacts / entry.path not in stored]
+    missing = [entry for entry in wanted if matrix.settings.store / entry.path not in stored]
     assert evaluate(forks, matrix) == 0, (matrix.root / "log").read_text()
     evaluation = read_current(matrix.artifacts)
     assert evaluation.content == undisturbed.content
@@ -208,8 +208,8 @@ def test_killed_between_any_two_writes_at_the_end(
 def results(matrix: Matrix) -> list[Path]:
     """All finished artifacts: Parquet files, and folders with a manifest."""
     found: list[Path] = []
-    for path in matrix.artifacts.rglob("*"):
-        parts = path.relative_to(matrix.artifacts).parts
+    for path in matrix.objects("").rglob("*"):
+        parts = path.relative_to(matrix.objects("")).parts
         if parts[0] in NO_RESULTS or any(".tmp-" in part for part in parts):
             continue
         is_inside = any((parent / "manifest.json").exists() for parent in path.parents)

@@ -214,7 +214,7 @@ def test_a_missing_model_does_not_hide_the_findings(tiny: Tiny) -> None:
 def test_a_damaged_evaluation_is_one_line(tiny: Tiny) -> None:
     tiny.run()
     for entry in tiny.snapshot().entries_of("metrics_summary"):
-        (tiny.artifacts / entry.path).unlink()
+        (tiny.settings.store / entry.path).unlink()
     result = run(tiny)
     assert result.exit_code == 3
     assert result.stderr.startswith("error: ")

@@ -34,7 +34,7 @@ def clean(
 
 
 def everything(tiny: Tiny) -> set[Path]:
-    return {path for path in tiny.artifacts.rglob("*") if path.is_file()}
+    return {path for path in tiny.settings.store.rglob("*") if path.is_file()}
 
 
 def changed(tiny: Tiny, k1: float) -> None:

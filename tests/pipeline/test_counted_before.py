@@ -52,7 +52,7 @@ def test_nothing_is_taken_of_other_code_another_tokenizer_or_a_damaged_file(tiny
     assert counted_again(tiny) == 2
     file.write_text(content, encoding="utf-8")
     assert counted_again(tiny) == 1
-    (artifact,) = (tiny.artifacts / "objects" / "contexts").rglob("*.parquet")
+    (artifact,) = tiny.objects("contexts").rglob("*.parquet")
     artifact.write_bytes(artifact.read_bytes()[:-9])
     assert counted_again(tiny) == 2
 
@@ -61,7 +61,7 @@ def test_an_edit_gives_the_bytes_of_an_evaluation_from_nothing(tiny: Tiny, tmp_p
     fresh = tiny.copy_to(tmp_path / "fresh")
     for one in (tiny, fresh):
         one.replace("crew.md", "A crew of five", "A crew of exactly five")
-    for artifact in (fresh.artifacts / "objects" / "contexts").rglob("*.parquet"):
+    for artifact in fresh.objects("contexts").rglob("*.parquet"):
         artifact.unlink()
     assert "contexts/parts" in tiny.run()
     fresh.run()

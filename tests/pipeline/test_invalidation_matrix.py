@@ -398,7 +398,7 @@ def reasons(plan: Plan, name: str) -> str:
 def test_what_was_damaged_comes_back_as_it_was(cold: Matrix, tmp_path: Path) -> None:
     matrix = cold.copied(tmp_path / "damaged")
     before = cold.snapshot().content
-    for file in sorted(matrix.artifacts.rglob("*"))[::2]:
+    for file in sorted(matrix.objects("").rglob("*"))[::2]:
         if file.is_file() and "evaluations" not in file.parts:
             to.flip(file)
     assert matrix.run()

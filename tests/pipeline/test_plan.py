@@ -35,7 +35,7 @@ def reasons(found: Plan, name: str) -> list[str]:
 
 
 def files_of(tiny: Tiny) -> set[str]:
-    return {str(path) for path in tiny.artifacts.rglob("*")}
+    return {str(path) for path in tiny.settings.store.rglob("*")}
 
 
 def replace_document(tiny: Tiny) -> None:

@@ -182,7 +182,7 @@ def test_an_evaluation_of_an_older_version_asks_for_another(tiny: Tiny) -> None:
     from rag_assets.errors import StoreError
 
     result = EvaluationResult.current(tiny.artifacts)
-    file = tiny.artifacts / result.evaluation.entries_of("leaderboard")[0].path
+    file = tiny.settings.store / result.evaluation.entries_of("leaderboard")[0].path
     pq.write_table(pq.read_table(file, partitioning=None).drop_columns(["split"]), file)
     with pytest.raises(StoreError, match="is of an older version; evaluate it again"):
         EvaluationResult.current(tiny.artifacts).leaderboard  # noqa: B018

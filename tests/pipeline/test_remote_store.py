@@ -153,7 +153,7 @@ def test_a_process_that_is_killed_while_it_sends(
     arguments = [str(unsent.tiny.folder), unsent.address]
     done = subprocess.run([sys.executable, "-c", KILLED, *arguments], check=False)
     assert done.returncode == -signal.SIGKILL
-    assert 0 < len(a.there().listed("tiny")) < 20 + AT_ONCE
+    assert 0 < len(a.there().listed("objects")) < 20 + AT_ONCE
     _check_next_evaluation_is_whole(a, b)
 
 
@@ -163,7 +163,7 @@ def test_an_evaluation_that_was_not_sent_whole(
 ) -> None:
     a, b = unsent["a"], unsent["b"]
     with monkeypatch.context() as patch:
-        stop_before(patch, f"tiny/{'objects/' if part == 'rankings' else ''}{part}")
+        stop_before(patch, f"objects/{part}" if part == "rankings" else f"tiny/{part}")
         with pytest.raises(Stopped):
             a.evaluate()
     new_process(monkeypatch)
@@ -213,10 +213,10 @@ def test_what_is_damaged_there_is_replaced(machines: Machines) -> None:
     a, b = machines["a"], machines["b"]
     _, evaluation = a.evaluate()
     entry = evaluation.entries_of("chunks")[0]
-    whole = (a.root / entry.path).read_bytes()
-    a.there().write(f"tiny/{entry.path}", whole[:-40] + bytes(40))
+    whole = (a.settings.store / entry.path).read_bytes()
+    a.there().write(entry.path, whole[:-40] + bytes(40))
     assert b.evaluate()[0] == {f"chunks/{entry.partition['chunking']}"}
-    assert a.there().read(f"tiny/{entry.path}") == whole
+    assert a.there().read(entry.path) == whole
     assert machines["c"].evaluate()[0] == set()
 
 
@@ -224,7 +224,7 @@ def test_what_is_damaged_here_is_brought_again(machines: Machines) -> None:
     machine = machines["a"]
     _, evaluation = machine.evaluate()
     for asset in ("chunks", "leaderboard"):
-        path = machine.root / evaluation.entries_of(asset)[0].path
+        path = machine.settings.store / evaluation.entries_of(asset)[0].path
         path.write_bytes(path.read_bytes()[:-40] + bytes(40))
     assert machine.evaluate()[0] == set()
 

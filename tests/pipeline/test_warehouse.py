@@ -350,7 +350,7 @@ def test_a_pointer_that_moved_without_it_is_noticed(tiny: Tiny) -> None:
 
 
 def test_what_was_gone_and_comes_back_is_shown(tiny: Tiny) -> None:
-    (chunks, *_) = tiny.artifacts.glob("chunks/*/*.parquet")
+    (chunks, *_) = tiny.objects("chunks").iterdir()
     content = chunks.read_bytes()
     chunks.unlink()
     warehouse = rebuild(tiny.settings)

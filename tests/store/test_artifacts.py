@@ -35,7 +35,7 @@ MANIFEST = Manifest(
 
 @pytest.fixture
 def store(tmp_path: Path) -> ArtifactStore:
-    return ArtifactStore(tmp_path / "store", "tiny", tmp_path / "locks")
+    return ArtifactStore(tmp_path / "store", tmp_path / "locks")
 
 
 def test_key_reads_as_people_write_it() -> None:
@@ -61,7 +61,7 @@ def test_table_comes_back_with_its_manifest(store: ArtifactStore) -> None:
 def test_path_names_asset_and_fingerprint_alone(store: ArtifactStore) -> None:
     path = store.write_table(TABLE, MANIFEST).path
     name = f"{MANIFEST.fingerprint[:16]}.parquet"
-    assert path.relative_to(store.root.parent).as_posix() == (f"tiny/objects/runs/{name}")
+    assert path.relative_to(store.root).as_posix() == f"objects/runs/{name}"
 
 
 def test_manifest_is_inside_the_file(store: ArtifactStore) -> None:
@@ -88,7 +88,7 @@ def test_folder_comes_back_with_its_manifest(store: ArtifactStore) -> None:
 
 def again(store: ArtifactStore) -> ArtifactStore:
     """The store as another process sees it."""
-    return ArtifactStore(store.root.parent, "tiny", store.root.parent.parent / "locks")
+    return ArtifactStore(store.root, store.root.parent / "locks")
 
 
 @pytest.mark.parametrize("saved", [True, False])
@@ -160,7 +160,7 @@ def test_what_is_gone_is_forgotten(store: ArtifactStore) -> None:
     path.unlink()
     write_folder(store)
     store.verified.save()
-    (file,) = (store.root.parent.parent / "locks").rglob("verified.json")
+    (file,) = (store.root.parent / "locks").rglob("verified.json")
     assert path.name not in file.read_text()
 
 

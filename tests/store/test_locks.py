@@ -18,7 +18,7 @@ import sys, time
 from pathlib import Path
 from rag_assets.store.artifacts import ArtifactStore
 folder = Path(sys.argv[1])
-store = ArtifactStore(folder / "store", "tiny", folder / "locks")
+store = ArtifactStore(folder / "store", folder / "locks")
 for _ in range(20):
     with store.lock("metrics", ["bb", "aa"]):
         number = int((folder / "number").read_text())
@@ -36,7 +36,7 @@ def test_two_processes_never_hold_one_lock(tmp_path: Path) -> None:
 
 
 def test_locks_of_two_keys_are_independent(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path, "tiny", tmp_path / "locks")
+    store = ArtifactStore(tmp_path, tmp_path / "locks")
     with store.lock("metrics", ["aa", "bb"]), store.lock("metrics", ["cc"]):
         pass
 
@@ -61,7 +61,7 @@ def test_lock_is_free_after_an_exception(tmp_path: Path) -> None:
 
 def test_error_of_the_work_is_not_blamed_on_the_lock(tmp_path: Path) -> None:
     def work() -> None:
-        with ArtifactStore(tmp_path, "tiny", tmp_path).lock("metrics", ["aa"]):
+        with ArtifactStore(tmp_path, tmp_path).lock("metrics", ["aa"]):
             raise PermissionError("of something else")
 
     with pytest.raises(PermissionError, match="of something else"):

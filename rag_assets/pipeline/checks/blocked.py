@@ -26,7 +26,7 @@ class Blocked:
     def __init__(self, pipeline: Pipeline) -> None:
         """List what is known."""
         self._pipeline = pipeline
-        self._folder = pipeline.store.root / FOLDER
+        self._folder = pipeline.root / FOLDER
         self._names = {file.name for file in self._folder.glob("*.json")}
 
     def failed(self, key: ArtifactKey) -> bool:

@@ -36,7 +36,7 @@ def of_pipeline(pipeline: Pipeline) -> State:
 
 def of_evaluation(pipeline: Pipeline, evaluation: Evaluation) -> State:
     """Return what an evaluation of the same experiment names."""
-    paths = {entry.key: pipeline.store.root / entry.path for entry in evaluation.entries}
+    paths = {entry.key: pipeline.settings.store / entry.path for entry in evaluation.entries}
 
     def artifact(key: ArtifactKey) -> Artifact | None:
         return pipeline.store.read(paths[key]) if key in paths else None
@@ -46,7 +46,7 @@ def of_evaluation(pipeline: Pipeline, evaluation: Evaluation) -> State:
 
 def anchor_of(pipeline: Pipeline) -> State | str:
     """Return the pinned evaluation; or why there is none to compare with, as a phrase."""
-    root = pipeline.store.root
+    root = pipeline.root
     try:
         pinned = anchor_id(root)
         if pinned is None:

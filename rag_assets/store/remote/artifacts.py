@@ -1,4 +1,4 @@
-"""The artifacts of one experiment in a remote store, as its working copy shows them."""
+"""The artifacts of a remote store, as its working copy shows them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from rag_assets.store.remote.working_copy import MANIFEST, WorkingCopy
 
 
 def artifact_store(root: Path, locks: Path, before_first: Callable[[], None]) -> ArtifactStore:
-    """Return the artifacts of one experiment.
+    """Return the artifacts of a store.
 
     Args:
-        root: its folder in the store, or in the working copy of a remote one.
+        root: its folder, or the working copy of a remote one.
         locks: folder of lock files.
         before_first: what to do before an artifact is fetched for the first time.
     """
     copy = working_copy_of(root)
     if copy is None:
-        return ArtifactStore(root.parent, root.name, locks)
+        return ArtifactStore(root, locks)
     return RemoteArtifacts(root, locks, copy, before_first)
 
 
@@ -58,8 +58,8 @@ class RemoteArtifacts(ArtifactStore):
     def __init__(
         self, root: Path, locks: Path, copy: WorkingCopy, before_first: Callable[[], None]
     ) -> None:
-        """Use the folder ``root`` of a working copy; see :func:`artifact_store`."""
-        super().__init__(root.parent, root.name, locks)
+        """Use the working copy ``root``; see :func:`artifact_store`."""
+        super().__init__(root, locks)
         self._copy = copy
         self._before_first: Callable[[], None] | None = before_first
 
@@ -144,7 +144,7 @@ class RemoteArtifacts(ArtifactStore):
 
     def _oldest(self, path: Path) -> Path:
         """Return the folder of an asset as stores of before objects had them."""
-        return self.root / path.relative_to(self.root).parts[0]
+        return self.root.joinpath(*path.relative_to(self.root).parts[:2])
 
 
 def _is_here(path: Path) -> bool:
