@@ -113,6 +113,7 @@ class Manifest:
         stated = fields.pop(CHECKSUM, None)
         if stated not in (None, fingerprint(fields)):
             raise ValueError("the manifest is damaged")
+        fields["blocks"] = tuple((digest, rows) for digest, rows in fields.pop("blocks", ()))
         return cls(**fields)
 
 

@@ -32,7 +32,6 @@ from rag_assets.schemas import CHUNKS
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.blocks import BlockedTable, KnownBlocks, rows_digest, table_blocks
 
-
 _CUT = ("document_id", "title", "text")
 """What of a document is cut, or stands in its chunks."""
 
