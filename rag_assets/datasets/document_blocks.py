@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from pathlib import Path
-from typing import NamedTuple
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,12 +23,12 @@ from rag_assets.store.blocks import BlockedTable, KnownBlocks, in_blocks, record
 _KNOWN: ContextVar[KnownBlocks | None] = ContextVar("known_blocks", default=None)
 
 
-class Raw(NamedTuple):
-    """A record before it is parsed: where it stands, and its bytes."""
+Where = TypeVar("Where")
+"""What the reader of a format needs to know of the place of a record: its line, its file."""
 
-    file: Path
-    line: int
-    content: bytes
+
+Parse = Callable[[Sequence[tuple[Where, bytes]]], pa.Table]
+"""Parses the records of a block."""
 
 
 @contextmanager
@@ -43,14 +42,14 @@ def reading_in_blocks(known: KnownBlocks) -> Iterator[None]:
 
 
 def read_in_blocks(
-    records: Callable[[], Iterable[Raw]],
-    parser: Callable[[Raw], tuple[str, Callable[[Sequence[Raw]], pa.Table]]],
+    records: Callable[[], Iterable[tuple[Where, bytes]]],
+    parser: Callable[[tuple[Where, bytes]], tuple[str, Parse[Where]]],
     notes: Callable[[], Sequence[str]] = tuple,
 ) -> Read | None:
     """Return the documents of some records.
 
     Args:
-        records: gives them in their order.
+        records: gives them in their order, each with its place.
         parser: gives, for the first record, what parses the records of a block into a table of
             :data:`rag_assets.schemas.DOCUMENTS`, and all that this depends on besides them.
         notes: what was odd about the records, asked for after the last one.
@@ -62,12 +61,11 @@ def read_in_blocks(
     known = _KNOWN.get()
     if known is None:
         return None
-    built = BlockedTable(known)
+    built, made = BlockedTable(known), None
     try:
-        for block in in_blocks(records(), _content, _size):
-            if not built.blocks:
-                seed, parse = parser(block[0])
-            built.add(records_digest([raw.content for raw in block], seed), partial(parse, block))
+        for block in in_blocks(records()):
+            seed, parse = made = made or parser(block[0])
+            built.add(records_digest([raw for _, raw in block], seed), partial(parse, block))
     except DataError:
         return None
     if not built.blocks:
@@ -76,11 +74,3 @@ def read_in_blocks(
     if pc.count_distinct(table.column("document_id")).as_py() < table.num_rows:
         return None
     return Read(table, [*notes(), *empty_documents(table)], built.blocks)
-
-
-def _content(raw: Raw) -> bytes:
-    return raw.content
-
-
-def _size(raw: Raw) -> int:
-    return len(raw.content)

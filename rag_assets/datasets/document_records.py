@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from rag_assets.datasets.columns import Columns
 from rag_assets.datasets.dataset import Read
-from rag_assets.datasets.document_blocks import Raw, read_in_blocks
+from rag_assets.datasets.document_blocks import Parse, read_in_blocks
 from rag_assets.datasets.fields import (
     Place,
     Row,
@@ -94,18 +94,18 @@ def _whole(
 def _in_blocks(
     file: Path, raw: RawRecords, columns: Columns, notes: Callable[[], Sequence[str]]
 ) -> Read | None:
-    def parser(first: Raw) -> tuple[str, Callable[[Sequence[Raw]], pa.Table]]:
-        line, row = next(iter(raw.parse([(first.line, first.content)])))
+    def parser(first: tuple[int, bytes]) -> tuple[str, Parse[int]]:
+        line, row = next(iter(raw.parse([first])))
         names = _names(columns, row, Place(file, line))
 
-        def parse(block: Sequence[Raw]) -> pa.Table:
+        def parse(block: Iterable[tuple[int, bytes]]) -> pa.Table:
             rows = DocumentRows()
-            _add(rows, file, raw.parse((one.line, one.content) for one in block), columns, names)
+            _add(rows, file, raw.parse(block), columns, names)
             return rows.table()
 
         return str(names), parse
 
-    return read_in_blocks(lambda: (Raw(file, *row) for row in raw.read()), parser, notes)
+    return read_in_blocks(raw.read, parser, notes)
 
 
 def _add(

@@ -42,25 +42,31 @@ Counts = npt.NDArray[np.unsignedinteger]
 
 _VOCABULARY = "counts.vocabulary.json"
 _ARRAYS = ("indptr", "chunks", "counts", "lengths", "seen")
+_BLOCK_SIZES, _BLOCK_TOKENS = "block_sizes", "block_tokens"
 
 
 @dataclass(frozen=True)
 class SliceCounts:
-    """The entries of some chunks, by token in the order of ``vocabulary``, then by chunk.
+    """The entries of some chunks, by token in the order of ``tokens``, then by chunk.
 
     Attributes:
         vocabulary: the different tokens, in the order in which they are seen first.
-        held: number of entries of each, int64, shape (tokens,).
+        tokens: places in the vocabulary, in the order of the entries, int64, shape (tokens,).
+        held: number of entries of each of them, int64, shape (tokens,).
         chunks: the chunk of each entry, from 0 within the slice, int32, shape (entries,).
         counts: how often the token occurs in it, shape (entries,).
         lengths: tokens of each chunk, repeated ones counted, int64, shape (chunks,).
+        blocks: of each block of chunks, the places of its tokens in the vocabulary, in the order in
+            which they are seen first in it; int64.
     """
 
     vocabulary: Sequence[str]
+    tokens: Longs
     held: Longs
     chunks: Ints
     counts: Counts
     lengths: Longs
+    blocks: Sequence[Longs]
 
     @classmethod
     def of(cls, tokens: Sequence[list[str]]) -> SliceCounts:
@@ -79,7 +85,8 @@ class SliceCounts:
         held = np.bincount(kept >> bits, minlength=len(numbers))
         chunks = (kept & ((1 << bits) - 1)).astype(np.int32)
         counts = np.diff(first, append=keys.size)
-        return cls(list(numbers), held, chunks, _smallest(counts), lengths)
+        places = np.arange(len(numbers))
+        return cls(list(numbers), places, held, chunks, _smallest(counts), lengths, [places])
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,8 @@ class TokenCounts:
         counts: how often the token occurs in it, shape (entries,).
         lengths: tokens of each chunk, repeated ones counted, int64, shape (chunks,).
         seen: place of each token in the order in which they are seen first, int32, shape (tokens,).
+        blocks: of each block of chunks, its tokens in the order in which they are seen first in it,
+            int32: with them a block can be taken out again.
     """
 
     vocabulary: dict[str, int]
@@ -101,6 +110,7 @@ class TokenCounts:
     counts: Counts
     lengths: Longs
     seen: Ints
+    blocks: Sequence[Ints] = ()
 
     @classmethod
     def of(cls, tokens: Iterable[list[str]]) -> TokenCounts:
@@ -118,17 +128,21 @@ class TokenCounts:
         numbers: defaultdict[str, int] = defaultdict()
         numbers.default_factory = numbers.__len__
         lengths, parts, start = [np.empty(0, np.int64)], [], 0
+        blocks: list[Longs] = []
         for one in slices:
             known = map(numbers.__getitem__, one.vocabulary)
             tokens = np.fromiter(known, np.int64, len(one.vocabulary))
-            parts.append(_Part(tokens, one.held, one.chunks, one.counts, start))
+            parts.append(_Part(tokens[one.tokens], one.held, one.chunks, one.counts, start))
+            blocks += [tokens[block] for block in one.blocks]
             lengths.append(one.lengths)
             start += one.lengths.size
         vocabulary = {token: number for number, token in enumerate(sorted(numbers))}
         final = np.fromiter(map(vocabulary.__getitem__, numbers), np.int64, len(vocabulary))
         seen = np.empty(final.size, np.int32)
         seen[final] = np.arange(final.size)
-        return cls(vocabulary, *_joined(parts, final), np.concatenate(lengths), seen)
+        entries = _joined(parts, final)
+        first_seen = [final[block].astype(np.int32) for block in blocks]
+        return cls(vocabulary, *entries, np.concatenate(lengths), seen, first_seen)
 
     @classmethod
     def load(cls, folder: Path) -> TokenCounts:
@@ -139,13 +153,43 @@ class TokenCounts:
         """
         words = load_list(folder / _VOCABULARY)
         vocabulary = {token: number for number, token in enumerate(words)}
-        return cls(vocabulary, *(load_array(_file(folder, one), mmap=True) for one in _ARRAYS))
+        arrays = (load_array(_file(folder, one), mmap=True) for one in _ARRAYS)
+        sizes = load_array(_file(folder, _BLOCK_SIZES), mmap=False)
+        tokens = load_array(_file(folder, _BLOCK_TOKENS), mmap=True)
+        return cls(vocabulary, *arrays, np.split(tokens, np.cumsum(sizes)[:-1]))
 
     def save(self, folder: Path) -> None:
         """Write them as ``.npy`` and JSON files."""
         save_json(folder / _VOCABULARY, list(self.vocabulary))
         for name in _ARRAYS:
             np.save(_file(folder, name), getattr(self, name), allow_pickle=False)
+        sizes = np.array([block.size for block in self.blocks], np.int64)
+        tokens = np.concatenate([np.empty(0, np.int32), *self.blocks])
+        np.save(_file(folder, _BLOCK_SIZES), sizes, allow_pickle=False)
+        np.save(_file(folder, _BLOCK_TOKENS), tokens, allow_pickle=False)
+
+    def taken(self, start: int, end: int, blocks: Sequence[Ints]) -> SliceCounts:
+        """Return the counts of the chunks from ``start`` to ``end``, which are these ``blocks``."""
+        inside = (self.chunks - np.int32(start)).view(np.uint32) < end - start
+        held = np.add.reduceat(inside, self.indptr[:-1], dtype=np.int64)
+        tokens = np.flatnonzero(held)
+        together = np.concatenate(blocks)
+        first = np.sort(np.unique(together, return_index=True)[1])
+        place = np.empty(len(self.vocabulary), np.int64)
+        place[together[first]] = np.arange(first.size)
+        return SliceCounts(
+            [self._words[token] for token in together[first].tolist()],
+            place[tokens],
+            held[tokens],
+            self.chunks[inside] - np.int32(start),
+            _smallest(self.counts[inside]),
+            self.lengths[start:end],
+            [place[block] for block in blocks],
+        )
+
+    @cached_property
+    def _words(self) -> list[str]:
+        return list(self.vocabulary)
 
     @property
     def holding(self) -> Longs:
@@ -168,7 +212,7 @@ class TokenCounts:
 
         Over all chunks every token is so seen first in the order in which it was.
         """
-        words = list(self.vocabulary)
+        words = self._words
         order, first = self.by_chunk
         for start in range(0, self.lengths.size, TEXTS_AT_ONCE):
             ends = first[start : start + TEXTS_AT_ONCE + 1]

@@ -16,8 +16,8 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.recipe import Input, Recipe
 from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.schemas import TableSchema
-from rag_assets.store.artifacts import ArtifactKey
-from rag_assets.store.blocks import Block, KnownBlocks, known_blocks
+from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.blocks import Block, made_alike
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,12 @@ class Stage(ABC):
     ) -> Iterator[tuple[ArtifactKey, Product]]:
         """Compute the given partitions; every required input is in the store."""
 
-    def known_blocks(self, context: StageContext, key: ArtifactKey) -> KnownBlocks:
-        """Return the blocks of stored tables that are made as this partition is."""
+    def made_alike(self, context: StageContext, key: ArtifactKey) -> Iterator[Artifact]:
+        """Yield stored artifacts of the stage that are made as this partition is, newest first."""
         made = context.recipe(key)
-        if made is None:
-            return KnownBlocks()
-        by = (made.code_version, made.config, made.versions)
-        return known_blocks(context.store, made.stage, *by)
+        if made is not None:
+            by = (made.code_version, made.config, made.versions)
+            yield from made_alike(context.store, made.stage, *by)
 
     def own_code(self) -> list[Root]:
         """Return the roots of the stage's own code, whatever an experiment names."""

@@ -36,6 +36,7 @@ import pyarrow.parquet as pq
 
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.artifacts import Artifact, ArtifactStore, Manifest, read_manifest
+from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.canonical import table_digest
 
 TARGET = 1 << 21
@@ -55,7 +56,7 @@ _DIGITS = 32
 _KEPT_GROUPS = 2
 """A block may lie across two row groups."""
 
-Record = TypeVar("Record")
+Record = TypeVar("Record", bound=tuple[Any, bytes])
 
 
 class Block(NamedTuple):
@@ -70,38 +71,40 @@ class Block(NamedTuple):
     rows: int
 
 
-def in_blocks(
-    records: Iterable[Record], mark: Callable[[Record], bytes], size: Callable[[Record], int]
-) -> Iterator[list[Record]]:
-    """Yield the records in blocks.
-
-    Args:
-        records: in their order.
-        mark: what is hashed of a record, such as its id.
-        size: its bytes.
-    """
+def in_blocks(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Yield records, each of anything and of its bytes, in blocks."""
     block: list[Record] = []
     together = 0
     for record in records:
-        n_bytes = size(record)
+        content = record[1]
+        n_bytes = len(content)
         block.append(record)
         together += n_bytes
-        if crc32(mark(record)) * TARGET < n_bytes * _HASHES or together >= MOST:
+        if crc32(content) * TARGET < n_bytes * _HASHES or together >= MOST:
             yield block
             block, together = [], 0
     if block:
         yield block
 
 
-def table_blocks(table: pa.Table, mark: str, size: str) -> Iterator[pa.Table]:
-    """Yield a table in blocks; ``mark`` and ``size`` are the columns of an id and of a text."""
-    marks = table.column(mark).to_pylist()
-    sizes = pc.binary_length(table.column(size)).to_numpy()
-    rows = zip(marks, sizes.tolist(), strict=True)
+def block_ends(ids: Iterable[str], sizes: Iterable[int]) -> list[int]:
+    """Return behind which row each block of a table ends, by the ids of rows and their bytes."""
+    ends, together, row = [], 0, 0
+    for row, (name, n_bytes) in enumerate(zip(ids, sizes, strict=True), start=1):
+        together += n_bytes
+        if crc32(name.encode()) * TARGET < n_bytes * _HASHES or together >= MOST:
+            ends.append(row)
+            together = 0
+    return ends if not row or (ends and ends[-1] == row) else [*ends, row]
+
+
+def table_blocks(table: pa.Table, name: str, text: str) -> Iterator[pa.Table]:
+    """Yield a table in blocks; ``name`` and ``text`` are the columns of an id and of a text."""
+    sizes = pc.binary_length(table.column(text)).to_pylist()
     start = 0
-    for block in in_blocks(rows, lambda row: row[0].encode(), lambda row: row[1]):
-        yield table.slice(start, len(block))
-        start += len(block)
+    for end in block_ends(table.column(name).to_pylist(), sizes):
+        yield table.slice(start, end - start)
+        start = end
 
 
 def records_digest(records: Sequence[bytes], seed: str) -> str:
@@ -202,19 +205,19 @@ class _Groups:
         return self._recent[number]
 
 
-def known_blocks(
+def made_alike(
     store: ArtifactStore,
     asset: str,
     code_version: str,
     config: Mapping[str, Any],
     versions: Mapping[str, str],
-) -> KnownBlocks:
-    """Return the blocks of the newest tables of an asset that the same code made the same way.
+) -> Iterator[Artifact]:
+    """Yield the newest artifacts of an asset that the same code made the same way.
 
-    Of a remote store, those of its working copy; a table is not fetched to look into it.
+    Of a remote store, those of its working copy; one is not fetched to look into it.
 
     Args:
-        store: where the tables are.
+        store: where they are.
         asset: its name.
         code_version: of the code that computes the partition.
         config: the partition's; which files are read need not be the same.
@@ -222,26 +225,27 @@ def known_blocks(
     """
 
     def is_alike(manifest: Manifest) -> bool:
-        return bool(manifest.blocks) and (
+        return (
             manifest.schema_version == SCHEMA_VERSION
             and manifest.code_version == code_version
             and dict(manifest.versions) == dict(versions)
             and _without_files(manifest.config) == _without_files(config)
         )
 
-    alike = []
     for path in _newest(store.objects / asset):
         manifest = read_manifest(path)
         if manifest is not None and is_alike(manifest):
-            alike.append(store.read(path))
-    return KnownBlocks(artifact for artifact in alike if artifact is not None)
+            artifact = store.read(path)
+            if artifact is not None:
+                yield artifact
 
 
 def _newest(folder: Path) -> list[Path]:
     changed = {}
-    for path in folder.glob("*.parquet"):
+    for path in folder.iterdir() if folder.is_dir() else ():
         with suppress(OSError):  # another process removed it
-            changed[path] = path.stat().st_mtime_ns
+            if TEMPORARY_MARK not in path.name:
+                changed[path] = path.stat().st_mtime_ns
     return sorted(changed, key=lambda path: changed[path], reverse=True)[:NEWEST]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -29,7 +29,7 @@ from rag_assets.pipeline.stages.strategies import (
     versions,
 )
 from rag_assets.schemas import CHUNKS
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.blocks import BlockedTable, KnownBlocks, rows_digest, table_blocks
 
 _CUT = ("document_id", "title", "text")
@@ -90,15 +90,15 @@ class Chunks(Stage):
                 whole_parents=isinstance(outer, NoneChunking),
             )
             if cuts_by_blocks(config):
-                yield key, _cut_by_blocks(documents, cut, self.known_blocks(context, key))
+                yield key, _cut_by_blocks(documents, cut, self.made_alike(context, key))
             else:
                 yield key, TableProduct(cut(documents))
 
 
 def _cut_by_blocks(
-    documents: pa.Table, cut: Callable[[pa.Table], pa.Table], known: KnownBlocks
+    documents: pa.Table, cut: Callable[[pa.Table], pa.Table], alike: Iterable[Artifact]
 ) -> TableProduct:
-    built = BlockedTable(known)
+    built = BlockedTable(KnownBlocks(alike))
     for block in table_blocks(documents.select(_CUT), "document_id", "text"):
         built.add(rows_digest(block), partial(cut, block))
     return TableProduct(built.table(), blocks=built.blocks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from rag_assets.code_versions.closure import Root
+from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.lexical.analysed_texts import AnalysedTexts, Analysis
 from rag_assets.lexical.analyzers import analyzer_code, analyzer_versions
@@ -73,13 +75,22 @@ class TermCounts(Stage):
             chunking, analysis = analyses[key]
             chunks = context.artifact(chunks_key(chunking)).table()
             texts = texts_to_index(context.experiment, chunking, chunks)
-            yield key, FolderProduct(partial(_count, analysis, chunks, texts))
+            alike = next(self.made_alike(context, key), None)
+            yield key, FolderProduct(partial(_count, analysis, chunks, texts, alike))
 
 
 def _count(
-    analysis: Analysis, chunks: pa.Table, texts: list[str], folder: Path
+    analysis: Analysis,
+    chunks: pa.Table,
+    texts: list[str],
+    alike: Artifact | None,
+    folder: Path,
 ) -> tuple[int, Mapping[str, Any]]:
-    analysed = analysis.analysed(chunks, texts)
+    known = None
+    if alike is not None:
+        with suppress(StoreError):  # damaged: everything is analysed
+            known = AnalysedTexts.load(alike.folder)
+    analysed = analysis.analysed(chunks, texts, known)
     analysed.save(folder)
     save_units(folder, chunks)
     return chunks.num_rows, analysed.facts

@@ -23,6 +23,7 @@ from rag_assets.pipeline.stage import Stage, TableProduct
 from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.blocks import KnownBlocks
 
 DOCUMENTS_KEY = ArtifactKey.of("documents")
 QUERIES_KEY = ArtifactKey.of("queries")
@@ -88,7 +89,7 @@ class Documents(_SourceStage):
         return engine_versions(context.experiment.dataset.document_files())
 
     def read(self, context: StageContext) -> Read:
-        with reading_in_blocks(self.known_blocks(context, DOCUMENTS_KEY)):
+        with reading_in_blocks(KnownBlocks(self.made_alike(context, DOCUMENTS_KEY))):
             return context.experiment.dataset.read_documents()
 
 
