@@ -21,6 +21,7 @@ from rag_assets.pipeline.cache_pruning import Dropped, to_prune
 from rag_assets.pipeline.cleaning import Removable, artifacts_of, size_of, unfinished
 from rag_assets.pipeline.evaluations import FOLDER
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
+from rag_assets.pipeline.stages.index_units import UNITS_FILE
 from rag_assets.schemas import CHUNKS, DOCUMENTS
 from rag_assets.store.artifacts import OBJECTS, Manifest, read_manifest
 from rag_assets.store.cache_files import (
@@ -35,7 +36,8 @@ from rag_assets.store.parquet_files import read_parquet
 from rag_assets.store.settings import StoreSettings
 from rag_assets.store.text_search import Fragments
 
-INDEXES = ("lexical_index", "embedding_index")
+INDEXES = ("term_counts", "lexical_index", "embedding_index")
+"""Folders that hold words or vectors of chunks, and whose units say of which documents."""
 
 _LAST = ("chunks", "documents")
 """Removed last, in this order: a purge that was killed finds by them what is left."""
@@ -61,12 +63,14 @@ class _Texts:
     """The document, in all versions that are stored.
 
     Attributes:
+        document_id: its id.
         whole: its texts and titles.
         chunks: its chunks in each form in which they are indexed.
         paths: the artifacts of documents and chunks that hold it.
         manifests: theirs.
     """
 
+    document_id: str
     whole: frozenset[str]
     chunks: frozenset[str]
     paths: frozenset[Path]
@@ -129,7 +133,8 @@ def _texts_of(artifacts: list[tuple[str, Path]], document_id: str) -> _Texts:
                 whole |= {row["text"], f"{row['title']}\n{row['text']}"}
         else:
             chunks |= chunk_texts(rows)
-    return _Texts(frozenset(whole), frozenset(chunks), frozenset(paths), tuple(manifests))
+    both = frozenset(whole), frozenset(chunks)
+    return _Texts(document_id, *both, frozenset(paths), tuple(manifests))
 
 
 def _rows_of(asset: str, path: Path, document_id: str) -> pa.Table | None:
@@ -146,12 +151,14 @@ def _rows_of(asset: str, path: Path, document_id: str) -> pa.Table | None:
 
 
 def _holds(asset: str, path: Path, texts: _Texts) -> bool:
-    """Whether an artifact is of the document: itself, or an index that was made from its chunks."""
+    """Whether an artifact is of the document: itself, or what was made from its chunks."""
     if asset not in INDEXES:
         return path in texts.paths
-    manifest = read_manifest(path)
-    made_from = {digest for one in texts.manifests for digest in one.digests.values()}
-    return manifest is None or not made_from.isdisjoint(manifest.inputs.values())
+    try:
+        units = read_parquet(path / UNITS_FILE, ["document_id"])
+    except (OSError, pa.ArrowException):
+        return True  # nobody knows what it is of, and it is made again
+    return bool(pc.is_in(pa.scalar(texts.document_id), units["document_id"]).as_py())
 
 
 def _other_files(root: Path, gone: set[Path]) -> Iterator[Path]:

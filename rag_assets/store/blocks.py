@@ -39,10 +39,10 @@ from rag_assets.store.artifacts import Artifact, ArtifactStore, Manifest, read_m
 from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.canonical import table_digest
 
-TARGET = 1 << 21
+TARGET = 1 << 19
 """Bytes of a block, on average."""
 
-MOST = 8 * TARGET
+MOST = 1 << 22
 """A block is cut behind the record with which it has so many bytes."""
 
 NEWEST = 32

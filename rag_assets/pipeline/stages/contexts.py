@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rag_assets.code_versions.closure import Root
 from rag_assets.embedding.context_tokenizer import context_tokenizer_file
 from rag_assets.embedding.model_files import sha256
-from rag_assets.embedding.models import open_tokenizer
+from rag_assets.embedding.token_counts import counts_by
 from rag_assets.evaluation.contexts import contexts, of_retriever
 from rag_assets.evaluation.windows import expanded_contexts
 from rag_assets.experiment.config import ParentChunking
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
-from rag_assets.pipeline.counted_before import COUNTED_BY, counted_before, with_known_counts
 from rag_assets.pipeline.recipe import Input
 from rag_assets.pipeline.stage import Stage, TableProduct
 from rag_assets.pipeline.stage_context import StageContext
@@ -25,12 +24,6 @@ from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY
 from rag_assets.retrievers.expansion import WindowExpansion
 from rag_assets.schemas import CONTEXTS, RETRIEVER_CONTEXTS
 from rag_assets.store.artifacts import ArtifactKey
-
-_COUNTING: tuple[Root, ...] = (f"{__name__}:_count_by_tokenizer",)
-"""What counts tokens; counts by other code are not taken over."""
-
-TEXTS_AT_ONCE = 2_000
-"""Texts that are tokenized together: their tokens are in memory until they are counted."""
 
 
 class Contexts(Stage):
@@ -132,12 +125,8 @@ def _expanded(
 
 
 def _tokenizer_versions(context: StageContext) -> Mapping[str, str]:
-    file = context_tokenizer_file(context.experiment.context_tokenizer)
-    return {
-        "tokenizers": version("tokenizers"),
-        "tokenizer_sha256": sha256(file),
-        COUNTED_BY: context.code_version(_COUNTING),
-    }
+    digest = sha256(_tokenizer(context))
+    return {"tokenizers": version("tokenizers"), "tokenizer_sha256": digest}
 
 
 def document_texts(context: StageContext) -> dict[str, str]:
@@ -147,26 +136,16 @@ def document_texts(context: StageContext) -> dict[str, str]:
 
 
 def _count_tokens(context: StageContext, texts: Sequence[str], key: ArtifactKey) -> list[int]:
-    versions = _tokenizer_versions(context)
-    known = counted_before(context.store, key.asset, versions)
+    """Count tokens; those of a text that was counted before are in a cache."""
+    file, cache = _tokenizer(context), context.cache_folder("token_counts")
     _, name = key.partition[0]
-
-    def count(new: list[str]) -> list[int]:
-        return _count_by_tokenizer(context, new, name)
-
-    return with_known_counts(texts, known, count)
-
-
-def _count_by_tokenizer(context: StageContext, texts: Sequence[str], name: str) -> list[int]:
-    tokenizer = open_tokenizer(context_tokenizer_file(context.experiment.context_tokenizer))
-    found: list[int] = []
     with context.progress(f"count tokens of {name}", len(texts)) as advance:
-        for start in range(0, len(texts), TEXTS_AT_ONCE):
-            batch = list(texts[start : start + TEXTS_AT_ONCE])
-            encoded = tokenizer.encode_batch_fast(batch, add_special_tokens=False)
-            found += [len(one) for one in encoded]
-            advance(len(found))
-    return found
+        counts = counts_by(file, sha256(file), texts, cache, special=False, progress=advance)
+    return list(counts.tolist())
+
+
+def _tokenizer(context: StageContext) -> Path:
+    return context_tokenizer_file(context.experiment.context_tokenizer)
 
 
 def contexts_key(chunking: str) -> ArtifactKey:

@@ -100,14 +100,19 @@ def _analyses(experiment: Experiment) -> dict[ArtifactKey, tuple[str, Analysis]]
     """Return the partitions of ``term_counts``, each with its chunking and analysis."""
     found = {}
     for name in experiment.of_family(FAMILY):
-        analysis, chunking = _config(experiment, name).analysis(), experiment.chunking_of(name)
-        if analysis is not None:
-            found[term_counts_key(chunking, analysis)] = (chunking, analysis)
+        key, analysis = counts_read(experiment, name), _config(experiment, name).analysis()
+        if key is not None and analysis is not None:
+            found[key] = (experiment.chunking_of(name), analysis)
     return found
 
 
-def term_counts_key(chunking: str, analysis: Analysis) -> ArtifactKey:
-    """Return the analysed texts of one chunking."""
+def counts_read(experiment: Experiment, retriever: str) -> ArtifactKey | None:
+    """Return the analysed texts that a retriever's index is made of; None: it has none."""
+    config = experiment.retrievers[retriever]
+    analysis = config.analysis() if isinstance(config, LexicalRetriever) else None
+    if analysis is None:
+        return None
+    chunking = experiment.chunking_of(retriever)
     return ArtifactKey.of("term_counts", analysis=f"{chunking}:{analysis.label}")
 
 
@@ -129,11 +134,11 @@ class LexicalIndexes(Stage):
         return retriever_code(experiment, key)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        counted = counts_read(experiment, key["retriever"])
+        if counted is not None:
+            return [Input("term_counts", counted)]
         chunking = experiment.chunking_of(key["retriever"])
-        analysis = _config(experiment, key["retriever"]).analysis()
-        if analysis is None:
-            return [Input("chunks", chunks_key(chunking), "indexed")]
-        return [Input("term_counts", term_counts_key(chunking, analysis))]
+        return [Input("chunks", chunks_key(chunking), "indexed")]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         chunking = context.experiment.chunking_of(key["retriever"])
@@ -150,11 +155,12 @@ class LexicalIndexes(Stage):
     ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
         for key in keys:
             config = _config(context.experiment, key["retriever"])
-            chunking, analysis = context.experiment.chunking_of(key["retriever"]), config.analysis()
-            if analysis is not None:
-                counted = context.artifact(term_counts_key(chunking, analysis))
-                yield key, FolderProduct(partial(_index_counts, config, counted))
+            counted = counts_read(context.experiment, key["retriever"])
+            if counted is not None:
+                index = partial(_index_counts, config, context.artifact(counted))
+                yield key, FolderProduct(index)
                 continue
+            chunking = context.experiment.chunking_of(key["retriever"])
             chunks = context.artifact(chunks_key(chunking)).table()
             texts = texts_to_index(context.experiment, chunking, chunks)
             yield key, FolderProduct(partial(_index, config, chunks, texts))
