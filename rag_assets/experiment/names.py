@@ -11,7 +11,9 @@ MOST_CHARACTERS = 100
 """Of a name: a file system takes 255 bytes of a file's, which has more in it."""
 
 NAME_RULE = "lower-case letters, digits, '.', '_' and '-', the first a letter or a digit, no '..'"
-RESERVED = frozenset({"cache", "code_versions", "dagster", "locks", "objects", "remote"})
+RESERVED = frozenset(
+    {"cache", "code_versions", "dagster", "locks", "measurements", "objects", "remote"}
+)
 """Names of folders of a store and of its state, which no experiment has."""
 
 _NAME = re.compile(r"(?!.*\.\.)[a-z0-9][a-z0-9_.-]*")

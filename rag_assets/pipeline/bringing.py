@@ -125,7 +125,7 @@ def bring_experiments(store: Path) -> None:
     """
     copy = working_copy_of(store)
     names = copy.objects.folders() if copy is not None else []
-    for name in set(names) - {CACHE, OBJECTS, REMOVED}:
+    for name in set(names) - {CACHE, MEASUREMENTS, OBJECTS, REMOVED}:
         bring_current(store / name)
 
 
@@ -165,7 +165,7 @@ def _there(copy: WorkingCopy, folder: Path) -> list[Path]:
 
 
 def _bring_measurements(copy: WorkingCopy, root: Path, fingerprints: set[str]) -> None:
-    there = _there(copy, root / MEASUREMENTS)
+    there = _there(copy, root.parent / MEASUREMENTS)
     copy.bring(path for path in there if path.name[:16] in fingerprints)
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from rag_assets.chunking.spans import indexed_texts
 from rag_assets.pipeline.evaluation_names import snapshot_ids
 from rag_assets.pipeline.evaluations import FOLDER, Evaluation, read_evaluation
-from rag_assets.pipeline.measurements import MEASUREMENTS
+from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.store.artifacts import read_manifest
 from rag_assets.store.parquet_files import read_parquet
 from rag_assets.store.segments import KEY
@@ -32,8 +32,7 @@ def snapshots_of(root: Path) -> list[Evaluation]:
 
 def experiment_roots(store: Path) -> list[Path]:
     """Return the folders of all experiments of which anything is stored, evaluated or not."""
-    snapshots = {file.parent.parent for file in store.glob(f"*/{FOLDER}/*.json")}
-    return sorted(snapshots | {folder.parent for folder in store.glob(f"*/{MEASUREMENTS}")})
+    return sorted({place.parent for name in (FOLDER, HISTORY) for place in store.glob(f"*/{name}")})
 
 
 def used_keys(roots: Iterable[Path]) -> pa.Array:

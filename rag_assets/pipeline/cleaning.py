@@ -140,7 +140,7 @@ def short_of(path: Path) -> str:
 
 def _left_over(root: Path, named: _Named, limit: datetime) -> Iterator[Removable]:
     known = {short_of(path) for path in named.paths} | named.rankings
-    for path in sorted((root / MEASUREMENTS).glob("*/*.json")):
+    for path in sorted(root.parent.glob(f"{MEASUREMENTS}/*/*.json")):
         if path.name[:16] not in known and _is_older(path, limit):
             yield Removable(path, MEASUREMENTS, size_of(path))
     for folder in (root, root.parent / OBJECTS):

@@ -36,7 +36,10 @@ from rag_assets.store.remote.opened import working_copy_of
 _log = logging.getLogger(__name__)
 
 MEASUREMENTS = "measurements"
-"""Their folder below an experiment's; a folder in it for each ``what``."""
+"""Their folder below the store; a folder in it for each ``what``."""
+
+MEASURED_FILES = (f"{MEASUREMENTS}/*/*.json", f"*/{MEASUREMENTS}/*/*.json")
+"""Patterns below the store; older versions kept those of each experiment in its folder."""
 
 CHECKSUM = "sha256"
 """Last key of a stored measurement; one of an older version has none."""
@@ -56,7 +59,8 @@ class Details(Percentiles, total=False):
 
     Attributes:
         asset: the asset that was computed.
-        retriever: the retriever for which it was.
+        experiment: the experiment that measured it; None: an older version did not say.
+        retriever: the retriever of that experiment for which it was.
         bytes: size on disk.
         cached: whether the result of an embedding model was known beforehand.
         tokens: tokens that an API counted.
@@ -65,6 +69,7 @@ class Details(Percentiles, total=False):
     """
 
     asset: str | None
+    experiment: str | None
     retriever: str | None
     bytes: int | None
     cached: bool | None
@@ -83,11 +88,12 @@ class Measurement(Details):
 
 
 class Measurements:
-    """The measurements of one experiment."""
+    """The measurements of a store: of the same work, whichever experiment asked for it."""
 
-    def __init__(self, folder: Path) -> None:
-        """Use a folder, created on the first write."""
+    def __init__(self, folder: Path, experiment: str | None = None) -> None:
+        """Use a folder, created on the first write; rows say which experiment measured."""
         self.folder = folder
+        self._experiment = experiment
         self._copy = working_copy_of(folder)
 
     def add(
@@ -101,6 +107,7 @@ class Measurements:
         """Keep one measurement; a newer one of the same thing replaces it."""
         row = {
             **{"what": what, "fingerprint": fingerprint, "seconds": seconds, "amount": amount},
+            "experiment": self._experiment,
             "measured": datetime.now(UTC).isoformat(timespec="milliseconds"),
         }
         file = self._file(what, fingerprint, details.get("cached"))

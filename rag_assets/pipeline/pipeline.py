@@ -90,7 +90,7 @@ class Pipeline:
         self.root = root = settings.store / experiment.name
         self.store = artifact_store(settings.store, settings.locks, partial(bring_pointed, root))
         bring_records(root)
-        self.measurements = Measurements(root / MEASUREMENTS)
+        self.measurements = Measurements(settings.store / MEASUREMENTS, experiment.name)
         self.rankings = Rankings(self)
         self.attempts = Attempts(root / "attempts")
         self._code_versions = code_versions(settings.code_versions)

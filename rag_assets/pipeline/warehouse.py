@@ -29,7 +29,7 @@ from rag_assets.pipeline.evaluations import (
 from rag_assets.pipeline.history import fill_in
 from rag_assets.pipeline.history_files import FOLDER as HISTORY_FOLDER
 from rag_assets.pipeline.history_sql import evaluations_sql, metrics_sql, retrievers_sql
-from rag_assets.pipeline.measurements import CHECKSUM, MEASUREMENTS
+from rag_assets.pipeline.measurements import CHECKSUM, MEASURED_FILES
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.stages.index_units import UNITS_FILE
 from rag_assets.pipeline.warehouse_record import save, write_ahead_log
@@ -245,14 +245,17 @@ class _Builder:
 
         A thing belongs to the evaluation that ended next: a measurement is made before its id is.
         """
-        files = f"*/{MEASUREMENTS}/*/*.json"
-        rows = (
-            "SELECT parse_path(filename)[-4] AS experiment, "
-            f"unnest(try(from_json(text, {quoted(json.dumps(_MEASURED))}))) "
+        fields = json.dumps({"experiment": "VARCHAR", **_MEASURED})
+        rows = " UNION ALL ".join(
+            "SELECT coalesce(experiment, parse_path(filename)[-4]) AS experiment, "
+            "* EXCLUDE (experiment, filename) FROM (SELECT filename, "
+            f"unnest(try(from_json(text, {quoted(fields)}))) "
             "FROM (SELECT filename, try(decode(content)) AS text "
-            f"FROM read_blob({self._place.files(files)})) WHERE {_UNDAMAGED}"
+            f"FROM read_blob({self._place.files(files)})) WHERE {_UNDAMAGED})"
+            for files in MEASURED_FILES
+            if any(self._store.glob(files))
         )
-        if any(self._store.glob(files)):
+        if rows:
             connection.execute(
                 "CREATE VIEW measurements AS SELECT m.*, e.evaluation_id "
                 f"FROM (FROM ({rows}) WHERE what IS NOT NULL) m ASOF LEFT JOIN evaluations e "

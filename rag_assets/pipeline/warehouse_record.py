@@ -24,7 +24,7 @@ from rag_assets.pipeline.evaluations import (
     read_evaluation,
 )
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
-from rag_assets.pipeline.measurements import MEASUREMENTS
+from rag_assets.pipeline.measurements import MEASURED_FILES
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.remote.opened import working_copy_of
@@ -119,7 +119,7 @@ def _made(settings: StoreSettings) -> str:
     """Return the hash of what lays out the tables, of where they look, and of what is there."""
     there = [
         any(settings.store.glob(pattern))
-        for pattern in (f"*/{HISTORY}/*.parquet", f"*/{MEASUREMENTS}/*/*.json")
+        for pattern in (f"*/{HISTORY}/*.parquet", *MEASURED_FILES)
     ]
     places = [str(place.resolve()) for place in (settings.store, settings.state_dir)]
     code = [_sha256(_PACKAGE / source) for source in _LAYOUT]

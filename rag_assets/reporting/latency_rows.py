@@ -64,7 +64,7 @@ class _Found:
     """The measurements of the artifacts that an evaluation names."""
 
     def __init__(self, result: EvaluationResult, experiment: Experiment) -> None:
-        self._measurements = Measurements(result.root / MEASUREMENTS)
+        self._measurements = Measurements(result.root.parent / MEASUREMENTS)
         self._experiment = experiment
         self._rankings = result.rankings()
         self._fingerprints = {

@@ -296,7 +296,7 @@ class EvaluationResult(Tabular):
         It is of single queries, with all that they need: writing, encoding, searching, fusing and
         reranking. A retriever of which a part was not measured is not there.
         """
-        measurements = Measurements(self.root / MEASUREMENTS)
+        measurements = Measurements(self.root.parent / MEASUREMENTS)
         found = {}
         for retriever, ranking in self.rankings().items():
             measured = measurements.find("latency", ranking, cached=False)

@@ -74,7 +74,7 @@ def test_measurements_are_in_no_digest(tiny: Tiny) -> None:
     before = tiny.snapshot().content
     pipeline = tiny.pipeline()
     assert len(all_measurements(pipeline.measurements)) > 50
-    shutil.rmtree(tiny.artifacts / "measurements")
+    shutil.rmtree(tiny.settings.store / "measurements")
     pipeline.measurements.add("search", "0" * 64, 12345.0)
     assert tiny.run() == set()
     assert tiny.snapshot().content == before

@@ -71,7 +71,7 @@ def test_another_machine_reuses_everything(unsent: Machines) -> None:
     assert again.content == first.content
     assert read_current(a.root) == again
     # An index is not brought until something is searched.
-    assert not list(b.root.glob("objects/lexical_index/*"))
+    assert not list(b.settings.store.glob("objects/lexical_index/*"))
     both = [first.evaluation_id, again.evaluation_id]
     assert [row["evaluation_id"] for row in a.history()] == both
     assert a.history() == b.history()
@@ -112,7 +112,7 @@ def test_every_stage_on_a_machine_of_its_own(evaluated: Evaluated, unsent: Machi
         outcomes = unsent[asset].pipeline().materialize(asset, keys)
         assert not outcomes[0].reused, asset  # the others may equal it
     # What is searched, and only that, was brought whole.
-    searching, fusing = unsent["lexical_runs"].root, unsent["fused_runs"].root
+    searching, fusing = (unsent[name].settings.store for name in ("lexical_runs", "fused_runs"))
     assert len(list(searching.glob("objects/lexical_index/*/units.parquet"))) == 2
     assert not list(fusing.glob("objects/lexical_index/*/units.parquet"))
     computed, evaluation = unsent["end"].evaluate()

@@ -116,6 +116,7 @@ def test_history_and_measurements(tiny: Tiny) -> None:
 
 def test_a_measurement_of_an_older_version_has_nulls(tiny: Tiny) -> None:
     old = tiny.artifacts / "measurements" / "search" / f"{'0' * 16}.json"
+    old.parent.mkdir(parents=True)
     old.write_text(
         json.dumps({"what": "search", "fingerprint": "0" * 64, "seconds": 1.5, "amount": 3})
     )
@@ -137,7 +138,7 @@ def test_what_is_measured_after_a_rebuild_is_there_and_a_damaged_file_is_not(tin
     warehouse = rebuild(tiny.settings)
     counted = "SELECT count(*) AS n, count(DISTINCT fingerprint) AS known FROM measurements"
     (before,) = ask(warehouse, counted)
-    folder = tiny.artifacts / "measurements" / "search"
+    folder = tiny.settings.store / "measurements" / "search"
     measured = {"what": "search", "fingerprint": "1" * 64, "seconds": 2, "amount": 1}
     (folder / f"{'1' * 16}.json").write_text(json.dumps(measured))
     (folder / f"{'2' * 16}.json").write_text('{"what": "search", "finger')
@@ -147,7 +148,7 @@ def test_what_is_measured_after_a_rebuild_is_there_and_a_damaged_file_is_not(tin
 
 def test_without_measurements_their_table_is_empty(tiny: Tiny) -> None:
     names = list(ask(rebuild(tiny.settings), "SELECT * FROM measurements LIMIT 1")[0])
-    shutil.rmtree(tiny.artifacts / "measurements")
+    shutil.rmtree(tiny.settings.store / "measurements")
     warehouse = rebuild(tiny.settings)
     assert ask(warehouse, "SELECT * FROM measurements") == []
     described = ask(warehouse, "DESCRIBE measurements")
@@ -365,9 +366,9 @@ def test_what_was_gone_and_comes_back_is_shown(tiny: Tiny) -> None:
 def test_a_damaged_measurement_is_in_no_row(tiny: Tiny) -> None:
     warehouse = rebuild(tiny.settings)
     (before,) = ask(warehouse, "SELECT count(*) AS n FROM measurements")
-    (file, *_) = sorted((tiny.artifacts / "measurements" / "metrics").glob("*.json"))
+    (file, *_) = sorted((tiny.settings.store / "measurements" / "metrics").glob("*.json"))
     file.write_bytes(file.read_bytes().replace(b'"amount": 1', b'"amount": 3'))
-    (other, *_) = sorted((tiny.artifacts / "measurements" / "chunks").glob("*.json"))
+    (other, *_) = sorted((tiny.settings.store / "measurements" / "chunks").glob("*.json"))
     other.write_bytes(other.read_bytes().replace(b'"what"', b'"wh\xe1t"'))
     (after,) = ask(warehouse, "SELECT count(*) AS n FROM measurements")
     assert after["n"] == before["n"] - 2
