@@ -133,6 +133,10 @@ class KnownBlocks:
                 self._places.setdefault(digest, (groups, start, rows))
                 start += rows
 
+    def __contains__(self, digest: str) -> bool:
+        """Return whether a table has the block."""
+        return digest in self._places
+
     def rows(self, digest: str) -> pa.Table | None:
         """Return the rows of a block; None where no table has it, or it cannot be read."""
         if digest not in self._places:

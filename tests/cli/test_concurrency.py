@@ -17,7 +17,7 @@ from rag_assets.pipeline.evaluations import FOLDER, read_current, read_evaluatio
 from rag_assets.pipeline.registry import register
 from tests.dagster_state import counts, not_fresh
 from tests.forked import ROOT, Forks, Place
-from tests.tiny_experiment import Tiny, matching
+from tests.tiny_experiment import Tiny
 
 READER = """
 import sys, time, duckdb

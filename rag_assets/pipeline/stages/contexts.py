@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 from rag_assets.embedding.context_tokenizer import context_tokenizer_file
 from rag_assets.embedding.model_files import sha256
 from rag_assets.embedding.token_counts import counts_by
-from rag_assets.evaluation.contexts import contexts, of_retriever
+from rag_assets.evaluation.contexts import CountTokens, contexts, of_retriever
 from rag_assets.evaluation.windows import expanded_contexts
 from rag_assets.experiment.config import ParentChunking
 from rag_assets.experiment.experiment import Experiment
@@ -24,6 +25,7 @@ from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY
 from rag_assets.retrievers.expansion import WindowExpansion
 from rag_assets.schemas import CONTEXTS, RETRIEVER_CONTEXTS
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.blocks import BlockedTable, KnownBlocks, rows_digest, table_blocks
 
 
 class Contexts(Stage):
@@ -54,14 +56,32 @@ class Contexts(Stage):
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        documents = document_texts(context)
         for key in keys:
             chunks = context.artifact(chunks_key(key["chunking"])).table()
+            count = partial(_count_tokens, context, key=key)
+            if isinstance(context.experiment.chunkings[key["chunking"]], ParentChunking):
+                yield key, TableProduct(contexts(chunks, document_texts(context), count))
+            else:
+                yield key, _by_blocks(chunks, count, KnownBlocks(self.made_alike(context, key)))
 
-            def count(texts: Sequence[str], own: ArtifactKey = key) -> list[int]:
-                return _count_tokens(context, texts, own)
 
-            yield key, TableProduct(contexts(chunks, documents, count))
+def _by_blocks(chunks: pa.Table, count: CountTokens, known: KnownBlocks) -> TableProduct:
+    """Return the contexts of chunks that return themselves; those of known blocks as they were."""
+    blocks = [(rows_digest(block), block) for block in table_blocks(chunks, "chunk_id", "text")]
+    new = [
+        text for name, block in blocks if name not in known for text in block["text"].to_pylist()
+    ]
+    distinct = list(dict.fromkeys(new))  # counted together: one opening of tokenizer and cache
+    tokens = dict(zip(distinct, count(distinct) if distinct else [], strict=True))
+
+    def counted(texts: Sequence[str]) -> list[int]:
+        found = [tokens.get(text) for text in texts]
+        return [one for one in found if one is not None] if None not in found else count(texts)
+
+    built = BlockedTable(known)
+    for digest, block in blocks:
+        built.add(digest, partial(contexts, block, {}, counted))
+    return TableProduct(built.table(), blocks=built.blocks)
 
 
 class RetrieverContexts(Stage):
