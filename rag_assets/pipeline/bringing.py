@@ -15,16 +15,18 @@ from typing import Any
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.pipeline.measurements import MEASUREMENTS
-from rag_assets.store.artifacts import DEPTH_MARK, OBJECTS, read_manifest
+from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.atomic import remove, write_text
 from rag_assets.store.cache_files import CACHE
 from rag_assets.store.remote.objects import Objects
 from rag_assets.store.remote.opened import working_copy_of
 from rag_assets.store.remote.removed import FOLDER as REMOVED
 from rag_assets.store.remote.removed import apply_removed
-from rag_assets.store.remote.working_copy import WorkingCopy
+from rag_assets.store.remote.working_copy import TABLE, WorkingCopy
 
 SNAPSHOTS = "evaluations"
+RANKINGS = "rankings"
+"""The asset, and where snapshots name what they have of it."""
 POINTERS = ("current", "anchor")
 ATTEMPTS = "attempts"
 FAILED_CHECKS = "failed_checks"
@@ -107,12 +109,12 @@ def bring_named(root: Path, evaluation_id: str) -> None:
     if copy is None:
         return
     entries = named(root / SNAPSHOTS / f"{evaluation_id}.json")
-    paths = [root.parent / entry["path"] for entry in entries]
-    copy.bring(path for path in paths if path.suffix == ".parquet")
+    # A ranking is brought when something is cut from it anew.
+    read = [one for one in entries if one["asset"] != RANKINGS and _is_table(one)]
+    copy.bring_tables(root.parent / one["path"] for one in read)
     brought = _json(copy.root / _BROUGHT)
     if brought.get(root.name) != evaluation_id:
-        own = {entry["fingerprint"][:16] for entry in entries}
-        _bring_measurements(copy, root, own | _rankings(root, entries))
+        _bring_measurements(copy, root, {entry["fingerprint"][:16] for entry in entries})
         text = json.dumps({**brought, root.name: evaluation_id})
         write_text(copy.root / _BROUGHT, text, durable=False)
 
@@ -130,9 +132,9 @@ def bring_experiments(store: Path) -> None:
 
 
 def named(snapshot: Path) -> list[dict[str, Any]]:
-    """Return the entries of a snapshot; none where it cannot be read."""
-    entries = _json(snapshot).get("entries", [])
-    return in_store(snapshot, entries) if isinstance(entries, list) else []
+    """Return the entries of a snapshot, rankings too; none where it cannot be read."""
+    content = _json(snapshot)
+    return in_store(snapshot, [*content.get("entries", []), *content.get(RANKINGS, [])])
 
 
 def in_store(snapshot: Path, entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -144,19 +146,8 @@ def in_store(snapshot: Path, entries: Iterable[dict[str, Any]]) -> list[dict[str
     ]
 
 
-def rankings_of(root: Path, entries: Iterable[dict[str, Any]]) -> list[Path]:
-    """Return the rankings that are here from which the runs of a snapshot were cut."""
-    wanted = _rankings(root, entries)
-    folder = root.parent / OBJECTS / "rankings"
-    paths = list(folder.iterdir()) if folder.is_dir() else []
-    return [path for path in paths if path.stem.partition(DEPTH_MARK)[0] in wanted]
-
-
-def _rankings(root: Path, entries: Iterable[dict[str, Any]]) -> set[str]:
-    """Return the fingerprints (16 digits) of rankings, by the runs that are here."""
-    runs = [entry for entry in entries if entry["asset"].endswith("_runs")]
-    manifests = [read_manifest(root.parent / entry["path"]) for entry in runs]
-    return {str(one.facts.get("ranking"))[:16] for one in manifests if one is not None}
+def _is_table(entry: dict[str, Any]) -> bool:
+    return TABLE in entry.get("files", {}) or entry["path"].endswith(".parquet")
 
 
 def _there(copy: WorkingCopy, folder: Path) -> list[Path]:

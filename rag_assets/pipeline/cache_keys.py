@@ -13,10 +13,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from rag_assets.chunking.spans import indexed_texts
+from rag_assets.experiment.names import RESERVED
 from rag_assets.pipeline.evaluation_names import snapshot_ids
 from rag_assets.pipeline.evaluations import FOLDER, Evaluation, read_evaluation
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
-from rag_assets.store.artifacts import read_manifest
+from rag_assets.store.artifacts import read_manifest, table_file
 from rag_assets.store.parquet_files import read_parquet
 from rag_assets.store.segments import KEY
 
@@ -32,7 +33,8 @@ def snapshots_of(root: Path) -> list[Evaluation]:
 
 def experiment_roots(store: Path) -> list[Path]:
     """Return the folders of all experiments of which anything is stored, evaluated or not."""
-    return sorted({place.parent for name in (FOLDER, HISTORY) for place in store.glob(f"*/{name}")})
+    found = {place.parent for name in (FOLDER, HISTORY) for place in store.glob(f"*/{name}")}
+    return sorted(root for root in found if root.name not in RESERVED)
 
 
 def used_keys(roots: Iterable[Path]) -> pa.Array:
@@ -47,7 +49,7 @@ def used_keys(roots: Iterable[Path]) -> pa.Array:
         paths = {(e.asset, root.parent / e.path) for one in snapshots_of(root) for e in one.entries}
         for asset, path in sorted(paths):
             if path.exists():
-                texts.update(_texts(asset, path))
+                texts.update(_texts(asset, table_file(path)))
                 prompts.update(prompts_in(path))
     return vector_keys(texts, prompts)
 

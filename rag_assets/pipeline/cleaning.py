@@ -110,7 +110,7 @@ def _snapshot(root: Path, evaluation: Evaluation) -> Path:
 
 
 def _named(root: Path, snapshots: list[Evaluation]) -> _Named:
-    entries = {entry.path: entry for one in snapshots for entry in one.entries}
+    entries = {entry.path: entry for one in snapshots for entry in (*one.entries, *one.rankings)}
     rankings = set()
     for entry in entries.values():
         if entry.asset.endswith("_runs"):

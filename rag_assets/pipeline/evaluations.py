@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, StoreError
-from rag_assets.pipeline.bringing import bring_current, in_store
+from rag_assets.pipeline.bringing import RANKINGS, bring_current, in_store
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.artifacts import (
     OBJECTS,
@@ -66,7 +66,12 @@ class Origin:
 
 @dataclass(frozen=True)
 class SnapshotEntry:
-    """One partition in a snapshot; ``path`` is relative to the store."""
+    """One partition in a snapshot.
+
+    Attributes:
+        path: of its artifact, relative to the store.
+        files: name -> SHA-256 of each of its files; none in a snapshot of an older version.
+    """
 
     asset: str
     partition: Mapping[str, str]
@@ -74,6 +79,7 @@ class SnapshotEntry:
     digest: str
     rows: int
     path: str
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def key(self) -> ArtifactKey:
@@ -95,6 +101,7 @@ class Evaluation:
         entries: all partitions that were up to date at the end.
         origin: who made it, and from which configuration, code and packages.
         unread_labels: a line about files that look like labels, where there were no labels.
+        rankings: what the runs among the entries were cut from, by retriever and depth.
     """
 
     evaluation_id: str
@@ -111,6 +118,7 @@ class Evaluation:
     entries: tuple[SnapshotEntry, ...]
     origin: Origin = field(default_factory=Origin)
     unread_labels: str | None = None
+    rankings: tuple[SnapshotEntry, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
     def entries_of(self, asset: str) -> list[SnapshotEntry]:
@@ -190,7 +198,7 @@ def intact_path(root: Path, evaluation: Evaluation, entry: SnapshotEntry) -> Pat
     Raises:
         StoreError: it is gone, or damaged, or another artifact lies there.
     """
-    return _intact(root, evaluation, entry).path
+    return _intact(root, evaluation, entry).file
 
 
 def table_of(root: Path, evaluation: Evaluation, entry: SnapshotEntry) -> pa.Table:
@@ -215,7 +223,8 @@ def _intact(root: Path, evaluation: Evaluation, entry: SnapshotEntry) -> Artifac
 
 
 def _is_named(manifest: Manifest, entry: SnapshotEntry) -> bool:
-    return (manifest.fingerprint, manifest.digests.get("all")) == (entry.fingerprint, entry.digest)
+    found = (manifest.fingerprint, manifest.digests.get("all"), manifest.files)
+    return found == (entry.fingerprint, entry.digest, entry.files)
 
 
 def _damaged(path: Path, evaluation: Evaluation) -> StoreError:
@@ -237,11 +246,16 @@ def read_evaluation(file: Path) -> Evaluation:
         if stated not in (None, fingerprint(data)):
             raise ValueError("it is damaged")
         _check_version(file, data)
-        entries = tuple(SnapshotEntry(**one) for one in in_store(file, data.pop("entries")))
+        entries, rankings = (
+            tuple(SnapshotEntry(**one) for one in in_store(file, data.pop(name, ())))
+            for name in ("entries", RANKINGS)
+        )
         runs = tuple(data.pop("dagster_runs"))
         origin = Origin(**data.pop("origin", {}))
         data.pop("content")
-        evaluation = Evaluation(**data, entries=entries, dagster_runs=runs, origin=origin)
+        evaluation = Evaluation(
+            **data, entries=entries, rankings=rankings, dagster_runs=runs, origin=origin
+        )
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(
             f"{file}: is not a readable evaluation ({error}); to write a new one: "

@@ -28,9 +28,9 @@ from rag_assets.pipeline.history_gathering import (
     is_intact,
     last_id,
     once,
+    remove_file,
 )
 from rag_assets.schemas import HISTORY, SCHEMA_VERSION
-from rag_assets.store.atomic import remove
 from rag_assets.store.locks import locked
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ class HistoryFiles:
         dropped = []
         for path in history_files(self.folder):
             if path.stem in there and not _is_readable(path):
-                remove(path)
+                remove_file(path)
                 dropped.append(path)
         return dropped
 

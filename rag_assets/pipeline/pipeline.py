@@ -27,7 +27,7 @@ from rag_assets.llm.budget import Budget
 from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import ChatModel
 from rag_assets.llm.completions import Completions
-from rag_assets.pipeline.attempts import Attempts
+from rag_assets.pipeline.attempts import UNANSWERED, Attempts
 from rag_assets.pipeline.bringing import bring_pointed, bring_records
 from rag_assets.pipeline.manifests import checked, manifest_of, table_manifest
 from rag_assets.pipeline.measurements import MEASUREMENTS, Measurements
@@ -37,8 +37,7 @@ from rag_assets.pipeline.stage import FolderProduct, Product, Stage
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.progress import Progress, no_progress
 from rag_assets.retrievers.workspace import Measure, Workspace, unmeasured
-from rag_assets.store.artifacts import Artifact, ArtifactKey, save_manifest
-from rag_assets.store.canonical import folder_digest
+from rag_assets.store.artifacts import Artifact, ArtifactKey, Manifest
 from rag_assets.store.remote.artifacts import artifact_store
 from rag_assets.store.settings import StoreSettings
 from rag_assets.store.source_files import SourceFiles
@@ -92,7 +91,7 @@ class Pipeline:
         bring_records(root)
         self.measurements = Measurements(settings.store / MEASUREMENTS, experiment.name)
         self.rankings = Rankings(self)
-        self.attempts = Attempts(root / "attempts")
+        self.attempts = Attempts(root / "attempts", self.store)
         self._code_versions = code_versions(settings.code_versions)
         self._sources = SourceFiles(settings.state_dir / "source_digests.json")
         self.n_computed = 0
@@ -339,6 +338,8 @@ class Pipeline:
             if recipe is None:
                 raise MissingArtifact(f"an input of {key} vanished while it was computed")
             artifact = self._write(stage, product, recipe)
+            if artifact.manifest.facts.get(UNANSWERED):
+                self.attempts.own(recipe)
             self.n_computed += 1
             self._computed.add(key)
             seconds[key] = time.perf_counter() - started
@@ -363,8 +364,8 @@ class Pipeline:
         return self.store.write_table(product.table, table_manifest(stage, product, recipe))
 
     def _write_folder(self, product: FolderProduct, recipe: Recipe) -> Artifact:
-        with self.store.write_directory(recipe.stage, recipe.fingerprint) as folder:
+        def fill(folder: Path) -> Manifest:
             rows, facts = product.write(folder)
-            manifest = manifest_of(recipe, {"all": folder_digest(folder)}, rows, facts)
-            save_manifest(folder, manifest)
-        return Artifact(self.store.path(recipe.stage, recipe.fingerprint, directory=True), manifest)
+            return manifest_of(recipe, {}, rows, facts)
+
+        return self.store.write(recipe.stage, recipe.fingerprint, fill)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rag_assets.pipeline.bringing import POINTERS, SNAPSHOTS, named, rankings_of
+from rag_assets.pipeline.bringing import POINTERS, SNAPSHOTS, named
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.store.atomic import TEMPORARY_MARK
@@ -68,7 +68,6 @@ def _send_named(
     paths = [copy.root / path for path in entries]
     copy.objects.each(copy.listing, {path.parent for path in paths})
     new = [path for path in paths if not copy.has(path, path.parent)]
-    new += rankings_of(root, entries.values())
     # What only the remote store has need not be sent; what is nowhere cannot.
     copy.send(path for path in new if path.exists())
 

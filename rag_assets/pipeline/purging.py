@@ -23,7 +23,7 @@ from rag_assets.pipeline.evaluations import FOLDER
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.pipeline.stages.index_units import UNITS_FILE
 from rag_assets.schemas import CHUNKS, DOCUMENTS
-from rag_assets.store.artifacts import OBJECTS, Manifest, read_manifest
+from rag_assets.store.artifacts import OBJECTS, Manifest, read_manifest, table_file
 from rag_assets.store.cache_files import (
     BY_TEXT,
     CACHE,
@@ -141,7 +141,7 @@ def _rows_of(asset: str, path: Path, document_id: str) -> pa.Table | None:
     names = (DOCUMENTS if asset == "documents" else CHUNKS).arrow().names
     try:
         return pq.read_table(
-            path,
+            table_file(path),
             columns=names,
             partitioning=None,
             filters=pc.field("document_id") == document_id,

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from rag_assets.evaluation.units import cut
+from rag_assets.pipeline.attempts import UNANSWERED
 from rag_assets.pipeline.latency_sample import measure_latency
 from rag_assets.pipeline.recipe import Recipe
 from rag_assets.pipeline.stage_context import Ranker, Ranking, StageContext
@@ -20,6 +21,9 @@ from rag_assets.store.artifacts import DEPTH_MARK, Artifact, ArtifactKey, Manife
 from rag_assets.store.canonical import fingerprint, table_digest
 
 ASSET = "rankings"
+
+_OF_RANKING = ("depth", UNANSWERED)
+"""Facts of a ranking that are none of the runs that are cut from it."""
 
 
 def result_digest(table: pa.Table, failures: Mapping[str, str]) -> str:
@@ -58,7 +62,9 @@ class Rankings:
             if found is None:
                 found = self._compute(ranker, retriever, recipe, top_k, depth)
         table = cut(self._read(found), depth)
-        facts = {name: value for name, value in found.manifest.facts.items() if name != "depth"}
+        facts = {
+            name: value for name, value in found.manifest.facts.items() if name not in _OF_RANKING
+        }
         return Ranking(table, found.manifest.fingerprint, found.manifest.failures, facts)
 
     def holds(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> bool:
@@ -123,6 +129,8 @@ class Rankings:
             code_version=recipe.code_version,
         )
         artifact = context.store.write_table(table, manifest)
+        if artifact.manifest.facts.get(UNANSWERED):
+            context.attempts.own(recipe)
         measure_latency(context, ranker, retriever, own, top_k, depth, ranked.served)
         return artifact
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from rag_assets.pipeline.evaluations import (
@@ -18,6 +19,8 @@ from rag_assets.pipeline.history_rows import history_table
 from rag_assets.pipeline.origin import origin_of
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.publishing import publish
+from rag_assets.pipeline.rankings import ASSET as RANKINGS
+from rag_assets.store.artifacts import Artifact
 from rag_assets.store.atomic import write_text
 
 
@@ -47,6 +50,7 @@ def record(
         computed=computed,
         dagster_runs=dagster_runs,
         entries=entries,
+        rankings=tuple(_rankings(pipeline, entries)),
         origin=origin_of(experiment, _code_versions(pipeline)),
         unread_labels=experiment.unread_labels,
     )
@@ -63,23 +67,40 @@ def _is_cell(entry: SnapshotEntry, has_qrels: bool) -> bool:
     return entry.asset == "metrics" if has_qrels else entry.asset.endswith("_runs")
 
 
-def _entries(pipeline: Pipeline) -> list[SnapshotEntry]:
-    entries = []
+def _entries(pipeline: Pipeline) -> Iterator[SnapshotEntry]:
     for stage in pipeline.stages():
         for key in stage.keys(pipeline.experiment):
             artifact = pipeline.current(key)
             if artifact is not None:
-                entries.append(
-                    SnapshotEntry(
-                        asset=key.asset,
-                        partition=dict(key.partition),
-                        fingerprint=artifact.manifest.fingerprint,
-                        digest=artifact.manifest.digests["all"],
-                        rows=artifact.manifest.rows,
-                        path=artifact.path.relative_to(pipeline.settings.store).as_posix(),
-                    )
-                )
-    return entries
+                yield _entry(pipeline, dict(key.partition), artifact)
+
+
+def _entry(pipeline: Pipeline, partition: Mapping[str, str], artifact: Artifact) -> SnapshotEntry:
+    manifest = artifact.manifest
+    return SnapshotEntry(
+        asset=manifest.asset,
+        partition=partition,
+        fingerprint=manifest.fingerprint,
+        digest=manifest.digests["all"],
+        rows=manifest.rows,
+        path=artifact.path.relative_to(pipeline.settings.store).as_posix(),
+        files=manifest.files,
+    )
+
+
+def _rankings(pipeline: Pipeline, entries: Iterable[SnapshotEntry]) -> Iterator[SnapshotEntry]:
+    """Yield the rankings that the runs were cut from; one that is gone is not needed for them."""
+    seen = set()
+    for entry in entries:
+        artifact = pipeline.current(entry.key) if entry.asset.endswith("_runs") else None
+        named = str(artifact.manifest.facts.get("ranking", "")) if artifact is not None else ""
+        retriever = entry.partition.get("retriever", "")
+        if named and (retriever, named) not in seen:
+            seen.add((retriever, named))
+            ranking = pipeline.store.find(RANKINGS, named)
+            if ranking is not None:
+                depth = str(ranking.manifest.facts["depth"])
+                yield _entry(pipeline, {"retriever": retriever, "depth": depth}, ranking)
 
 
 def _code_versions(pipeline: Pipeline) -> dict[str, str]:

@@ -112,6 +112,6 @@ def _stored(root: Path, fingerprint: str, depth: int) -> Artifact | None:
     """Return a ranking that is deep enough; those of before objects are not looked for."""
     if int(fingerprint.partition(DEPTH_MARK)[2] or 0) < depth:
         return None
-    artifact = read_intact(root.parent / OBJECTS / ASSET / f"{short(fingerprint)}.parquet")
+    artifact = read_intact(root.parent / OBJECTS / ASSET / short(fingerprint))
     is_it = artifact is not None and artifact.manifest.fingerprint == fingerprint
     return artifact if is_it else None

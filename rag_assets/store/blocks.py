@@ -128,7 +128,7 @@ class KnownBlocks:
         """Know the blocks of some tables; where several have one, it is of the first of them."""
         self._places: dict[str, tuple[_Groups, int, int]] = {}
         for artifact in artifacts:
-            groups, start = _Groups(artifact.path), 0
+            groups, start = _Groups(artifact.file), 0
             for digest, rows in artifact.manifest.blocks:
                 self._places.setdefault(digest, (groups, start, rows))
                 start += rows

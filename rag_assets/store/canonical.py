@@ -66,18 +66,19 @@ def _order(table: pa.Table, key: Sequence[str]) -> Rows:
     return order
 
 
-def folder_digest(folder: Path, but: str = "") -> str:
-    """Return the SHA-256 of the names and contents of all files below ``folder``.
+def file_digests(folder: Path, but: str = "") -> dict[str, str]:
+    """Return name -> SHA-256 of all files below ``folder``.
 
     Args:
         folder: the folder.
         but: name of a file in it that is left out.
     """
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / but)
-    return fingerprint({path.relative_to(folder).as_posix(): _sha256(path) for path in files})
+    return {path.relative_to(folder).as_posix(): file_digest(path) for path in files}
 
 
-def _sha256(file: Path) -> str:
+def file_digest(file: Path) -> str:
+    """Return the SHA-256 of a file."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

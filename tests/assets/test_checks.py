@@ -159,7 +159,7 @@ def test_all_is_well_again_once_the_file_is_made_anew(tiny: Tiny) -> None:
     assert not run_as_ui(tiny, ["lexical_runs"], partition="bm25|3").success
     with pytest.raises(CheckFailed):
         evaluate_now(tiny)
-    tiny.pipeline().artifact(BAD).path.unlink()
+    tiny.pipeline().artifact(BAD).file.unlink()
     evaluate_now(tiny)
     assert told(tiny, "lexical_runs", "ids_exist")["bm25|3"] == ("SUCCEEDED", True)
     assert not_fresh(tiny) == {}

@@ -210,8 +210,11 @@ def test_no_progress_bar_without_a_terminal(run_process: RunProcess, tiny: Path)
 @pytest.mark.parametrize(
     ("number", "there"),
     [
-        (signal.SIGINT, "tiny/queries/*.parquet"),
-        (signal.SIGTERM, "tiny/queries/*.parquet"),  # in the run, where Dagster has its handlers
+        (signal.SIGINT, "objects/queries/*/*.parquet"),
+        (
+            signal.SIGTERM,
+            "objects/queries/*/*.parquet",
+        ),  # in the run: Dagster
         (signal.SIGTERM, "experiments.json"),  # before it
     ],
 )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rag_assets.lexical import analysed_texts
 from rag_assets.lexical.analysed_texts import AnalysedTexts
 from rag_assets.store import blocks
-from rag_assets.store.canonical import folder_digest
+from rag_assets.store.canonical import file_digests
 
 WORDS = [f"word{number}" for number in range(60)]
 
@@ -34,10 +34,10 @@ def analysed(texts: dict[str, str], known: AnalysedTexts | None = None) -> Analy
     return AnalysedTexts.of(list(texts), list(texts.values()), "whitespace", known)
 
 
-def digest(folder: Path, found: AnalysedTexts) -> str:
+def digest(folder: Path, found: AnalysedTexts) -> dict[str, str]:
     folder.mkdir()
     found.save(folder)
-    return folder_digest(folder)
+    return file_digests(folder)
 
 
 def changed(texts: dict[str, str], changes: Sequence[tuple[str, int]]) -> dict[str, str]:

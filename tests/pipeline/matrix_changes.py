@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rag_assets.store.artifacts import table_file
 from tests.changed_code import change_code
 from tests.pipeline.matrix_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Matrix
 
@@ -120,7 +121,8 @@ def flipped(asset: str, *values: str | int, name: str = "*.parquet") -> Change:
 
 def truncated(asset: str, *values: str | int) -> Change:
     def change(matrix: Matrix) -> None:
-        (file,) = matrix.stored(asset, *values)
+        (path,) = matrix.stored(asset, *values)
+        file = table_file(path)
         file.write_bytes(file.read_bytes()[:-9])
 
     return change

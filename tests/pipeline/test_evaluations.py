@@ -8,6 +8,7 @@ import pytest
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.pipeline import recording
 from rag_assets.pipeline.evaluations import all_experiments, read_current, read_evaluation
+from rag_assets.store.artifacts import table_file
 from rag_assets.store.atomic import write_text
 from tests.tiny_experiment import Tiny, short
 
@@ -74,7 +75,7 @@ def test_an_interruption_leaves_the_current_evaluation(
 
 def test_old_evaluations_stay_readable(tiny: Tiny) -> None:
     old = tiny.snapshot()
-    board = tiny.settings.store / old.entries_of("leaderboard")[0].path
+    board = table_file(tiny.settings.store / old.entries_of("leaderboard")[0].path)
     before = board.read_bytes()
     tiny.configure("bm25-whole", b=0.1)
     tiny.run()

@@ -162,6 +162,7 @@ def test_another_schema_version_is_refused_with_what_helps(tiny: Tiny) -> None:
     path = files_of(tiny).paths()[0]
     table = pq.read_table(path, partitioning=None)
     number = table.column_names.index("schema_version")
+    path.with_suffix(".sha256").unlink()
     pq.write_table(table.set_column(number, "schema_version", pa.array([99], pa.int32())), path)
     with pytest.raises(StoreError, match="schema version 99, this program writes 1; move the fold"):
         history_of(tiny)

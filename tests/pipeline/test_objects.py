@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 
+from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.manifests import table_manifest
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.recipe import Recipe
+from rag_assets.pipeline.recording import record
 from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.stage import Product, Stage, TableProduct
+from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.reporting.result import EvaluationResult
-from tests.tiny_experiment import Tiny
+from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
+from tests.tiny_experiment import Tiny, materialize, short
+
+
+def keys_of(pipeline: Pipeline) -> list[ArtifactKey]:
+    return [key for stage in pipeline.stages() for key in stage.keys(pipeline.experiment)]
 
 
 def computed(tiny: Tiny) -> int:
@@ -45,6 +61,67 @@ def test_what_a_grid_shares_is_stored_once(one: Tiny) -> None:
     for asset in ("judgments", "lexical_queries", "retriever_contexts"):
         assert len(pipeline.store.names(asset)) == 1, asset
     assert len(pipeline.store.names("lexical_index")) == 6
+
+
+def test_two_experiments_share_what_is_equal(tiny: Tiny, tmp_path: Path) -> None:
+    """The second one has another baseline, and a retriever of its own."""
+    config = {**tiny.config, "name": "other", "baseline": "bm25-whole"}
+    config["retrievers"] = {**config["retrievers"], "new": {"type": "bm25", "chunking": "parts"}}
+    config["retrievers"]["new"]["k1"] = 0.3
+    other = Tiny(tmp_path / "other", config).write()
+    before = EvaluationResult.current(tiny.artifacts).milliseconds_per_query()
+    pipeline = Pipeline(load_experiment(other.folder), tiny.settings)
+    names = {short(key) for key in keys_of(pipeline)}
+    done = materialize(pipeline)
+    shared = {"leaderboard", "comparisons", "answerability", "overlaps"}
+    assert {n for n in done if n.split("/")[0] not in shared} <= {n for n in names if "/new" in n}
+    record(pipeline, started=datetime.now(UTC), trigger="test", computed=len(done))
+    after = EvaluationResult.current(pipeline.root).milliseconds_per_query()
+    assert {name: after[name] for name in before} == before
+    assert tiny.run() == set()
+
+
+def test_what_another_process_stored_meanwhile_is_taken(tiny: Tiny, tmp_path: Path) -> None:
+    """A model gives other bytes for the same inputs: what is below is made of what is stored."""
+    tiny.configure("bm25-whole", b=0.1)
+    elsewhere = ArtifactStore(tiny.settings.store, tmp_path / "locks of another machine")
+    theirs: dict[str, str] = {}
+
+    class Slow(Pipeline):
+        """Another process stores its own result while this one computes."""
+
+        def _write(self, stage: Stage, product: Product, recipe: Recipe) -> Artifact:
+            if stage.name == "lexical_runs" and isinstance(product, TableProduct):
+                other = replace(product, table=product.table.slice(1))
+                manifest = table_manifest(stage, other, recipe)
+                first = elsewhere.write_table(other.table, manifest)
+                theirs[recipe.fingerprint] = first.manifest.digests["all"]
+            return super()._write(stage, product, recipe)
+
+    pipeline = Slow(load_experiment(tiny.folder), tiny.settings)
+    materialize(pipeline)
+    evaluation = record(pipeline, started=datetime.now(UTC), trigger="test", computed=1)
+    digests = {entry.fingerprint: entry.digest for entry in evaluation.entries}
+    assert theirs
+    assert {one: digests[one] for one in theirs} == theirs
+    for entry in evaluation.entries_of("metrics"):
+        inputs = tiny.pipeline().artifact(entry.key).manifest.inputs
+        run = run_key(pipeline.experiment, entry.partition["retriever"], entry.partition["top_k"])
+        assert pipeline.artifact(run).manifest.digests["all"] in inputs.values()
+    assert tiny.run() == set(), "everything below is of what is stored"
+
+
+def test_a_snapshot_has_the_checksum_of_each_file_rankings_too(tiny: Tiny) -> None:
+    evaluation = tiny.snapshot()
+    assert {one.partition["retriever"] for one in evaluation.rankings} == {
+        *tiny.config["retrievers"]
+    }
+    for entry in (*evaluation.entries, *evaluation.rankings):
+        folder = tiny.settings.store / entry.path
+        found = {file.name for file in folder.rglob("*") if file.is_file()}
+        assert {Path(name).name for name in entry.files} | {"manifest.json"} == found
+        for name, stated in entry.files.items():
+            assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == stated
 
 
 def test_no_object_holds_the_name_of_a_retriever(tiny: Tiny) -> None:

@@ -22,7 +22,7 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.pipeline.warehouse_record import is_up_to_date
 from rag_assets.reporting.result import EvaluationResult
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import ArtifactKey, table_file
 from rag_assets.store.remote import opened
 from rag_assets.store.remote.objects import AT_ONCE, Objects
 from rag_assets.store.remote.opened import mirror
@@ -213,10 +213,11 @@ def test_what_is_damaged_there_is_replaced(machines: Machines) -> None:
     a, b = machines["a"], machines["b"]
     _, evaluation = a.evaluate()
     entry = evaluation.entries_of("chunks")[0]
-    whole = (a.settings.store / entry.path).read_bytes()
-    a.there().write(entry.path, whole[:-40] + bytes(40))
+    name = f"{entry.path}/table.parquet"
+    whole = (a.settings.store / name).read_bytes()
+    a.there().write(name, whole[:-40] + bytes(40))
     assert b.evaluate()[0] == {f"chunks/{entry.partition['chunking']}"}
-    assert a.there().read(entry.path) == whole
+    assert a.there().read(name) == whole
     assert machines["c"].evaluate()[0] == set()
 
 
@@ -224,7 +225,7 @@ def test_what_is_damaged_here_is_brought_again(machines: Machines) -> None:
     machine = machines["a"]
     _, evaluation = machine.evaluate()
     for asset in ("chunks", "leaderboard"):
-        path = machine.settings.store / evaluation.entries_of(asset)[0].path
+        path = table_file(machine.settings.store / evaluation.entries_of(asset)[0].path)
         path.write_bytes(path.read_bytes()[:-40] + bytes(40))
     assert machine.evaluate()[0] == set()
 
@@ -239,7 +240,7 @@ def test_small_records_are_shared(machines: Machines) -> None:
     recipe = pipeline.recipe(key)
     assert recipe is not None
     for number in (1, 2):
-        Attempts(a.root / "attempts").add(recipe)
+        Attempts(a.root / "attempts", a.pipeline().store).add(recipe)
         assert b.pipeline().attempts.of(recipe) == number
     for file in (a.root / "attempts").iterdir():
         file.unlink()

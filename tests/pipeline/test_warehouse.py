@@ -352,12 +352,11 @@ def test_a_pointer_that_moved_without_it_is_noticed(tiny: Tiny) -> None:
 
 def test_what_was_gone_and_comes_back_is_shown(tiny: Tiny) -> None:
     (chunks, *_) = tiny.objects("chunks").iterdir()
-    content = chunks.read_bytes()
-    chunks.unlink()
+    away = chunks.rename(tiny.root / "away")
     warehouse = rebuild(tiny.settings)
     (lacking,) = ask(warehouse, "SELECT count(*) AS n FROM chunks")
     assert is_up_to_date(tiny.settings)
-    chunks.write_bytes(content)
+    away.rename(chunks)
     assert not is_up_to_date(tiny.settings)
     (whole,) = ask(rebuild(tiny.settings), "SELECT count(*) AS n FROM chunks")
     assert lacking["n"] < whole["n"]

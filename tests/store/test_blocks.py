@@ -145,7 +145,7 @@ def test_a_table_that_is_gone_gives_no_block(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path, tmp_path / "locks")
     one = stored(store, "a", built(["a", "b"], KnownBlocks()))
     known = KnownBlocks([one])
-    one.path.unlink()
+    one.file.unlink()
     assert known.rows(one.manifest.blocks[0][0]) is None
     assert built(["a", "b"], known).table().equals(table(["a", "b"]))
 

@@ -102,7 +102,7 @@ class Attributions(Stage):
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         experiment = context.experiment
         qrels = context.artifact(QRELS_KEY).table()
-        corpus = context.artifact(DOCUMENTS_KEY).path
+        corpus = context.artifact(DOCUMENTS_KEY).file
         documents = read_parquet(corpus, ["document_id"])
         for key in keys:
             retriever = key["retriever"]

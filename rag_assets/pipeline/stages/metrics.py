@@ -101,8 +101,8 @@ class Metrics(Stage):
             judged[key["retriever"]] = judgments_key(key["retriever"])
         cells = [(name, int(key["top_k"])) for key, name in names.items()]
         tables = all_metrics(
-            {name: run.path for name, run in runs.items()},
-            {name: context.artifact(item).path for name, item in judged.items()},
+            {name: run.file for name, run in runs.items()},
+            {name: context.artifact(item).file for name, item in judged.items()},
             judged_by,
             context.artifact(QUERIES_KEY).table(),
             cells,
@@ -215,7 +215,7 @@ def _failures(context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
 
 
 def _not_in_corpus(context: StageContext) -> dict[str, int]:
-    corpus = context.artifact(DOCUMENTS_KEY).path
+    corpus = context.artifact(DOCUMENTS_KEY).file
     documents = read_parquet(corpus, ["document_id"])
     return not_in_corpus(context.artifact(QRELS_KEY).table(), documents)
 

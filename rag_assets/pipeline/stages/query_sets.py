@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
@@ -14,6 +15,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.query_sets import FileQuerySet, PromptedQuerySet
 from rag_assets.llm.budget import Limits, taken
 from rag_assets.options import Options
+from rag_assets.pipeline.attempts import UNANSWERED
 from rag_assets.pipeline.latency_sample import keep_part, kept_part
 from rag_assets.pipeline.recipe import Input, Recipe
 from rag_assets.pipeline.stage import Stage, TableProduct
@@ -62,7 +64,14 @@ class QuerySetAnswers(Stage):
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
             found = _asked(context, key["query_set"], measured=True)
-            yield key, TableProduct(found.answers, {"failed_queries": len(found.failures)})
+            facts = {"failed_queries": len(found.failures)}
+            unanswered = found.answers.filter(pc.is_null(found.answers.column("text"))).num_rows
+            yield (
+                key,
+                TableProduct(
+                    found.answers, {**facts, UNANSWERED: unanswered} if unanswered else facts
+                ),
+            )
 
 
 class QuerySets(Stage):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from rag_assets.compute.local import LOCAL
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.attempts import UNANSWERED
 from rag_assets.pipeline.latency_sample import keep_part, kept_part
 from rag_assets.pipeline.recipe import Input, Recipe
 from rag_assets.pipeline.stage import Stage, TableProduct
@@ -109,7 +110,8 @@ class RerankedRuns(DerivedRuns):
         found = _config(experiment, retriever).rerank(lists, context.workspace(retriever, key))
         failures = {**ranking.failures, **found.failures}
         table = reordered(ranking.table, lists, found.scores, failures, depth)
-        return Ranked(table, failures, served=_served(context, retriever, found))
+        facts = {UNANSWERED: len(found.failures)} if found.failures else {}
+        return Ranked(table, failures, facts, _served(context, retriever, found))
 
     def searcher(
         self,

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
-
 from rag_assets.errors import RagAssetsError, StoreError
 from rag_assets.store.artifacts import Artifact, ArtifactStore, Manifest
 from rag_assets.store.atomic import remove
 from rag_assets.store.remote.opened import working_copy_of
-from rag_assets.store.remote.working_copy import MANIFEST, WorkingCopy
+from rag_assets.store.remote.working_copy import MANIFEST, TABLE, WorkingCopy
 
 
 def artifact_store(root: Path, locks: Path, before_first: Callable[[], None]) -> ArtifactStore:
@@ -77,24 +75,27 @@ class RemoteArtifacts(ArtifactStore):
         if self._before_first is not None:
             before, self._before_first = self._before_first, None
             before()
-        return self._table(path) if path.suffix == ".parquet" else self._folder(path)
+        return self._older_table(path) if path.suffix == ".parquet" else self._artifact(path)
 
-    def _table(self, path: Path) -> Artifact | None:
+    def _older_table(self, path: Path) -> Artifact | None:
         # Anew, even if it is here: it cannot be read here.
         self._copy.bring([path], anew=True)
-        artifact = super().read(path)
-        if artifact is None:
-            self._copy.note_damaged(path)
-        return artifact
+        return super().read(path)
 
-    def _folder(self, path: Path) -> Artifact | None:
+    def _artifact(self, path: Path) -> Artifact | None:
         try:
             manifest = Manifest.from_json(self._copy.manifest(path) or b"")
         except (TypeError, ValueError):
             self._copy.note_damaged(path)
             return None
         remove(path)  # the rest of one, or one that is damaged
-        return RemoteFolder(path, manifest, partial(self._bring, path))
+        if TABLE not in manifest.files:
+            return RemoteFolder(path, manifest, partial(self._bring, path))
+        self._copy.bring_tables([path])
+        artifact = super().read(path)
+        if artifact is None:
+            self._copy.note_damaged(path)
+        return artifact
 
     def _bring(self, path: Path) -> None:
         if _is_here(path):
@@ -111,18 +112,11 @@ class RemoteArtifacts(ArtifactStore):
         there = {name[first:].partition("/")[0] for name in self._copy.listing(folder)}
         return super().names(asset) | there
 
-    def write_table(self, table: pa.Table, manifest: Manifest) -> Artifact:
-        """Write a table with its manifest inside, to be sent later."""
-        artifact = super().write_table(table, manifest)
+    def write(self, asset: str, fingerprint: str, fill: Callable[[Path], Manifest]) -> Artifact:
+        """Keep what ``fill`` writes, to be sent later."""
+        artifact = super().write(asset, fingerprint, fill)
         self._copy.note(artifact.path)
         return artifact
-
-    @contextmanager
-    def write_directory(self, asset: str, fingerprint: str) -> Iterator[Path]:
-        """Yield an empty folder to fill, to be sent later."""
-        with super().write_directory(asset, fingerprint) as temporary:
-            yield temporary
-        self._copy.note(self.path(asset, fingerprint, directory=True))
 
     @contextmanager
     def sending(self) -> Iterator[None]:

@@ -16,7 +16,10 @@ from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory, remove
 from rag_assets.store.remote.objects import Listed, Objects
 
 MANIFEST = "manifest.json"
-"""The last file of an artifact that is a folder: with it, the folder is whole."""
+"""The last file of an artifact: with it, the artifact is whole."""
+
+TABLE = "table.parquet"
+"""The file of an artifact that is a table."""
 
 
 class WorkingCopy:
@@ -78,6 +81,16 @@ class WorkingCopy:
         """
         missing = [path for path in dict.fromkeys(paths) if anew or not path.exists()]
         return sum(Objects.each(lambda path: self.objects.fetch(self.name(path), path), missing))
+
+    def bring_tables(self, paths: Iterable[Path]) -> None:
+        """Fetch artifacts that are tables and not here; one of an older store is one file.
+
+        Raises:
+            StoreError: the remote store cannot be used, or the folder cannot be written.
+        """
+        found = list(paths)
+        self.bring(map(table_file, found))
+        self.bring(path / MANIFEST for path in found if (path / TABLE).is_file())
 
     def bring_folder(self, path: Path) -> bool:
         """Fetch a folder with all its files, and return whether it is here then.
@@ -190,6 +203,11 @@ class WorkingCopy:
 
     def _is_new(self, file: Path, there: dict[str, Listed]) -> bool:
         return TEMPORARY_MARK not in file.as_posix() and self.name(file) not in there
+
+
+def table_file(path: Path) -> Path:
+    """Return the Parquet file of a table at a path; in older stores that is the path itself."""
+    return path if path.suffix == ".parquet" else path / TABLE
 
 
 def _object_of(name: str) -> str:
