@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rag_assets.lexical import analysed_texts
 from rag_assets.lexical.analysed_texts import AnalysedTexts
+from rag_assets.lexical.analyzers import analyze_all
 from rag_assets.store import blocks
 from rag_assets.store.canonical import file_digests
 
@@ -79,13 +80,12 @@ def test_only_texts_of_other_blocks_are_analysed(monkeypatch: pytest.MonkeyPatch
     texts, asked = texts_of(0), list[str]()
     known = analysed(texts)
     assert len(known.blocks) > 20
-    analyze_all = analysed_texts.analyze_all
 
     def watched(analyzer: str, some: Sequence[str]) -> object:
         asked.extend(some)
         return analyze_all(analyzer, some)
 
-    monkeypatch.setattr(analysed_texts, "analyze_all", watched)
+    monkeypatch.setattr("rag_assets.lexical.analysed_texts.analyze_all", watched)
     analysed(texts, known)
     assert asked == []
     now = changed(texts, [("edit", 100)])

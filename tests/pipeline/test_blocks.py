@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from rag_assets.chunking.spans import cut_documents
 from rag_assets.experiment.config import ParentChunking, RecursiveChunking, SemanticChunking
 from rag_assets.experiment.load import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.stages import STAGES, chunks
+from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.stages.strategies import cuts_by_blocks
 from rag_assets.store import blocks
 from rag_assets.store.artifacts import Artifact
@@ -132,20 +133,19 @@ def test_only_the_changed_block_is_cut(
     write(folder, TEXTS, CUT[0])
     computed("store")
     write(folder, edited(TEXTS), CUT[0])
-    cut_documents = chunks.cut_documents
 
     def watched(documents: pa.Table, **options: Any) -> pa.Table:
         cut.append(len(documents))
         return cut_documents(documents, **options)
 
-    monkeypatch.setattr(chunks, "cut_documents", watched)
+    monkeypatch.setattr("rag_assets.pipeline.stages.chunks.cut_documents", watched)
     computed("store")
     assert 1 <= len(cut) <= 2
     assert sum(cut) < 60
 
 
 def test_semantic_chunking_says_that_it_is_not_by_blocks() -> None:
-    semantic = SemanticChunking(strategy="semantic")
+    semantic = SemanticChunking.model_validate({"strategy": "semantic"})
     recursive = RecursiveChunking(strategy="recursive")
     assert not cuts_by_blocks(semantic)
     assert cuts_by_blocks(recursive)

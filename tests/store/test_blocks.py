@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -111,7 +112,7 @@ def stored(store: ArtifactStore, name: str, built: BlockedTable, code: str = "c"
 def built(ids: list[str], known: KnownBlocks) -> BlockedTable:
     found = BlockedTable(known)
     for block in table_blocks(table(ids), "id", "text"):
-        found.add(rows_digest(block), lambda block=block: block)
+        found.add(rows_digest(block), partial(pa.concat_tables, [block]))
     return found
 
 
