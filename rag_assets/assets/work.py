@@ -89,7 +89,9 @@ def finish(
     )
     if not is_up_to_date(pipeline.settings):
         rebuild(pipeline.settings)
-    total = sum(len(keys) for keys in wanted.values())
+    found = [pipeline.current(key) for keys in wanted.values() for key in keys]
+    # Of partitions that are equal there is one artifact, which counts once.
+    total = len({(one.manifest.asset, one.manifest.fingerprint) for one in found if one})
     seconds = (datetime.now(UTC) - started).total_seconds()
     return Work(evaluation, computed, total - computed, seconds)
 

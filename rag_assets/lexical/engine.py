@@ -18,6 +18,7 @@ from rag_assets.lexical.bm25s_engine import Bm25sEngine
 from rag_assets.lexical.rank_bm25_engine import RankBm25Engine
 from rag_assets.lexical.tantivy_engine import TantivyEngine
 from rag_assets.lexical.tfidf_engine import TfIdfEngine
+from rag_assets.lexical.token_counts import TokenCounts
 from rag_assets.ordering import Hits, Positions
 from rag_assets.package_versions import version
 
@@ -57,8 +58,8 @@ class Engine(Protocol):
 # The code of an engine is found in these tables, see ``engine_code``.
 _BUILD: Mapping[str, Callable[..., Engine]] = {
     "bm25s": Bm25sEngine.build,
-    "rank_bm25": lambda tokens, *options: RankBm25Engine.build(list(tokens), *options),
-    "tantivy": lambda tokens, *_: TantivyEngine.build(tokens),
+    "rank_bm25": lambda counts, *options: RankBm25Engine.build(list(counts.texts()), *options),
+    "tantivy": lambda counts, *_: TantivyEngine.build(counts.texts()),
 }
 _LOAD: Mapping[str, Callable[..., Engine]] = {
     "bm25s": Bm25sEngine.load,
@@ -70,15 +71,13 @@ _LOAD: Mapping[str, Callable[..., Engine]] = {
 
 def build_engine(
     engine: str,
-    tokens: Iterable[list[str]],
+    counts: TokenCounts,
     k1: float,
     b: float,
     variant: str | None = None,
     delta: float | None = None,
 ) -> Engine:
-    """Index the tokens of each chunk; see :mod:`rag_assets.lexical.bm25_variants`.
-
-    ``tokens`` is iterated over once.
+    """Index the counted tokens of chunks; see :mod:`rag_assets.lexical.bm25_variants`.
 
     Raises:
         UsageError: there is no such engine, its package is missing, it does not compute the
@@ -92,7 +91,7 @@ def build_engine(
         raise UsageError(f"k1 is {k1}; must be at least 0")
     if not 0 <= b <= 1:
         raise UsageError(f"b is {b}; must be from 0 to 1")
-    return _BUILD[engine](tokens, k1, b, chosen, delta)
+    return _BUILD[engine](counts, k1, b, chosen, delta)
 
 
 def load_engine(engine: str, folder: Path, *, mmap: bool = True) -> Engine:

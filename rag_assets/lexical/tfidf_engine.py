@@ -73,10 +73,8 @@ class TfIdfEngine:
     weighting: str
 
     @classmethod
-    def build(
-        cls, tokens: Iterable[list[str]], weighting: str, k1: float = DEFAULT_K1
-    ) -> TfIdfEngine:
-        """Index the tokens of each chunk; ``k1`` > 0 is the parameter of ``saturated``.
+    def build(cls, counts: TokenCounts, weighting: str, k1: float = DEFAULT_K1) -> TfIdfEngine:
+        """Index the counted tokens; ``k1`` > 0 is the parameter of ``saturated``.
 
         Raises:
             UsageError: there is no such weighting, or ``k1`` is not above 0.
@@ -85,7 +83,6 @@ class TfIdfEngine:
             raise UsageError(f"weighting {allowed_names(weighting, WEIGHTINGS)}")
         if not k1 > 0:
             raise UsageError(f"k1 is {k1}; must be above 0")
-        counts = TokenCounts.of(tokens)
         n_chunks, holding, indices = counts.lengths.size, counts.holding, counts.chunks
         idf = _idf(holding, n_chunks, weighting)
         lengths = counts.lengths.astype(np.float64)

@@ -31,7 +31,8 @@ def table_manifest(stage: Stage, product: TableProduct, recipe: Recipe) -> Manif
     digests = {"all": digest}
     for name, columns in stage.projections.items():
         digests[name] = table_digest(table, key, columns)
-    return manifest_of(recipe, digests, table.num_rows, product.facts, product.failures)
+    manifest = manifest_of(recipe, digests, table.num_rows, product.facts, product.failures)
+    return replace(manifest, blocks=product.blocks)
 
 
 def manifest_of(

@@ -14,7 +14,7 @@ all that reads these tables alone. Nothing else is computed, no model is loaded 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rag_assets.lexical.analyzers import AUTO
@@ -44,12 +44,15 @@ class Step:
         reasons: why it is not just reused; empty for ``reuse``.
         work: what it costs at most, where that is known: ``llm_calls`` that are not in the cache,
             or ``texts`` to embed, of which those in the cache are not embedded again.
+        same_as: the first partition of the plan that has the same artifact; None: this one is it.
+            An artifact counts once, however many partitions have it.
     """
 
     key: ArtifactKey
     action: str
     reasons: tuple[Reason, ...] = ()
     work: Mapping[str, int] | None = None
+    same_as: ArtifactKey | None = None
 
 
 @dataclass(frozen=True)
@@ -74,13 +77,18 @@ class Plan:
     max_cost: float | None = None
     analyzers: Mapping[str, str | None] = field(default_factory=dict)
 
+    @property
+    def artifacts(self) -> tuple[Step, ...]:
+        """A step for each artifact: many partitions may have one."""
+        return tuple(step for step in self.steps if step.same_as is None)
+
     def count(self, action: str) -> int:
-        """Return how many partitions have an action."""
-        return sum(step.action == action for step in self.steps)
+        """Return how many artifacts have an action."""
+        return sum(step.action == action for step in self.artifacts)
 
     def work(self, what: str) -> int | None:
         """Return the sum of ``llm_calls`` or ``texts`` over all steps; None: none is known."""
-        known = [step.work[what] for step in self.steps if step.work and what in step.work]
+        known = [one.work[what] for one in self.artifacts if one.work and what in one.work]
         return sum(known) if known else None
 
 
@@ -130,6 +138,8 @@ class _Planner:
         self._stored = Stored(pipeline.store, pipeline.root)
         self._read_now: set[ArtifactKey] = set()
         self._hanging: dict[ArtifactKey, bool] = {}
+        self._objects: dict[ArtifactKey, int] = {}
+        self._first: dict[Hashable, ArtifactKey] = {}
         self.steps: dict[ArtifactKey, Step] = {}
 
     def add(self, key: ArtifactKey) -> None:
@@ -138,8 +148,10 @@ class _Planner:
         inputs = stage.inputs(self._pipeline.experiment, key)
         pending = [i for i in inputs if self._is_pending(i.key) or self._may_return(i)]
         # An optional input that is still to come would make what is current now another one.
-        if not pending and self._pipeline.current(key) is not None:
-            self.steps[key] = Step(key, REUSE)
+        current = self._pipeline.current(key) if not pending else None
+        if current is not None:
+            same = self._same(key, current.manifest.fingerprint, ())
+            self.steps[key] = Step(key, REUSE, same_as=same)
             return
         wanted = self._wanted(stage, key, inputs, pending)
         action, why = self._decide(stage, key, wanted, pending)
@@ -150,7 +162,25 @@ class _Planner:
                 self._read_now.add(key)
                 why = with_rows(why, found)
         work = expected_work(self._pipeline, key)
-        self.steps[key] = Step(key, action, tuple(dict.fromkeys(why)), work)
+        unclear = wanted.unknown - {item.role for item in pending}
+        same = self._same(key, "" if unclear else wanted.recipe.fingerprint, pending)
+        self.steps[key] = Step(key, action, tuple(dict.fromkeys(why)), work, same)
+
+    def _same(
+        self, key: ArtifactKey, fingerprint: str, pending: Sequence[Input]
+    ) -> ArtifactKey | None:
+        """Return the first partition that has the same artifact, whatever that will be.
+
+        Args:
+            key: the partition.
+            fingerprint: of what is known of its recipe; empty: it stands for itself.
+            pending: the inputs that are not known yet.
+        """
+        inputs = {(item.role, self._objects.get(item.key, item.key)) for item in pending}
+        known: Hashable = (key.asset, fingerprint, frozenset(inputs)) if fingerprint else key
+        first = self._first.setdefault(known, key)
+        self._objects[key] = self._objects.get(first, len(self._objects))
+        return first if first != key else None
 
     def _is_pending(self, key: ArtifactKey) -> bool:
         """Whether a partition will be another one, or may, and it is not known which."""

@@ -27,6 +27,7 @@ from rag_assets.pipeline.cache_pruning import (
 )
 from rag_assets.pipeline.cleaning import ARTIFACTS, SNAPSHOTS, TEMPORARY, Item, items, snapshots_of
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
+from rag_assets.pipeline.stages.index_units import UNITS_FILE
 from rag_assets.schemas import CHUNKS, DOCUMENTS
 from rag_assets.store.artifacts import Manifest, read_manifest
 from rag_assets.store.cache_files import (
@@ -43,7 +44,8 @@ from rag_assets.store.remote.working_copy import table_file
 from rag_assets.store.settings import StoreSettings
 from rag_assets.store.text_search import Fragments
 
-INDEXES = ("lexical_index", "embedding_index")
+INDEXES = ("term_counts", "lexical_index", "embedding_index")
+"""Folders that hold words or vectors of chunks, and whose units say of which documents."""
 
 LAST = ("chunks", "documents")
 """Removed last, in this order: a purge that was killed finds by them what is left."""
@@ -211,9 +213,12 @@ def _goes(item: Item, texts: _Texts, fragments: Fragments) -> bool:
     if item.kind == CACHE:
         return False
     if item.kind in INDEXES:
-        manifest = read_manifest(item.path)
-        made_from = {d for one in texts.manifests.values() if one for d in one.digests.values()}
-        if manifest is None or not made_from.isdisjoint(manifest.inputs.values()):
+        try:
+            units = read_parquet(item.path / UNITS_FILE, ["document_id"])
+        except (OSError, pa.ArrowException):
+            return True  # nobody knows what it is of, and it is made again
+        ids = {one for own in texts.ids.values() for one in own}
+        if pc.any(pc.is_in(units["document_id"], pa.array(sorted(ids), pa.string()))).as_py():
             return True
     files = item.path.rglob("*") if item.path.is_dir() else [item.path]
     return any(fragments.in_file(file) for file in files if file.is_file())

@@ -16,7 +16,8 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.recipe import Input, Recipe
 from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.schemas import TableSchema
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.blocks import Block, made_alike
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,14 @@ class FolderProduct:
 class TableProduct:
     """A computed artifact that is a table, with facts worth showing (``notes`` are for people).
 
-    ``failures`` maps a query that could not be answered to the reason.
+    ``failures`` maps a query that could not be answered to the reason. ``blocks`` are those that
+    the table was put together from, where the stage computes by blocks.
     """
 
     table: pa.Table
     facts: Mapping[str, Any] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
+    blocks: Sequence[Block] = ()
 
 
 Product = TableProduct | FolderProduct
@@ -85,6 +88,13 @@ class Stage(ABC):
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, Product]]:
         """Compute the given partitions; every required input is in the store."""
+
+    def made_alike(self, context: StageContext, key: ArtifactKey) -> Iterator[Artifact]:
+        """Yield stored artifacts of the stage that are made as this partition is, newest first."""
+        made = context.recipe(key)
+        if made is not None:
+            by = (made.code_version, made.config, made.versions)
+            yield from made_alike(context.store, made.stage, *by)
 
     def own_code(self) -> list[Root]:
         """Return the roots of the stage's own code, whatever an experiment names."""

@@ -10,7 +10,7 @@ from rag_assets.embedding.unknown_tokens import SAMPLE, unknown_share, warning
 from rag_assets.errors import ModelUnavailable, RagAssetsError
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages.runs import run_key
-from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
+from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY, Documents
 from rag_assets.retrievers.retriever import RERANKED
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.text_files import GZIP, suffix
@@ -64,7 +64,7 @@ def _texts(pipeline: Pipeline) -> Mapping[str, Sequence[str]]:
     dataset = pipeline.experiment.dataset
     found = {"queries": _read(pipeline, QUERIES_KEY, dataset.read_queries)}
     if pipeline.current(DOCUMENTS_KEY) is not None or _quickly_read(dataset.document_files()):
-        found["documents"] = _read(pipeline, DOCUMENTS_KEY, dataset.read_documents)
+        found["documents"] = _read(pipeline, DOCUMENTS_KEY, lambda: Documents().read(pipeline))
     return found
 
 

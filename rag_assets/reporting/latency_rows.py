@@ -7,6 +7,7 @@ from collections.abc import Collection
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.query_sets import PromptedQuerySet
 from rag_assets.pipeline.measurements import MEASUREMENTS, Measurement, Measurements
+from rag_assets.pipeline.stages.lexical import counts_read
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
 from rag_assets.retrievers.base import BaseRetriever
@@ -31,7 +32,8 @@ def latency_rows(
       where a part of it is not known.
     - ``known_p50_ms``, ``known_p95_ms``, ``known_p99_ms``: the same with known vectors; None for
       a retriever without an embedding model.
-    - ``index_seconds``: building the index, without embedding; ``index_bytes``: its size on disk.
+    - ``index_seconds``: building the index, with analysing its texts and without embedding;
+      ``index_bytes``: its size on disk.
     - ``rerank_seconds``: of a reranker for the candidates of all queries, with what it looked up.
     - ``n_asked``, ``n_asked_before``: requests to a language model, texts sent to a server,
       documents that a reranker scored, and those whose answer was kept from before; for this
@@ -69,6 +71,10 @@ class _Found:
             (entry.asset, entry.partition["retriever"]): entry.fingerprint
             for asset in {*_INDEXES, *_EMBEDDED}
             for entry in result.evaluation.entries_of(asset)
+        }
+        self._counts = {
+            entry.partition["analysis"]: entry.fingerprint
+            for entry in result.evaluation.entries_of("term_counts")
         }
         self._asking = {name: _asking(result, experiment, name) for name in result.run_retrievers}
 
@@ -116,9 +122,16 @@ class _Found:
             if built is not None and built["seconds"] is not None:
                 embed = self._of("embed", asset, retriever, cached=False)
                 embedding = (embed["seconds"] or 0.0) if embed else 0.0
-                seconds = max(0.0, built["seconds"] - embedding)
+                seconds = max(0.0, built["seconds"] - embedding) + self._analysing(retriever)
                 return {"index_seconds": seconds, "index_bytes": built["bytes"]}
         return {"index_seconds": None, "index_bytes": None}
+
+    def _analysing(self, retriever: str) -> float:
+        """Return the seconds for the analysed texts, which others may share."""
+        key = counts_read(self._experiment, retriever)
+        fingerprint = self._counts.get(key["analysis"], "") if key is not None else ""
+        found = self._measurements.find("term_counts", fingerprint)
+        return (found["seconds"] or 0.0) if found else 0.0
 
     def embedded(self, retriever: str) -> Row:
         new = [self._of("embed", asset, retriever, cached=False) for asset in _EMBEDDED]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import pyarrow as pa
 from pydantic import Field, ValidationInfo, field_validator
 
 from rag_assets.code_versions.closure import Root
+from rag_assets.lexical.analysed_texts import AnalysedTexts
 from rag_assets.lexical.analyzers import analyzer_versions
 from rag_assets.lexical.engine import TFIDF, engine_code
 from rag_assets.lexical.index import write_index
@@ -51,12 +51,7 @@ class TfIdf(AnalysedRetriever):
         """Return the roots with those of the engine."""
         return [*super().code_roots(), *engine_code(TFIDF)]
 
-    def build(self, chunks: pa.Table, texts: Sequence[str], folder: Path) -> Mapping[str, Any]:
-        """Analyse and index the texts."""
-
-        def build(tokens: Iterable[list[str]]) -> TfIdfEngine:
-            return TfIdfEngine.build(tokens, self.weighting, self.k1 or DEFAULT_K1)
-
-        ids = chunks.column("chunk_id").to_pylist()
-        weighted = self.weighted_titles(chunks, texts)
-        return write_index(ids, weighted, TFIDF, build, analyzer=self.full_analyzer, folder=folder)
+    def build_of(self, analysed: AnalysedTexts, folder: Path) -> Mapping[str, Any]:
+        """Weight the counts."""
+        engine = TfIdfEngine.build(analysed.counts, self.weighting, self.k1 or DEFAULT_K1)
+        return write_index(analysed, TFIDF, engine, folder)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -82,7 +82,8 @@ class Manifest:
     ``digests`` maps a projection (``all`` always exists) to the digest of that part. ``failures``
     maps the id of a query that could not be answered to the reason. Without a ``code_version`` it
     was made before code versions were found in the source. ``files`` maps the name of each file to
-    its SHA-256; one of an older store has none.
+    its SHA-256; one of an older store has none. ``blocks`` are digest and rows of those that a
+    table was put together from, see :mod:`rag_assets.store.blocks`.
     """
 
     asset: str
@@ -97,6 +98,7 @@ class Manifest:
     failures: Mapping[str, str] = field(default_factory=dict)
     code_version: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
+    blocks: Sequence[tuple[str, int]] = ()
 
     def to_json(self) -> str:
         """Return the manifest as canonical JSON, with a checksum of its fields."""
@@ -115,6 +117,7 @@ class Manifest:
         stated = fields.pop(CHECKSUM, None)
         if stated not in (None, fingerprint(fields)):
             raise ValueError("the manifest is damaged")
+        fields["blocks"] = tuple((digest, rows) for digest, rows in fields.pop("blocks", ()))
         return cls(**fields)
 
 

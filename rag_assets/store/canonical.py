@@ -42,12 +42,12 @@ def table_digest(table: pa.Table, key: Sequence[str], columns: Sequence[str] | N
 
     Args:
         table: the table.
-        key: columns that identify a row; rows are sorted by them first.
+        key: columns that identify a row; rows are sorted by them first. Without any, the digest is
+            of the rows in their order.
         columns: the projection to hash; all columns when absent.
     """
     names = list(columns) if columns is not None else table.column_names
-    sort_keys = [(name, "ascending") for name in key]
-    order = pc.sort_indices(table, sort_keys=sort_keys).to_numpy().astype(np.int64)
+    order = _order(table, key)
     digest = hashlib.sha256(str(table.num_rows).encode())
     for name in names:
         column = table.column(name)
@@ -56,6 +56,14 @@ def table_digest(table: pa.Table, key: Sequence[str], columns: Sequence[str] | N
         for start in range(0, len(order), _BATCH):
             update(digest, column, order[start : start + _BATCH])
     return digest.hexdigest()
+
+
+def _order(table: pa.Table, key: Sequence[str]) -> Rows:
+    if not key:
+        return np.arange(table.num_rows)
+    sort_keys = [(name, "ascending") for name in key]
+    order: Rows = pc.sort_indices(table, sort_keys=sort_keys).to_numpy().astype(np.int64)
+    return order
 
 
 def file_digests(folder: Path, but: str = "") -> dict[str, str]:

@@ -70,9 +70,10 @@ def test_a_text_is_tokenized_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     tokenized: list[str] = []
 
     class Seen:
-        def encode_batch(self, texts: list[str]) -> list[Encoding]:
+        def encode_batch_fast(self, texts: list[str], add_special_tokens: bool) -> list[Encoding]:
             tokenized.extend(texts)
-            return load_tokenizer(MINILM).encode_batch(texts)
+            found = load_tokenizer(MINILM)
+            return found.encode_batch_fast(texts, add_special_tokens=add_special_tokens)
 
     monkeypatch.setattr(token_counts, "open_tokenizer", lambda file: Seen())
     assert count_truncated([cut, new, fits, cut], files, cache=tmp_path) == 3

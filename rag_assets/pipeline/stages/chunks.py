@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -22,13 +22,18 @@ from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY
 from rag_assets.pipeline.stages.strategies import (
     NO_STRATEGY,
     code,
+    cuts_by_blocks,
     cutter,
     cutting,
     indexes_headings,
     versions,
 )
 from rag_assets.schemas import CHUNKS
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.blocks import BlockedTable, KnownBlocks, rows_digest, table_blocks
+
+_CUT = ("document_id", "title", "text")
+"""What of a document is cut, or stands in its chunks."""
 
 
 class Chunks(Stage):
@@ -78,13 +83,25 @@ class Chunks(Stage):
             name = key["chunking"]
             config = context.experiment.chunkings[name]
             outer = config.parent if isinstance(config, ParentChunking) else None
-            table = cut_documents(
-                documents,
-                cutter(config, partial(_embed, context, name)),
+            cut = partial(
+                cut_documents,
+                cut=cutter(config, partial(_embed, context, name)),
                 whole=isinstance(config, NoneChunking),
                 whole_parents=isinstance(outer, NoneChunking),
             )
-            yield key, TableProduct(table)
+            if cuts_by_blocks(config):
+                yield key, _cut_by_blocks(documents, cut, self.made_alike(context, key))
+            else:
+                yield key, TableProduct(cut(documents))
+
+
+def _cut_by_blocks(
+    documents: pa.Table, cut: Callable[[pa.Table], pa.Table], alike: Iterable[Artifact]
+) -> TableProduct:
+    built = BlockedTable(KnownBlocks(alike))
+    for block in table_blocks(documents.select(_CUT), "document_id", "text"):
+        built.add(rows_digest(block), partial(cut, block))
+    return TableProduct(built.table(), blocks=built.blocks)
 
 
 def _embed(context: StageContext, chunking: str, model: str) -> Embed:

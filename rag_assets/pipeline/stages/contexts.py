@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rag_assets.code_versions.closure import Root
 from rag_assets.embedding.context_tokenizer import context_tokenizer_file
 from rag_assets.embedding.model_files import sha256
-from rag_assets.embedding.models import open_tokenizer
-from rag_assets.evaluation.contexts import contexts, of_retriever
+from rag_assets.embedding.token_counts import counts_by
+from rag_assets.evaluation.contexts import CountTokens, contexts, of_retriever
 from rag_assets.evaluation.windows import expanded_contexts
 from rag_assets.experiment.config import ParentChunking
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
-from rag_assets.pipeline.counted_before import COUNTED_BY, counted_before, with_known_counts
 from rag_assets.pipeline.recipe import Input
 from rag_assets.pipeline.stage import Stage, TableProduct
 from rag_assets.pipeline.stage_context import StageContext
@@ -25,12 +25,7 @@ from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY
 from rag_assets.retrievers.expansion import WindowExpansion
 from rag_assets.schemas import CONTEXTS, RETRIEVER_CONTEXTS
 from rag_assets.store.artifacts import ArtifactKey
-
-_COUNTING: tuple[Root, ...] = (f"{__name__}:_count_by_tokenizer",)
-"""What counts tokens; counts by other code are not taken over."""
-
-TEXTS_AT_ONCE = 2_000
-"""Texts that are tokenized together: their tokens are in memory until they are counted."""
+from rag_assets.store.blocks import BlockedTable, KnownBlocks, rows_digest, table_blocks
 
 
 class Contexts(Stage):
@@ -61,14 +56,32 @@ class Contexts(Stage):
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        documents = document_texts(context)
         for key in keys:
             chunks = context.artifact(chunks_key(key["chunking"])).table()
+            count = partial(_count_tokens, context, key=key)
+            if isinstance(context.experiment.chunkings[key["chunking"]], ParentChunking):
+                yield key, TableProduct(contexts(chunks, document_texts(context), count))
+            else:
+                yield key, _by_blocks(chunks, count, KnownBlocks(self.made_alike(context, key)))
 
-            def count(texts: Sequence[str], own: ArtifactKey = key) -> list[int]:
-                return _count_tokens(context, texts, own)
 
-            yield key, TableProduct(contexts(chunks, documents, count))
+def _by_blocks(chunks: pa.Table, count: CountTokens, known: KnownBlocks) -> TableProduct:
+    """Return the contexts of chunks that return themselves; those of known blocks as they were."""
+    blocks = [(rows_digest(block), block) for block in table_blocks(chunks, "chunk_id", "text")]
+    new = [
+        text for name, block in blocks if name not in known for text in block["text"].to_pylist()
+    ]
+    distinct = list(dict.fromkeys(new))  # counted together: one opening of tokenizer and cache
+    tokens = dict(zip(distinct, count(distinct) if distinct else [], strict=True))
+
+    def counted(texts: Sequence[str]) -> list[int]:
+        found = [tokens.get(text) for text in texts]
+        return [one for one in found if one is not None] if None not in found else count(texts)
+
+    built = BlockedTable(known)
+    for digest, block in blocks:
+        built.add(digest, partial(contexts, block, {}, counted))
+    return TableProduct(built.table(), blocks=built.blocks)
 
 
 class RetrieverContexts(Stage):
@@ -132,12 +145,8 @@ def _expanded(
 
 
 def _tokenizer_versions(context: StageContext) -> Mapping[str, str]:
-    file = context_tokenizer_file(context.experiment.context_tokenizer)
-    return {
-        "tokenizers": version("tokenizers"),
-        "tokenizer_sha256": sha256(file),
-        COUNTED_BY: context.code_version(_COUNTING),
-    }
+    digest = sha256(_tokenizer(context))
+    return {"tokenizers": version("tokenizers"), "tokenizer_sha256": digest}
 
 
 def document_texts(context: StageContext) -> dict[str, str]:
@@ -147,26 +156,16 @@ def document_texts(context: StageContext) -> dict[str, str]:
 
 
 def _count_tokens(context: StageContext, texts: Sequence[str], key: ArtifactKey) -> list[int]:
-    versions = _tokenizer_versions(context)
-    known = counted_before(context.store, key.asset, versions)
+    """Count tokens; those of a text that was counted before are in a cache."""
+    file, cache = _tokenizer(context), context.cache_folder("token_counts")
     _, name = key.partition[0]
-
-    def count(new: list[str]) -> list[int]:
-        return _count_by_tokenizer(context, new, name)
-
-    return with_known_counts(texts, known, count)
-
-
-def _count_by_tokenizer(context: StageContext, texts: Sequence[str], name: str) -> list[int]:
-    tokenizer = open_tokenizer(context_tokenizer_file(context.experiment.context_tokenizer))
-    found: list[int] = []
     with context.progress(f"count tokens of {name}", len(texts)) as advance:
-        for start in range(0, len(texts), TEXTS_AT_ONCE):
-            batch = list(texts[start : start + TEXTS_AT_ONCE])
-            encoded = tokenizer.encode_batch_fast(batch, add_special_tokens=False)
-            found += [len(one) for one in encoded]
-            advance(len(found))
-    return found
+        counts = counts_by(file, sha256(file), texts, cache, special=False, progress=advance)
+    return list(counts.tolist())
+
+
+def _tokenizer(context: StageContext) -> Path:
+    return context_tokenizer_file(context.experiment.context_tokenizer)
 
 
 def contexts_key(chunking: str) -> ArtifactKey:

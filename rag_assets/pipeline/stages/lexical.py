@@ -1,15 +1,22 @@
-"""The lexical branch: ``lexical_index``, ``lexical_queries`` and ``lexical_runs``."""
+"""The lexical branch: ``term_counts``, ``lexical_index``, ``lexical_queries``, ``lexical_runs``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from shutil import copyfile
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from rag_assets.code_versions.closure import Root
+from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.lexical.analysed_texts import AnalysedTexts, Analysis
+from rag_assets.lexical.analyzers import analyzer_code, analyzer_versions
 from rag_assets.ordering import Hits
 from rag_assets.pipeline.recipe import Input
 from rag_assets.pipeline.stage import FolderProduct, Stage, TableProduct, retriever_code
@@ -22,7 +29,7 @@ from rag_assets.pipeline.stages.base_runs import (
     search_kinds,
 )
 from rag_assets.pipeline.stages.chunks import chunks_key, indexed_fields, texts_to_index
-from rag_assets.pipeline.stages.index_units import save_units
+from rag_assets.pipeline.stages.index_units import UNITS_FILE, save_units
 from rag_assets.pipeline.stages.query_sets import query_set_key
 from rag_assets.retrievers.base import LexicalRetriever
 from rag_assets.retrievers.retriever import Searcher
@@ -30,6 +37,83 @@ from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
 FAMILY = "lexical"
+
+
+class TermCounts(Stage):
+    """One partition a chunking and analysis: ``sections:english``, whatever retrievers read it."""
+
+    name = "term_counts"
+    dimensions: ClassVar[tuple[str, ...]] = ("analysis",)
+    row = "How often each word occurs in each chunk under one analyzer, as plain files."
+    group = "search"
+    kinds: ClassVar[frozenset[str]] = frozenset()
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return list(_analyses(experiment))
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        _, analysis = _analyses(experiment)[key]
+        return analyzer_code(analysis.analyzer)
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        chunking, _ = _analyses(experiment)[key]
+        return [Input("chunks", chunks_key(chunking), "indexed")]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        chunking, analysis = _analyses(context.experiment)[key]
+        return {**asdict(analysis), "indexed": indexed_fields(context.experiment, chunking)}
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        _, analysis = _analyses(context.experiment)[key]
+        return analyzer_versions(analysis.analyzer)
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
+        analyses = _analyses(context.experiment)
+        for key in keys:
+            chunking, analysis = analyses[key]
+            chunks = context.artifact(chunks_key(chunking)).table()
+            texts = texts_to_index(context.experiment, chunking, chunks)
+            alike = next(self.made_alike(context, key), None)
+            yield key, FolderProduct(partial(_count, analysis, chunks, texts, alike))
+
+
+def _count(
+    analysis: Analysis,
+    chunks: pa.Table,
+    texts: list[str],
+    alike: Artifact | None,
+    folder: Path,
+) -> tuple[int, Mapping[str, Any]]:
+    known = None
+    if alike is not None:
+        with suppress(StoreError):  # damaged: everything is analysed
+            known = AnalysedTexts.load(alike.folder)
+    analysed = analysis.analysed(chunks, texts, known)
+    analysed.save(folder)
+    save_units(folder, chunks)
+    return chunks.num_rows, analysed.facts
+
+
+def _analyses(experiment: Experiment) -> dict[ArtifactKey, tuple[str, Analysis]]:
+    """Return the partitions of ``term_counts``, each with its chunking and analysis."""
+    found = {}
+    for name in experiment.of_family(FAMILY):
+        key, analysis = counts_read(experiment, name), _config(experiment, name).analysis()
+        if key is not None and analysis is not None:
+            found[key] = (experiment.chunking_of(name), analysis)
+    return found
+
+
+def counts_read(experiment: Experiment, retriever: str) -> ArtifactKey | None:
+    """Return the analysed texts that a retriever's index is made of; None: it has none."""
+    config = experiment.retrievers[retriever]
+    analysis = config.analysis() if isinstance(config, LexicalRetriever) else None
+    if analysis is None:
+        return None
+    chunking = experiment.chunking_of(retriever)
+    return ArtifactKey.of("term_counts", analysis=f"{chunking}:{analysis.label}")
 
 
 class LexicalIndexes(Stage):
@@ -50,6 +134,9 @@ class LexicalIndexes(Stage):
         return retriever_code(experiment, key)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        counted = counts_read(experiment, key["retriever"])
+        if counted is not None:
+            return [Input("term_counts", counted)]
         chunking = experiment.chunking_of(key["retriever"])
         return [Input("chunks", chunks_key(chunking), "indexed")]
 
@@ -67,19 +154,32 @@ class LexicalIndexes(Stage):
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
         for key in keys:
+            config = _config(context.experiment, key["retriever"])
+            counted = counts_read(context.experiment, key["retriever"])
+            if counted is not None:
+                index = partial(_index_counts, config, context.artifact(counted))
+                yield key, FolderProduct(index)
+                continue
             chunking = context.experiment.chunking_of(key["retriever"])
             chunks = context.artifact(chunks_key(chunking)).table()
             texts = texts_to_index(context.experiment, chunking, chunks)
-            yield key, _index(_config(context.experiment, key["retriever"]), chunks, texts)
+            yield key, FolderProduct(partial(_index, config, chunks, texts))
 
 
-def _index(config: LexicalRetriever, chunks: pa.Table, texts: list[str]) -> FolderProduct:
-    def write(folder: Path) -> tuple[int, Mapping[str, Any]]:
-        facts = config.build(chunks, texts, folder)
-        save_units(folder, chunks)
-        return chunks.num_rows, facts
+def _index_counts(
+    config: LexicalRetriever, counted: Artifact, folder: Path
+) -> tuple[int, Mapping[str, Any]]:
+    facts = config.build_of(AnalysedTexts.load(counted.folder), folder)
+    copyfile(counted.folder / UNITS_FILE, folder / UNITS_FILE)
+    return counted.manifest.rows, facts
 
-    return FolderProduct(write)
+
+def _index(
+    config: LexicalRetriever, chunks: pa.Table, texts: list[str], folder: Path
+) -> tuple[int, Mapping[str, Any]]:
+    facts = config.build(chunks, texts, folder)
+    save_units(folder, chunks)
+    return chunks.num_rows, facts
 
 
 class LexicalQueries(Stage):

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.datasets.dataset import Read
+from rag_assets.datasets.document_blocks import reading_in_blocks
 from rag_assets.datasets.file_types import engine_versions, reader_code
 from rag_assets.datasets.folder_labels import LabelledFolder
 from rag_assets.datasets.ir_datasets import IrDataset
@@ -22,6 +23,7 @@ from rag_assets.pipeline.stage import Stage, TableProduct
 from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.blocks import KnownBlocks
 
 DOCUMENTS_KEY = ArtifactKey.of("documents")
 QUERIES_KEY = ArtifactKey.of("queries")
@@ -58,9 +60,9 @@ class _SourceStage(Stage):
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
             ahead = context.read_ahead.pop(self.name, None)
-            table, notes = ahead or self.read(context)
+            table, notes, blocks = ahead or self.read(context)
             context.check_source(self.name)
-            yield key, TableProduct(table, {"notes": notes})
+            yield key, TableProduct(table, {"notes": notes}, blocks=blocks)
 
     @abstractmethod
     def read(self, context: StageContext) -> Read:
@@ -87,7 +89,8 @@ class Documents(_SourceStage):
         return engine_versions(context.experiment.dataset.document_files())
 
     def read(self, context: StageContext) -> Read:
-        return context.experiment.dataset.read_documents()
+        with reading_in_blocks(KnownBlocks(self.made_alike(context, DOCUMENTS_KEY))):
+            return context.experiment.dataset.read_documents()
 
 
 class Queries(_SourceStage):

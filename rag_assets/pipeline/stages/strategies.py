@@ -123,6 +123,13 @@ def versions(config: ChunkingConfig) -> Mapping[str, str]:
     return found
 
 
+def cuts_by_blocks(config: ChunkingConfig) -> bool:
+    """Return whether a document is cut the same whatever else is cut with it."""
+    if isinstance(config, ParentChunking):
+        return config.child.by_blocks and config.parent.by_blocks
+    return config.by_blocks
+
+
 def indexes_headings(config: ChunkingConfig) -> bool:
     """Return whether the heading path of a chunk is indexed between title and text."""
     if isinstance(config, ParentChunking):
