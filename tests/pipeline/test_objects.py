@@ -58,8 +58,10 @@ def test_what_a_grid_shares_is_stored_once(one: Tiny) -> None:
     n_partitions = sum(len(stage.keys(pipeline.experiment)) for stage in pipeline.stages())
     planned_before = planned(one).count(COMPUTE)
     # Judgments, queries and lengths of contexts are the same for all six.
-    assert computed(one) == planned_before == n_partitions - 3 * 5
-    assert planned(one).count(REUSE) == planned_before
+    assert planned_before == n_partitions - 3 * 5
+    done = computed(one)
+    assert done <= planned_before  # where two find the same, their numbers are one artifact too
+    assert planned(one).count(REUSE) == done
     for asset in ("judgments", "lexical_queries", "retriever_contexts", "term_counts"):
         assert len(pipeline.store.names(asset)) == 1, asset
     assert len(pipeline.store.names("lexical_index")) == 6
@@ -70,14 +72,8 @@ def test_one_more_of_a_grid_analyses_no_text(one: Tiny, monkeypatch: pytest.Monk
     one.snapshot()
     grid(one, 7)
     monkeypatch.setattr("rag_assets.lexical.analysed_texts.analyze_all", None)
-    assert {step.key.asset for step in planned(one).steps if step.action == COMPUTE} == {
-        "lexical_index",
-        "lexical_runs",
-        "metrics",
-        "metrics_summary",
-        "intervals",
-        "attributions",
-    }
+    actions = {step.key.asset: step.action for step in planned(one).artifacts}
+    assert (actions["term_counts"], actions["lexical_index"]) == (REUSE, COMPUTE)
     assert computed(one) > 0
 
 
