@@ -254,7 +254,18 @@ OF_RETRIEVERS: dict[str, Cost] = {
     ),
     "one more retriever": Cost(
         to.retriever("tfidf", type="tfidf", chunking="parts"),
-        ("*/tfidf", "*/tfidf/*", "leaderboard", "comparisons", "answerability"),
+        (
+            "term_counts/parts:auto",
+            "lexical_index/tfidf",
+            "*_runs/tfidf/*",
+            "metrics/tfidf/*",
+            "metrics_summary/tfidf",
+            "intervals/tfidf",
+            "attributions/tfidf/*",
+            "leaderboard",
+            "comparisons",
+            "answerability",
+        ),
         0,
         {
             "lexical_index/tfidf": "nothing stored yet",
@@ -344,7 +355,7 @@ OF_STORE: dict[str, Cost] = {
     ),
     "a file is cut off": Cost(
         to.truncated("judgments", "dense"),
-        ("judgments/dense",),
+        ("judgments/*",),  # all three have one artifact
         0,
         {"judgments/dense": "artifact is damaged"},
     ),
