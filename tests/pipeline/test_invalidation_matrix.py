@@ -258,9 +258,7 @@ OF_RETRIEVERS: dict[str, Cost] = {
             "term_counts/parts:auto",
             "lexical_index/tfidf",
             "*_runs/tfidf/*",
-            "metrics/tfidf/*",
-            "metrics_summary/tfidf",
-            "intervals/tfidf",
+            "metrics/tfidf/*",  # their means are those of another retriever
             "attributions/tfidf/*",
             "leaderboard",
             "comparisons",
