@@ -212,7 +212,7 @@ def test_a_store_that_was_deleted_is_computed_again(tiny: Tiny) -> None:
     before = read_current(tiny.artifacts).content
     shutil.rmtree(tiny.artifacts)
     work = evaluate_now(tiny)
-    assert work.computed == N_PARTITIONS
+    assert work.computed == N_ARTIFACTS
     assert work.evaluation.content == before
 
 
