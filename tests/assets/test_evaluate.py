@@ -229,6 +229,7 @@ def test_a_part_first_then_the_rest(fresh: Tiny) -> None:
         "query_facts",
         "chunks/parts",
         "query_sets/*",
+        "term_counts/parts:standard",
         "lexical_*/okapi*",
         "judgments/okapi",
         "metrics/okapi/[15]",
