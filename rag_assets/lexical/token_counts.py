@@ -153,10 +153,10 @@ class TokenCounts:
         """
         words = load_list(folder / _VOCABULARY)
         vocabulary = {token: number for number, token in enumerate(words)}
-        arrays = (load_array(_file(folder, one), mmap=True) for one in _ARRAYS)
+        arrays = {one: load_array(_file(folder, one), mmap=True) for one in _ARRAYS}
         sizes = load_array(_file(folder, _BLOCK_SIZES), mmap=False)
         tokens = load_array(_file(folder, _BLOCK_TOKENS), mmap=True)
-        return cls(vocabulary, *arrays, np.split(tokens, np.cumsum(sizes)[:-1]))
+        return cls(vocabulary, blocks=np.split(tokens, np.cumsum(sizes)[:-1]), **arrays)
 
     def save(self, folder: Path) -> None:
         """Write them as ``.npy`` and JSON files."""

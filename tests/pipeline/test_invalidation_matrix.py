@@ -19,7 +19,7 @@ from tests.pipeline.matrix_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Matr
 from tests.planned import is_done, planned
 from tests.tiny_experiment import matching, short
 
-N_PARTITIONS = 41
+N_PARTITIONS = 42
 N_TEXTS = 9
 """Five chunks and four queries."""
 
@@ -28,7 +28,8 @@ DENSE = ("embedding_index/dense", "embedding_runs/dense/*")
 RUNS = ("lexical_runs/*", "embedding_runs/*", "fused_runs/*")
 SUMMARIES = ("metrics_summary/*", "intervals/*", "leaderboard")
 NUMBERS = (*SUMMARIES, "comparisons")
-CUT = ("chunks/*", "contexts/*", "retriever_contexts/*", "lexical_index/*", "embedding_index/*")
+INDEXES = ("term_counts/*", "lexical_index/*", "embedding_index/*")
+CUT = ("chunks/*", "contexts/*", "retriever_contexts/*", *INDEXES)
 READ_CHUNKS = (*CUT, "judgments/*", *RUNS, "metrics/*", "attributions/*")
 ANSWERS = ("query_sets/*", "lexical_queries/*", "embedding_queries/*", *RUNS)
 LABELS = ("qrels", "judgments/*", "metrics/*", "attributions/*", "answerability")
@@ -204,7 +205,7 @@ OF_RETRIEVERS: dict[str, Cost] = {
     ),
     "the analyzer": Cost(
         to.retriever("bm25", analyzer="whitespace"),
-        (*BM25, *of_both("bm25")),
+        ("term_counts/*", *BM25, *of_both("bm25")),
         0,
         {"lexical_index/bm25": "analyzer english -> whitespace; ..."},
     ),
@@ -253,7 +254,16 @@ OF_RETRIEVERS: dict[str, Cost] = {
     ),
     "one more retriever": Cost(
         to.retriever("tfidf", type="tfidf", chunking="parts"),
-        ("*/tfidf", "*/tfidf/*", "leaderboard", "comparisons", "answerability"),
+        (
+            "term_counts/parts:auto",
+            "lexical_index/tfidf",
+            "*_runs/tfidf/*",
+            "metrics/tfidf/*",  # their means are those of another retriever
+            "attributions/tfidf/*",
+            "leaderboard",
+            "comparisons",
+            "answerability",
+        ),
         0,
         {
             "lexical_index/tfidf": "nothing stored yet",
@@ -269,8 +279,6 @@ OF_RETRIEVERS: dict[str, Cost] = {
     "the name of a retriever; nothing is embedded or fused": Cost(
         to.renamed_retriever,
         (
-            "*/static",
-            "*/static/*",
             "attributions/hybrid/*",  # names its inputs
             "leaderboard",
             "comparisons",
@@ -345,7 +353,7 @@ OF_STORE: dict[str, Cost] = {
     ),
     "a file is cut off": Cost(
         to.truncated("judgments", "dense"),
-        ("judgments/dense",),
+        ("judgments/*",),  # all three have one artifact
         0,
         {"judgments/dense": "artifact is damaged"},
     ),

@@ -9,17 +9,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.manifests import table_manifest
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.plan import COMPUTE, REUSE
 from rag_assets.pipeline.recipe import Recipe
 from rag_assets.pipeline.recording import record
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stage import Product, Stage, TableProduct
 from rag_assets.pipeline.stages.runs import run_key
+from rag_assets.reporting.plan_rows import flat_plan_rows
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
+from tests.planned import planned
 from tests.tiny_experiment import Tiny, materialize, short
 
 
@@ -49,18 +53,34 @@ def test_a_renamed_retriever_is_found_and_keeps_its_latency(tiny: Tiny) -> None:
     assert after["hybrid"] == before["hybrid"]
 
 
-def test_what_a_grid_shares_is_stored_once(one: Tiny) -> None:
-    one.config["retrievers"] = {
-        f"b{number}": {"type": "bm25", "chunking": "parts", "k1": 1 + number / 10}
-        for number in range(6)
-    }
+def grid(one: Tiny, size: int) -> Tiny:
+    """As many retrievers of one corpus that differ in what comes after its words are counted."""
+    kinds: list[dict[str, object]] = [
+        {"type": "bm25", "b": 0.5},
+        {"type": "bm25", "variant": "bm25plus"},
+        {"type": "bm25", "engine": "rank_bm25"},
+        {"type": "bm25", "expand": {"type": "rm3"}},
+        {"type": "tfidf"},
+    ]
+    kinds += [{"type": "bm25", "k1": 1 + number / 10} for number in range(size)]
+    base = {"chunking": "parts", "analyzer": "english"}
+    one.config["retrievers"] = {f"b{n}": base | kind for n, kind in enumerate(kinds[:size])}
     one.config["baseline"] = "b0"
     one.write_config()
-    pipeline = one.pipeline()
-    n_partitions = sum(len(stage.keys(pipeline.experiment)) for stage in pipeline.stages())
+    return one
+
+
+def test_what_a_grid_shares_is_stored_once(one: Tiny) -> None:
+    pipeline = grid(one, 6).pipeline()
+    wanted = Selection.of(pipeline.experiment).keys(pipeline.experiment)
+    n_partitions = sum(map(len, wanted.values()))
+    planned_before = planned(one).count(COMPUTE)
     # Judgments, queries and lengths of contexts are the same for all six.
-    assert computed(one) <= n_partitions - 3 * 5
-    for asset in ("judgments", "lexical_queries", "retriever_contexts"):
+    assert planned_before == n_partitions - 3 * 5
+    done = computed(one)
+    assert done <= planned_before  # where two find the same, their numbers are one artifact too
+    assert planned(one).count(REUSE) == done
+    for asset in ("judgments", "lexical_queries", "retriever_contexts", "term_counts"):
         assert len(pipeline.store.names(asset)) == 1, asset
     assert len(pipeline.store.names("lexical_index")) == 6
 
@@ -124,6 +144,26 @@ def test_a_snapshot_has_the_checksum_of_each_file_rankings_too(tiny: Tiny) -> No
         assert {Path(name).name for name in entry.files} | {"manifest.json"} == found
         for name, stated in entry.files.items():
             assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == stated
+
+
+def test_one_more_of_a_grid_analyses_no_text(one: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert computed(grid(one, 5))
+    one.snapshot()
+    grid(one, 7)
+    monkeypatch.setattr("rag_assets.lexical.analysed_texts.analyze_all", None)
+    actions = {step.key.asset: step.action for step in planned(one).artifacts}
+    assert (actions["term_counts"], actions["lexical_index"]) == (REUSE, COMPUTE)
+    assert computed(one) > 0
+
+
+def test_a_plan_says_which_partition_an_equal_one_is_computed_with(one: Tiny) -> None:
+    found = planned(grid(one, 3))
+    same = {short(step.key): step.same_as and short(step.same_as) for step in found.steps}
+    assert same["judgments/b0"] is None
+    assert same["judgments/b1"] == same["judgments/b2"] == "judgments/b0"
+    assert same["lexical_index/b1"] is None
+    rows = {row["partition"]: row for row in flat_plan_rows(found) if row["asset"] == "judgments"}
+    assert rows["retriever=b1"]["same_as"] == "retriever=b0"
 
 
 def test_no_object_holds_the_name_of_a_retriever_or_a_path(tiny: Tiny) -> None:

@@ -159,7 +159,7 @@ class TestSelection:
     def test_everything_by_default(self, fresh: Tiny) -> None:
         experiment = fresh.pipeline().experiment
         keys = Selection.of(experiment).keys(experiment)
-        assert sum(len(found) for found in keys.values()) == 73
+        assert sum(len(found) for found in keys.values()) == 76
         assert list(keys) == [name for name in STAGES if name in keys]
 
     def test_one_cell_of_a_base_retriever_needs_its_own_chain(self, fresh: Tiny) -> None:
@@ -175,6 +175,7 @@ class TestSelection:
             "contexts/parts",
             "retriever_contexts/okapi",
             "query_sets/*",
+            "term_counts/parts:standard",
             "lexical_index/okapi",
             "lexical_queries/okapi",
             "judgments/okapi",
@@ -200,6 +201,7 @@ class TestSelection:
             "contexts/*",
             "retriever_contexts/hybrid",
             "query_sets/*",
+            "term_counts/*:english",
             "lexical_index/bm25*",
             "lexical_queries/bm25*",
             "judgments/hybrid",

@@ -84,12 +84,15 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...], tuple[str, ...], Whys]] = {
     "a document is edited": (
         lambda tiny: tiny.replace("fares.md", "free of charge", "safe of charge"),
         ("documents", "qrels", "chunks/*"),
-        ("lexical_index/*", "judgments/*", *RUNS, "metrics/*"),
+        ("term_counts/*", "lexical_index/*", "judgments/*", *RUNS, "metrics/*"),
         {
             "documents": ["1 document changed"],
             "qrels": ["documents changed"],
             "chunks/parts": ["documents changed"],
-            "lexical_index/bm25": ["upstream chunks[chunking=parts] is computed again"],
+            "term_counts/parts:english": ["upstream chunks[chunking=parts] is computed again"],
+            "lexical_index/bm25": [
+                "upstream term_counts[analysis=parts:english] may be computed again"
+            ],
         },
     ),
     "the front matter of a document is edited": (
@@ -101,7 +104,7 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...], tuple[str, ...], Whys]] = {
     "a document is removed, another one added": (
         replace_document,
         ("documents", "qrels", "chunks/*", "contexts/*", "attributions/*"),
-        ("lexical_index/*", *RUNS, "metrics/*", "leaderboard"),
+        ("term_counts/*", "lexical_index/*", *RUNS, "metrics/*", "leaderboard"),
         {"documents": ["1 document added, 1 removed"], "qrels": ["documents changed"]},
     ),
     "a query is added": (

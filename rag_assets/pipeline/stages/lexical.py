@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
 from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.lexical.analysed_texts import AnalysedTexts, Analysis
@@ -53,7 +54,12 @@ class TermCounts(Stage):
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         _, analysis = _analyses(experiment)[key]
-        return analyzer_code(analysis.analyzer)
+        readers = [
+            one for one in experiment.of_family(FAMILY) if counts_read(experiment, one) == key
+        ]
+        owners = {_owner(type(experiment.retrievers[one])) for one in readers}
+        said = [root_of(owner, "analysis") for owner in sorted(owners, key=repr)]
+        return [*analyzer_code(analysis.analyzer), *said]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunking, _ = _analyses(experiment)[key]
@@ -77,6 +83,11 @@ class TermCounts(Stage):
             texts = texts_to_index(context.experiment, chunking, chunks)
             alike = next(self.made_alike(context, key), None)
             yield key, FolderProduct(partial(_count, analysis, chunks, texts, alike))
+
+
+def _owner(retriever: type) -> type:
+    """Return the class whose ``analysis`` it is: one of many types, which all share the counts."""
+    return next(one for one in retriever.__mro__ if "analysis" in vars(one))
 
 
 def _count(
