@@ -28,7 +28,7 @@ from rag_assets.llm.client import ChatModel
 from rag_assets.llm.completions import Completions
 from rag_assets.pipeline.attempts import UNANSWERED, Attempts
 from rag_assets.pipeline.bringing import bring_pointed, bring_records
-from rag_assets.pipeline.manifests import checked, manifest_of, table_manifest
+from rag_assets.pipeline.manifests import checked, folder_digests, manifest_of, table_manifest
 from rag_assets.pipeline.measurements import MEASUREMENTS, Measurements
 from rag_assets.pipeline.rankings import Rankings
 from rag_assets.pipeline.recipe import Recipe
@@ -296,7 +296,8 @@ class Pipeline:
         Raises:
             MissingArtifact: a required input is not in the store.
         """
-        if all(self.current(key) is not None for key in keys):
+        # The lease makes the store, and without one nothing is up to date.
+        if self.settings.store.is_dir() and all(self.current(key) is not None for key in keys):
             return self._materialize(STAGES[asset], keys)
         with working(self.settings.store, f"a computation of {self.experiment.name}"):
             return self._materialize(STAGES[asset], keys)
@@ -376,6 +377,6 @@ class Pipeline:
     def _write_folder(self, product: FolderProduct, recipe: Recipe) -> Artifact:
         def fill(folder: Path) -> Manifest:
             rows, facts = product.write(folder)
-            return manifest_of(recipe, {}, rows, facts)
+            return manifest_of(recipe, folder_digests(folder, product), rows, facts)
 
         return self.store.write(recipe.stage, recipe.fingerprint, fill)

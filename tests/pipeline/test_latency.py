@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,12 +19,13 @@ from rag_assets.pipeline.latency_sample import (
     sample_of,
     time_each,
 )
-from rag_assets.pipeline.measurements import Measurement, Measurements
+from rag_assets.pipeline.measurements import MEASUREMENTS, Measurement, Measurements
 from rag_assets.pipeline.stage_context import Part
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.reranking import local_models
 from rag_assets.reranking.candidates import Scores
 from rag_assets.reranking.cross_encoder import CrossEncoderScorer
+from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.pair_score_cache import Pair
 from tests.all_measurements import all_measurements
 from tests.reranking.tiny_models import cross_encoder
@@ -313,8 +315,9 @@ def test_a_local_reranker_is_timed_past_its_scores_or_not_at_all(
     scored.clear()
     monkeypatch.setattr(local_models, "_loaded", set())
     forget_models()
-    tiny.config["name"] = "again"
-    tiny.write_config()
-    tiny.run()
+    # Nothing is left but the caches.
+    shutil.rmtree(tiny.settings.store / MEASUREMENTS)
+    shutil.rmtree(tiny.settings.store / OBJECTS)
+    assert tiny.run()
     assert scored == [], "no model is loaded for a measurement"
     assert set(latencies(tiny)) == {("bm25", False)}

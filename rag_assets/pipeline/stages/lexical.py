@@ -16,11 +16,11 @@ from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.lexical.analysed_texts import AnalysedTexts, Analysis
+from rag_assets.lexical.analysed_texts import BLOCKS_FILE, AnalysedTexts, Analysis
 from rag_assets.lexical.analyzers import analyzer_code, analyzer_versions
 from rag_assets.ordering import Hits
 from rag_assets.pipeline.recipe import Input
-from rag_assets.pipeline.stage import FolderProduct, Stage, TableProduct, retriever_code
+from rag_assets.pipeline.stage import USED, FolderProduct, Stage, TableProduct, retriever_code
 from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.base_runs import (
     BaseRuns,
@@ -82,7 +82,8 @@ class TermCounts(Stage):
             chunks = context.artifact(chunks_key(chunking)).table()
             texts = texts_to_index(context.experiment, chunking, chunks)
             alike = next(self.made_alike(context, key), None)
-            yield key, FolderProduct(partial(_count, analysis, chunks, texts, alike))
+            count = partial(_count, analysis, chunks, texts, alike)
+            yield key, FolderProduct(count, aside=BLOCKS_FILE)
 
 
 def _owner(retriever: type) -> type:
@@ -147,7 +148,7 @@ class LexicalIndexes(Stage):
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         counted = counts_read(experiment, key["retriever"])
         if counted is not None:
-            return [Input("term_counts", counted)]
+            return [Input("term_counts", counted, USED)]
         chunking = experiment.chunking_of(key["retriever"])
         return [Input("chunks", chunks_key(chunking), "indexed")]
 
