@@ -121,7 +121,7 @@ def test_options_narrow_what_is_computed(invoke: Invoke, tmp_path: Path, store: 
     assert [(row["retriever"], row["top_k"]) for row in one] == [("ab", 2)]
     entries = read_current(store / "tiny").entries_of("metrics")
     assert {entry.partition["retriever"] for entry in entries} == {"ab"}
-    stored = store / "tiny" / "objects"
+    stored = store / "objects"
     n_stored = [len(list((stored / name).iterdir())) for name in ("metrics", "lexical_index")]
     assert n_stored == [1, 2]
     options = ("--retriever", "c", "--retriever", "a", "--top-k", 1, "--top-k", 3)
