@@ -102,6 +102,7 @@ class Pipeline:
         self._llm_budget: Budget | None = None
         self._current: dict[ArtifactKey, Artifact] = {}
         self._computed: set[ArtifactKey] = set()
+        self._told: set[ArtifactKey] = set()
 
     @cached_property
     def source_digests(self) -> Mapping[str, str]:
@@ -244,7 +245,8 @@ class Pipeline:
             if artifact is None or not STAGES[key.asset].is_complete(self, key):
                 return None
             self._current[key] = artifact
-            if key not in self._computed:
+            if key not in self._computed and key not in self._told:
+                self._told.add(key)
                 _log.debug("reuse    %s", key)
         return self._current[key]
 
