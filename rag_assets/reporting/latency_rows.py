@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.query_sets import PromptedQuerySet
+from rag_assets.pipeline.counts_read import counts_read
 from rag_assets.pipeline.measurements import MEASUREMENTS, Measurement, Measurements
-from rag_assets.pipeline.stages.lexical import counts_read
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
 from rag_assets.retrievers.base import BaseRetriever

@@ -19,6 +19,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.lexical.analysed_texts import BLOCKS_FILE, AnalysedTexts, Analysis
 from rag_assets.lexical.analyzers import analyzer_code, analyzer_versions
 from rag_assets.ordering import Hits
+from rag_assets.pipeline.counts_read import counts_read
 from rag_assets.pipeline.recipe import Input
 from rag_assets.pipeline.stage import USED, FolderProduct, Stage, TableProduct, retriever_code
 from rag_assets.pipeline.stage_context import StageContext
@@ -116,16 +117,6 @@ def _analyses(experiment: Experiment) -> dict[ArtifactKey, tuple[str, Analysis]]
         if key is not None and analysis is not None:
             found[key] = (experiment.chunking_of(name), analysis)
     return found
-
-
-def counts_read(experiment: Experiment, retriever: str) -> ArtifactKey | None:
-    """Return the analysed texts that a retriever's index is made of; None: it has none."""
-    config = experiment.retrievers[retriever]
-    analysis = config.analysis() if isinstance(config, LexicalRetriever) else None
-    if analysis is None:
-        return None
-    chunking = experiment.chunking_of(retriever)
-    return ArtifactKey.of("term_counts", analysis=f"{chunking}:{analysis.label}")
 
 
 class LexicalIndexes(Stage):
