@@ -57,6 +57,19 @@ types: $(INSTALLED) ## static types
 unit: $(INSTALLED) ## tests only (ARGS="-k name" for some of them)
 	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal $(ARGS)
 
+.PHONY: quick
+quick: $(INSTALLED) ## the core tests of every package, in less than a minute (tests/quick.txt)
+	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal @tests/quick.txt $(ARGS)
+
+.PHONY: coverage
+coverage: $(INSTALLED) ## all tests, and which lines and branches of each package they run (ARGS="tests/fusion")
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal --cov --cov-report= $(ARGS); \
+	status=$$?; $(BIN)/python -m tests.coverage_table && exit $$status
+
+.PHONY: mutants
+mutants: $(INSTALLED) ## small changes of the code that tests must notice (ARGS="fusion --sample 100")
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants $(ARGS)
+
 .PHONY: bench
 bench: $(INSTALLED) ## all benchmarks, and docs/benchmarks.md (ARGS="--quick", "--only NAME", "--data DIR")
 	$(BIN)/python benchmarks/bench.py $(ARGS)
@@ -69,10 +82,6 @@ ui: $(INSTALLED) ## the Dagster UI on this machine (PORT=3000)
 format: $(INSTALLED) ## put the code into the common format
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
-
-.PHONY: code-versions
-code-versions: $(INSTALLED) ## record the code behind each stage, after its code_version was considered
-	@$(BIN)/python -m tests.write_code_versions
 
 .PHONY: option-tables
 option-tables: $(INSTALLED) ## fill in the tables of options in docs/ from the code

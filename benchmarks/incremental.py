@@ -2,6 +2,7 @@
 
     python benchmarks/incremental.py
     python benchmarks/incremental.py --documents 100000 --parts corpus
+    python benchmarks/incremental.py --documents 1000000 --parts words
     python benchmarks/incremental.py --quick
 
 Every line is a process of its own, ``rag-assets evaluate``, from the start of the interpreter to
@@ -14,6 +15,9 @@ its end: wall time, CPU time of all its threads, and how many partitions it comp
 - ``corpus``: a made corpus (words by Zipf's law, a seed fixes them) under BM25, all-MiniLM-L6-v2
   and their fusion: cold, without a change, with another ``k`` of the fusion, and with one edited
   document.
+- ``words``, where it is asked for: documents of 60 words in one file, 1,000 questions, two BM25 and
+  their fusion: cold, without a change, with one edited document, and with another ``k1``; and the
+  peak of the memory. Its limits are for a million documents.
 
 With ``--parts`` the result is written below ``build``: it is not the whole.
 """
@@ -49,6 +53,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 HANDBOOK = REPOSITORY / "data" / "handbook"
 BUILD = REPOSITORY / "build" / "benchmarks"
 PARTS = ("handbook", "cells", "grid", "corpus")
+ASKED = ("words",)
+"""Parts that are measured only where they are asked for."""
 N_QUERIES, SEED = 200, 0
 """Of the part ``corpus``."""
 
@@ -195,13 +201,54 @@ def corpus(folder: Path, result: Result, n_documents: int, model: str) -> None:
     experiment.evaluate(f"{what}, without a change")
     write_config(folder / "corpus", model, 10)
     _of_cold(experiment, cold, f"{what}, another k of the fusion")
-    file = folder / "corpus" / "documents.jsonl"
-    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-    lines[n_documents // 2] = lines[n_documents // 2].replace(".", " edited.")
-    file.write_text("".join(lines), encoding="utf-8")
+    _edit(folder / "corpus" / "documents.jsonl", n_documents // 2)
     _of_cold(experiment, cold, f"{what}, one edited document")
     again = experiment.n_vectors() - embedded
     result.notes.append(f"Texts embedded: {embedded:,} cold, {again:,} after the edit.")
+
+
+def words(folder: Path, result: Result, n_documents: int) -> None:
+    """Evaluate a corpus without a model, edit one document, then change one of two BM25."""
+    corpus = folder / "words"
+    write_corpus(corpus, n_documents, 1_000, np.random.default_rng(SEED), n_words=60)
+    _two_bm25(corpus, 1.2)
+    experiment = Experiment(corpus, folder / "words-store", "words", result)
+    what = f"{n_documents:,} documents of 60 words"
+    cold = experiment.evaluate(f"{what}, cold")
+    again = min(experiment.evaluate(f"{what}, without a change") for _ in range(3))
+    experiment.limit(f"{what}, without a change", again.wall, 1.6)
+    _edit(corpus / "documents.jsonl", n_documents // 2)
+    edit = experiment.evaluate(f"{what}, one edited document")
+    experiment.limit(f"{what}, edit, of the cold wall time", 100 * edit.wall / cold.wall, 25, "%")
+    _two_bm25(corpus, 0.9)
+    other = experiment.evaluate(f"{what}, another k1")
+    experiment.limit(f"{what}, k1, of the cold wall time", 100 * other.wall / cold.wall, 12, "%")
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
+    experiment.limit(f"{what}, peak of the memory", peak, 3.1, "GB")
+
+
+def _two_bm25(folder: Path, k1: float) -> None:
+    bm25 = {"type": "bm25", "chunking": "whole"}
+    config = {
+        "name": "words",
+        "dataset": {"format": "jsonl", "judge": "document"},
+        "chunking": {"whole": {"strategy": "none"}},
+        "retrievers": {
+            "english": {**bm25, "analyzer": "english", "k1": k1},
+            "plain": {**bm25, "analyzer": "whitespace"},
+            "both": {"type": "rrf", "inputs": ["english", "plain"]},
+        },
+        "top_k": [10],
+        "metrics": ["ndcg", "recall"],
+        "primary": "ndcg@10",
+    }
+    (folder / "experiment.yaml").write_text(json.dumps(config), encoding="utf-8")
+
+
+def _edit(file: Path, row: int) -> None:
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    lines[row] = lines[row].replace(".", " edited.")
+    file.write_text("".join(lines), encoding="utf-8")
 
 
 def _of_cold(experiment: Experiment, cold: Run, what: str) -> None:
@@ -214,7 +261,7 @@ def parsed() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, default=BUILD / "incremental", help="emptied first")
-    parser.add_argument("--parts", nargs="+", choices=PARTS)
+    parser.add_argument("--parts", nargs="+", choices=PARTS + ASKED)
     parser.add_argument("--documents", type=int, default=10_000)
     parser.add_argument("--model", default=DEFAULT_MODEL)
     parser.add_argument("--quick", action="store_true", help="two retrievers, no embedding")
@@ -235,6 +282,8 @@ def main() -> None:
         place.mkdir(parents=True)
         if part == "corpus":
             corpus(place, result, asked.documents, asked.model)
+        elif part == "words":
+            words(place, result, asked.documents)
         elif part == "cells":
             cells(place, result, 2 if asked.quick else 20)
         else:

@@ -68,11 +68,15 @@ class Corpus(NamedTuple):
 
 
 def write_corpus(
-    folder: Path, n_documents: int, n_queries: int, chance: np.random.Generator
+    folder: Path,
+    n_documents: int,
+    n_queries: int,
+    chance: np.random.Generator,
+    n_words: int = N_WORDS,
 ) -> Corpus:
-    """Write documents of 40 words, queries of words of one of them each, and labels."""
+    """Write documents of so many words, queries of words of one of them each, and labels."""
     words = ZipfWords.of_syllables(chance, VOCABULARY, EXPONENT)
-    drawn = words.draw(chance, (n_documents, N_WORDS))
+    drawn = words.draw(chance, (n_documents, n_words))
     targets = chance.integers(0, n_documents, size=n_queries)
     ids = [f"d{number:07d}" for number in range(n_documents)]
     names = [f"q{number:06d}" for number in range(n_queries)]

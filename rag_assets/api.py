@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rag_assets.progress import Progress
     from rag_assets.query_sets.generation.review_sheet import Reviewed
     from rag_assets.reporting.comparison import Comparison
+    from rag_assets.reporting.evaluation_table import EvaluationTable
     from rag_assets.reporting.metric_history import MetricHistory
-    from rag_assets.reporting.result import EvaluationResult
 
 
 def load_experiment(path: Path | str) -> Experiment:
@@ -48,7 +48,7 @@ def evaluate(
     top_k: Sequence[int] = (),
     *,
     take_over: bool = False,
-) -> EvaluationResult:
+) -> EvaluationTable:
     """Bring the experiment at ``path`` up to date, as ``rag-assets evaluate`` does.
 
     What is not current is computed through Dagster in this process; where that changes anything,
@@ -76,12 +76,12 @@ def evaluate(
     """
     from rag_assets.assets.evaluate import evaluate as bring_up_to_date
     from rag_assets.assets.in_notebooks import as_in_a_script
-    from rag_assets.compute.options import release_workers
+    from rag_assets.compute.compute import release_workers
     from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.pipeline.registry import open_experiment
     from rag_assets.pipeline.selection import Selection
+    from rag_assets.reporting.evaluation_table import EvaluationTable
     from rag_assets.reporting.html import write_report
-    from rag_assets.reporting.result import EvaluationResult
     from rag_assets.store.settings import StoreSettings
 
     settings = StoreSettings.resolve(store)
@@ -93,12 +93,12 @@ def evaluate(
             work = bring_up_to_date(pipeline, selection, trigger="Python")
     finally:
         release_workers()
-    result = EvaluationResult(pipeline.store.root, work.evaluation)
+    result = EvaluationTable(pipeline.root, work.evaluation)
     write_report(result)
     return result
 
 
-def leaderboard(path: Path | str, store: Path | str | None = None) -> EvaluationResult:
+def leaderboard(path: Path | str, store: Path | str | None = None) -> EvaluationTable:
     """Open the last evaluation of the experiment at ``path``; nothing is computed.
 
     Args:
@@ -110,12 +110,12 @@ def leaderboard(path: Path | str, store: Path | str | None = None) -> Evaluation
         UsageError: another experiment has its name in the store.
         RagAssetsError: invalid configuration, or a store that cannot be read.
     """
-    from rag_assets.pipeline.registry import open_experiment
-    from rag_assets.reporting.result import EvaluationResult
+    from rag_assets.pipeline.registry import open_to_read
+    from rag_assets.reporting.evaluation_table import EvaluationTable
     from rag_assets.store.settings import StoreSettings
 
     settings = StoreSettings.resolve(store)
-    return EvaluationResult.current(settings.store / open_experiment(path, settings).name)
+    return EvaluationTable.current(settings.store / open_to_read(path, settings).name)
 
 
 def compare(
@@ -171,12 +171,12 @@ def history(
         UsageError: an unknown metric or retriever.
     """
     from rag_assets.pipeline.history import History
-    from rag_assets.pipeline.registry import open_experiment
+    from rag_assets.pipeline.registry import open_to_read
     from rag_assets.reporting.metric_history import MetricHistory
     from rag_assets.store.settings import StoreSettings
 
     settings = StoreSettings.resolve(store)
-    found = History(settings.store / open_experiment(path, settings).name, settings.locks)
+    found = History(settings.store / open_to_read(path, settings).name, settings.locks)
     return MetricHistory.of(found, metric, retrievers, split, last)
 
 

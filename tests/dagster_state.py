@@ -10,9 +10,10 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
 
 from rag_assets.assets.build import build_assets
-from rag_assets.assets.evaluate import Work, evaluate
+from rag_assets.assets.evaluate import evaluate
 from rag_assets.assets.instance import open_instance
 from rag_assets.assets.names import artifact_key, asset_key, partition_key
+from rag_assets.assets.work import Work
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey

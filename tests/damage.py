@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.atomic import remove
 from tests.tiny_experiment import Tiny
 
 
@@ -15,7 +16,8 @@ def damage(tiny: Tiny, key: ArtifactKey, change: Callable[[pa.Table], pa.Table])
     pipeline = tiny.pipeline()
     artifact = pipeline.artifact(key)
     changed = change(artifact.table())
-    pipeline.store.write_table(key, changed, artifact.manifest)
+    remove(artifact.path)  # what is there would stay
+    pipeline.store.write_table(changed, artifact.manifest)
     pipeline.store.verified.save()
 
 

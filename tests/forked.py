@@ -31,12 +31,17 @@ class Place:
         folder: the one it works in.
         environment: more variables.
         largest_file: bytes beyond which it cannot write a file, as on a full disk.
+        killed_at: it is killed, by kill -9, before it renames or removes a file for this time (0:
+            the first), counted from the first on whose path has ``counted_from`` in it.
+        counted_from: by default, the snapshot.
     """
 
     log: str
     folder: str = str(ROOT)
     environment: Mapping[str, str] = field(default_factory=dict)
     largest_file: int | None = None
+    killed_at: int | None = None
+    counted_from: str = "/evaluations/"
 
 
 class Forks:
@@ -91,7 +96,7 @@ def serve() -> None:
     """Answer until the input ends."""
     import faiss  # noqa: F401
 
-    import rag_assets.assets.recording
+    import rag_assets.assets.job
     import rag_assets.cli.evaluate
     import rag_assets.reporting.html  # noqa: F401
 
@@ -120,6 +125,8 @@ def _run(place: Place, *arguments: str) -> None:
         os.environ.update(place.environment)
         if place.largest_file is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (place.largest_file, place.largest_file))
+        if place.killed_at is not None:
+            _kill_at(place.killed_at, place.counted_from)
         if arguments[0] == "dagster":
             from dagster._cli import cli
 
@@ -136,6 +143,21 @@ def _run(place: Place, *arguments: str) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _kill_at(write: int, counted_from: str) -> None:
+    """Let this process be killed between two writes of the end of its evaluation."""
+    done: list[str] = []
+
+    def watch(event: str, arguments: tuple[object, ...]) -> None:
+        if event in ("os.rename", "os.remove"):
+            target = str(arguments[1 if event == "os.rename" else 0])
+            if done or counted_from in target:
+                if len(done) == write:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                done.append(target)
+
+    sys.addaudithook(watch)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dagster._core.run_coordinator import QueuedRunCoordinator
+from dagster import QueuedRunCoordinator
 from dagster._daemon import sensor
 from dagster._daemon.cli import main
 

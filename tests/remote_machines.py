@@ -15,7 +15,7 @@ from rag_assets.pipeline.history import History
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.recording import record
 from rag_assets.reporting.result import EvaluationResult
-from rag_assets.store.remote.objects import Objects
+from rag_assets.store.remote.objects import ANY, Objects
 from rag_assets.store.remote.opened import working_copy_of
 from rag_assets.store.settings import StoreSettings
 from tests.tiny_experiment import Tiny, materialize
@@ -96,9 +96,9 @@ def names_sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     write = Objects.write
 
-    def noted(self: Objects, name: str, content: bytes) -> None:
+    def noted(self: Objects, name: str, content: bytes, expected: str = ANY) -> str | None:
         names.append(name)
-        write(self, name, content)
+        return write(self, name, content, expected)
 
     monkeypatch.setattr(Objects, "write", noted)
     return names

@@ -1,4 +1,8 @@
-"""A server on loopback that speaks S3: moto's, in a process of its own."""
+"""A server on loopback that speaks S3: moto's, in a process of its own.
+
+moto looks at the condition of a write and then writes, with others in between; here one write comes
+after the other. It can also be as servers are that know no conditions.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, Literal
 
 VARIABLES = {
     "AWS_ACCESS_KEY_ID": "ferry-key-of-the-tests",
@@ -17,12 +22,16 @@ VARIABLES = {
 }
 """Any credentials are right; without some, AWS's library looks for a machine's role."""
 
+Conditions = Literal["kept", "refused", "ignored"]
+
+_CONDITIONS = "/conditions-of-the-tests"
+_REFUSAL = b"<Error><Code>NotImplemented</Code><Message>A header you provided.</Message></Error>"
+
 
 @contextmanager
 def s3_server() -> Iterator[str]:
     """Run a server on a free port; yield its URL."""
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, __file__], stderr=subprocess.PIPE, text=True)
     try:
         yield _url(process)
     finally:
@@ -44,6 +53,21 @@ def deny_access(url: str, *, deny: bool) -> None:
     urllib.request.urlopen(request).close()
 
 
+@contextmanager
+def conditions(url: str, mode: Conditions) -> Iterator[None]:
+    """Have the server treat conditions of writes in another way."""
+    _set_conditions(url, mode)
+    try:
+        yield
+    finally:
+        _set_conditions(url, "kept")
+
+
+def _set_conditions(url: str, mode: Conditions) -> None:
+    request = urllib.request.Request(f"{url}{_CONDITIONS}", mode.encode(), method="POST")
+    urllib.request.urlopen(request).close()
+
+
 def _url(process: subprocess.Popen[str]) -> str:
     lines = process.stderr
     assert lines is not None
@@ -54,3 +78,41 @@ def _url(process: subprocess.Popen[str]) -> str:
             threading.Thread(target=lines.read, daemon=True).start()
             return found[1]
     raise RuntimeError(f"the server ended with {process.wait()}")
+
+
+class _Server:
+    """moto's application, with one write at a time."""
+
+    def __init__(self, application: Any) -> None:
+        self._application = application
+        self._mode = "kept"
+        self._writing = threading.Lock()
+
+    def __call__(self, environ: dict[str, Any], start: Any) -> Any:
+        if environ["PATH_INFO"] == _CONDITIONS:
+            self._mode = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])).decode()
+            start("200 OK", [("Content-Length", "0")])
+            return [b""]
+        if environ["REQUEST_METHOD"] not in ("PUT", "POST"):
+            return self._application(environ, start)
+        conditions = [name for name in ("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH") if name in environ]
+        if conditions and self._mode == "refused":
+            environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+            start("501 Not Implemented", [("Content-Length", str(len(_REFUSAL)))])
+            return [_REFUSAL]
+        for name in conditions if self._mode == "ignored" else ():
+            del environ[name]
+        with self._writing:
+            return self._application(environ, start)
+
+
+def _serve() -> None:
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import run_simple
+
+    application = _Server(DomainDispatcherApplication(create_backend_app))
+    run_simple("127.0.0.1", 0, application, threaded=True)
+
+
+if __name__ == "__main__":
+    _serve()

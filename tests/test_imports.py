@@ -1,14 +1,21 @@
-"""What an import costs: the heavy libraries are loaded when something needs them."""
+"""What an import costs, and that no module reads itself: imports form no circle, not even of types.
+
+Heavy libraries are loaded when something needs them.
+"""
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
+from rag_assets.code_versions.source_modules import imported
 from rag_assets.retrievers.registry import OWN_TYPES
 from tests.tiny_experiment import Tiny
 
@@ -80,3 +87,85 @@ def test_a_type_is_loaded_when_it_is_asked_for(name: str) -> None:
     loaded = modules_after(TYPES, name)
     types = {OWN_TYPES[one].__module__ for one in OWN_TYPES}
     assert loaded & types == {OWN_TYPES[name].__module__}
+
+
+LEFT_ALONE = """
+import builtins, gc
+before = builtins.__import__, gc.get_threshold(), gc.isenabled()
+from rag_assets.cli import main
+main(["evaluate", *sys.argv[1:]], standalone_mode=False)
+from rag_assets.embedding.quiet import import_model_libraries
+import_model_libraries()
+assert (builtins.__import__, gc.get_threshold(), gc.isenabled()) == before
+from transformers.utils import import_utils
+assert import_utils.create_import_structure_from_path.__module__ == import_utils.__name__
+assert import_utils.create_import_structure_from_path.cache_parameters()["maxsize"] is not None
+"""
+
+
+def test_the_interpreter_is_left_alone(evaluated: Tiny) -> None:
+    loaded = modules_after(
+        LEFT_ALONE, str(evaluated.folder), "--store", str(evaluated.root / "store")
+    )
+    assert {"sentence_transformers", "sklearn.metrics"} <= loaded
+
+
+def imports(package: Path) -> dict[str, set[str]]:
+    """Return module -> modules of the package that it names, for types and in functions too."""
+    files = {_module(package, file): file for file in sorted(package.rglob("*.py"))}
+    return {module: set(_named(module, file, files)) - {module} for module, file in files.items()}
+
+
+def _module(package: Path, file: Path) -> str:
+    parts = file.relative_to(package.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _named(module: str, file: Path, modules: Mapping[str, Path]) -> Iterator[str]:
+    parent = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules)
+        elif isinstance(node, ast.ImportFrom):
+            for _, target in imported(node, parent):
+                inner = f"{target.module}.{target.name}"
+                yield from [name for name in (inner, target.module) if name in modules][:1]
+
+
+def circle(graph: Mapping[str, set[str]]) -> list[str]:
+    """Return modules of which each one names the next; none where there is no circle."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))
+    return []
+
+
+PLANTED = {
+    "at the top": "from {other} import Thing",
+    "a module": "import {other}",
+    "from its package": "from planted import {last}",
+    "relative": "from .{last} import Thing",
+    "for types": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import {other}",
+    "in a function": "class A:\n    def f(self):\n        from {other} import Thing",
+}
+
+
+@pytest.mark.parametrize("statement", PLANTED.values(), ids=PLANTED)
+def test_a_planted_circle_is_found(tmp_path: Path, statement: str) -> None:
+    package = tmp_path / "planted"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    for here, there in ("ab", "bc", "ca"):
+        text = statement.format(other=f"planted.{there}", last=there)
+        (package / f"{here}.py").write_text(text)
+    first, *others = circle(imports(package))
+    assert others[-1] == first
+    assert sorted(others) == ["planted.a", "planted.b", "planted.c"]
+    (package / "c.py").write_text("import json")
+    assert circle(imports(package)) == []
+
+
+def test_imports_form_no_circle() -> None:
+    found = circle(imports(REPOSITORY / "rag_assets"))
+    assert not found, f"each module names the next: {' -> '.join(found)}"

@@ -19,7 +19,8 @@ from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.recording import record
 from rag_assets.pipeline.selection import Selection
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import OBJECTS, ArtifactKey
+from rag_assets.store.atomic import remove
 from rag_assets.store.settings import StoreSettings
 
 DOCUMENTS = {
@@ -153,6 +154,33 @@ class Tiny:
         """The experiment's folder in the store."""
         return self.root / "store" / str(self.config["name"])
 
+    def stored(self, asset: str, *values: str | int) -> list[Path]:
+        """What is stored of the up-to-date partitions of an asset whose values begin so."""
+        pipeline, wanted = self.pipeline(), tuple(map(str, values))
+        if asset == "rankings":
+            named = {
+                artifact.manifest.facts["ranking"]
+                for stage in pipeline.stages()
+                for key in stage.keys(pipeline.experiment)
+                if key.asset.endswith("_runs") and (not values or key["retriever"] in values)
+                if (artifact := pipeline.current(key)) is not None
+            }
+            return [pipeline.store.path(asset, one) for one in named]
+        keys = [key for stage in pipeline.stages() for key in stage.keys(pipeline.experiment)]
+        own = [key for key in keys if key.asset == asset]
+        own = [key for key in own if tuple(v for _, v in key.partition)[: len(wanted)] == wanted]
+        found = [pipeline.current(key) for key in own]
+        return list(dict.fromkeys(one.path for one in found if one is not None))
+
+    def objects(self, asset: str) -> Path:
+        """The folder of all stored artifacts of an asset."""
+        return self.settings.store / OBJECTS / asset
+
+    def lose(self, asset: str, *values: str | int) -> None:
+        """Remove the artifacts of some partitions; of rankings, those of a retriever."""
+        for path in self.stored(asset, *values):
+            remove(path)
+
     def write(self) -> Tiny:
         """Write all files of the experiment."""
         for name, text in DOCUMENTS.items():
@@ -214,9 +242,10 @@ def materialize(pipeline: Pipeline, selection: Selection | None = None) -> set[s
     chosen = selection or Selection.of(pipeline.experiment)
     computed = set()
     for asset, keys in chosen.keys(pipeline.experiment).items():
-        for outcome in pipeline.materialize(asset, keys):
-            if not outcome.reused:
-                computed.add(short(outcome.key))
+        outcomes = pipeline.materialize(asset, keys)
+        new = {outcome.artifact.path for outcome in outcomes if not outcome.reused}
+        # A partition that equals one that was computed is as new.
+        computed |= {short(one.key) for one in outcomes if one.artifact.path in new}
     return computed
 
 

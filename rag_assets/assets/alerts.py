@@ -6,9 +6,9 @@ Without `from __future__ import annotations`: Dagster reads the annotation of `c
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 import dagster as dg
-from dagster._core.event_api import EventLogCursor
 
 from rag_assets.assets.intervals import sensor_seconds
 from rag_assets.assets.job import job_name
@@ -22,7 +22,8 @@ VARIABLE = "RAG_ASSETS_ALERT_URL"
 MOST_RUNS = 100
 """Ended runs of a kind that a tick looks at; the next one goes on."""
 
-ENDS = (dg.DagsterEventType.RUN_SUCCESS, dg.DagsterEventType.RUN_FAILURE)
+End = Literal[dg.DagsterEventType.RUN_SUCCESS, dg.DagsterEventType.RUN_FAILURE]
+ENDS: tuple[End, ...] = (dg.DagsterEventType.RUN_SUCCESS, dg.DagsterEventType.RUN_FAILURE)
 
 WILL_RETRY_TAG = "dagster/will_retry"
 """Run tag: Dagster starts the run again, so that it failed is no news."""
@@ -81,8 +82,8 @@ def _ended_since(seen: Seen, instance: dg.DagsterInstance) -> tuple[list[dg.Even
     ended: list[dg.EventLogRecord] = []
     now: Seen = []
     for kind, last in zip(ENDS, seen, strict=True):
-        after = EventLogCursor.from_storage_id(last).to_string()
-        found = instance.fetch_run_status_changes(kind, MOST_RUNS, after, ascending=True).records
+        later = dg.RunStatusChangeRecordsFilter(kind, after_storage_id=last)
+        found = instance.fetch_run_status_changes(later, MOST_RUNS, ascending=True).records
         ended += found
         now.append(max([last, *(record.storage_id for record in found)]))
     return ended, now

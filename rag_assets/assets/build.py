@@ -32,6 +32,7 @@ from rag_assets.assets.reports import (
 )
 from rag_assets.assets.resources import Resources
 from rag_assets.assets.servers import failure, pool_of, retry_policy_of
+from rag_assets.code_versions.versions import CodeVersions, code_versions
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.checks.blocked import Blocked
@@ -52,7 +53,10 @@ PipelineFactory = Callable[[], Pipeline]
 
 
 def build_assets(
-    experiment: Experiment, open_pipeline: PipelineFactory, resources: Resources | None = None
+    experiment: Experiment,
+    open_pipeline: PipelineFactory,
+    resources: Resources | None = None,
+    versions: CodeVersions | None = None,
 ) -> list[dg.AssetsDefinition]:
     """Return one asset for each stage that the experiment uses.
 
@@ -60,6 +64,7 @@ def build_assets(
         experiment: the experiment.
         open_pipeline: gives the pipeline of a run.
         resources: what gives it instead, where the code location has them.
+        versions: of the code of each stage; None finds them anew.
     """
     with warnings.catch_warnings():
         # Known: multi-dimensional mappings and backfill policies are beta in Dagster 1.13, and
@@ -68,7 +73,7 @@ def build_assets(
         warnings.simplefilter("ignore", dg.PreviewWarning)
         origins = ColumnOrigins(experiment)
         return [
-            _build(stage, origins, open_pipeline, resources)
+            _build(stage, origins, open_pipeline, versions or code_versions(), resources)
             for stage in STAGES.values()
             if stage.keys(experiment)
         ]
@@ -78,6 +83,7 @@ def _build(
     stage: Stage,
     origins: ColumnOrigins,
     open_pipeline: PipelineFactory,
+    versions: CodeVersions,
     resources: Resources | None,
 ) -> dg.AssetsDefinition:
     experiment = origins.experiment
@@ -94,7 +100,7 @@ def _build(
         tags=metadata.tags_of_asset(stage, experiment),
         kinds=set(sorted(stage.kinds_of(experiment))[:MOST_KINDS]),
         owners=list(experiment.owners),
-        code_version=stage.code_version,
+        code_version=versions.of(stage.own_code()),
         backfill_policy=backfill_policy() if partitions else None,
         retry_policy=retry_policy_of(stage, experiment),
         pool=pool_of(stage, experiment),

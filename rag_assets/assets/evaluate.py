@@ -1,46 +1,20 @@
 """The main job: bring an experiment up to date, recorded in Dagster, and make it the current state.
 
-`evaluate` is the driver of the command line. A run that Dagster started does the same in its own
-op (`job.py`), from the same three parts: `begin`, the stages of `stale_stages`, `finish`.
+This is the driver of the command line and of Python.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rag_assets.assets.reported import Reported
-from rag_assets.errors import CheckFailed, NotEvaluated, StoreError
-from rag_assets.pipeline.checks.blocked import Blocked
-from rag_assets.pipeline.evaluations import Evaluation, read_current
+from rag_assets.assets.work import StaleStages, Work, begin, finish, stale_stages
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.recording import record
-from rag_assets.pipeline.registry import register
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.warehouse import is_up_to_date, rebuild
-from rag_assets.store.artifacts import ArtifactKey
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance
-
-Wanted = Mapping[str, list[ArtifactKey]]
-"""Asset -> its partitions that are to be up to date, in the order of the graph."""
-
-StaleStages = Iterator[tuple[str, list[ArtifactKey]]]
-"""Assets with their partitions that are to be computed or reported."""
-
-
-@dataclass(frozen=True)
-class Work:
-    """What an evaluation did: the snapshot, and how many partitions were computed and reused."""
-
-    evaluation: Evaluation
-    computed: int
-    reused: int
-    seconds: float
 
 
 def evaluate(
@@ -67,79 +41,14 @@ def evaluate(
             the last snapshot stays the current one.
     """
     started = datetime.now(UTC)
-    wanted = begin(pipeline, selection)
-    stages = stale_stages(pipeline, wanted)
-    first = next(stages, None)
-    runs: tuple[str, ...] = ()
-    if first is not None:
-        runs = (_recorded(pipeline, chain([first], stages), trigger, instance),)
-    return finish(pipeline, wanted, started=started, trigger=trigger, runs=runs)
-
-
-def begin(pipeline: Pipeline, selection: Selection) -> Wanted:
-    """Register the experiment and return the partitions that are wanted."""
-    register(pipeline.experiment, pipeline.settings)
-    return selection.keys(pipeline.experiment)
-
-
-def stale_stages(pipeline: Pipeline, wanted: Wanted) -> StaleStages:
-    """Yield each asset with its partitions that are to be computed or reported.
-
-    What is stale in one stage depends on what came out of those before it, so a stage must be up
-    to date before the next is asked for. What reads a partition that failed a blocking check is
-    left out.
-    """
-    for asset, keys in wanted.items():
-        reported, blocked = Reported(pipeline), Blocked(pipeline)
-        stale = [
-            key for key in keys if not reported.is_current(key) and blocked.can_be_computed(key)
-        ]
-        if stale:
-            yield asset, stale
-
-
-def finish(
-    pipeline: Pipeline,
-    wanted: Wanted,
-    *,
-    started: datetime,
-    trigger: str,
-    runs: tuple[str, ...],
-) -> Work:
-    """Write the snapshot of what is current now, and bring the warehouse up to date.
-
-    Args:
-        pipeline: of the evaluation.
-        wanted: what ``begin`` returned.
-        started: when it began.
-        trigger: what started it.
-        runs: ids of the Dagster runs that recorded it.
-
-    Raises:
-        CheckFailed: a partition that is wanted failed a blocking check; nothing is written.
-        StoreError: the store cannot be written.
-    """
-    _refuse_failed(pipeline, wanted)
-    computed = pipeline.n_computed
-    previous = _previous(pipeline)
-    evaluation = record(
-        pipeline, started=started, trigger=trigger, computed=computed, dagster_runs=runs
-    )
-    unchanged = previous is not None and previous.content == evaluation.content
-    if not unchanged or not is_up_to_date(pipeline.settings):
-        rebuild(pipeline.settings)
-    total = sum(len(keys) for keys in wanted.values())
-    seconds = (datetime.now(UTC) - started).total_seconds()
-    return Work(evaluation, computed, total - computed, seconds)
-
-
-def _refuse_failed(pipeline: Pipeline, wanted: Wanted) -> None:
-    blocked = Blocked(pipeline)
-    reasons = [blocked.reason(key) for keys in wanted.values() for key in keys]
-    failed = [reason for reason in reasons if reason is not None]
-    if failed:
-        more = f" (and {len(failed) - 1} more partitions)" if len(failed) > 1 else ""
-        raise CheckFailed(f"a blocking check failed: {failed[0]}{more}")
+    with pipeline.evaluating():
+        wanted = begin(pipeline, selection)
+        stages = stale_stages(pipeline, wanted)
+        first = next(stages, None)
+        runs: tuple[str, ...] = ()
+        if first is not None:
+            runs = (_recorded(pipeline, chain([first], stages), trigger, instance),)
+        return finish(pipeline, wanted, started=started, trigger=trigger, runs=runs)
 
 
 def _recorded(
@@ -147,16 +56,9 @@ def _recorded(
 ) -> str:
     """Open Dagster; it is imported here and not before, since most evaluations find no work."""
     from rag_assets.assets.instance import open_instance, storage_errors
-    from rag_assets.assets.recording import record_run
+    from rag_assets.assets.job import record_run
 
     if given is not None:
         return record_run(pipeline, stages, given, trigger)
     with storage_errors(pipeline.settings), open_instance(pipeline.settings) as instance:
         return record_run(pipeline, stages, instance, trigger)
-
-
-def _previous(pipeline: Pipeline) -> Evaluation | None:
-    try:
-        return read_current(pipeline.store.root)
-    except (NotEvaluated, StoreError):
-        return None

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
+import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import dagster as dg
-from dagster._core.instance.ref import InstanceRef
 from sqlalchemy.exc import DBAPIError
 
+from rag_assets.assets import kept_storage
 from rag_assets.errors import StoreError, UsageError
+from rag_assets.package_versions import version
+from rag_assets.store.locks import locked
+from rag_assets.store.plain_names import plain_name
 from rag_assets.store.settings import StoreSettings
+
+_LOCK = "opening.lock"
 
 
 def open_instance(settings: StoreSettings) -> dg.DagsterInstance:
@@ -31,23 +38,31 @@ def open_instance(settings: StoreSettings) -> dg.DagsterInstance:
     except OSError as error:
         problem = f"cannot write {settings.dagster_home}: {error.strerror or error}"
         raise StoreError(problem) from error
-    home = str(settings.dagster_home)
-    overrides = {
-        "storage": {
-            "custom": {
-                "module": "rag_assets.assets.kept_storage",
-                "class": "KeptStorage",
-                "config": {"base_dir": home},
-            }
-        },
-        "telemetry": {"enabled": False},
-        # The default manager takes over this process's stdout while a step runs.
-        "compute_logs": {
-            "module": "dagster._core.storage.noop_compute_log_manager",
-            "class": "NoOpComputeLogManager",
-        },
-    }
-    return dg.DagsterInstance.from_ref(InstanceRef.from_dir(home, overrides=overrides))
+    with ExitStack() as stack:
+        home = str(stack.enter_context(plain_name(settings.dagster_home)))
+        overrides = {
+            "storage": _storage(home),
+            "telemetry": {"enabled": False},
+            # The default manager takes over this process's stdout while a step runs.
+            # Dagster documents this one, and under no other name.
+            "compute_logs": {
+                "module": "dagster._core.storage.noop_compute_log_manager",
+                "class": "NoOpComputeLogManager",
+            },
+        }
+        # Of two processes that find no database both would create it, and one of them fail.
+        with locked(settings.dagster_home / _LOCK):
+            instance = dg.DagsterInstance.local_temp(home, overrides)
+        weakref.finalize(instance, stack.pop_all().close)
+    return instance
+
+
+def _storage(home: str) -> dict[str, Any]:
+    """Return the configuration of the storage: kept open where that was tested."""
+    config = {"base_dir": home}
+    if version("dagster") != kept_storage.TESTED_WITH:
+        return {"sqlite": config}
+    return {"custom": {"module": kept_storage.__name__, "class": "KeptStorage", "config": config}}
 
 
 @contextmanager

@@ -6,21 +6,25 @@ in all. Without `from __future__ import annotations`: Dagster reads the annotati
 itself.
 """
 
+import logging
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TextIO
 
 import dagster as dg
 from pydantic import Field
 
-from rag_assets.assets.evaluate import StaleStages, Work, begin, finish, stale_stages
 from rag_assets.assets.names import plain_name
 from rag_assets.assets.reports import Event, reports
 from rag_assets.assets.resources import Resources, resources_of
 from rag_assets.assets.servers import failure, retry_policy_of_all
+from rag_assets.assets.work import StaleStages, Work, begin, finish, stale_stages
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment import Experiment
+from rag_assets.kept_signals import is_interrupt, kept_sigterm
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.retry import try_again
@@ -31,6 +35,12 @@ from rag_assets.store.settings import StoreSettings
 
 TRIGGERS = {"dagster/schedule_name": "schedule", "dagster/sensor_name": "sensor"}
 """Run tag -> what started the run; a run with neither was started by a person."""
+
+TRIGGER_TAG = "rag_assets/trigger"
+"""Run tag of a run that an evaluation recorded -> what started the evaluation."""
+
+_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+"""Keeps Dagster's events out of the terminal: they are in the instance."""
 
 JobEvent = Event | dg.Output[Any]
 """What the step yields: an event a partition, and its output at the end."""
@@ -125,7 +135,7 @@ def _evaluate(
     try:
         resources = Resources(experiment)
         now = open_experiment(experiment.source, resources.settings(context))
-        with resources.opened(context, now) as pipeline:
+        with resources.opened(context, now) as pipeline, pipeline.evaluating():
             selection = Selection.of(pipeline.experiment, wish.retrievers, wish.top_k)
             if wish.retry_failed:
                 context.log.info(f"asked again: {try_again(pipeline)} queries that failed")
@@ -134,7 +144,7 @@ def _evaluate(
             work = finish(
                 pipeline, wanted, started=started, trigger=trigger, runs=(context.run.run_id,)
             )
-        report = write_report(EvaluationResult(pipeline.store.root, work.evaluation))
+        report = write_report(EvaluationResult(pipeline.root, work.evaluation))
     except RagAssetsError as error:
         raise failure(error) from error
     context.log.info(
@@ -157,3 +167,91 @@ def _shown(work: Work) -> dict[str, dg.MetadataValue]:
 def _trigger(tags: Mapping[str, str]) -> str:
     """Return ``schedule``, ``sensor`` or ``ui``."""
     return next((trigger for tag, trigger in TRIGGERS.items() if tag in tags), "ui")
+
+
+def record_run(
+    pipeline: Pipeline, stages: StaleStages, instance: dg.DagsterInstance, trigger: str
+) -> str:
+    """Bring partitions up to date and report them, in a run of this process; return its id.
+
+    Raises:
+        RagAssetsError: what a stage raised; the run has failed then, with all that came before.
+    """
+
+    def body(context: dg.OpExecutionContext, _: Wish) -> Iterator[JobEvent]:
+        yield from stages_brought_up_to_date(context, pipeline, unless_interrupted(stages))
+        yield dg.Output(None)
+
+    with _quiet(), kept_sigterm(), _interruptible() as unless_interrupted:
+        result = one_step_job(pipeline.experiment, body).execute_in_process(
+            instance=instance, tags={TRIGGER_TAG: trigger}, run_config=_QUIET
+        )
+    return result.run_id
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[StaleStages], StaleStages]]:
+    """Let Ctrl-C and SIGTERM leave a run as the exception that Ctrl-C is everywhere else.
+
+    An interrupt that comes while Python takes an object apart is printed and forgotten by Python;
+    the next stage is then not begun.
+    """
+    interrupts = (KeyboardInterrupt, dg.DagsterExecutionInterruptedError)
+    forgotten: list[object] = []
+    usual = sys.unraisablehook
+
+    def hook(found: "sys.UnraisableHookArgs") -> None:
+        if issubclass(found.exc_type, interrupts):
+            forgotten.append(found.exc_type)
+        else:
+            usual(found)
+
+    def unless_interrupted(stages: StaleStages) -> StaleStages:
+        for stage in stages:
+            if forgotten:
+                raise KeyboardInterrupt
+            yield stage
+
+    sys.unraisablehook = hook
+    try:
+        yield unless_interrupted
+    except dg.DagsterExecutionInterruptedError as error:
+        raise KeyboardInterrupt from error
+    except RuntimeError as error:
+        if not is_interrupt(error):
+            raise
+        raise KeyboardInterrupt from error
+    finally:
+        sys.unraisablehook = usual
+    if forgotten:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    logger = logging.getLogger("dagster")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with redirect_stderr(_WithoutEventLog(sys.stderr)):
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+class _WithoutEventLog:
+    """A stream without the lines that Dagster itself prints when its event log cannot be written.
+
+    The error is raised as well, and is one line then.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        if text.startswith("Exception while writing logger call to event log"):
+            return len(text)
+        return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (whatever a stream has)
+        return getattr(self._stream, name)

@@ -1,51 +1,39 @@
-"""Dagster's SQLite storage, faster for a process that opens it for one evaluation.
+"""Dagster's SQLite storage with connections that stay open, for a process that drives a run.
 
-The databases and their content are exactly Dagster's own, so `dagster dev` reads what is written
-here, also meanwhile. Dagster opens a database anew for each statement, and builds the schema of a
-new one step by step. Here connections are kept open, and a new database is a copy of an empty one
-where this process has seen one.
+Dagster opens a database anew for each statement. The databases and their content are exactly its
+own, so `dagster dev` reads what is written here, also meanwhile.
 
-This builds on internals of Dagster, whose version is pinned; ``tests/assets/`` holds both.
+A storage of one's own is what Dagster offers in ``dagster.yaml`` (``storage: custom``), and the
+classes are the ones that its reference names. But where these open a connection is not part of that
+reference. So this is used with the version of Dagster that it was tested with, and with any other
+``instance.py`` opens Dagster's own storage: slower, and otherwise the same.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import (
-    INDEX_SHARD_NAME,
-    SqliteEventLogStorage,
-)
+from dagster import StringSource
+from dagster._core.storage.base_storage import DagsterStorage
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
 from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import SqliteScheduleStorage
-from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS, create_db_conn_string
-from dagster._core.storage.sqlite_storage import (
-    DagsterSqliteStorage,
-    _event_logs_directory,
-    _runs_directory,
-    _schedule_directory,
-)
-from dagster._serdes import ConfigurableClassData
+from dagster._serdes import ConfigurableClass, ConfigurableClassData
 from sqlalchemy import Connection, Engine, create_engine, event
 
-from rag_assets.store.atomic import created
-from rag_assets.store.locks import locked
+TESTED_WITH = "1.13.27"
+"""Version of Dagster whose databases are opened in this way; see ``tests/assets``."""
 
-_EMPTY: dict[str, bytes] = {}
-"""Database -> what it holds when it is new, of those that this process created."""
+INDEX = "index"
+"""The event log of all runs; each run has one of its own besides."""
 
-_ROWS = {"runs": "runs", "schedules": "jobs", INDEX_SHARD_NAME: "event_logs", "run": "event_logs"}
-"""Database -> the table that is not empty once it is used."""
-
-_CURRENT: set[Path] = set()
-"""Databases whose schema this process has seen to be that of the installed Dagster."""
-
-_LOCK = "opening.lock"
+BUSY_SECONDS = 30
+"""How long a writer waits for another, as in Dagster."""
 
 
 class KeptEventLog(SqliteEventLogStorage):
@@ -79,7 +67,7 @@ class KeptEventLog(SqliteEventLogStorage):
         with self._db_lock:
             engine = self._engine(shard)
             if shard not in self._initialized_dbs:
-                self._create(shard, engine)
+                self._initdb(engine)
                 self._initialized_dbs.add(shard)
             if self._together is not None:
                 if shard not in self._together:
@@ -98,19 +86,13 @@ class KeptEventLog(SqliteEventLogStorage):
     def _engine(self, shard: str) -> Engine:
         """Return the engine of a database; of those of runs, the one used last stays open."""
         if shard not in self._engines:
-            for other in [name for name in self._engines if name != INDEX_SHARD_NAME]:
+            for other in [name for name in self._engines if name != INDEX]:
                 self._engines.pop(other).dispose()
             engine = _engine(self.conn_string_for_shard(shard))
-            if shard != INDEX_SHARD_NAME:
+            if shard != INDEX:
                 event.listen(engine, "connect", _sync_less)
             self._engines[shard] = engine
         return self._engines[shard]
-
-    def _create(self, shard: str, engine: Engine) -> None:
-        kind = INDEX_SHARD_NAME if shard == INDEX_SHARD_NAME else "run"
-        with _checked(kind, Path(self.path_for_shard(shard))) as is_current:
-            if not is_current:
-                self._initdb(engine)
 
     def dispose(self) -> None:
         """Close all databases."""
@@ -141,41 +123,61 @@ class KeptRuns(SqliteRunStorage):
         super().dispose()
 
 
-class KeptStorage(DagsterSqliteStorage):
-    """The storage of an instance that one process drives."""
+class KeptStorage(DagsterStorage, ConfigurableClass):
+    """The storage of an instance that one process drives; the folders are those of Dagster."""
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
-        """Open the storage; it is created when it is not there.
-
-        Dagster lets two processes that find no database create it both, and one of them fail.
-        """
-        self.base_dir = base_dir
+        """Open the storage; it is created when it is not there."""
+        history = Path(base_dir) / "history"
         self._inst_data = inst_data
-        runs, events, schedules = (
-            of(base_dir) for of in (_runs_directory, _event_logs_directory, _schedule_directory)
-        )
-        with locked(Path(base_dir) / _LOCK):
-            with _checked("runs", Path(runs) / "runs.db") as is_current:
-                location = create_db_conn_string(runs, "runs")
-                self._run_storage = KeptRuns(location) if is_current else KeptRuns.from_local(runs)
-            # What a killed process left of an index is completed when it is first connected to.
-            with _created(INDEX_SHARD_NAME, Path(events) / f"{INDEX_SHARD_NAME}.db"):
-                self._event_log_storage = KeptEventLog(events)
-            with _checked("schedules", Path(schedules) / "schedules.db") as is_current:
-                location = create_db_conn_string(schedules, "schedules")
-                self._schedule_storage = (
-                    SqliteScheduleStorage(location)
-                    if is_current
-                    else SqliteScheduleStorage.from_local(schedules)
-                )
-        super(DagsterSqliteStorage, self).__init__()  # type: ignore[no-untyped-call]
+        self._run_storage = KeptRuns.from_local(str(history))
+        self._event_log_storage = KeptEventLog(str(history / "runs"))
+        self._schedule_storage = SqliteScheduleStorage.from_local(str(Path(base_dir) / "schedules"))
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    @property
+    def inst_data(self) -> ConfigurableClassData | None:
+        """How the instance's configuration names this class."""
+        return self._inst_data
+
+    @classmethod
+    def config_type(cls) -> Mapping[str, Any]:
+        """Return the schema of the configuration."""
+        return {"base_dir": StringSource}
 
     @classmethod
     def from_config_value(
         cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]
     ) -> KeptStorage:
         """Return the storage that an instance's configuration asks for."""
-        return cls.from_local(inst_data=inst_data, **config_value)
+        return cls(inst_data=inst_data, **config_value)
+
+    @property
+    def event_log_storage(self) -> KeptEventLog:
+        """Where events are kept."""
+        return self._event_log_storage
+
+    @property
+    def run_storage(self) -> KeptRuns:
+        """Where runs are kept."""
+        return self._run_storage
+
+    @property
+    def schedule_storage(self) -> SqliteScheduleStorage:
+        """Where schedules and sensors are kept."""
+        return self._schedule_storage
+
+    def register_instance(self, instance: dg.DagsterInstance) -> None:
+        """Let the parts know the instance that they belong to."""
+        super().register_instance(instance)
+        for part in (self._run_storage, self._event_log_storage, self._schedule_storage):
+            if not part.has_instance:
+                part.register_instance(instance)
+
+    def dispose(self) -> None:
+        """Close all databases."""
+        for part in (self._event_log_storage, self._run_storage, self._schedule_storage):
+            part.dispose()
 
 
 def stored_together(instance: dg.DagsterInstance) -> AbstractContextManager[None]:
@@ -184,35 +186,10 @@ def stored_together(instance: dg.DagsterInstance) -> AbstractContextManager[None
     return log.together() if isinstance(log, KeptEventLog) else nullcontext()
 
 
-@contextmanager
-def _checked(kind: str, path: Path) -> Iterator[bool]:
-    """Yield whether a database has Dagster's present schema; if not, the block sees to it."""
-    with _created(kind, path):
-        yield path in _CURRENT and path.exists()
-    _CURRENT.add(path)
-
-
-@contextmanager
-def _created(kind: str, path: Path) -> Iterator[None]:
-    """Let a block create a database; it is a copy of an empty one where this process has seen one.
-
-    Nothing is said of the schema of a database that was there before. Another process may create it
-    at the same time, a run's own one for instance: what that one has written stays.
-    """
-    is_new = not path.exists()
-    if is_new and kind in _EMPTY and created(path, _EMPTY[kind]):
-        _CURRENT.add(path)
-    yield
-    if is_new and kind not in _EMPTY:
-        with closing(sqlite3.connect(path)) as database:
-            if database.execute(f"SELECT 1 FROM {_ROWS[kind]} LIMIT 1").fetchone() is None:
-                _EMPTY[kind] = database.serialize()
-
-
 def _sync_less(connection: sqlite3.Connection, _: object) -> None:
     """Let a power failure take the last events of a run's own log; the index of assets has them."""
     connection.execute("PRAGMA synchronous=NORMAL")
 
 
 def _engine(connection: str) -> Engine:
-    return create_engine(connection, connect_args={"timeout": SQLITE_BUSY_TIMEOUT_SECONDS})
+    return create_engine(connection, connect_args={"timeout": BUSY_SECONDS})

@@ -105,12 +105,12 @@ def of_materialization(
         preview = _board if stage.name == "leaderboard" else _preview
         shown["preview"] = preview(artifact, stage.schema)
     if stage.name == "leaderboard":
-        shown["report"] = dg.MetadataValue.url((pipeline.store.root / REPORT_FILE).as_uri())
+        shown["report"] = dg.MetadataValue.url((pipeline.root / REPORT_FILE).as_uri())
     shown |= {name: _fact(value) for name, value in _brief(manifest.facts).items()}
     shown |= {
         "reused": dg.MetadataValue.bool(outcome.reused),
         "seconds": dg.MetadataValue.float(round(outcome.seconds, 4)),
-        "path": dg.MetadataValue.path(artifact.path),
+        "path": dg.MetadataValue.path(artifact.path if stage.schema is None else artifact.file),
         "fingerprint": dg.MetadataValue.text(manifest.fingerprint),
         "made_from": dg.MetadataValue.json(
             {
@@ -151,7 +151,7 @@ def _fact(value: object) -> dg.MetadataValue:
 
 
 def _preview(artifact: Artifact, schema: TableSchema) -> dg.MetadataValue:
-    with pq.ParquetFile(artifact.path) as file:
+    with pq.ParquetFile(artifact.file) as file:
         batch = next(file.iter_batches(batch_size=PREVIEW_ROWS), None)
         fields = list(file.schema_arrow)
     return _table(

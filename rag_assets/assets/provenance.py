@@ -51,7 +51,7 @@ def tags_of(pipeline: Pipeline, outcome: Outcome, pointers: Pointers) -> dict[st
     tags = {
         DATA_VERSION: pipeline.data_version(outcome.artifact, outcome.key),
         USER_PROVIDED: "true",
-        CODE_VERSION: stage.code_version,
+        CODE_VERSION: pipeline.code_version(stage.own_code()),
         **{f"{PARTITION}/{name}": value for name, value in _dimensions(outcome.key)},
     }
     parents: dict[str, list[ArtifactKey]] = {}

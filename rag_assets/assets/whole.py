@@ -14,6 +14,7 @@ from rag_assets.assets.job import evaluation_job
 from rag_assets.assets.resources import Resources, resources_of
 from rag_assets.assets.schedules import schedules_of
 from rag_assets.assets.sensors import sources_sensor
+from rag_assets.code_versions.versions import code_versions
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.store.settings import StoreSettings
@@ -37,8 +38,9 @@ def definitions_of(
             ``RAG_ASSETS_EXECUTOR`` is no executor.
     """
     open_pipeline = partial(Pipeline, experiment, settings)
+    versions = code_versions(settings.code_versions)
     assets = automated(
-        build_assets(experiment, open_pipeline, Resources(experiment)), open_pipeline
+        build_assets(experiment, open_pipeline, Resources(experiment), versions), open_pipeline
     )
     job = evaluation_job(experiment, settings)
     return dg.Definitions(

@@ -10,7 +10,7 @@ from rag_assets.cli.options import format_option, path_argument, retriever_optio
 from rag_assets.cli.terminal import output, print_data
 from rag_assets.errors import DataError, NotEvaluated, UsageError
 from rag_assets.evaluation.query_facts import DEV, TEST
-from rag_assets.pipeline.registry import open_experiment
+from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.selection import Selection
 from rag_assets.reporting.attribution_rows import attribution_rows, lost_rows
 from rag_assets.reporting.formats import formatted
@@ -56,7 +56,7 @@ def command(
     Example: rag-assets attribution data/handbook --queries
     """
     settings = StoreSettings.resolve(store)
-    experiment = open_experiment(path, settings)
+    experiment = open_to_read(path, settings)
     selection = Selection.of(experiment, retrievers)
     if queries and slice_by:
         raise UsageError("--queries lists evidences one by one; --by does not apply to it")

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import click
 
+from rag_assets.cli.clean import alone, print_removed
 from rag_assets.cli.options import MOST_DAYS, Number, format_option, store_option
-from rag_assets.cli.terminal import messages, output, print_data, print_line
+from rag_assets.cli.terminal import output, print_data, print_line
 from rag_assets.errors import UsageError
 from rag_assets.pipeline.cache_pruning import prune, to_prune
 from rag_assets.reporting.cache_rows import cache_rows, dropped_rows
 from rag_assets.reporting.formats import formatted
-from rag_assets.reporting.rows import Row
 from rag_assets.reporting.rows_view import rows_view
 from rag_assets.reporting.sizes import size_text
 from rag_assets.store.cache_files import CACHE, cache_segments
-from rag_assets.store.remote.removed import whole
+from rag_assets.store.remote.removed import bring_all
 from rag_assets.store.settings import StoreSettings
 
 
@@ -42,13 +42,14 @@ def info(store: Path | None, form: str) -> None:
     Example: rag-assets cache info --format json
     """
     settings = StoreSettings.resolve(store)
-    with whole(settings.store, CACHE):
-        rows = cache_rows(cache_segments(settings.store))
+    bring_all(settings.store, CACHE)
+    rows = cache_rows(cache_segments(settings.store))
     if form != "table":
         print_data(formatted(rows, form))
     elif rows:
         output().print(rows_view(rows, ("kind", "space", "entries", "segments", "bytes")))
-        print_line(f"{size_text(_sum(rows))} in all")
+        size = sum(int(str(row["bytes"])) for row in rows)
+        print_line(f"{size_text(size)} in all")
     else:
         print_line("the caches are empty")
 
@@ -80,21 +81,9 @@ def prune_command(
         raise UsageError("cache prune needs --older-than DAYS, --unused, or both")
     age = timedelta(days=older_than) if older_than is not None else None
     settings = StoreSettings.resolve(store)
-    with whole(settings.store, *([] if unused else [CACHE])):
+    with alone(settings, "cache prune", yes=yes):
+        bring_all(settings.store, *([] if unused else [CACHE]))
         dropped = to_prune(settings.store, age, unused=unused)
-        rows = dropped_rows(dropped)
         if yes:
-            prune(dropped)
-    if form != "table":
-        print_data(formatted(rows, form))
-    elif rows:
-        output().print(rows_view(rows, ("kind", "entries", "bytes")))
-        print_line(f"{size_text(_sum(rows))} {'removed' if yes else 'would be removed'}")
-    else:
-        print_line("nothing to remove")
-    if rows and not yes:
-        messages().print("nothing was removed; --yes does it", markup=False)
-
-
-def _sum(rows: list[Row]) -> int:
-    return sum(int(str(row["bytes"])) for row in rows)
+            prune(settings.store, dropped)
+    print_removed(dropped_rows(dropped), ("kind", "entries", "bytes"), form, done=yes)

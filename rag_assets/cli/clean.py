@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,18 +12,20 @@ import click
 from rag_assets.cli.options import MOST_DAYS, Number, format_option, store_option
 from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.pipeline.bringing import bring_records
-from rag_assets.pipeline.cache_keys import experiment_roots
-from rag_assets.pipeline.cleaning import Removable, removable
+from rag_assets.pipeline.bringing import bring_records, experiment_roots
+from rag_assets.pipeline.cleaning import removable
 from rag_assets.pipeline.history import fill_in
 from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.removed_rows import removed_rows
 from rag_assets.reporting.rows import Row
 from rag_assets.reporting.rows_view import rows_view
 from rag_assets.reporting.sizes import size_text
-from rag_assets.store.atomic import remove
-from rag_assets.store.remote.removed import whole
+from rag_assets.store.leases import removing
+from rag_assets.store.remote.removed import remove_everywhere
 from rag_assets.store.settings import StoreSettings
+
+REMOVED = ("experiment", "what", "why", "count", "bytes")
+"""Columns of what is removed from a store."""
 
 
 @click.command("clean")
@@ -46,9 +50,9 @@ def command(
 ) -> None:
     """Remove old evaluations and artifacts that none names from the store.
 
-    The latest evaluation, the anchor and what they name always stay, and so do the rows of the
-    history: means over time are kept. An orphan that is younger than an hour stays too, as it may
-    belong to an evaluation that runs now.
+    The latest evaluation, the anchor and what they name always stay, of every experiment, and so do
+    the rows of the history: means over time are kept. An orphan that is younger than an hour stays
+    too. While an evaluation runs nothing is removed.
 
     Example: rag-assets clean --older-than 90 --orphans
     """
@@ -56,20 +60,27 @@ def command(
         raise UsageError("clean needs --older-than DAYS, --orphans, or both")
     settings = StoreSettings.resolve(store)
     age = timedelta(days=older_than) if older_than is not None else None
-    found: list[tuple[str, Removable]] = []
-    with whole(settings.store):
-        for root in chosen_roots(settings.store, experiment):
-            found += [(root.name, one) for one in removable(root, age, orphans=orphans)]
-            if yes:
-                fill_in(root, settings.locks)
+    with alone(settings, "clean", yes=yes):
+        roots = brought_roots(settings.store, experiment)
+        found = removable(settings.store, age, orphans=orphans, experiment=experiment)
         if yes:
-            for _, one in found:
-                remove(one.path)
-    print_removed(removed_rows(found), form, done=yes)
+            for root in roots:
+                fill_in(root, settings.locks)
+            remove_everywhere(settings.store, [one.path for one in found])
+    print_removed(removed_rows(found), REMOVED, form, done=yes)
 
 
-def chosen_roots(store: Path, experiment: str | None) -> list[Path]:
-    """Return the folders of all experiments in the store, or of one.
+def alone(settings: StoreSettings, command: str, *, yes: bool) -> AbstractContextManager[None]:
+    """Have the store alone, if something is removed from it.
+
+    Raises:
+        StoreError: an evaluation runs, or something else removes.
+    """
+    return removing(settings.store, f"`rag-assets {command}`") if yes else nullcontext()
+
+
+def brought_roots(store: Path, experiment: str | None) -> list[Path]:
+    """Return the folders of all experiments in the store, or of one; all records are brought.
 
     Raises:
         UsageError: the store has no such experiment.
@@ -77,21 +88,20 @@ def chosen_roots(store: Path, experiment: str | None) -> list[Path]:
     roots = {root.name: root for root in experiment_roots(store)}
     if experiment is not None and experiment not in roots:
         raise UsageError(f"unknown experiment {allowed_names(experiment, roots)}")
-    chosen = [root for name, root in roots.items() if experiment in (None, name)]
-    for root in chosen:
+    for root in roots.values():
         bring_records(root)  # another machine may have made another evaluation the latest
-    return chosen
+    return [root for name, root in roots.items() if experiment in (None, name)]
 
 
-def print_removed(rows: list[Row], form: str, *, done: bool) -> None:
+def print_removed(rows: list[Row], columns: Sequence[str], form: str, *, done: bool) -> None:
     """Print what goes, or went."""
     size = size_text(sum(int(str(row["bytes"])) for row in rows))
     if form != "table":
         print_data(formatted(rows, form))
     elif rows:
-        output().print(rows_view(rows, ("experiment", "what", "count", "bytes")))
+        output().print(rows_view(rows, columns))
         print_line(f"{size} {'removed' if done else 'would be removed'}")
     else:
         print_line("nothing to remove")
     if rows and not done:
-        messages().print("nothing was removed; --yes does it", markup=False)
+        messages().print("nothing was removed; --yes does it")

@@ -12,7 +12,7 @@ from rag_assets.cli.terminal import messages, output, print_data
 from rag_assets.cli.tuned_note import print_tuned_note
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric, parse_metric
-from rag_assets.pipeline.registry import open_experiment
+from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.selection import Selection
 from rag_assets.reporting.comparisons import Compared
 from rag_assets.reporting.formats import as_json, formatted
@@ -67,7 +67,7 @@ def command(
     if len(retrievers) not in (0, 2):
         raise UsageError(f"compare takes two retrievers or none, not {len(retrievers)}")
     settings = StoreSettings.resolve(store)
-    experiment = open_experiment(path, settings)
+    experiment = open_to_read(path, settings)
     Selection.of(experiment, retrievers)
     if retrievers and retrievers[0] == retrievers[1]:
         raise UsageError(f"'{retrievers[0]}' is compared with itself; give two retrievers")
@@ -158,4 +158,4 @@ def _bounds(compared: Compared, a: str, b: str) -> Row:
 def _print_note(compared: Compared) -> None:
     """Say on stderr that queries may hang together, where nothing was said about it."""
     for text in compared.notes:
-        messages().print(text, markup=False)
+        messages().print(text)

@@ -37,8 +37,8 @@ def command(path: Path, to: str, folder: Path) -> None:
     read = {"documents": documents, "queries": queries, "qrels": qrels}
     for name, notes in ((name, table.notes) for name, table in read.items()):
         for note in notes:
-            messages().print(f"note: {name}: {note}", markup=False)
+            messages().print(f"note: {name}: {note}")
     for note in lost:
-        messages().print(f"note: {to}: {note}", markup=False)
+        messages().print(f"note: {to}: {note}")
     counts = ", ".join(f"{name} {table.table.num_rows}" for name, table in read.items())
     print_line(f"{folder}: {counts}")

@@ -12,7 +12,7 @@ from rag_assets.cli.options import format_option, path_argument, retriever_optio
 from rag_assets.cli.terminal import messages, output, print_data
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.pipeline.registry import open_experiment
+from rag_assets.pipeline.registry import open_to_read
 from rag_assets.reporting.comparable import Comparability, comparability
 from rag_assets.reporting.evaluation_diff import changes_between, partition_changes
 from rag_assets.reporting.evaluation_pairs import EvaluationPair
@@ -58,7 +58,7 @@ def command(
     Example: rag-assets diff data/handbook previous latest
     """
     settings = StoreSettings.resolve(store)
-    experiment = open_experiment(path, settings)
+    experiment = open_to_read(path, settings)
     names = EvaluationNames(settings.store / experiment.name, settings.locks)
     root = settings.store / experiment.name
     a, b = (EvaluationResult(root, names.find(name)) for name in (eval_a, eval_b))
@@ -81,7 +81,7 @@ def command(
         if form == "markdown" and rows:
             print_data(f"\n{formatted(rows, form)}")
     if found is not None and pair is None:
-        messages().print(f"note: {found.refusal}", markup=False, soft_wrap=True)
+        messages().print(f"note: {found.refusal}", soft_wrap=True)
         ctx.exit(NOT_COMPARABLE)
 
 

@@ -9,14 +9,24 @@ from pathlib import Path
 
 import click
 
-from rag_assets.assets.evaluate import Work, evaluate
+from rag_assets.assets.evaluate import evaluate
+from rag_assets.assets.work import Work
 from rag_assets.cli.options import selection_options
 from rag_assets.cli.progress_bars import progress_bar
-from rag_assets.cli.terminal import messages, output, print_data, print_line, print_note, shown_path
-from rag_assets.cli.verbosity import Verbosity, verbosity
+from rag_assets.cli.terminal import (
+    Verbosity,
+    messages,
+    output,
+    print_data,
+    print_line,
+    print_note,
+    shown_path,
+    verbosity,
+)
 from rag_assets.cli.work_board import work_board
 from rag_assets.errors import Incomplete
-from rag_assets.pipeline.failures import unfinished
+from rag_assets.pipeline.evaluations import is_of_older_store
+from rag_assets.pipeline.failed_queries import unfinished
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.retry import try_again, unanswered
@@ -70,13 +80,15 @@ def command(
     experiment = open_experiment(path, settings, take_over=take_over)
     selection = Selection.of(experiment, retrievers, top_k)
     pipeline = Pipeline(experiment, settings, progress_bar)
+    if is_of_older_store(pipeline.root):
+        print_note(OLDER_STORE)
     if retry_failed:
-        messages().print(f"asked again: {try_again(pipeline)} queries that failed", markup=False)
+        messages().print(f"asked again: {try_again(pipeline)} queries that failed")
     for line in (*shallow_graphs(experiment), *unread_languages(pipeline, selection)):
-        messages().print(f"warning: {line}", markup=False, soft_wrap=True)
+        messages().print(f"warning: {line}", soft_wrap=True)
     with work_board(lambda: f"{pipeline.n_computed} partitions computed  {pipeline.at_work}"):
         work = evaluate(pipeline, selection)
-        result = EvaluationResult(pipeline.store.root, work.evaluation)
+        result = EvaluationResult(pipeline.root, work.evaluation)
         report = write_report(result)
     labelled = result.has_metrics
     rows = (
@@ -100,6 +112,11 @@ def command(
         raise Incomplete(_incomplete(failed, result.queries.num_rows))
 
 
+OLDER_STORE = (
+    "the store is of an older version: results are computed again; the history and the anchor stay"
+)
+
+
 def _incomplete(failed: Mapping[str, Collection[str]], n_queries: int) -> str:
     told = [
         f"{name} failed on {len(found)} of {n_queries} queries" for name, found in failed.items()
@@ -110,11 +127,14 @@ def _incomplete(failed: Mapping[str, Collection[str]], n_queries: int) -> str:
 def _print_notes(pipeline: Pipeline) -> None:
     """Print what the readers found odd; nothing is dropped without a word."""
     for stage in pipeline.stages():
-        artifacts = [pipeline.current(key) for key in stage.keys(pipeline.experiment)]
-        facts = [artifact.manifest.facts for artifact in artifacts if artifact]
-        # Cells that are cut from one ranking have the same.
-        for note in dict.fromkeys(note for own in facts for note in own.get("notes", [])):
-            messages().print(f"note: {stage.name}: {note}", markup=False)
+        found: dict[str, None] = {}  # cells that are cut from one ranking have the same notes
+        for key in stage.keys(pipeline.experiment):
+            artifact = pipeline.current(key)
+            names = [value for _, value in key.partition[:1]]
+            for note in artifact.manifest.facts.get("notes", []) if artifact else []:
+                found[": ".join([stage.name, *names, note])] = None
+        for told in found:
+            messages().print(f"note: {told}")
     print_note(pipeline.experiment.unread_labels)
 
 
@@ -127,18 +147,18 @@ def _print_overlaps(result: EvaluationResult, rows: list[Row]) -> None:
 def _print_advice(result: EvaluationResult, path: Path) -> None:
     """Say on stderr that judging would help, where little or nothing of the runs is judged."""
     for line in unlabelled_findings(result) if not result.has_metrics else []:
-        messages().print(f"note: {line}", markup=False, soft_wrap=True)
+        messages().print(f"note: {line}", soft_wrap=True)
     advice = pooling_advice(result)
     if advice is not None:
         command = f"rag-assets pool {shlex.quote(str(path))} --out sheet.csv"
-        messages().print(f"note: {advice}: {command}", markup=False, soft_wrap=True)
+        messages().print(f"note: {advice}: {command}", soft_wrap=True)
 
 
 def _print_unanswered(pipeline: Pipeline) -> None:
     """Say on stderr which assets lack answers of a server, and how to ask for them again."""
     for key, number in unanswered(pipeline).items():
         line = f"note: {key}: no answer for {number} queries; --retry-failed asks for them again"
-        messages().print(line, markup=False, soft_wrap=True)
+        messages().print(line, soft_wrap=True)
 
 
 def _print_tables(slices: list[Slice], result: EvaluationResult, rows: list[Row]) -> None:

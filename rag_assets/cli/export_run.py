@@ -11,7 +11,7 @@ from rag_assets.cli.options import Integer, path_argument, store_option
 from rag_assets.cli.terminal import messages, print_line
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.run_writers import write_run
-from rag_assets.pipeline.registry import open_experiment
+from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.selection import Selection
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.settings import StoreSettings
@@ -47,7 +47,7 @@ def command(path: Path, retriever: str, top_k: int | None, out: Path, store: Pat
     Example: rag-assets export-run data/handbook --retriever bm25 --out b.trec
     """
     settings = StoreSettings.resolve(store)
-    experiment = open_experiment(path, settings)
+    experiment = open_to_read(path, settings)
     Selection.of(experiment, (retriever,))
     result = EvaluationResult.current(settings.store / experiment.name)
     keys = result.run_keys(retriever)
@@ -59,6 +59,6 @@ def command(path: Path, retriever: str, top_k: int | None, out: Path, store: Pat
         raise UsageError(f"--top-k {chosen}: {retriever} has runs at {known}")
     run, failures = result.table(keys[chosen]), result.failures(keys[chosen])
     for note in write_run(run, out, tag=retriever, failures=failures):
-        messages().print(f"note: {out}: {note}", markup=False)
+        messages().print(f"note: {out}: {note}")
     n_queries = len(run.column("query_id").unique())
     print_line(f"{out}: {n_queries} queries, {run.num_rows} rows, top_k {chosen}")

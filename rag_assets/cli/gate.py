@@ -11,7 +11,7 @@ from rag_assets.cli.options import Number, path_argument, retriever_option, stor
 from rag_assets.cli.terminal import output, print_data
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.pipeline.registry import open_experiment
+from rag_assets.pipeline.registry import open_to_read
 from rag_assets.reporting.formats import as_json
 from rag_assets.reporting.gate import Rules, gate
 from rag_assets.reporting.result import EvaluationResult
@@ -97,7 +97,7 @@ def command(
     Example: rag-assets gate data/handbook --against anchor --junit gate.xml
     """
     settings = StoreSettings.resolve(store)
-    experiment = open_experiment(path, settings)
+    experiment = open_to_read(path, settings)
     root = settings.store / experiment.name
     try:
         result = EvaluationResult.current(root)

@@ -15,7 +15,7 @@ from rag_assets.cli.options import (
 )
 from rag_assets.cli.terminal import output, print_data
 from rag_assets.pipeline.history import History
-from rag_assets.pipeline.registry import open_experiment
+from rag_assets.pipeline.registry import open_to_read
 from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.history_rows import flat_history_rows
 from rag_assets.reporting.metric_history import MetricHistory
@@ -54,7 +54,7 @@ def command(
     Example: rag-assets history data/handbook --metric recall@10 --last 50
     """
     settings = StoreSettings.resolve(store)
-    experiment = open_experiment(path, settings)
+    experiment = open_to_read(path, settings)
     history = History(settings.store / experiment.name, settings.locks)
     found = MetricHistory.of(history, metric, retrievers, split, last)
     rows = found.rows

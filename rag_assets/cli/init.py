@@ -41,7 +41,7 @@ def command(path: Path, out: Path | None) -> None:
     load_experiment(file)
     print_line(f"{out or file}: {_counted(found)}")
     print_note(experiment.unread_labels)
-    messages().print(f"next: rag-assets evaluate {out or file}", markup=False, soft_wrap=True)
+    messages().print(f"next: rag-assets evaluate {out or file}", soft_wrap=True)
 
 
 def _seen_from(folder: Path, path: Path) -> str:

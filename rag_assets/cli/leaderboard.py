@@ -13,7 +13,7 @@ from rag_assets.errors import DataError, NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.query_facts import ALL, DEV, TEST
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.registry import open_experiment
+from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.selection import Selection
 from rag_assets.reporting.formats import formatted
 from rag_assets.reporting.latency_rows import latency_rows
@@ -76,7 +76,7 @@ def command(
         others = ["slice_by", "metric", "top_k", "budget", "asked"]
         refuse_given(others, "does not apply to --latency, which is of whole rankings")
     settings = StoreSettings.resolve(store)
-    experiment = open_experiment(path, settings)
+    experiment = open_to_read(path, settings)
     selection = Selection.of(experiment, retrievers, top_k)
     if ties and (latency or slice_by or metric or budget is not None):
         raise UsageError("--ties is a table of its own; --latency, --by, --budget do not apply")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import logging
 import time
 from collections import Counter
@@ -16,7 +15,7 @@ from click.shell_completion import CompletionItem
 
 from rag_assets import __version__
 from rag_assets.cli.summaries import SUMMARIES
-from rag_assets.cli.verbosity import with_verbosity
+from rag_assets.cli.terminal import with_verbosity
 from rag_assets.errors import RagAssetsError, StoreError, UsageError
 from rag_assets.kept_signals import interrupts_raised, is_interrupt
 from rag_assets.plain_text import one_line, printable, shortened
@@ -25,9 +24,6 @@ INTERRUPTED = 3
 
 MOST_SHOWN = 3_000
 """Characters of an error: what it quotes may be as long as a file."""
-
-NEW_OBJECTS = 50_000
-"""After so many the garbage collector looks for garbage: imports make many that all stay."""
 
 _log = logging.getLogger(__name__)
 
@@ -101,7 +97,6 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 (click's signature)
         """Run a command; an expected failure is one line on stderr and an exit code."""
         started = time.perf_counter()
-        gc.set_threshold(NEW_OBJECTS)
         try:
             return super().invoke(ctx)
         except RagAssetsError as error:

@@ -35,7 +35,7 @@ def command(
     Example: rag-assets plan data/handbook --all
     """
     for line in shallow_graphs(load_experiment(path)):
-        messages().print(f"warning: {line}", markup=False, soft_wrap=True)
+        messages().print(f"warning: {line}", soft_wrap=True)
     found = plan(path, store, retrievers, top_k)
     if form == "json":
         print_data(formatted(plan_rows(found), form))

@@ -154,4 +154,4 @@ def _say_added(added: Added, rest: str) -> None:
 
 
 def _say(text: str) -> None:
-    messages().print(text, markup=False, soft_wrap=True)
+    messages().print(text, soft_wrap=True)

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
-from rag_assets.cli.clean import chosen_roots, print_removed
+from rag_assets.cli.clean import REMOVED, alone, brought_roots, print_removed
 from rag_assets.cli.options import format_option, store_option
 from rag_assets.cli.terminal import messages
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.pipeline.cache_pruning import prune
-from rag_assets.pipeline.purging import Purge, to_purge
+from rag_assets.pipeline.purging import LAST, Purge, to_purge
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.reporting.removed_rows import cache_row, removed_rows
-from rag_assets.reporting.rows import Row
 from rag_assets.store.atomic import remove
 from rag_assets.store.remote.opened import shown_store, working_copy_of
-from rag_assets.store.remote.removed import whole
+from rag_assets.store.remote.removed import remove_everywhere
 from rag_assets.store.settings import StoreSettings
 
 
 @click.command("purge")
 @store_option
 @click.option("--document", "document_id", required=True, metavar="ID", help="Its id.")
-@click.option("--experiment", metavar="NAME", help="Only this experiment  [default: all]")
+@click.option("--experiment", metavar="NAME", help="Whose document it is  [default: any's]")
 @click.option("--yes", is_flag=True, help="Do it; without this, only say what would go.")
 @format_option
 def command(
@@ -32,43 +32,30 @@ def command(
 ) -> None:
     """Remove a document's text from every artifact, cache and database of the store.
 
-    Documents, chunks and indexes that hold it go as a whole, and are made again by the next
-    evaluation. Metrics and the history stay: they hold ids and numbers. Take the document out of
-    the dataset first, or the next evaluation stores it again. Run it while no evaluation runs.
+    It goes from all experiments of the store, under whatever id they have the same text, and they
+    are named. Documents, chunks and indexes that hold it go as a whole, and are made again by the
+    next evaluation. Metrics and the history stay: they hold ids and numbers. Take the document out
+    of the datasets first, or the next evaluation stores it again.
 
     Example: rag-assets purge --document d1 --experiment handbook
     """
     settings = StoreSettings.resolve(store)
-    purges: list[Purge] = []
-    with whole(settings.store):
-        for root in chosen_roots(settings.store, experiment):
-            found = to_purge(root, settings, document_id)
-            if found is not None:
-                purges.append(found)
-                if yes:  # at once: experiments share the caches
-                    _remove(found)
-    if not purges:
-        where, shown = experiment or "any experiment", shown_store(settings.store)
-        problem = f"no artifact of {where} in {shown} holds a document '{document_id}'"
-        raise UsageError(problem)
-    if yes:
-        _rebuild(settings)
-    print_removed(_rows(purges), form, done=yes)
-    _print_notes(settings)
-
-
-def _rows(purges: list[Purge]) -> list[Row]:
-    rows = []
-    for one in purges:
-        rows += removed_rows((one.experiment, file) for file in one.files)
-        rows += cache_row(one.experiment, one.dropped)
-    return rows
-
-
-def _remove(purge: Purge) -> None:
-    prune(purge.dropped)
-    for file in purge.files:
-        remove(file.path)
+    with alone(settings, "purge", yes=yes):
+        brought_roots(settings.store, experiment)
+        purge = to_purge(settings, document_id, experiment)
+        if purge is None:
+            where, shown = experiment or "any experiment", shown_store(settings.store)
+            problem = f"no artifact of {where} in {shown} holds a document '{document_id}'"
+            raise UsageError(problem)
+        if yes:
+            prune(settings.store, purge.dropped)
+            for last in (False, True):
+                gone = [one.path for one in purge.files if (one.kind in LAST) is last]
+                remove_everywhere(settings.store, gone)
+            _rebuild(settings)
+    rows = removed_rows(purge.files) + cache_row(purge.dropped, "holds the text")
+    print_removed(rows, REMOVED, form, done=yes)
+    _print_notes(settings, purge)
 
 
 def _rebuild(settings: StoreSettings) -> None:
@@ -77,11 +64,16 @@ def _rebuild(settings: StoreSettings) -> None:
         rebuild(settings)
     except StoreError as error:
         remove(settings.warehouse)
-        messages().print(f"warning: the warehouse was removed: {error}", markup=False)
+        messages().print(f"warning: the warehouse was removed: {error}")
 
 
-def _print_notes(settings: StoreSettings) -> None:
+def _print_notes(settings: StoreSettings, purge: Purge) -> None:
     notes = [
+        f"{name} has to be evaluated again: rag-assets evaluate {shlex.quote(source)}"
+        for name, source in sorted(purge.sources.items())
+    ]
+    notes += [f"{path} is kept; a piece of the text stands in it" for path in purge.kept]
+    notes += [
         "the dataset itself, and files that were made from it outside the store (sheets, generated "
         "questions, exported runs), are not touched"
     ]
@@ -96,4 +88,4 @@ def _print_notes(settings: StoreSettings) -> None:
             "warehouses and Dagster instances are not touched, delete their state directories"
         )
     for note in notes:
-        messages().print(f"note: {note}", markup=False, soft_wrap=True)
+        messages().print(f"note: {note}", soft_wrap=True)

@@ -9,7 +9,7 @@ import click
 from rag_assets.cli.options import path_argument, store_option
 from rag_assets.cli.terminal import print_line, shown_path
 from rag_assets.errors import UsageError
-from rag_assets.pipeline.registry import open_experiment
+from rag_assets.pipeline.registry import open_to_read
 from rag_assets.reporting.html import write_report
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.settings import StoreSettings
@@ -35,6 +35,6 @@ def command(path: Path, out: Path | None, store: Path | None) -> None:
     if out is not None and out.is_dir():
         raise UsageError(f"--out {out} is a folder; name a file, such as {out / 'report.html'}")
     settings = StoreSettings.resolve(store)
-    experiment = open_experiment(path, settings)
+    experiment = open_to_read(path, settings)
     root = settings.store / experiment.name
     print_line(shown_path(write_report(EvaluationResult.current(root), out)))

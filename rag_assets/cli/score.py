@@ -122,4 +122,4 @@ def _print_accounting(scores: Scores) -> None:
     tied = [f"{n} at {k}" for k, n in scores.n_tied.items() if n and k != WHOLE_RANKING]
     if tied:
         parts.append(f"queries with ties across the cut-off: {', '.join(tied)} (see --ties)")
-    messages().print("; ".join(parts), markup=False)
+    messages().print("; ".join(parts))

@@ -56,7 +56,7 @@ def print_explanation(run_file: Path, qrels_file: Path, metrics: str, form: str)
     queries = len({row["query_id"] for row in rows})
     total = len(data.judged)
     say = f"{len(rows)} values of {queries} queries differ from ours; {total} queries compared"
-    messages().print(say, markup=False)
+    messages().print(say)
 
 
 def names_in(metrics: str) -> Sequence[str]:
@@ -96,24 +96,24 @@ def _print_repetitions(data: ToolInput) -> None:
     found = list(repetitions(data))
     for query_id, item, count in found[:SHOWN_REPETITIONS]:
         say = f"query '{query_id}': document '{item}' stands {count} times"
-        messages().print(say, markup=False, soft_wrap=True)
+        messages().print(say, soft_wrap=True)
     if len(found) > SHOWN_REPETITIONS:
         more = len(found) - SHOWN_REPETITIONS
-        messages().print(f"... and {more} more repeated documents", markup=False)
+        messages().print(f"... and {more} more repeated documents")
 
 
 def _print_notes(dialect: Dialect, data: ToolInput, outcomes: dict[str, Outcome]) -> None:
     for name, outcome in outcomes.items():
         if outcome.mean is None:
             problem = outcome.problem or "no query has a value"
-            messages().print(f"{name} has no value: {problem}", markup=False, soft_wrap=True)
+            messages().print(f"{name} has no value: {problem}", soft_wrap=True)
     averaged = sum(any(_has(o, q.query_id) for o in outcomes.values()) for q in data.judged)
     parts = [f"as {dialect.package}", f"{averaged} of {len(data.judged)} queries have a value"]
     if data.strangers:
         parts.append(f"{len(data.strangers)} of the run not in the qrels")
     if dialect.name == "ranx" and (open_order := _long_ties(data)):
         parts.append(f"ranx's own order of equal scores is not stable in {open_order} queries")
-    messages().print("; ".join(parts), markup=False)
+    messages().print("; ".join(parts))
 
 
 def _has(outcome: Outcome, query_id: str) -> bool:

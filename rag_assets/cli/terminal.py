@@ -1,15 +1,18 @@
-"""What is printed where: results to stdout, progress and notes to stderr.
+"""What is printed where: results to stdout, progress and notes to stderr, and how much of these.
 
 All that a command prints goes through this module, which escapes what a terminal would obey:
-names, tags, texts and answers of servers are data.
+names, tags, texts and answers of servers are data. ``--quiet`` and ``--verbose``, before or after
+the name of a command, say how much goes to stderr.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
 from collections.abc import Iterable
+from enum import Enum
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -18,13 +21,33 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from rag_assets.cli.verbosity import Verbosity, verbosity
+from rag_assets.errors import UsageError
 from rag_assets.plain_text import one_line, printable
 
 UNBOUNDED = 10_000
 """Columns of what is no terminal: a line of a table or a note is one line of the file."""
 
+_KEY = "rag_assets.verbosity"
+
+# Alembic tells of each of Dagster's databases that it looks at it.
+_VERBOSE_LEVELS = {"": logging.INFO, "rag_assets": logging.DEBUG, "alembic": logging.WARNING}
+
 _BLANKS_AT_END = re.compile(r"(?<![ \t])[ \t]+(?=\n)")
+
+
+class Verbosity(Enum):
+    """How much is said beside the results."""
+
+    QUIET = "quiet"
+    NORMAL = "normal"
+    VERBOSE = "verbose"
+
+
+def verbosity() -> Verbosity:
+    """Return what the user asked for; outside of a command, ``NORMAL``."""
+    context = click.get_current_context(silent=True)
+    found: Verbosity = context.meta.get(_KEY, Verbosity.NORMAL) if context else Verbosity.NORMAL
+    return found
 
 
 def print_line(text: str, *, err: bool = False) -> None:
@@ -55,12 +78,7 @@ def messages() -> Console:
 def print_note(line: str | None) -> None:
     """Print one line of a note on stderr; nothing for None."""
     if line is not None:
-        messages().print(f"note: {line}", markup=False, soft_wrap=True)
-
-
-def log_lines() -> Console:
-    """Return the console for what is logged."""
-    return _stderr(quiet=False)
+        messages().print(f"note: {line}", soft_wrap=True)
 
 
 def _stderr(*, quiet: bool) -> Console:
@@ -112,3 +130,78 @@ class _Lines:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (whatever a stream has)
         return getattr(self._stream, name)
+
+
+def with_verbosity(command: click.Command) -> click.Command:
+    """Add both options to a command and to those below it, once."""
+    if isinstance(command, click.Group):
+        for below in command.commands.values():
+            with_verbosity(below)
+    if not any(option.name == Verbosity.QUIET.value for option in command.params):
+        command.params += _options()
+    return command
+
+
+def _options() -> list[click.Option]:
+    return [
+        click.Option(
+            ["-q", f"--{Verbosity.QUIET.value}"],
+            is_flag=True,
+            expose_value=False,
+            callback=_asked(Verbosity.QUIET),
+            help="Print results and errors only: no notes, no progress.",
+        ),
+        click.Option(
+            ["-v", f"--{Verbosity.VERBOSE.value}"],
+            is_flag=True,
+            expose_value=False,
+            callback=_asked(Verbosity.VERBOSE),
+            help="Say on stderr what is computed, how long it takes, and what libraries log.",
+        ),
+    ]
+
+
+def _asked(wanted: Verbosity) -> Any:  # noqa: ANN401 (click's callback)
+    def callback(context: click.Context, option: click.Parameter, value: bool) -> None:
+        if not value or context.resilient_parsing:
+            return
+        if context.meta.setdefault(_KEY, wanted) is not wanted:
+            raise UsageError("--quiet and --verbose exclude each other; give one of them")
+        _log_to_stderr(context.find_root(), wanted)
+
+    return callback
+
+
+def _log_to_stderr(root: click.Context, wanted: Verbosity) -> None:
+    """Print what is logged until the program ends: when quiet, errors alone."""
+    root_logger = logging.getLogger()
+    if any(isinstance(handler, _LogLines) for handler in root_logger.handlers):
+        return
+    verbose = wanted is Verbosity.VERBOSE
+    handler = _LogLines(logging.DEBUG if verbose else logging.ERROR)
+    levels = _VERBOSE_LEVELS if verbose else {}
+    before = {name: logging.getLogger(name).level for name in levels}
+    for name, wanted_level in levels.items():
+        logging.getLogger(name).setLevel(wanted_level)
+    root_logger.addHandler(handler)
+
+    def restore() -> None:
+        root_logger.removeHandler(handler)
+        for name, old_level in before.items():
+            logging.getLogger(name).setLevel(old_level)
+
+    root.call_on_close(restore)
+
+
+class _LogLines(logging.Handler):
+    """Prints records as lines on stderr, above a progress bar; a library's with its name."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one record."""
+        try:
+            name = "" if record.name.split(".")[0] == "rag_assets" else f"{record.name}: "
+            seconds = record.relativeCreated / 1000
+            text = f"{seconds:8.2f} s  {name}{record.getMessage()}"
+            _stderr(quiet=False).print(text, soft_wrap=True, style="dim")
+        except Exception:
+            self.handleError(record)

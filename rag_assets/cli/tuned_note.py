@@ -13,4 +13,4 @@ def print_tuned_note(result: EvaluationResult, retrievers: Collection[str], spli
     tuned = [name for name in result.tuned_on(split) if name in retrievers]
     if tuned:
         text = f"parameters of {', '.join(tuned)} were chosen on {split}, which flatters them there"
-        messages().print(f"note: {text}; see `--split test`", markup=False)
+        messages().print(f"note: {text}; see `--split test`")

@@ -56,7 +56,7 @@ def command(path: Path, store: Path | None, judged: float, form: str) -> None:
     for note in found.notes:
         print_note(note)
     for reason in found.skipped:
-        messages().print(f"not checked: {reason}", markup=False, soft_wrap=True)
+        messages().print(f"not checked: {reason}", soft_wrap=True)
     _print_summary(found, form)
     if found.n_errors:
         click.get_current_context().exit(1)
@@ -90,7 +90,7 @@ def _print_summary(found: Validation, form: str) -> None:
     if form == "table":
         print_line(text)
     else:
-        messages().print(text, markup=False, soft_wrap=True)
+        messages().print(text, soft_wrap=True)
 
 
 def _counted(number: int, name: str) -> str:

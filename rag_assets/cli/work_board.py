@@ -12,8 +12,7 @@ from rich.progress import Progress
 from rich.spinner import Spinner
 from rich.text import Text
 
-from rag_assets.cli.terminal import messages
-from rag_assets.cli.verbosity import Verbosity, verbosity
+from rag_assets.cli.terminal import Verbosity, messages, verbosity
 
 REDRAWN = 8
 """So many times a second."""

@@ -1,9 +1,20 @@
-"""What a place to compute is: it does the same work on many blocks, each of them whole."""
+"""What a place to compute is: it does the same work on many blocks, each of them whole.
+
+An experiment and the environment say which one it is.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any, Protocol, TypeVar
+
+from rag_assets.compute.local import LOCAL
+from rag_assets.compute.options import ADDRESS, ComputeConfig
+from rag_assets.errors import UsageError
+
+VARIABLE = "RAG_ASSETS_COMPUTE"
 
 Result = TypeVar("Result")
 
@@ -26,3 +37,48 @@ class Compute(Protocol):
 
     def n_parts(self, n_rows: int) -> int:
         """Return into how many parts, of rows that can be worked on alone, a whole is cut."""
+
+
+def compute_of(config: ComputeConfig) -> Compute:
+    """Return the place to compute; nothing is started or reached yet.
+
+    ``RAG_ASSETS_COMPUTE`` stands above the experiment, which may be shared by machines with and
+    without a cluster: ``local``, ``ray``, or the address of a cluster.
+
+    Raises:
+        UsageError: the variable is none of these.
+    """
+    return _opened(_in_force(config, os.environ.get(VARIABLE, "")))
+
+
+def _in_force(config: ComputeConfig, text: str) -> ComputeConfig:
+    if text == "local":
+        return ComputeConfig()
+    if not text or (text == "ray" and config.type == "ray"):
+        return config
+    chosen = {name: getattr(config, name) for name in config.model_fields_set}
+    if text == "ray":
+        return ComputeConfig(type="ray")
+    if not ADDRESS.fullmatch(text):
+        raise UsageError(
+            f"{VARIABLE} must be local, ray, host:port or ray://host:port; found {text!r}"
+        )
+    return ComputeConfig(**{**chosen, "type": "ray", "address": text})
+
+
+@cache
+def _opened(config: ComputeConfig) -> Compute:
+    """Return one object for equal options: a process has its workers once."""
+    if config.type == "local":
+        return LOCAL
+    from rag_assets.compute.ray_cluster import RayCluster
+
+    return RayCluster(config)
+
+
+def release_workers() -> None:
+    """Give the workers of this process back, and leave the cluster; later work starts others."""
+    _opened.cache_clear()
+    from rag_assets.compute.ray_connection import disconnect
+
+    disconnect()

@@ -1,23 +1,17 @@
-"""``compute`` in an ``experiment.yaml``, and what takes its place in an environment."""
+"""``compute`` in an ``experiment.yaml``."""
 
 from __future__ import annotations
 
-import os
 import re
-from functools import cache
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from rag_assets.compute.compute import Compute
-from rag_assets.compute.local import LOCAL
-from rag_assets.errors import UsageError
 from rag_assets.options import Number, Options
 
-VARIABLE = "RAG_ASSETS_COMPUTE"
-
 _HOST = r"[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:]+\]"
-_ADDRESS = re.compile(rf"auto|(?:ray://)?(?:{_HOST}):\d{{1,5}}", re.ASCII)
+ADDRESS = re.compile(rf"auto|(?:ray://)?(?:{_HOST}):\d{{1,5}}", re.ASCII)
+"""Of a cluster."""
 
 
 class ComputeConfig(Options):
@@ -48,55 +42,10 @@ class ComputeConfig(Options):
         others = sorted(self.model_fields_set - {"type"})
         if self.type == "local" and others:
             raise ValueError(f"{', '.join(others)}: only for type: ray")
-        if not _ADDRESS.fullmatch(self.address):
+        if not ADDRESS.fullmatch(self.address):
             raise ValueError(
                 f"address must be auto, host:port or ray://host:port; found {self.address!r}"
             )
         if not self.cpus and not self.gpus:
             raise ValueError("a worker needs cpus or gpus")
         return self
-
-
-def compute_of(config: ComputeConfig) -> Compute:
-    """Return the place to compute; nothing is started or reached yet.
-
-    ``RAG_ASSETS_COMPUTE`` stands above the experiment, which may be shared by machines with and
-    without a cluster: ``local``, ``ray``, or the address of a cluster.
-
-    Raises:
-        UsageError: the variable is none of these.
-    """
-    return _opened(_in_force(config, os.environ.get(VARIABLE, "")))
-
-
-def _in_force(config: ComputeConfig, text: str) -> ComputeConfig:
-    if text == "local":
-        return ComputeConfig()
-    if not text or (text == "ray" and config.type == "ray"):
-        return config
-    chosen = {name: getattr(config, name) for name in config.model_fields_set}
-    if text == "ray":
-        return ComputeConfig(type="ray")
-    if not _ADDRESS.fullmatch(text):
-        raise UsageError(
-            f"{VARIABLE} must be local, ray, host:port or ray://host:port; found {text!r}"
-        )
-    return ComputeConfig(**{**chosen, "type": "ray", "address": text})
-
-
-@cache
-def _opened(config: ComputeConfig) -> Compute:
-    """Return one object for equal options: a process has its workers once."""
-    if config.type == "local":
-        return LOCAL
-    from rag_assets.compute.ray_cluster import RayCluster
-
-    return RayCluster(config)
-
-
-def release_workers() -> None:
-    """Give the workers of this process back, and leave the cluster; later work starts others."""
-    _opened.cache_clear()
-    from rag_assets.compute.ray_connection import disconnect
-
-    disconnect()

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from rag_assets.compute.options import ComputeConfig
 from rag_assets.compute.ray_blocks import BlockQueue
 from rag_assets.compute.ray_connection import connect
 from rag_assets.compute.ray_worker import RayWorker, package_versions
 from rag_assets.errors import ComputeUnavailable
-
-if TYPE_CHECKING:
-    from rag_assets.compute.options import ComputeConfig
 
 Result = TypeVar("Result")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -11,10 +11,12 @@ import pyarrow as pa
 
 from rag_assets.datasets.beir_parts import PARQUET, Parts, Split, beir_parts, files_of
 from rag_assets.datasets.dataset import Read
+from rag_assets.datasets.document_blocks import Parse, read_in_blocks
 from rag_assets.datasets.fields import Place, identifier, metadata_json, optional_string, string
 from rag_assets.datasets.folder import document_paths
 from rag_assets.datasets.ids import UniqueIds
-from rag_assets.datasets.jsonl import read_objects
+from rag_assets.datasets.jsonl import parsed_objects, read_objects
+from rag_assets.datasets.lines import read_raw_lines
 from rag_assets.datasets.notes import note
 from rag_assets.datasets.parquet_rows import ParquetRows
 from rag_assets.datasets.problems import tolerated
@@ -113,16 +115,14 @@ class BeirDataset:
     def read_documents(self) -> Read:
         """Return the corpus; a note counts Markdown and text files that are not part of it."""
         source = _Rows(files_of(self._parts.corpus, self.subset))
+        read = read_in_blocks(source.raw, _parser, self._stray) if source.has_lines else None
+        if read is not None:
+            return read
         rows, ids = DocumentRows(), UniqueIds("document", _ID_KEYS[0])
         for place, row in source.read():
             with tolerated():
-                key = _id_key(row)
-                document_id = identifier(row, key, place)
-                ids.add(document_id, place)
-                text = string(row, "text", place)
-                title = optional_string(row, "title", place) or ""
-                used = frozenset({key, "title", "text"})
-                rows.add(document_id, title, text, metadata_json(row, used))
+                ids.add(identifier(row, _id_key(row), place), place)
+                _add(rows, row, place)
         return rows.read(source.place, [*source.notes(), *self._stray()])
 
     def _stray(self) -> list[str]:
@@ -176,6 +176,25 @@ class BeirDataset:
         return {pair.query_id for pair in _pairs(others) if pair.grade > 0} - here
 
 
+def _parser(_: tuple[Place, bytes]) -> tuple[str, Parse[Place]]:
+    def parse(block: Sequence[tuple[Place, bytes]]) -> pa.Table:
+        rows = DocumentRows()
+        for place, content in block:
+            for _, row in parsed_objects(place.file, [(place.line or 0, content)]):
+                _add(rows, row, place)
+        return rows.table()
+
+    return "beir", parse
+
+
+def _add(rows: DocumentRows, row: dict[str, Any], place: Place) -> None:
+    key = _id_key(row)
+    document_id = identifier(row, key, place)
+    text = string(row, "text", place)
+    title = optional_string(row, "title", place) or ""
+    rows.add(document_id, title, text, metadata_json(row, frozenset({key, "title", "text"})))
+
+
 class _Rows:
     """The rows of JSON lines or Parquet, file after file."""
 
@@ -192,6 +211,15 @@ class _Rows:
             if suffix(file) != PARQUET:
                 for number, row in read_objects(file):
                     yield Place(file, number), row
+
+    @property
+    def has_lines(self) -> bool:
+        return not self._parquet
+
+    def raw(self) -> Iterator[tuple[Place, bytes]]:
+        for file in self._files:
+            for number, content in read_raw_lines(file):
+                yield Place(file, number), content
 
     def notes(self) -> list[str]:
         return list(dict.fromkeys(line for source in self._parquet for line in source.notes()))

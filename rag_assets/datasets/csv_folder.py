@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+import msgspec
+
 from rag_assets.datasets.csv_rows import read_csv
 from rag_assets.datasets.dataset import Read
-from rag_assets.datasets.document_records import read_documents
+from rag_assets.datasets.document_records import RawRecords, read_documents
 from rag_assets.datasets.folder import beside
 from rag_assets.datasets.folder_labels import LabelledFolder
 from rag_assets.text_files import existing
@@ -41,4 +45,16 @@ class CsvDataset(LabelledFolder):
         """Return the documents; a note counts other documents in the folder."""
         file = self.document_files()[0]
         notes = beside(self.root, file)
-        return read_documents(file, lambda: read_csv(file), self.columns, lambda: notes)
+        raw = RawRecords(partial(_encoded, file), _decoded)
+        return read_documents(file, lambda: read_csv(file), self.columns, lambda: notes, raw)
+
+
+def _encoded(file: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield every row as bytes; where a row ends, only a parser of all lines can tell."""
+    for line, row in read_csv(file):
+        yield line, msgspec.json.encode(row)
+
+
+def _decoded(rows: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, dict[str, str]]]:
+    for line, row in rows:
+        yield line, msgspec.json.decode(row)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 
+from rag_assets.store.blocks import Block
+
 
 class Read(NamedTuple):
-    """A table that was read, with one line for each repaired, dropped or odd thing in it."""
+    """A table that was read, with one line for each repaired, dropped or odd thing in it.
+
+    ``blocks`` are those that it was read in; see :mod:`rag_assets.datasets.document_blocks`.
+    """
 
     table: pa.Table
     notes: list[str]
+    blocks: Sequence[Block] = ()
 
 
 class Dataset(Protocol):

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from rag_assets.datasets.columns import Columns
 from rag_assets.datasets.dataset import Read
+from rag_assets.datasets.document_blocks import Parse, read_in_blocks
 from rag_assets.datasets.fields import (
     Place,
     Row,
@@ -26,10 +27,29 @@ from rag_assets.datasets.rows import DocumentRows
 Records = Iterable[tuple[int, Row]]
 
 
+class RawRecords(NamedTuple):
+    """The rows as bytes, for files of which each row can be parsed without the others.
+
+    Attributes:
+        read: gives line and bytes of every row.
+        parse: gives line and fields of such rows.
+    """
+
+    read: Callable[[], Iterable[tuple[int, bytes]]]
+    parse: Callable[[Iterable[tuple[int, bytes]]], Records]
+
+
 class _Names(NamedTuple):
     document_id: tuple[str, ...]
     title: str
     text: str
+
+    @property
+    def used(self) -> frozenset[str]:
+        """What is no metadata."""
+        # What an id is made of stays metadata: the source of a document is a field of its own.
+        one_id = self.document_id if len(self.document_id) == 1 else ()
+        return frozenset((*one_id, self.title, self.text))
 
 
 def read_documents(
@@ -37,6 +57,7 @@ def read_documents(
     records: Callable[[], Records],
     columns: Columns,
     notes: Callable[[], Sequence[str]] = tuple,
+    raw: RawRecords | None = None,
 ) -> Read:
     """Return the documents of a file.
 
@@ -45,32 +66,69 @@ def read_documents(
         records: gives all rows, each with its line; called again only when an id occurs twice.
         columns: which fields hold id, title and text; all others become metadata.
         notes: what was odd about the rows, asked for after the last one.
+        raw: the rows as bytes; with them the file can be read in blocks.
 
     Raises:
         DataError: a row breaks the contract, an id occurs twice, or there is no document.
     """
+    read = _in_blocks(file, raw, columns, notes) if raw is not None else None
+    return read or _whole(file, records, columns, notes)
+
+
+def _whole(
+    file: Path,
+    records: Callable[[], Records],
+    columns: Columns,
+    notes: Callable[[], Sequence[str]],
+) -> Read:
     rows = DocumentRows()
-    names: _Names | None = None
-    used: frozenset[str] = frozenset()
-    for line, row in records():
-        place = Place(file, line)
-        if names is None:
-            names = _names(columns, row, place)
-            # What an id is made of stays metadata: the source of a document is a field of its own.
-            one_id = names.document_id if len(names.document_id) == 1 else ()
-            used = frozenset((*one_id, names.title, names.text))
-        with tolerated():
-            document_id = joined_id(row, names.document_id, place)
-            meet("document", document_id)
-            title = optional_string(row, names.title, place) or ""
-            text = string(row, names.text, place)
-            rows.add(document_id, title, text, metadata_json(row, used))
+    names = _add(rows, file, records(), columns)
     read = rows.read(Place(file), list(notes()))
     ids = read.table.column("document_id")
     if names is None or pc.count_distinct(ids).as_py() == len(ids):
         return read
     _refuse_repeated(file, records(), names.document_id)
     return Read(_first_of_each(read.table), read.notes)
+
+
+def _in_blocks(
+    file: Path, raw: RawRecords, columns: Columns, notes: Callable[[], Sequence[str]]
+) -> Read | None:
+    def parser(first: tuple[int, bytes]) -> tuple[str, Parse[int]]:
+        line, row = next(iter(raw.parse([first])))
+        names = _names(columns, row, Place(file, line))
+
+        def parse(block: Iterable[tuple[int, bytes]]) -> pa.Table:
+            rows = DocumentRows()
+            _add(rows, file, raw.parse(block), columns, names)
+            return rows.table()
+
+        return str(names), parse
+
+    return read_in_blocks(raw.read, parser, notes)
+
+
+def _add(
+    rows: DocumentRows,
+    file: Path,
+    records: Records,
+    columns: Columns,
+    names: _Names | None = None,
+) -> _Names | None:
+    """Add all records; without ``names`` the first says which fields are what."""
+    used = names.used if names is not None else frozenset()
+    for line, row in records:
+        place = Place(file, line)
+        if names is None:
+            names = _names(columns, row, place)
+            used = names.used
+        with tolerated():
+            document_id = joined_id(row, names.document_id, place)
+            meet("document", document_id)
+            title = optional_string(row, names.title, place) or ""
+            text = string(row, names.text, place)
+            rows.add(document_id, title, text, metadata_json(row, used))
+    return names
 
 
 def _names(columns: Columns, row: Row, place: Place) -> _Names:

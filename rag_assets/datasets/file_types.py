@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.datasets.file_document import FileDocument
 from rag_assets.datasets.html_document import read_html
 from rag_assets.datasets.markdown_document import read_markdown
@@ -43,6 +44,12 @@ def read_file(path: Path) -> FileDocument:
         DataError: it cannot be read, is damaged, or its reader is not installed.
     """
     return READERS[suffix(path)](path)
+
+
+def reader_code(files: Iterable[Path]) -> list[Root]:
+    """Return the roots of the code that reads ``files``."""
+    suffixes = {suffix(path) for path in files} & READERS.keys()
+    return [f"{__name__}:READERS[{name}]" for name in ("", *sorted(suffixes))]
 
 
 def engine_versions(files: Iterable[Path]) -> dict[str, str]:

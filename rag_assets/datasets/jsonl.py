@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,23 @@ from rag_assets.datasets.strict_json import JsonError, parse_json, type_name
 
 
 def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number from 1, object) for every line that is not blank.
+    """Return (line number from 1, object) for every line that is not blank.
 
     Raises:
         DataError: the file cannot be read, is not UTF-8, or a line is not one strict JSON object.
     """
-    for number, raw in read_raw_lines(path):
+    return parsed_objects(path, read_raw_lines(path))
+
+
+def parsed_objects(
+    path: Path, lines: Iterable[tuple[int, bytes]]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number, object) for each of some lines of a file.
+
+    Raises:
+        DataError: a line is not UTF-8, or not one strict JSON object.
+    """
+    for number, raw in lines:
         value = parse_object(raw)
         if value is None:
             with tolerated():

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from rag_assets.datasets.dataset import Read
-from rag_assets.datasets.document_records import read_documents
+from rag_assets.datasets.document_records import RawRecords, read_documents
 from rag_assets.datasets.folder import beside
 from rag_assets.datasets.folder_labels import LabelledFolder
-from rag_assets.datasets.jsonl import read_objects
+from rag_assets.datasets.jsonl import parsed_objects, read_objects
+from rag_assets.datasets.lines import read_raw_lines
 from rag_assets.text_files import existing
 
 DOCUMENTS = "documents.jsonl"
@@ -45,4 +47,5 @@ class JsonlDataset(LabelledFolder):
         """Return the documents; a note counts other documents in the folder."""
         file = self.document_files()[0]
         notes = beside(self.root, file)
-        return read_documents(file, lambda: read_objects(file), self.columns, lambda: notes)
+        raw = RawRecords(partial(read_raw_lines, file), partial(parsed_objects, file))
+        return read_documents(file, lambda: read_objects(file), self.columns, lambda: notes, raw)

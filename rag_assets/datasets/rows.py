@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.datasets.dataset import Read
 from rag_assets.datasets.fields import Place, shown
@@ -49,14 +50,15 @@ class DocumentRows:
     def __init__(self) -> None:
         """Start without documents."""
         self._rows = TableBuilder(DOCUMENTS)
-        self._empty: list[str] = []
 
     def add(self, document_id: str, title: str, text: str, metadata: str = "{}") -> None:
         """Add a document; one without title and text is kept and noted."""
         size = len(title) + len(text) + len(metadata)
         self._rows.add(document_id, title, text, metadata, characters=size)
-        if (not text or text.isspace()) and (not title or title.isspace()):
-            self._empty.append(document_id)
+
+    def table(self) -> pa.Table:
+        """Return the documents."""
+        return self._rows.table()
 
     def read(self, place: Place, notes: list[str]) -> Read:
         """Return the table, with ``notes`` before its own.
@@ -64,10 +66,22 @@ class DocumentRows:
         Raises:
             DataError: there is no document.
         """
-        table = self._rows.table()
+        table = self.table()
         if not table.num_rows:
             raise place.error("holds no document; at least one is needed", check=EMPTY)
-        return Read(table, notes + note("empty document", "empty documents", self._empty))
+        return Read(table, notes + empty_documents(table))
+
+
+def empty_documents(documents: pa.Table) -> list[str]:
+    """Return a note of the documents without title and text."""
+    suspects = documents.select(["document_id", "title", "text"])
+    for name in ("title", "text"):
+        # Most have a character that no alphabet takes for white space; the others are looked at.
+        has_letter = pc.match_substring_regex(suspects.column(name), "[!-~]")
+        suspects = suspects.filter(pc.invert(has_letter))
+    rows = zip(*(column.to_pylist() for column in suspects.columns), strict=True)
+    empty = [name for name, title, text in rows if not title.strip() and not text.strip()]
+    return note("empty document", "empty documents", empty)
 
 
 class QueryRows:

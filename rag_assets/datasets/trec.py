@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Self
 
 import pyarrow as pa
 
 from rag_assets.datasets.dataset import Read
+from rag_assets.datasets.document_blocks import Parse, read_in_blocks
 from rag_assets.datasets.fields import Place
 from rag_assets.datasets.ids import UniqueIds, UniquePlaces
 from rag_assets.datasets.problems import tolerated
 from rag_assets.datasets.rows import DocumentRows, QrelRows, QueryRows
-from rag_assets.datasets.trec_corpus import read_corpus_file
+from rag_assets.datasets.trec_corpus import parsed_document, raw_documents, read_corpus_file
 from rag_assets.datasets.trec_topics import read_topics
 from rag_assets.errors import DataError, UsageError, allowed_names
 from rag_assets.text_files import suffix
@@ -106,8 +108,13 @@ class TrecDataset:
 
     def read_documents(self) -> Read:
         """Return the documents of all files of the corpus."""
+        files = self.document_files()
+        if len({suffix(file) for file in files}) == 1:  # a record is parsed by the kind of its file
+            read = read_in_blocks(partial(_raw, files), _parser)
+            if read is not None:
+                return read
         rows, ids = DocumentRows(), UniquePlaces("document")
-        for file in self.document_files():
+        for file in files:
             for place, key, document_id, title, text, metadata in read_corpus_file(file):
                 with tolerated():
                     ids.add(document_id, place, key)
@@ -133,6 +140,23 @@ class TrecDataset:
                 rows.resolve(query_id, document_id, place, ("query", "document"))
                 rows.add(place, query_id, document_id, grade)
         return rows.read(Place(self.qrels), [])
+
+
+def _raw(files: Sequence[Path]) -> Iterator[tuple[Place, bytes]]:
+    for file in files:
+        yield from raw_documents(file)
+
+
+def _parser(first: tuple[Place, bytes]) -> tuple[str, Parse[Place]]:
+    def parse(block: Sequence[tuple[Place, bytes]]) -> pa.Table:
+        rows = DocumentRows()
+        for place, record in block:
+            document = parsed_document(place, record)
+            if document is not None:
+                rows.add(*document[2:])
+        return rows.table()
+
+    return f"trec{suffix(first[0].file)}", parse
 
 
 def _parts(path: Path) -> dict[str, list[Path]]:

@@ -15,8 +15,8 @@ from rag_assets.datasets.fields import (
     optional_string,
     string,
 )
-from rag_assets.datasets.jsonl import read_objects
-from rag_assets.datasets.lines import read_lines
+from rag_assets.datasets.jsonl import parsed_objects
+from rag_assets.datasets.lines import decoded, read_raw_lines
 from rag_assets.datasets.problems import tolerated
 from rag_assets.datasets.tagged_blocks import Element, elements, plain_text, read_blocks
 from rag_assets.store.canonical import canonical_json
@@ -27,6 +27,7 @@ _TEXT_KEYS = ("text", "contents")
 _TITLE_TAGS = ("title", "headline", "head", "hl", "ti", "ttl")
 _NUMBER_TAG = "docno"
 _TEXT_TAG = "text"
+_LINES = (".jsonl", ".tsv")
 _EXPECTED = "a TREC corpus: <DOC> blocks, or JSON lines in a file .jsonl"
 
 
@@ -55,18 +56,36 @@ def read_corpus_file(path: Path) -> Iterator[TrecDocument]:
     Raises:
         DataError: a line or block breaks the format or has no id.
     """
-    if suffix(path) == ".jsonl":
-        return _from_lines(path)
-    return _from_columns(path) if suffix(path) == ".tsv" else _from_blocks(path)
-
-
-def _from_lines(path: Path) -> Iterator[TrecDocument]:
-    for line, row in read_objects(path):
+    for place, record in raw_documents(path):
         document = None
         with tolerated():
-            document = _line_document(row, Place(path, line))
+            document = parsed_document(place, record)
         if document is not None:
             yield document
+
+
+def raw_documents(path: Path) -> Iterator[tuple[Place, bytes]]:
+    """Yield place and bytes of every document of a file, as :func:`parsed_document` takes them."""
+    if suffix(path) in _LINES:
+        return ((Place(path, line), raw) for line, raw in read_raw_lines(path))
+    blocks = read_blocks(path, "DOC", _EXPECTED)
+    return ((Place(path, line), block.encode()) for line, _, block in blocks)
+
+
+def parsed_document(place: Place, record: bytes) -> TrecDocument | None:
+    """Return a document; None where a problem of it is collected.
+
+    Raises:
+        DataError: it breaks the format or has no id.
+    """
+    kind, line = suffix(place.file), place.line or 0
+    if kind == ".jsonl":
+        objects = parsed_objects(place.file, [(line, record)])
+        return next((_line_document(row, place) for _, row in objects), None)
+    if kind == ".tsv":
+        text = decoded(record, place.file, line).rstrip("\r\n")
+        return _column_document(text.split("\t"), place)
+    return _block_document(record.decode(), place)
 
 
 def _line_document(row: Row, place: Place) -> TrecDocument:
@@ -76,15 +95,6 @@ def _line_document(row: Row, place: Place) -> TrecDocument:
     title = optional_string(row, "title", place) or ""
     metadata = metadata_json(row, frozenset({key, text_key, "title"}))
     return TrecDocument(place, key, document_id, title, text, metadata)
-
-
-def _from_columns(path: Path) -> Iterator[TrecDocument]:
-    for line, text in read_lines(path):
-        document = None
-        with tolerated():
-            document = _column_document(text.split("\t"), Place(path, line))
-        if document is not None:
-            yield document
 
 
 def _column_document(columns: list[str], place: Place) -> TrecDocument:
@@ -98,15 +108,6 @@ def _column_document(columns: list[str], place: Place) -> TrecDocument:
 
 def _first(row: Row, keys: tuple[str, ...]) -> str:
     return next((key for key in keys if key in row), keys[0])
-
-
-def _from_blocks(path: Path) -> Iterator[TrecDocument]:
-    for line, _, block in read_blocks(path, "DOC", _EXPECTED):
-        document = None
-        with tolerated():
-            document = _block_document(block, Place(path, line))
-        if document is not None:
-            yield document
 
 
 def _block_document(block: str, place: Place) -> TrecDocument:

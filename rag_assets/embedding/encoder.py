@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from rag_assets.code_versions.versions import filled_by, root_of
 from rag_assets.compute.compute import Compute
 from rag_assets.compute.local import LOCAL
 from rag_assets.embedding.batches import batch_lengths, fills_up, in_batches
@@ -148,7 +149,7 @@ class Encoder(SentByName):
         if self._cache is None:
             return self._embed_all(texts, kind, progress, make, self._compute)
         described = self.describe(kind)
-        cache = VectorCache(self._cache, fingerprint(described))
+        cache = VectorCache(self._cache, space_of(described))
         vectors, found = cache.get([described["prompt"] + text for text in texts], make)
         if found.all():
             return vectors
@@ -247,6 +248,11 @@ class Encoder(SentByName):
         own = np.asarray(raw, dtype=np.float32)
         checked_lengths(own, name_of)
         return own
+
+
+def space_of(described: Mapping[str, Any]) -> str:
+    """Return the space of the vectors that an encoder computes now."""
+    return fingerprint({**described, "code": filled_by(root_of(Encoder, "_embed"))})
 
 
 def _take_stored(

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag_assets.embedding.model_files import ModelFiles
-from rag_assets.embedding.model_libraries import import_model_libraries
 from rag_assets.embedding.precision import Precision
-from rag_assets.embedding.quiet import quiet_models
+from rag_assets.embedding.quiet import import_model_libraries, quiet_models
 from rag_assets.errors import ModelUnavailable
 
 if TYPE_CHECKING:

@@ -13,6 +13,14 @@ from contextlib import contextmanager
 NOISY = ("transformers", "sentence_transformers", "huggingface_hub")
 
 
+def import_model_libraries() -> None:
+    """Import torch, transformers and sentence-transformers, and let none of them write."""
+    import torch  # noqa: F401
+
+    with quiet_models():
+        import sentence_transformers  # noqa: F401
+
+
 @contextmanager
 def quiet_hub() -> Iterator[None]:
     """Silence the hub client inside the block."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rag_assets.code_versions.versions import filled_by
 from rag_assets.embedding.model_files import ModelFiles, tokenizer_file
 from rag_assets.embedding.models import open_tokenizer
 from rag_assets.package_versions import version
@@ -41,26 +42,61 @@ def token_counts(
     file = tokenizer_file(files.path)
     if file is None:
         return None
-    tokenizer, read = open_tokenizer(file), [prompt + text for text in texts]
+    return counts_by(file, files.tokenizer_sha256, [prompt + text for text in texts], cache)
+
+
+def counts_by(
+    file: Path,
+    digest: str,
+    texts: Sequence[str],
+    cache: Path | None,
+    *,
+    special: bool = True,
+    progress: Callable[[int], None] | None = None,
+) -> Counts:
+    """Return how many tokens each text has by a tokenizer.
+
+    Args:
+        file: its ``tokenizer.json``.
+        digest: the SHA-256 of that file.
+        texts: the texts.
+        cache: folder of the numbers that are known; None remembers nothing.
+        special: whether special tokens are counted.
+        progress: told how many of the texts that were not known have been counted.
+
+    Raises:
+        ModelUnavailable: the file cannot be read.
+        StoreError: the cache cannot be written.
+    """
     if cache is None:
-        return _counted(read, tokenizer)
-    space = {"tokenizer_sha256": files.tokenizer_sha256, "tokenizers": version("tokenizers")}
-    return _looked_up(read, tokenizer, TokenCountCache(cache, fingerprint(space)))
-
-
-def _looked_up(texts: Sequence[str], tokenizer: Tokenizer, cache: TokenCountCache) -> Counts:
-    counts = cache.get(texts)
+        return _counted(texts, open_tokenizer(file), special=special, progress=progress)
+    space = {
+        "tokenizer_sha256": digest,
+        "tokenizers": version("tokenizers"),
+        "special": special,
+        "code": filled_by(f"{__name__}:_counted"),
+    }
+    known = TokenCountCache(cache, fingerprint(space))
+    counts = known.get(texts)
     missing = np.flatnonzero(counts == UNKNOWN)
     if missing.size:
         new = [texts[row] for row in missing.tolist()]
-        counts[missing] = _counted(new, tokenizer)
-        cache.put(new, counts[missing])
+        counts[missing] = _counted(new, open_tokenizer(file), special=special, progress=progress)
+        known.put(new, counts[missing])
     return counts
 
 
-def _counted(texts: Sequence[str], tokenizer: Tokenizer) -> Counts:
+def _counted(
+    texts: Sequence[str],
+    tokenizer: Tokenizer,
+    special: bool,
+    progress: Callable[[int], None] | None,
+) -> Counts:
     counts = np.empty(len(texts), dtype=np.int32)
     for start in range(0, len(texts), TEXTS_AT_ONCE):
-        some = slice(start, start + TEXTS_AT_ONCE)
-        counts[some] = [len(found.ids) for found in tokenizer.encode_batch(list(texts[some]))]
+        batch = list(texts[start : start + TEXTS_AT_ONCE])
+        found = tokenizer.encode_batch_fast(batch, add_special_tokens=special)
+        counts[start : start + len(batch)] = [len(one.ids) for one in found]
+        if progress is not None:
+            progress(start + len(batch))
     return counts

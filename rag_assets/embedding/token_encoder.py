@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from rag_assets.code_versions.versions import filled_by, root_of
 from rag_assets.compute.compute import Compute
 from rag_assets.compute.local import LOCAL
 from rag_assets.embedding.batches import batch_lengths, in_batches
@@ -115,6 +116,7 @@ class TokenEncoder:
         if self._cache is None:
             return None
         described = {name: v for name, v in self.describe(kind).items() if name != "prompt"}
+        described["code"] = filled_by(root_of(TokenEncoder, "encode"))
         return TokenVectorCache(self._cache, fingerprint(described))
 
     def _embed(self, texts: list[str], kind: Kind) -> list[TokenVectors]:

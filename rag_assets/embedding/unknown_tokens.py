@@ -51,11 +51,10 @@ def unknown_share(texts: Sequence[str], files: ModelFiles) -> float | None:
     return sum(one.ids.count(unknown) for one in found) / n_tokens if n_tokens else 0.0
 
 
-def warning(retriever: str, what: str, share: float | None, files: ModelFiles) -> str | None:
+def warning(what: str, share: float | None, files: ModelFiles) -> str | None:
     """Return the line that warns of a model that cannot read, None where it can.
 
     Args:
-        retriever: its name.
         what: what was read, such as ``queries``.
         share: :func:`unknown_share` of it.
         files: the model's files.
@@ -63,7 +62,7 @@ def warning(retriever: str, what: str, share: float | None, files: ModelFiles) -
     if share is None or share <= TOO_MANY:
         return None
     return (
-        f"retriever '{retriever}': {share:.0%} of the tokens of the {what} are unknown to "
+        f"{share:.0%} of the tokens of the {what} are unknown to "
         f"its model '{files.name}'; take a model that reads their language"
     )
 

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.evaluation.grouped import group_metrics
 from rag_assets.evaluation.metric_names import GROUP_MEASURES, RANKING_MEASURES, Metric
 from rag_assets.evaluation.metrics import Cell, Source, query_metrics
 from rag_assets.store.parquet_files import read_parquet
+
+_FAMILIES: Mapping[str, Callable[..., dict[Cell, pa.Table]]] = {"group": group_metrics}
+"""The families that are computed only where one of their metrics is asked for."""
+
+_MEASURES = {"group": GROUP_MEASURES}
+
+
+def family_code(metrics: Iterable[Metric]) -> list[Root]:
+    """Return the roots of the code of those families that hold one of the ``metrics``."""
+    asked = {metric.measure for metric in metrics}
+    names = [name for name, measures in _MEASURES.items() if asked & {*measures}]
+    return [f"{__name__}:_FAMILIES[{name}]" for name in ("", *names)]
 
 
 def all_metrics(
@@ -38,9 +51,11 @@ def all_metrics(
     cells, asked = list(cutoffs), list(metrics)
     ranking = [metric for metric in asked if metric.measure in RANKING_MEASURES]
     tables = query_metrics(runs, judgments, judged_by, queries, cells, ranking)
-    if any(metric.measure in GROUP_MEASURES for metric in asked):
+    for name, family in _FAMILIES.items():
+        if not any(metric.measure in _MEASURES[name] for metric in asked):
+            continue
         read = (_tables(runs), _tables(judgments))
-        more = group_metrics(*read, judged_by, queries, cells)
+        more = family(*read, judged_by, queries, cells)
         tables = {cell: _beside(table, more[cell]) for cell, table in tables.items()}
     return tables
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -16,7 +16,7 @@ from pydantic import (
 from rag_assets.compute.options import ComputeConfig
 from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.experiment.checks import ChecksConfig
-from rag_assets.experiment.names import checked_name, checked_owner
+from rag_assets.experiment.names import checked_experiment_name, checked_name, checked_owner
 from rag_assets.experiment.one_of import OneOf
 from rag_assets.experiment.query_sets import LlmConfig, QuerySetConfig
 from rag_assets.experiment.schedule import ScheduleConfig
@@ -72,7 +72,13 @@ class DatasetConfig(Options):
         return path
 
 
-class NoneChunking(Options):
+class _Chunking(Options):
+    # Whether a document is cut the same whatever else is cut with it, so that an edit of one cuts
+    # its block only. Of readers of the reference this is no concern: it is no docstring.
+    by_blocks: ClassVar[bool] = True
+
+
+class NoneChunking(_Chunking):
     """Every document is one chunk."""
 
     strategy: Literal["none"]
@@ -91,7 +97,7 @@ Overlap = Annotated[
 ]
 
 
-class _SizedChunking(Options):
+class _SizedChunking(_Chunking):
     """Chunks of a largest size, 200 tokens where none is given.
 
     ``max_tokens`` counts tokens of the tokenizer of the model ``tokenizer``; ``max_characters``
@@ -152,7 +158,7 @@ class MarkdownChunking(_SizedChunking):
     indexed: Literal["title+heading+text", "title+text"] = "title+heading+text"
 
 
-class SentencesChunking(Options):
+class SentencesChunking(_Chunking):
     """So many sentences a chunk, of which ``overlap`` repeat the chunk before.
 
     ``language`` (ISO 639) says whose abbreviations end no sentence.
@@ -164,13 +170,17 @@ class SentencesChunking(Options):
     language: Language = "en"
 
 
-class SemanticChunking(Options):
+class SemanticChunking(_Chunking):
     """Cut between sentences whose meanings are far apart.
 
     Each sentence is embedded by ``model`` with ``buffer`` sentences on either side. A document is
     cut where the cosine distance of neighbours exceeds the ``percentile`` of its distances. A chunk
     of more than ``max_tokens`` tokens of the model is cut further; null leaves it.
     """
+
+    # Sentences of many documents are embedded in one batch, and the last bits of a vector depend on
+    # the batch; sentences that were embedded before are known to the cache of vectors.
+    by_blocks: ClassVar[bool] = False
 
     strategy: Literal["semantic"]
     model: str = Field(DEFAULT_MODEL, min_length=1)
@@ -185,7 +195,7 @@ _SmallChunking = (
 )
 
 
-class ParentChunking(Options):
+class ParentChunking(_Chunking):
     """Search small chunks, return the larger ones that they lie in.
 
     A document is cut by ``parent``, and each parent by ``child``. The children are indexed; a run
@@ -271,7 +281,7 @@ class ContextConfig(Options):
 class ExperimentConfig(Options):
     """One experiment. What is absent is filled in by :mod:`rag_assets.experiment.defaults`."""
 
-    name: Name | None = None
+    name: Annotated[str, AfterValidator(checked_experiment_name)] | None = None
     dataset: DatasetConfig = DatasetConfig()
     chunking: dict[Name, ChunkingConfig] = Field(default_factory=dict)
     query_sets: dict[Name, QuerySetConfig] = Field(default_factory=dict)

@@ -25,7 +25,7 @@ from rag_assets.experiment.query_sets import LlmConfig, QuerySetConfig
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.experiment.tuning import tune_of
 from rag_assets.retrievers.base import BaseRetriever
-from rag_assets.retrievers.derived import DerivedRetriever
+from rag_assets.retrievers.derived import DerivedRetriever, FusedRetriever, RerankedRetriever
 from rag_assets.retrievers.imported import ImportedRetriever
 from rag_assets.retrievers.tune import Tune
 
@@ -116,7 +116,8 @@ class Experiment:
 
     def inputs(self, retriever: str) -> tuple[str, ...]:
         """Return the retrievers that this one fuses or reranks; none for a base retriever."""
-        return self.retrievers[retriever].input_names
+        config = self.retrievers[retriever]
+        return config.input_names if isinstance(config, FusedRetriever | RerankedRetriever) else ()
 
     def chunking_of(self, retriever: str) -> str:
         """Return the chunking that a base retriever searches."""

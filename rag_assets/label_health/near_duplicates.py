@@ -5,6 +5,8 @@ MinHash (Broder 1997) with banding (Leskovec, Rajaraman and Ullman, Mining of Ma
 section 3.4): 64 hash values a document in 16 bands of 4. A pair of similarity s shares a band with
 the chance 1 - (1 - s^4)^16: 0.9998 at 0.8, so about one pair in 5,000 is missed there, and fewer
 above. Every candidate is then compared exactly, so no reported pair is wrong.
+
+Any two documents can be a pair, wherever they stand: this cannot be done by blocks.
 """
 
 from __future__ import annotations

@@ -47,8 +47,6 @@ from rag_assets.lexical.sparse_columns import SparseColumns
 from rag_assets.lexical.token_counts import TokenCounts
 from rag_assets.ordering import Hits, Positions
 
-VERSION = "2"
-
 _METHODS = {
     "lucene": ("lucene", "lucene"),
     "robertson": ("robertson", "robertson"),
@@ -98,15 +96,14 @@ class Bm25sEngine:
     @classmethod
     def build(
         cls,
-        tokens: Iterable[list[str]],
+        counts: TokenCounts,
         k1: float,
         b: float,
         variant: str = "lucene",
         delta: float | None = None,
     ) -> Bm25sEngine:
-        """Index the tokens of each chunk; ``delta`` of None is the variant's default."""
+        """Index the counted tokens; ``delta`` of None is the variant's default."""
         delta = DEFAULT_DELTA.get(variant) if delta is None else delta
-        counts = TokenCounts.of(tokens)
         kept = _NO_DELTA if delta is None else delta
         # the mean length of no chunk, or of empty ones, would be nothing to divide by
         data = bm25_weights(counts, k1, b, variant, kept) if counts.vocabulary else np.empty(0)

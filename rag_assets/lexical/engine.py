@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
@@ -10,27 +10,26 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.lexical import bm25s_engine, rank_bm25_engine, tantivy_engine
+from rag_assets.lexical import tantivy_engine
 from rag_assets.lexical.bm25_variants import check_parameter, resolve_delta, resolve_variant
 from rag_assets.lexical.bm25s_engine import Bm25sEngine
 from rag_assets.lexical.rank_bm25_engine import RankBm25Engine
 from rag_assets.lexical.tantivy_engine import TantivyEngine
 from rag_assets.lexical.tfidf_engine import TfIdfEngine
+from rag_assets.lexical.token_counts import TokenCounts
 from rag_assets.ordering import Hits, Positions
 from rag_assets.package_versions import version
+
+ENGINES = ("bm25s", "rank_bm25", "tantivy")
+"""The engines of BM25."""
 
 DISTRIBUTIONS = {"rank_bm25": "rank-bm25", "tantivy": "tantivy"}
 """Engine of BM25 -> the installed package that computes it; ``bm25s`` is computed here."""
 
 TFIDF = "tfidf"
 """The engine of TF-IDF, which is our own."""
-
-_CODE_VERSIONS = {
-    "bm25s": bm25s_engine.VERSION,
-    "rank_bm25": rank_bm25_engine.VERSION,
-    "tantivy": tantivy_engine.VERSION,
-}
 
 
 class Engine(Protocol):
@@ -56,17 +55,29 @@ class Engine(Protocol):
         """
 
 
+# The code of an engine is found in these tables, see ``engine_code``.
+_BUILD: Mapping[str, Callable[..., Engine]] = {
+    "bm25s": Bm25sEngine.build,
+    "rank_bm25": lambda counts, *options: RankBm25Engine.build(list(counts.texts()), *options),
+    "tantivy": lambda counts, *_: TantivyEngine.build(counts.texts()),
+}
+_LOAD: Mapping[str, Callable[..., Engine]] = {
+    "bm25s": Bm25sEngine.load,
+    "rank_bm25": lambda folder, mmap: RankBm25Engine.load(folder),
+    "tantivy": lambda folder, mmap: TantivyEngine.load(folder),
+    "tfidf": TfIdfEngine.load,
+}
+
+
 def build_engine(
     engine: str,
-    tokens: Iterable[list[str]],
+    counts: TokenCounts,
     k1: float,
     b: float,
     variant: str | None = None,
     delta: float | None = None,
 ) -> Engine:
-    """Index the tokens of each chunk; see :mod:`rag_assets.lexical.bm25_variants`.
-
-    ``tokens`` is iterated over once.
+    """Index the counted tokens of chunks; see :mod:`rag_assets.lexical.bm25_variants`.
 
     Raises:
         UsageError: there is no such engine, its package is missing, it does not compute the
@@ -80,11 +91,7 @@ def build_engine(
         raise UsageError(f"k1 is {k1}; must be at least 0")
     if not 0 <= b <= 1:
         raise UsageError(f"b is {b}; must be from 0 to 1")
-    if engine == "rank_bm25":
-        return RankBm25Engine.build(list(tokens), k1, b, chosen, delta)
-    if engine == "tantivy":
-        return TantivyEngine.build(tokens)
-    return Bm25sEngine.build(tokens, k1, b, chosen, delta)
+    return _BUILD[engine](counts, k1, b, chosen, delta)
 
 
 def load_engine(engine: str, folder: Path, *, mmap: bool = True) -> Engine:
@@ -93,26 +100,26 @@ def load_engine(engine: str, folder: Path, *, mmap: bool = True) -> Engine:
     Raises:
         UsageError: there is no such engine.
     """
-    if engine == TFIDF:
-        return TfIdfEngine.load(folder, mmap=mmap)
-    check_engine(engine)
-    if engine == "rank_bm25":
-        return RankBm25Engine.load(folder)
-    if engine == "tantivy":
-        return TantivyEngine.load(folder)
-    return Bm25sEngine.load(folder, mmap=mmap)
+    if engine != TFIDF:
+        check_engine(engine)
+    return _LOAD[engine](folder, mmap=mmap)
+
+
+def engine_code(engine: str) -> list[Root]:
+    """Return the roots of the code of one engine."""
+    builds = engine if engine in ENGINES else ""
+    return [f"{__name__}:_BUILD[{builds}]", f"{__name__}:_LOAD[{engine}]"]
 
 
 def own_versions(engine: str) -> dict[str, str]:
-    """Return the version of the engine's code here, and of the package that it drives.
+    """Return the version of the package that an engine drives, if there is one.
 
     Raises:
         UsageError: there is no such engine.
     """
     check_engine(engine)
-    own = {f"engine.{engine}": _CODE_VERSIONS[engine]}
     package = DISTRIBUTIONS.get(engine)
-    return own if package is None else {**own, package: version(package)}
+    return {} if package is None else {package: version(package)}
 
 
 def check_engine(engine: str) -> None:
@@ -121,7 +128,7 @@ def check_engine(engine: str) -> None:
     Raises:
         UsageError: there is no such engine, or an extra is missing.
     """
-    if engine not in _CODE_VERSIONS:
-        raise UsageError(f"engine {allowed_names(engine, _CODE_VERSIONS)}")
+    if engine not in ENGINES:
+        raise UsageError(f"engine {allowed_names(engine, ENGINES)}")
     if engine == "tantivy" and find_spec(tantivy_engine.PACKAGE) is None:
         raise UsageError(tantivy_engine.MISSING)

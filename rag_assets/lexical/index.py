@@ -6,13 +6,14 @@ give the same files, byte for byte.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from rag_assets.errors import DataError, StoreError
-from rag_assets.lexical.analyzers import analyze_all, analyzer_versions, resolve_analyzer
+from rag_assets.errors import StoreError
+from rag_assets.lexical.analysed_texts import AnalysedTexts
+from rag_assets.lexical.analyzers import analyzer_versions
 from rag_assets.lexical.engine import Engine, build_engine, check_engine, load_engine, own_versions
 from rag_assets.lexical.index_files import load_list, load_object, save_json
 from rag_assets.lexical.term_vectors import TermVectors
@@ -20,9 +21,6 @@ from rag_assets.ordering import Positions, byte_order_ranks
 
 FORMAT = 1
 """Version of the folder's layout; another one is refused."""
-
-TEXTS_AT_ONCE = 4096
-"""Texts that are analysed together: the tokens of all would take many times their memory."""
 
 _DESCRIPTION = "lexical_index.json"
 _CHUNK_IDS = "chunk_ids.json"
@@ -94,68 +92,44 @@ def build_index(
         UsageError: an unknown engine or analyzer, or a parameter out of its range.
     """
     check_engine(engine)
-
-    def build(tokens: Iterable[list[str]]) -> Engine:
-        return build_engine(engine, tokens, k1, b, variant, delta)
-
-    return write_index(
-        chunk_ids,
-        texts,
-        engine,
-        build,
-        analyzer=analyzer,
-        folder=folder,
-        term_vectors=term_vectors,
-    )
+    analysed = AnalysedTexts.of(chunk_ids, texts, analyzer)
+    built = build_engine(engine, analysed.counts, k1, b, variant, delta)
+    return write_index(analysed, engine, built, folder, term_vectors=term_vectors)
 
 
 def write_index(
-    chunk_ids: Sequence[str],
-    texts: Sequence[str],
+    analysed: AnalysedTexts,
     engine: str,
-    build: Callable[[Iterable[list[str]]], Engine],
-    *,
-    analyzer: str,
+    built: Engine,
     folder: Path,
+    *,
     term_vectors: bool = False,
 ) -> dict[str, object]:
-    """Analyse the chunks' texts, index their tokens by ``build``, and write all into ``folder``.
+    """Write an index over analysed texts into ``folder``, which exists.
 
-    The arguments, facts and errors are those of :func:`build_index`; ``engine`` is the name by
-    which :func:`rag_assets.lexical.engine.load_engine` opens what ``build`` returns, and ``build``
-    iterates once over the tokens of the chunks, which are analysed as it does.
+    Args:
+        analysed: the words of the chunks.
+        engine: the name by which :func:`rag_assets.lexical.engine.load_engine` opens ``built``.
+        built: the engine over their counts.
+        folder: where the files go.
+        term_vectors: whether the words of each chunk are written too, for feedback.
+
+    Returns:
+        The facts of :func:`build_index`.
     """
-    if len(chunk_ids) != len(texts):
-        raise DataError(f"{len(chunk_ids)} chunk ids but {len(texts)} texts")
-    resolved = resolve_analyzer(analyzer, texts)
-    ranks = byte_order_ranks(chunk_ids)
-    order = ranks.argsort().tolist()
-    lengths: list[int] = []
-    analysed = _analysed(resolved, [texts[i] for i in order], lengths)
-    tokens = list(analysed) if term_vectors else analysed
-    built = build(tokens)
     built.save(folder)
-    if isinstance(tokens, list):
-        TermVectors.build(tokens).save(folder)
-    save_json(folder / _CHUNK_IDS, [chunk_ids[i] for i in order])
-    save_json(folder / _DESCRIPTION, {"format": FORMAT, "engine": engine, "analyzer": resolved})
+    if term_vectors:
+        TermVectors.of_counts(analysed.counts).save(folder)
+    save_json(folder / _CHUNK_IDS, list(analysed.chunk_ids))
+    description = {"format": FORMAT, "engine": engine, "analyzer": analysed.analyzer}
+    save_json(folder / _DESCRIPTION, description)
+    size = sum(file.stat().st_size for file in folder.iterdir())
     return {
         "engine": engine,
-        "analyzer": resolved,
-        "chunks": len(lengths),
-        "empty_chunks": lengths.count(0),
+        **analysed.facts,
         "vocabulary": built.vocabulary_size,
-        "mean_length": sum(lengths) / len(lengths) if lengths else 0.0,
-        "bytes": sum(file.stat().st_size for file in folder.iterdir()),
+        "bytes": size,
     }
-
-
-def _analysed(analyzer: str, texts: Sequence[str], lengths: list[int]) -> Iterator[list[str]]:
-    """Yield the tokens of each text, and append their number to ``lengths``."""
-    for start in range(0, len(texts), TEXTS_AT_ONCE):
-        tokens = analyze_all(analyzer, texts[start : start + TEXTS_AT_ONCE])
-        lengths += map(len, tokens)
-        yield from tokens
 
 
 def engine_versions(engine: str, analyzer: str) -> dict[str, str]:

@@ -34,7 +34,6 @@ from rag_assets.lexical.bm25_variants import DEFAULT_DELTA
 from rag_assets.lexical.index_files import load_object, save_json
 from rag_assets.ordering import Hits, Positions, best_above_zero
 
-VERSION = "2"
 EPSILON = 0.25
 
 _FILE = "rank_bm25.json"

@@ -27,8 +27,6 @@ from rag_assets.lexical.index import LexicalIndex
 from rag_assets.lexical.term_vectors import TermVectors
 from rag_assets.ordering import Hits, best_above_zero
 
-VERSION = "1"
-
 
 @dataclass(frozen=True)
 class Feedback:

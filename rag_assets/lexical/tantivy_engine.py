@@ -47,7 +47,6 @@ from rag_assets.errors import StoreError, UsageError
 from rag_assets.lexical.index_files import load_object, save_json
 from rag_assets.ordering import Hits, Positions, top_k
 
-VERSION = "1"
 PACKAGE, EXTRA = "tantivy", "tantivy"
 MISSING = f"engine tantivy needs the package {PACKAGE}: pip install 'rag-assets[{EXTRA}]'"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag_assets.lexical.index_files import load_array, load_list, save_json
+from rag_assets.lexical.token_counts import TokenCounts
 
 _VOCABULARY = "terms.vocabulary.json"
 _TOKENS = "terms.tokens.npy"
@@ -35,21 +35,11 @@ class TermVectors:
     first: npt.NDArray[np.int64]
 
     @classmethod
-    def build(cls, texts: Sequence[Sequence[str]]) -> TermVectors:
-        """Count the tokens of each chunk."""
-        vocabulary = sorted({token for tokens in texts for token in tokens})
-        number = {token: position for position, token in enumerate(vocabulary)}
-        counted = [
-            sorted((number[token], n) for token, n in Counter(tokens).items()) for tokens in texts
-        ]
-        entries = np.array([pair for chunk in counted for pair in chunk], np.int32).reshape(-1, 2)
-        first = np.concatenate([[0], np.cumsum([len(chunk) for chunk in counted])])
-        return cls(
-            vocabulary,
-            np.ascontiguousarray(entries[:, 0]),
-            np.ascontiguousarray(entries[:, 1]),
-            first.astype(np.int64),
-        )
+    def of_counts(cls, counts: TokenCounts) -> TermVectors:
+        """Turn the counts of an index around."""
+        order, first = counts.by_chunk
+        tokens = counts.tokens_of(order).astype(np.int32)
+        return cls(list(counts.vocabulary), tokens, counts.counts[order].astype(np.int32), first)
 
     @classmethod
     def load(cls, folder: Path) -> TermVectors:

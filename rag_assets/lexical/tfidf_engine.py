@@ -37,7 +37,6 @@ from rag_assets.lexical.index_files import load_array, load_object, save_json
 from rag_assets.lexical.token_counts import TokenCounts
 from rag_assets.ordering import Hits, Positions, best_above_zero
 
-VERSION = "1"
 WEIGHTINGS = ("raw", "length_normalised", "saturated", "sklearn")
 DEFAULT_K1 = 1.2
 
@@ -74,10 +73,8 @@ class TfIdfEngine:
     weighting: str
 
     @classmethod
-    def build(
-        cls, tokens: Iterable[list[str]], weighting: str, k1: float = DEFAULT_K1
-    ) -> TfIdfEngine:
-        """Index the tokens of each chunk; ``k1`` > 0 is the parameter of ``saturated``.
+    def build(cls, counts: TokenCounts, weighting: str, k1: float = DEFAULT_K1) -> TfIdfEngine:
+        """Index the counted tokens; ``k1`` > 0 is the parameter of ``saturated``.
 
         Raises:
             UsageError: there is no such weighting, or ``k1`` is not above 0.
@@ -86,7 +83,6 @@ class TfIdfEngine:
             raise UsageError(f"weighting {allowed_names(weighting, WEIGHTINGS)}")
         if not k1 > 0:
             raise UsageError(f"k1 is {k1}; must be above 0")
-        counts = TokenCounts.of(tokens)
         n_chunks, holding, indices = counts.lengths.size, counts.holding, counts.chunks
         idf = _idf(holding, n_chunks, weighting)
         lengths = counts.lengths.astype(np.float64)

@@ -8,29 +8,28 @@ evaluation names at once, since its readers open them by their paths; an index w
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from rag_assets.experiment.names import RESERVED
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.pipeline.measurements import MEASUREMENTS
-from rag_assets.store.artifacts import read_manifest
+from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.atomic import remove, write_text
-from rag_assets.store.cache_files import CACHE
 from rag_assets.store.remote.objects import Objects
 from rag_assets.store.remote.opened import working_copy_of
-from rag_assets.store.remote.removed import FOLDER as REMOVED
 from rag_assets.store.remote.removed import apply_removed
-from rag_assets.store.remote.working_copy import WorkingCopy
+from rag_assets.store.remote.working_copy import TABLE, WorkingCopy
 
 SNAPSHOTS = "evaluations"
+RANKINGS = "rankings"
+"""The asset, and where snapshots name what they have of it."""
 POINTERS = ("current", "anchor")
 ATTEMPTS = "attempts"
 FAILED_CHECKS = "failed_checks"
-
-OUTDATED = "warehouse_outdated"
-"""In the working copy: a pointer was brought since the warehouse was built from it."""
 
 _BROUGHT = "brought.json"
 """In the working copy: experiment -> the evaluation whose measurements were brought last."""
@@ -59,10 +58,9 @@ def bring_records(root: Path) -> None:
         remove(path)
     copy.bring(failed)
     for name, content in zip(POINTERS, contents, strict=True):
-        text = (content or b"").decode()
+        text = (content or b"").decode("utf-8", "replace")
         if text and text != _text(root / name):
             write_text(root / name, text, durable=False)
-            write_text(copy.root / OUTDATED, "", durable=False)
 
 
 def bring_current(root: Path) -> None:
@@ -111,45 +109,57 @@ def bring_named(root: Path, evaluation_id: str) -> None:
     if copy is None:
         return
     entries = named(root / SNAPSHOTS / f"{evaluation_id}.json")
-    paths = [root / entry["path"] for entry in entries]
-    copy.bring(path for path in paths if path.suffix == ".parquet")
-    brought = _json(copy.root / _BROUGHT)
+    # A ranking is brought when something is cut from it anew.
+    read = [one for one in entries if one["asset"] != RANKINGS and _is_table(one)]
+    copy.bring_tables(root.parent / one["path"] for one in read)
+    brought = read_json(copy.root / _BROUGHT)
     if brought.get(root.name) != evaluation_id:
-        own = {entry["fingerprint"][:16] for entry in entries}
-        _bring_measurements(copy, root, own | _rankings(root, entries))
+        _bring_measurements(copy, root, {entry["fingerprint"][:16] for entry in entries})
         text = json.dumps({**brought, root.name: evaluation_id})
         write_text(copy.root / _BROUGHT, text, durable=False)
 
 
-def bring_experiments(store: Path) -> None:
-    """Bring the current evaluations of all experiments of a store.
+def experiment_roots(store: Path) -> list[Path]:
+    """Return the folders of all experiments of which anything is stored, evaluated or not.
 
     Raises:
         StoreError: the remote store cannot be used.
     """
     copy = working_copy_of(store)
-    names = copy.objects.folders() if copy is not None else []
-    for name in set(names) - {CACHE, REMOVED}:
-        bring_current(store / name)
+    there = copy.objects.folders() if copy is not None else []
+    here = [path.parent.name for kind in (SNAPSHOTS, HISTORY) for path in store.glob(f"*/{kind}")]
+    names = {name for name in (*there, *here) if not name.startswith("_")} - RESERVED
+    return sorted(store / name for name in names)
+
+
+def bring_experiments(store: Path) -> None:
+    """Bring the current evaluations of all experiments of a store; of a local one, nothing.
+
+    Raises:
+        StoreError: the remote store cannot be used.
+    """
+    for root in experiment_roots(store) if working_copy_of(store) is not None else []:
+        bring_current(root)
 
 
 def named(snapshot: Path) -> list[dict[str, Any]]:
-    """Return the entries of a snapshot as they are written; none where it cannot be read."""
-    entries = _json(snapshot).get("entries", [])
-    return entries if isinstance(entries, list) else []
+    """Return the entries of a snapshot, rankings too; none where it cannot be read."""
+    content = read_json(snapshot)
+    entries = [content.get(name, []) for name in ("entries", RANKINGS)]
+    return in_store(snapshot, [one for part in entries if isinstance(part, list) for one in part])
 
 
-def rankings_of(root: Path, entries: Iterable[dict[str, Any]]) -> list[Path]:
-    """Return the rankings that are here from which the runs of a snapshot were cut."""
-    wanted = _rankings(root, entries)
-    return [path for path in root.glob("rankings/*/*/*.parquet") if path.stem in wanted]
+def in_store(snapshot: Path, entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return entries with paths in the store; older snapshots have them in the experiment's."""
+    folder = snapshot.parents[1].name
+    return [
+        one if one["path"].startswith(f"{OBJECTS}/") else {**one, "path": f"{folder}/{one['path']}"}
+        for one in entries
+    ]
 
 
-def _rankings(root: Path, entries: Iterable[dict[str, Any]]) -> set[str]:
-    """Return the fingerprints (16 digits) of rankings, by the runs that are here."""
-    runs = [entry for entry in entries if entry["asset"].endswith("_runs")]
-    manifests = [read_manifest(root / entry["path"]) for entry in runs]
-    return {str(one.facts.get("ranking"))[:16] for one in manifests if one is not None}
+def _is_table(entry: dict[str, Any]) -> bool:
+    return TABLE in entry.get("files", {}) or entry["path"].endswith(".parquet")
 
 
 def _there(copy: WorkingCopy, folder: Path) -> list[Path]:
@@ -158,11 +168,18 @@ def _there(copy: WorkingCopy, folder: Path) -> list[Path]:
 
 
 def _bring_measurements(copy: WorkingCopy, root: Path, fingerprints: set[str]) -> None:
-    there = _there(copy, root / MEASUREMENTS)
+    there = _there(copy, root.parent / MEASUREMENTS)
     copy.bring(path for path in there if path.name[:16] in fingerprints)
 
 
-def _json(file: Path) -> dict[str, Any]:
+def pointer_text(content: bytes | None) -> str | None:
+    """Return the id that a pointer holds; None: it holds none."""
+    text = (content or b"").strip().decode("ascii", "replace")
+    return text if re.fullmatch(r"[\w.-]+", text, re.ASCII) else None
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """Return the object that a file of JSON holds; an empty one where it cannot be read."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -173,5 +190,5 @@ def _json(file: Path) -> dict[str, Any]:
 def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return ""

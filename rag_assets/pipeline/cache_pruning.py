@@ -1,8 +1,13 @@
-"""Takes old and unused entries out of the content caches; a lost entry is computed again."""
+"""Takes old and unused entries out of the content caches; a lost entry is computed again.
+
+The key of a vector is the SHA-256 of a prompt and a text. Texts are those of chunks, as they are
+indexed, and of queries and their variants; prompts are those in the artifacts' manifests.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,16 +15,23 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.pipeline.cache_keys import experiment_roots, used_keys
-from rag_assets.store.atomic import remove
+from rag_assets.chunking.spans import indexed_texts
+from rag_assets.pipeline.bringing import experiment_roots
+from rag_assets.pipeline.cleaning import named_by, snapshots_of
+from rag_assets.store.artifacts import read_manifest
 from rag_assets.store.cache_files import (
     BY_TEXT,
     CacheSegment,
     cache_segments,
     keys_of,
     readable,
-    without,
+    write_without,
 )
+from rag_assets.store.parquet_files import read_parquet
+from rag_assets.store.remote.opened import mirror
+from rag_assets.store.remote.removed import remove_everywhere
+from rag_assets.store.remote.working_copy import table_file
+from rag_assets.store.segments import KEY
 
 
 @dataclass(frozen=True)
@@ -68,20 +80,71 @@ def to_prune(
         segments = [segment for segment in segments if segment.written < limit]
     if not unused:
         return [Dropped(segment) for segment in segments]
-    used = used_keys(experiment_roots(store))
+    used = _used_keys(store)
     vectors = [segment for segment in segments if segment.kind in BY_TEXT]
     found = [Dropped(one, pc.invert(pc.is_in(keys_of(one), used))) for one in readable(vectors)]
     return [dropped for dropped in found if dropped.entries]
 
 
-def prune(dropped: Sequence[Dropped]) -> None:
-    """Take entries out.
+def prune(store: Path, dropped: Sequence[Dropped]) -> None:
+    """Take entries out; what takes the place of a segment is there before that one goes.
 
     Raises:
         StoreError: the store cannot be written.
     """
     for one in dropped:
-        if one.rows is None:
-            remove(one.segment.path)
-        else:
-            without(one.segment, one.rows)
+        if one.rows is not None and one.entries < one.segment.entries:
+            mirror(write_without(one.segment, one.rows))
+    remove_everywhere(store, [one.segment.path for one in dropped])
+
+
+def _used_keys(store: Path) -> pa.Array:
+    """Return the keys of all vectors that the snapshots of a store may need."""
+    texts: set[str] = set()
+    prompts = {""}
+    named = named_by({root: snapshots_of(root) for root in experiment_roots(store)})
+    paths = {(entry.asset, store / entry.path) for own in named.values() for entry in own}
+    for asset, path in sorted(paths):
+        if path.exists():
+            texts.update(_texts(asset, table_file(path)))
+            prompts.update(prompts_in(path))
+    return vector_keys(texts, prompts)
+
+
+def vector_keys(texts: Iterable[str], prompts: Iterable[str]) -> pa.Array:
+    """Return the key of every text with every prompt."""
+    both = list(prompts)
+    found = {hashlib.sha256((p + text).encode()).digest() for text in texts for p in both}
+    return pa.array(sorted(found), KEY)
+
+
+def chunk_texts(chunks: pa.Table) -> set[str]:
+    """Return the texts of chunks, in each form in which one may be embedded."""
+    plain = set(chunks.column("text").to_pylist())
+    return plain.union(indexed_texts(chunks), indexed_texts(chunks, headings=True))
+
+
+def prompts_in(path: Path) -> Iterator[str]:
+    """Yield the prompts that the manifest of an artifact names."""
+    manifest = read_manifest(path)
+    if manifest is not None:
+        yield from _prompts(manifest.config)
+
+
+def _prompts(config: Mapping[str, object]) -> Iterator[str]:
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            yield from _prompts(value)
+        elif name.endswith("prompt") and isinstance(value, str):
+            yield value
+
+
+def _texts(asset: str, path: Path) -> set[str]:
+    match asset:
+        case "chunks":
+            return chunk_texts(read_parquet(path))
+        case "queries" | "query_sets":
+            column = read_parquet(path, ["text"]).column("text")
+            return set(column.to_pylist())
+        case _:
+            return set()

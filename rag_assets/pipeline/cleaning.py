@@ -1,158 +1,217 @@
-"""Finds what may be removed from an experiment's folder in the store.
+"""Mark and sweep: finds what may be removed from a store, local or remote.
 
-An artifact that a kept snapshot names stays, and so does the ranking from which a kept run was cut.
-The latest evaluation and the anchor are always kept; the rows of the history always stay.
+What a kept snapshot of any experiment names stays, and so does the ranking from which a kept run
+was cut. The latest evaluation and the anchor of each experiment are always kept; the rows of the
+history always stay. Who removes has the store alone, see :mod:`rag_assets.store.leases`: so nobody
+needs or writes an object between mark and sweep that no snapshot names yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from rag_assets.pipeline.cache_keys import snapshots_of
-from rag_assets.pipeline.evaluation_names import anchor_id
-from rag_assets.pipeline.evaluations import CURRENT, FOLDER, Evaluation
+from rag_assets.pipeline.bringing import experiment_roots
+from rag_assets.pipeline.evaluation_names import anchor_id, snapshot_ids
+from rag_assets.pipeline.evaluations import (
+    CURRENT,
+    FOLDER,
+    Evaluation,
+    SnapshotEntry,
+    pointed,
+    read_evaluation,
+)
+from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.pipeline.measurements import MEASUREMENTS
 from rag_assets.pipeline.rankings import ASSET as RANKINGS
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.store.artifacts import read_manifest
+from rag_assets.store.artifacts import OBJECTS, read_manifest
 from rag_assets.store.atomic import TEMPORARY_MARK
+from rag_assets.store.cache_files import CACHE
+from rag_assets.store.remote.opened import working_copy_of
+from rag_assets.store.remote.removed import stored_files
 
 SPARED = timedelta(hours=1)
-"""What is younger may belong to an evaluation that runs now, and is no orphan."""
+"""What is younger is no orphan: single partitions may be computed before there is a snapshot."""
 
 SNAPSHOTS = "snapshots"
 TEMPORARY = "temporary files"
 
+OTHER = "other files"
+
+SHARED = (OBJECTS, MEASUREMENTS, CACHE)
+"""Folders of what all experiments share."""
+
+ARTIFACTS = frozenset({*STAGES, RANKINGS})
+"""Kinds that have a manifest."""
+
 
 @dataclass(frozen=True)
-class Removable:
-    """A file or folder that may go.
+class Item:
+    """A file of a store, or a folder that is one artifact.
 
     Attributes:
-        path: where it lies.
+        path: where it lies, in the working copy if the store is a remote one.
         kind: the asset whose artifact it is; or snapshots, measurements, temporary files.
-        size: bytes on disk.
+        size: bytes.
+        modified: when the last of its files was written, in nanoseconds since 1970.
+        experiment: in whose folder it lies, or who named it; empty: none does.
+        reason: why it may go.
     """
 
     path: Path
     kind: str
     size: int
+    modified: int
+    experiment: str = ""
+    reason: str = ""
 
 
-@dataclass(frozen=True)
-class _Named:
-    """What snapshots name: paths of artifacts, and the fingerprints (16 digits) of rankings."""
+def items(store: Path) -> list[Item]:
+    """Return all that is stored of results and in caches, here or in the remote store."""
+    found: dict[Path, Item] = {}
+    for folder in (*experiment_roots(store), *(store / name for name in SHARED)):
+        for path, listed in stored_files(folder).items():
+            parts = path.relative_to(store).parts
+            kind, depth = _kind_of(parts)
+            owner = store.joinpath(*parts[:depth])
+            whose = parts[0] if parts[0] not in SHARED else ""
+            known = found.get(owner) or Item(owner, kind, 0, 0, whose)
+            size, modified = known.size + listed.size, max(known.modified, listed.modified)
+            found[owner] = replace(known, size=size, modified=modified)
+    return sorted(found.values(), key=lambda item: item.path)
 
-    paths: frozenset[Path]
-    rankings: frozenset[str]
 
-    def holds(self, path: Path) -> bool:
-        return path in self.paths or path.name.partition(".")[0] in self.rankings
+def _kind_of(parts: tuple[str, ...]) -> tuple[str, int]:
+    """Return what a file is, or belongs to, and how many parts of its name are that one's."""
+    for depth, part in enumerate(parts, 1):
+        if TEMPORARY_MARK in part:
+            return TEMPORARY, depth
+    if len(parts) < 3:
+        return OTHER, len(parts)
+    if parts[0] == OBJECTS:
+        return parts[1], 3
+    if parts[1] in ARTIFACTS and parts[0] not in SHARED:  # by partition, as older versions had them
+        return parts[1], next((n for n, p in enumerate(parts[2:], 3) if "=" not in p), len(parts))
+    known = {CACHE: CACHE, MEASUREMENTS: MEASUREMENTS}.get(parts[0])
+    kinds = {FOLDER: SNAPSHOTS, MEASUREMENTS: MEASUREMENTS, HISTORY: HISTORY}
+    return known or kinds.get(parts[1], OTHER), len(parts)
+
+
+def snapshots_of(root: Path) -> list[Evaluation]:
+    """Return all snapshots of an experiment.
+
+    Raises:
+        StoreError: one cannot be read, so it is not known what it names.
+    """
+    return [read_evaluation(root / FOLDER / f"{name}.json") for name in snapshot_ids(root)]
 
 
 def removable(
-    root: Path,
+    store: Path,
     older_than: timedelta | None,
     *,
     orphans: bool,
+    experiment: str | None = None,
     now: datetime | None = None,
-) -> list[Removable]:
-    """Return what may go, snapshots first: none then names what is gone.
+) -> list[Item]:
+    """Return what may go, each with the reason; snapshots first: none then names what is gone.
 
     Args:
-        root: the experiment's folder in the store.
+        store: the store; of a remote one, the records of all experiments were brought.
         older_than: snapshots of evaluations that began longer ago, and what they alone name; None:
             no snapshot.
-        orphans: also artifacts that no snapshot names, their measurements, and unfinished files.
+        orphans: also what no snapshot names, and unfinished files.
+        experiment: only snapshots of this one, what they alone name, and what lies in its folder.
         now: the present, in UTC.
 
     Raises:
         StoreError: a snapshot cannot be read, so it is not known what it names.
     """
     now = now or datetime.now(UTC)
-    snapshots = snapshots_of(root)
-    gone = _outdated(root, snapshots, now - older_than) if older_than is not None else []
-    kept = [one for one in snapshots if one not in gone]
-    named, freed = _named(root, kept), _named(root, gone)
-    found = [
-        Removable(_snapshot(root, one), SNAPSHOTS, size_of(_snapshot(root, one))) for one in gone
-    ]
-    for asset, path in artifacts_of(root):
-        if named.holds(path):
+    kept: dict[Path, list[Evaluation]] = {}
+    gone: dict[Path, list[Evaluation]] = {}
+    for root in experiment_roots(store):
+        snapshots, chosen = snapshots_of(root), experiment in (None, root.name)
+        limit = now - older_than if chosen and older_than is not None else None
+        gone[root] = _outdated(root, snapshots, limit)
+        kept[root] = [one for one in snapshots if one not in gone[root]]
+    named, freed = _Named.by(store, kept), _Named.by(store, gone)
+    outdated = {root / FOLDER / f"{e.evaluation_id}.json" for root in gone for e in gone[root]}
+    young = (now - SPARED).timestamp() * 1e9
+    found: list[Item] = []
+    for item in items(store):
+        if item.path in outdated:
+            found.insert(0, replace(item, reason="older"))
+        elif item.kind in (SNAPSHOTS, CACHE, HISTORY, OTHER) or named.of(item):
             continue
-        if freed.holds(path) or (orphans and _is_older(path, now - SPARED)):
-            found.append(Removable(path, asset, size_of(path)))
-    if orphans:
-        found += _left_over(root, named, now - SPARED)
+        elif by := freed.of(item):
+            found.append(
+                replace(item, experiment=", ".join(sorted(by)), reason="only older name it")
+            )
+        elif orphans and experiment in (None, item.experiment) and item.modified < young:
+            unfinished = item.kind == TEMPORARY
+            reason = "never finished" if unfinished else "no snapshot names it"
+            found.append(replace(item, reason=reason))
     return found
 
 
-def _outdated(root: Path, snapshots: list[Evaluation], limit: datetime) -> list[Evaluation]:
-    pointer = root / CURRENT
-    current = pointer.read_text(encoding="utf-8") if pointer.is_file() else None
-    pinned = {current, anchor_id(root)}
+def _outdated(root: Path, snapshots: list[Evaluation], limit: datetime | None) -> list[Evaluation]:
+    pinned = {pointed(root / CURRENT), anchor_id(root)}
     return [
         one
         for one in snapshots
-        if one.evaluation_id not in pinned and datetime.fromisoformat(one.started) < limit
+        if limit is not None
+        and one.evaluation_id not in pinned
+        and datetime.fromisoformat(one.started) < limit
     ]
 
 
-def _snapshot(root: Path, evaluation: Evaluation) -> Path:
-    return root / FOLDER / f"{evaluation.evaluation_id}.json"
+@dataclass(frozen=True)
+class _Named:
+    """What snapshots name, by whom: paths, and first digits of fingerprints.
+
+    By their fingerprints go measurements, and the rankings of older stores.
+    """
+
+    paths: Mapping[Path, set[str]]
+    prints: Mapping[str, set[str]]
+
+    @classmethod
+    def by(cls, store: Path, snapshots: Mapping[Path, Iterable[Evaluation]]) -> _Named:
+        paths: dict[Path, set[str]] = {}
+        prints: dict[str, set[str]] = {}
+        for root, entries in named_by(snapshots).items():
+            for entry in entries:
+                paths.setdefault(store / entry.path, set()).add(root.name)
+                prints.setdefault(entry.fingerprint[:16], set()).add(root.name)
+            for ranking in _rankings(store, entries):
+                prints.setdefault(ranking[:16], set()).add(root.name)
+        return cls(paths, prints)
+
+    def of(self, item: Item) -> set[str]:
+        """Return the experiments that name it."""
+        named = self.paths.get(item.path, set())
+        if item.kind in (RANKINGS, MEASUREMENTS):
+            named = named | self.prints.get(item.path.name[:16], set())
+        return named
 
 
-def _named(root: Path, snapshots: list[Evaluation]) -> _Named:
-    entries = {entry.path: entry for one in snapshots for entry in one.entries}
-    rankings = set()
-    for entry in entries.values():
-        if entry.asset.endswith("_runs"):
-            manifest = read_manifest(root / entry.path)
-            if manifest is not None:
-                rankings.add(str(manifest.facts.get("ranking"))[:16])
-    return _Named(frozenset(root / path for path in entries), frozenset(rankings))
+def named_by(snapshots: Mapping[Path, Iterable[Evaluation]]) -> dict[Path, list[SnapshotEntry]]:
+    """Return what the snapshots of each experiment name, each artifact once."""
+    return {
+        root: list({e.path: e for one in own for e in (*one.entries, *one.rankings)}.values())
+        for root, own in snapshots.items()
+    }
 
 
-def artifacts_of(root: Path) -> Iterator[tuple[str, Path]]:
-    """Yield every artifact of every asset, readable or not."""
-    for asset in (*STAGES, RANKINGS):
-        folders = [root / asset]
-        while folders:
-            folder = folders.pop()
-            for path in sorted(folder.iterdir()) if folder.is_dir() else []:
-                if "=" in path.name:
-                    folders.append(path)
-                elif TEMPORARY_MARK not in path.name:
-                    yield asset, path
-
-
-def _left_over(root: Path, named: _Named, limit: datetime) -> Iterator[Removable]:
-    known = {path.name.partition(".")[0] for path in named.paths} | named.rankings
-    for path in sorted((root / MEASUREMENTS).glob("*/*.json")):
-        if path.name[:16] not in known and _is_older(path, limit):
-            yield Removable(path, MEASUREMENTS, size_of(path))
-    yield from (one for one in unfinished(root) if _is_older(one.path, limit))
-
-
-def unfinished(folder: Path) -> Iterator[Removable]:
-    """Yield all files and folders below a folder that were never finished."""
-    for path in sorted(folder.rglob(f"*{TEMPORARY_MARK}*")):
-        inside = any(TEMPORARY_MARK in parent.name for parent in path.relative_to(folder).parents)
-        if not inside:
-            yield Removable(path, TEMPORARY, size_of(path))
-
-
-def _is_older(path: Path, limit: datetime) -> bool:
-    try:
-        return path.stat().st_mtime < limit.timestamp()
-    except FileNotFoundError:
-        return False
-
-
-def size_of(path: Path) -> int:
-    """Return the bytes of a file, or of all files of a folder."""
-    files = path.rglob("*") if path.is_dir() else [path]
-    return sum(file.stat().st_size for file in files if file.is_file())
+def _rankings(store: Path, entries: Iterable[SnapshotEntry]) -> set[str]:
+    """Return those from which runs were cut, by runs of older stores: snapshots name them now."""
+    runs = [store / e.path for e in entries if e.asset.endswith("_runs") and not e.files]
+    copy = working_copy_of(store)
+    if copy is not None:
+        copy.bring(runs)
+    manifests = [read_manifest(path) for path in runs]
+    return {str(one.facts.get("ranking")) for one in manifests if one is not None}

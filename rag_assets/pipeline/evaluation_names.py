@@ -9,11 +9,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from rag_assets.errors import NotEvaluated, StoreError, UsageError
-from rag_assets.pipeline.bringing import bring_named, bring_records
-from rag_assets.pipeline.evaluations import FOLDER, Evaluation, read_current, read_evaluation
+from rag_assets.pipeline.bringing import bring_named, bring_records, pointer_text
+from rag_assets.pipeline.evaluations import (
+    FOLDER,
+    Evaluation,
+    pointed,
+    read_current,
+    read_evaluation,
+)
 from rag_assets.pipeline.history import History
-from rag_assets.store.atomic import TEMPORARY_MARK, write_text
-from rag_assets.store.remote.opened import mirror
+from rag_assets.store.atomic import TEMPORARY_MARK
+from rag_assets.store.leases import working
+from rag_assets.store.remote.opened import write_shared
 
 LATEST, PREVIOUS, ANCHOR = "latest", "previous", "anchor"
 NAMES = (LATEST, PREVIOUS, ANCHOR)
@@ -55,16 +62,28 @@ class EvaluationNames:
 
         Raises:
             UsageError: it is not complete; else as for :meth:`find`.
-            StoreError: the store cannot be written.
+            StoreError: the store cannot be written, or another machine has pinned one meanwhile.
         """
-        evaluation = self.find(name)
-        if not evaluation.complete:
-            raise UsageError(
-                f"evaluation {evaluation.evaluation_id} is not complete, so nothing can be "
-                "compared with all of it; evaluate all retrievers and pin that"
-            )
-        write_text(self._root / ANCHOR, evaluation.evaluation_id)
-        mirror(self._root / ANCHOR)
+        with working(self._root.parent, f"the anchor of {self._root.name}"):
+            evaluation = self.find(name)
+            if not evaluation.complete:
+                raise UsageError(
+                    f"evaluation {evaluation.evaluation_id} is not complete, so nothing can be "
+                    "compared with all of it; evaluate all retrievers and pin that"
+                )
+            anchor = self._root / ANCHOR
+            known = pointer_text(anchor.read_bytes()) if anchor.is_file() else None
+
+            def merged(there: bytes | None) -> str:
+                pinned = pointer_text(there)
+                if pinned not in (None, known, evaluation.evaluation_id):
+                    raise StoreError(
+                        f"{self._root.name}: another machine has just made {pinned} the anchor; to "
+                        "replace it, run the command again"
+                    )
+                return evaluation.evaluation_id
+
+            write_shared(anchor, evaluation.evaluation_id, merged)
         return evaluation
 
     def anchor_id(self) -> str | None:
@@ -124,6 +143,9 @@ def snapshot_ids(root: Path) -> list[str]:
 
 
 def anchor_id(root: Path) -> str | None:
-    """Return the id of the evaluation that is pinned in an experiment's folder, if one is."""
-    pointer = root / ANCHOR
-    return pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else None
+    """Return the id of the evaluation that is pinned in an experiment's folder, if one is.
+
+    Raises:
+        StoreError: the file ``anchor`` is damaged.
+    """
+    return pointed(root / ANCHOR)

@@ -7,23 +7,35 @@ swapped at the end of an evaluation. A reader so sees one consistent state, and 
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from rag_assets.errors import NotEvaluated, StoreError
-from rag_assets.pipeline.bringing import bring_current
+from rag_assets.pipeline.bringing import RANKINGS, bring_current, in_store
 from rag_assets.schemas import SCHEMA_VERSION
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import (
+    OBJECTS,
+    Artifact,
+    ArtifactKey,
+    Manifest,
+    read_intact,
+    read_manifest,
+)
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.remote.opened import shown_store
 
 FOLDER = "evaluations"
 CURRENT = "current"
+CHECKSUM = "sha256"
+"""In a snapshot: the fingerprint of its other fields. One of an older version has none."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +66,12 @@ class Origin:
 
 @dataclass(frozen=True)
 class SnapshotEntry:
-    """One partition in a snapshot; ``path`` is relative to the experiment's folder in the store."""
+    """One partition in a snapshot.
+
+    Attributes:
+        path: of its artifact, relative to the store.
+        files: name -> SHA-256 of each of its files; none in a snapshot of an older version.
+    """
 
     asset: str
     partition: Mapping[str, str]
@@ -62,6 +79,7 @@ class SnapshotEntry:
     digest: str
     rows: int
     path: str
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def key(self) -> ArtifactKey:
@@ -83,6 +101,7 @@ class Evaluation:
         entries: all partitions that were up to date at the end.
         origin: who made it, and from which configuration, code and packages.
         unread_labels: a line about files that look like labels, where there were no labels.
+        rankings: what the runs among the entries were cut from, by retriever and depth.
     """
 
     evaluation_id: str
@@ -99,6 +118,7 @@ class Evaluation:
     entries: tuple[SnapshotEntry, ...]
     origin: Origin = field(default_factory=Origin)
     unread_labels: str | None = None
+    rankings: tuple[SnapshotEntry, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
     def entries_of(self, asset: str) -> list[SnapshotEntry]:
@@ -124,10 +144,94 @@ def read_current(root: Path) -> Evaluation:
         StoreError: the snapshot cannot be read.
     """
     bring_current(root)
-    pointer = root / CURRENT
-    if not pointer.is_file():
+    current = pointed(root / CURRENT)
+    if current is None:
         raise NotEvaluated(f"{root.name} has no evaluation in {shown_store(root.parent)} yet")
-    return read_evaluation(root / FOLDER / f"{pointer.read_text(encoding='utf-8')}.json")
+    return read_evaluation(root / FOLDER / f"{current}.json")
+
+
+def pointed(pointer: Path) -> str | None:
+    """Return the id that a pointer holds, ``current`` or ``anchor``; None: there is no such file.
+
+    Raises:
+        StoreError: it holds something else.
+    """
+    if not pointer.is_file():
+        return None
+    content = pointer.read_bytes().strip()
+    if not re.fullmatch(rb"[\w.-]+", content, re.ASCII):
+        remedy = {
+            CURRENT: "`rag-assets evaluate PATH` writes it again",
+            "anchor": "`rag-assets anchor PATH` pins an evaluation again",
+        }
+        raise StoreError(f"{pointer}: is damaged, it holds no id; {remedy[pointer.name]}")
+    return content.decode("ascii")
+
+
+def snapshot_text(evaluation: Evaluation) -> str:
+    """Return a snapshot as it is stored: JSON with a checksum."""
+    fields = json.loads(json.dumps({**asdict(evaluation), "content": evaluation.content}))
+    return json.dumps({**fields, CHECKSUM: fingerprint(fields)}, indent=1)
+
+
+def manifest_of(root: Path, evaluation: Evaluation, entry: SnapshotEntry) -> Manifest | None:
+    """Return the manifest of what an evaluation names; None: it is gone.
+
+    This, :func:`table_of` and :func:`intact_path` are how everything that shows an evaluation
+    reads it: nothing damaged gets through.
+
+    Raises:
+        StoreError: it is damaged, or another artifact lies there.
+    """
+    path = root.parent / entry.path
+    manifest = read_manifest(path)
+    if manifest is not None and _is_named(manifest, entry):
+        return manifest
+    if manifest is None and not path.exists():
+        return None
+    raise _damaged(path, evaluation)
+
+
+def intact_path(root: Path, evaluation: Evaluation, entry: SnapshotEntry) -> Path:
+    """Return the file of a table that an evaluation names; every byte of it was checked.
+
+    Raises:
+        StoreError: it is gone, or damaged, or another artifact lies there.
+    """
+    return _intact(root, evaluation, entry).file
+
+
+def table_of(root: Path, evaluation: Evaluation, entry: SnapshotEntry) -> pa.Table:
+    """Return a table that an evaluation names.
+
+    Raises:
+        StoreError: it is gone, or damaged, or another artifact lies there.
+    """
+    return _intact(root, evaluation, entry).table()
+
+
+def _intact(root: Path, evaluation: Evaluation, entry: SnapshotEntry) -> Artifact:
+    path = root.parent / entry.path
+    artifact = read_intact(path)
+    if artifact is not None and _is_named(artifact.manifest, entry):
+        return artifact
+    if path.exists():
+        raise _damaged(path, evaluation)
+    name = evaluation.experiment
+    problem = f"{path}: the artifact was removed since {name} was evaluated"
+    raise StoreError(f"{problem}; evaluate it again")
+
+
+def _is_named(manifest: Manifest, entry: SnapshotEntry) -> bool:
+    found = (manifest.fingerprint, manifest.digests.get("all"), manifest.files)
+    return found == (entry.fingerprint, entry.digest, entry.files)
+
+
+def _damaged(path: Path, evaluation: Evaluation) -> StoreError:
+    return StoreError(
+        f"{path}: is damaged, it is not what evaluation {evaluation.evaluation_id} wrote; "
+        f"to compute it again: rag-assets evaluate {shlex.quote(evaluation.source)}"
+    )
 
 
 def read_evaluation(file: Path) -> Evaluation:
@@ -139,24 +243,44 @@ def read_evaluation(file: Path) -> Evaluation:
     try:
         data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         _check_version(file, data)
-        entries = tuple(SnapshotEntry(**entry) for entry in data.pop("entries"))
+        stated = data.pop(CHECKSUM, None)
+        if stated not in (None, fingerprint(data)):
+            raise ValueError("it is damaged")
+        entries, rankings = (
+            tuple(SnapshotEntry(**one) for one in in_store(file, data.pop(name, ())))
+            for name in ("entries", RANKINGS)
+        )
         runs = tuple(data.pop("dagster_runs"))
         origin = Origin(**data.pop("origin", {}))
         data.pop("content")
-        evaluation = Evaluation(**data, entries=entries, dagster_runs=runs, origin=origin)
+        evaluation = Evaluation(
+            **data, entries=entries, rankings=rankings, dagster_runs=runs, origin=origin
+        )
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise StoreError(f"{file}: is not a readable evaluation ({error})") from error
+        raise StoreError(
+            f"{file}: is not a readable evaluation ({error}); to write a new one: "
+            "rag-assets evaluate PATH"
+        ) from error
     return evaluation
 
 
 def source_of_current(root: Path) -> str | None:
     """Return whose current evaluation lies in a folder of the store, as far as it is here."""
     try:
-        name = (root / CURRENT).read_text(encoding="utf-8")
+        name = pointed(root / CURRENT)
         data = json.loads((root / FOLDER / f"{name}.json").read_text(encoding="utf-8"))
         return str(data["source"])
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, StoreError):
         return None
+
+
+def is_of_older_store(root: Path) -> bool:
+    """Return whether the current evaluation names artifacts that lie where none is written now."""
+    try:
+        evaluation = read_current(root)
+    except (NotEvaluated, StoreError):
+        return False
+    return any(not entry.path.startswith(f"{OBJECTS}/") for entry in evaluation.entries)
 
 
 def _check_version(file: Path, data: dict[str, Any]) -> None:

@@ -1,53 +1,13 @@
-"""Queries on which a retriever failed, as the manifests of its runs tell."""
+"""Queries on which a retriever failed, as the manifest of a run tells."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from rag_assets.experiment.experiment import Experiment
 from rag_assets.store.artifacts import Manifest
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 
 def failures_of(manifest: Manifest) -> Mapping[str, str]:
     """Return query id -> reason, of a run; empty when all queries were answered."""
     failures: Mapping[str, str] = getattr(manifest, "failures", {})
     return failures
-
-
-def failed_queries(pipeline: Pipeline) -> dict[str, set[str]]:
-    """Return retriever -> the queries on which it failed, by its up-to-date runs; only if some."""
-    found: dict[str, set[str]] = {}
-    for stage in pipeline.stages():
-        if stage.group == "runs":
-            for key in stage.keys(pipeline.experiment):
-                artifact = pipeline.current(key)
-                if artifact is not None and failures_of(artifact.manifest):
-                    found.setdefault(key["retriever"], set()).update(failures_of(artifact.manifest))
-    return found
-
-
-def unfinished(pipeline: Pipeline, retrievers: Iterable[str]) -> dict[str, set[str]]:
-    """Return retriever -> the queries on which it failed in this evaluation.
-
-    Those that an imported run names as failed are a finding, which no other evaluation changes.
-    """
-    failed, experiment = failed_queries(pipeline), pipeline.experiment
-    found: dict[str, set[str]] = {}
-    for name in retrievers:
-        imported = [
-            one for one in read_by(experiment, name) if experiment.family(one) == "imported"
-        ]
-        own = failed.get(name, set()) - set().union(*(failed.get(one, set()) for one in imported))
-        if own:
-            found[name] = own
-    return found
-
-
-def read_by(experiment: Experiment, retriever: str) -> list[str]:
-    """Return a retriever, and all that it fuses or reranks."""
-    inputs = experiment.inputs(retriever)
-    return [retriever, *(name for one in inputs for name in read_by(experiment, one))]

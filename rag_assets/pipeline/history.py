@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from rag_assets.errors import StoreError
-from rag_assets.pipeline.bringing import bring_history, bring_records
+from rag_assets.pipeline.bringing import bring_history, bring_named, bring_records
 from rag_assets.pipeline.evaluations import FOLDER, read_evaluation
 from rag_assets.pipeline.history_files import HistoryFiles, as_rows
 from rag_assets.pipeline.history_rows import history_table
 from rag_assets.pipeline.history_sql import LISTS, metrics_sql
 from rag_assets.schemas import HISTORY
 from rag_assets.store.atomic import TEMPORARY_MARK
-from rag_assets.store.sql_text import quoted
+from rag_assets.store.sql_text import quoted_path
 
 _logger = logging.getLogger("rag_assets")
 
@@ -31,7 +32,8 @@ def fill_in(root: Path, locks: Path) -> int:
     """Add the evaluations that have a snapshot and no row, and return how many.
 
     A snapshot is without a row when it was written before there was a history, when a process was
-    killed between the two, and when files of the history were deleted.
+    killed between the two, and when files of the history were deleted. The damaged file of one
+    evaluation goes first, if its row can be made again.
     """
     bring_history(root, locks)
     files = HistoryFiles(root, locks)
@@ -40,15 +42,18 @@ def fill_in(root: Path, locks: Path) -> int:
         for file in (root / FOLDER).glob("*.json")
         if TEMPORARY_MARK not in file.name
     }
+    for path in files.drop_damaged(snapshots):
+        _logger.warning("%s was damaged; its row is made again from its snapshot", path)
     missing = sorted(snapshots.keys() - files.ids()) if snapshots else []
     found = []
     for name in missing:
+        bring_named(root, name)
         try:
-            found.append(read_evaluation(snapshots[name]))
+            found.append(history_table(root, [read_evaluation(snapshots[name])]))
         except StoreError as error:
             _logger.warning("left out of the history: %s", error)
     if found:
-        files.add(history_table(root, found))
+        files.add(pa.concat_tables(found))
     return len(found)
 
 
@@ -124,7 +129,8 @@ class History:
             paths = self._files.paths(since)
             if not paths:
                 return []
-            files = ", ".join(quoted(str(path)) for path in paths)
+            self._files.check(since)
+            files = ", ".join(quoted_path(path) for path in paths)
             try:
                 with duckdb.connect() as connection:
                     connection.execute("SET TimeZone = 'UTC'")

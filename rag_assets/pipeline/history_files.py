@@ -8,7 +8,7 @@ killed while it gathered, is one row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -25,8 +25,10 @@ from rag_assets.pipeline.history_gathering import (
     gather,
     history_files,
     is_due,
+    is_intact,
     last_id,
     once,
+    remove_file,
 )
 from rag_assets.schemas import HISTORY, SCHEMA_VERSION
 from rag_assets.store.locks import locked
@@ -78,6 +80,36 @@ class HistoryFiles:
         if self._lock is not None and is_due(self.folder):
             with locked(self._lock):
                 gather(self.folder)
+
+    def check(self, since: str = "") -> None:
+        """Check every byte of the files, for readers that open them by themselves.
+
+        Args:
+            since: but of those whose evaluations are all older than this id.
+
+        Raises:
+            StoreError: one of them is damaged.
+            FileNotFoundError: a file was gathered meanwhile.
+        """
+        for path in self.paths(since):
+            with _opened(path):
+                pass
+
+    def drop_damaged(self, there: Container[str]) -> list[Path]:
+        """Remove files of single evaluations that are damaged and can be made again.
+
+        Args:
+            there: ids of the evaluations that have a snapshot.
+
+        Raises:
+            StoreError: a file cannot be removed.
+        """
+        dropped = []
+        for path in history_files(self.folder):
+            if path.stem in there and not _is_readable(path):
+                remove_file(path)
+                dropped.append(path)
+        return dropped
 
     def paths(self, since: str = "") -> list[Path]:
         """Return the files, in the order of their evaluations.
@@ -217,6 +249,8 @@ def _together(parts: list[pa.Table], names: list[str]) -> pa.Table:
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     """Open a file; what is wrong with it is told with what helps."""
     try:
+        if not is_intact(path):
+            raise OSError("it is damaged")
         with pq.ParquetFile(path) as file:
             yield file
     except FileNotFoundError:
@@ -227,6 +261,16 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
             f"{path}: is not a readable history ({what}); delete it: `rag-assets history` "
             f"makes the rows of the evaluations that are still there again"
         ) from error
+
+
+def _is_readable(path: Path) -> bool:
+    try:
+        with _opened(path):
+            return True
+    except StoreError:
+        return False
+    except FileNotFoundError:
+        return True  # gathered meanwhile
 
 
 def _disjoint(paths: Iterable[Path]) -> Iterator[list[Path]]:

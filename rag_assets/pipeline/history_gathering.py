@@ -4,6 +4,9 @@ Ten files of about the same number of rows become one, and ten of those again on
 lie in at most ``9 * (1 + log10 n)`` files, and a row is written again ``log10 n`` times in all. A
 file of :data:`LARGEST` rows is left as it is, so that gathering needs a bounded amount of memory.
 
+Beside each file lies its SHA-256. It goes before its file and comes after it, so that no process
+that is killed leaves one that does not fit; a file without one is believed.
+
 Rows move and none changes. The new file is there before those go that it replaces: a process that
 is killed between leaves rows that stand in two files, and readers take each once. What was left is
 seen by the next gathering, which drops the rows that another file has.
@@ -19,8 +22,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file
+from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file, remove, write_text
+from rag_assets.store.canonical import file_digest
 from rag_assets.store.parquet_files import read_parquet
+from rag_assets.store.recent_files import RecentFiles
 
 GATHERED = 10
 """So many files of about the same size become one."""
@@ -32,6 +37,10 @@ ROWS_AT_ONCE = 1000
 """Rows of a row group: who wants the newest evaluations does not read the others of a file."""
 
 _BETWEEN = "--"
+
+
+_INTACT: RecentFiles[bool] = RecentFiles(lambda _: 1, 1, 4096)
+"""Whether files are as they were written, of the last 4,096."""
 
 
 def history_files(folder: Path) -> list[Path]:
@@ -50,6 +59,37 @@ def first_id(path: Path) -> str:
 def last_id(path: Path) -> str:
     """Return the id of the newest evaluation in a file."""
     return path.stem.rpartition(_BETWEEN)[2]
+
+
+def is_intact(path: Path) -> bool:
+    """Return whether a file is as it was written; one without a checksum is believed.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    return _INTACT.get(path, _has_its_checksum)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file of the history with its checksum; one that is gone is no failure.
+
+    Raises:
+        StoreError: it cannot be removed.
+    """
+    remove(_checksum(path))
+    remove(path)
+
+
+def _checksum(path: Path) -> Path:
+    return path.with_suffix(".sha256")
+
+
+def _has_its_checksum(path: Path) -> bool:
+    try:
+        stated = _checksum(path).read_bytes()
+    except FileNotFoundError:
+        return True
+    return stated == file_digest(path).encode()
 
 
 def is_due(folder: Path) -> bool:
@@ -81,10 +121,13 @@ def add_rows(folder: Path, rows: pa.Table) -> None:
 
 
 def _write(folder: Path, rows: pa.Table) -> None:
-    with atomic_file(_file_of(folder, rows)) as temporary:
-        pq.write_table(
-            rows.combine_chunks(), temporary, compression="zstd", row_group_size=ROWS_AT_ONCE
-        )
+    path = _file_of(folder, rows)
+    remove(_checksum(path))
+    with atomic_file(path) as temporary:
+        whole = rows.combine_chunks()
+        pq.write_table(whole, temporary, compression="zstd", row_group_size=ROWS_AT_ONCE)
+        digest = file_digest(temporary)
+    write_text(_checksum(path), digest)
 
 
 def _file_of(folder: Path, rows: pa.Table) -> Path:
@@ -139,7 +182,7 @@ def _merge(folder: Path, group: Sequence[Path]) -> bool:
         _write(folder, new)
     for path in parts:
         if path != target:
-            path.unlink(missing_ok=True)
+            remove_file(path)
     return True
 
 
@@ -187,6 +230,6 @@ def _n_rows(path: Path) -> int:
 
 def _table_of(path: Path) -> pa.Table | None:
     try:
-        return read_parquet(path)
+        return read_parquet(path) if is_intact(path) else None
     except (OSError, pa.ArrowException):
         return None  # who reads the history is told

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from rag_assets.pipeline.evaluations import manifest_of, table_of
 from rag_assets.schemas import HISTORY, LEADERBOARD, SCHEMA_VERSION
-from rag_assets.store.artifacts import Manifest, read_manifest
+from rag_assets.store.artifacts import Manifest
 from rag_assets.store.canonical import canonical_json, fingerprint
-from rag_assets.store.parquet_files import read_parquet
 
 if TYPE_CHECKING:
     from rag_assets.pipeline.evaluations import Evaluation
@@ -35,6 +35,9 @@ def history_table(root: Path, evaluations: Iterable[Evaluation]) -> pa.Table:
     Args:
         root: the experiment's folder in the store.
         evaluations: their snapshots. An artifact that is gone leaves out what only it knew.
+
+    Raises:
+        StoreError: an artifact is damaged.
     """
     rows = [_row(root, evaluation) for evaluation in evaluations]
     return HISTORY.check(pa.Table.from_pylist(rows, schema=HISTORY.arrow()))
@@ -101,7 +104,7 @@ def _manifests(root: Path, evaluation: Evaluation) -> Mapping[str, list[Manifest
         name = entry.partition.get("retriever")
         if name is None or entry.asset in found.setdefault(name, {}):
             continue
-        manifest = read_manifest(root / entry.path)
+        manifest = manifest_of(root, evaluation, entry)
         if manifest is not None:
             found[name][entry.asset] = manifest
     return {name: list(of_asset.values()) for name, of_asset in found.items()}
@@ -118,10 +121,9 @@ def _revision(manifests: Iterable[Manifest]) -> str | None:
 def _metrics(root: Path, evaluation: Evaluation) -> Iterator[Row]:
     declared = set(LEADERBOARD.arrow().names)
     for entry in evaluation.entries_of("leaderboard"):
-        try:
-            board = read_parquet(root / entry.path)
-        except (OSError, pa.ArrowInvalid):
+        if not (root.parent / entry.path).exists():
             continue
+        board = table_of(root, evaluation, entry)
         names = [name for name in board.column_names if name not in declared]
         for row in board.to_pylist():
             cell = {name: row.get(name, "all") for name in ("retriever", "split", "top_k")}

@@ -12,22 +12,14 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from rag_assets.pipeline.measurements import Percentiles
+from rag_assets.pipeline.stage_context import Part, SingleSearches, StageContext, Times
 from rag_assets.store.artifacts import ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
-
-Times = Mapping[str, float]
-"""Query id -> milliseconds."""
-
-Search = Callable[[str], object]
-"""Ranks one query, given by its id."""
 
 Value = TypeVar("Value")
 
@@ -40,35 +32,8 @@ BUDGET_SECONDS = 1.0
 _SEED = "0"
 
 
-class Part(NamedTuple):
-    """What one part of a query's way takes.
-
-    Attributes:
-        times: of single queries.
-        cost: money that servers take for a query, on average; 0 where none is asked, None where
-            that is not known.
-    """
-
-    times: Times
-    cost: float | None = 0.0
-
-
-class SingleSearches(Protocol):
-    """A stage that ranks, as far as single queries are timed; see ``RunsStage``."""
-
-    def searcher(
-        self, pipeline: Pipeline, retriever: str, top_k: int, depth: int, query_ids: Sequence[str]
-    ) -> Search | None:
-        """Return a function that ranks one of these queries; None where nothing is computed."""
-
-    def parts_before(
-        self, pipeline: Pipeline, retriever: str, top_k: int, *, cached: bool
-    ) -> list[Part] | None:
-        """Return what comes before the search; None where it is not known."""
-
-
 def measure_latency(
-    pipeline: Pipeline,
+    context: StageContext,
     ranker: SingleSearches,
     retriever: str,
     fingerprint: str,
@@ -81,7 +46,7 @@ def measure_latency(
     A retriever with a ranking a cell (``candidates: top_k``) is timed at the largest cut-off only.
 
     Args:
-        pipeline: the pipeline.
+        context: what a stage may ask for.
         ranker: the stage that computes this retriever's rankings.
         retriever: its name.
         fingerprint: of the ranking.
@@ -89,22 +54,22 @@ def measure_latency(
         depth: how many ranks are searched for.
         served: what a server took to rank; None: nothing was asked of one, so it is timed here.
     """
-    experiment = pipeline.experiment
+    experiment = context.experiment
     candidates = getattr(experiment.retrievers[retriever], "candidates", None)
     if candidates == "top_k" and top_k != max(experiment.top_k):
         return
-    sample = pipeline_sample(pipeline)
+    sample = timed_queries(context)
     own = served
     if sample and own is None:
-        search = ranker.searcher(pipeline, retriever, top_k, depth, sample)
+        search = ranker.searcher(context, retriever, top_k, depth, sample)
         own = Part(time_each(sample, search)) if search is not None else None
     if not sample or own is None:
         return
     for cached in (False, True):
-        before = ranker.parts_before(pipeline, retriever, top_k, cached=cached)
+        before = ranker.parts_before(context, retriever, top_k, cached=cached)
         if before is not None:
             keep_part(
-                pipeline,
+                context,
                 LATENCY,
                 fingerprint,
                 added([own, *before]),
@@ -115,7 +80,7 @@ def measure_latency(
 
 
 def keep_part(
-    pipeline: Pipeline,
+    context: StageContext,
     what: str,
     fingerprint: str,
     part: Part,
@@ -127,7 +92,7 @@ def keep_part(
     """Keep what was measured; nothing where no query was timed."""
     times, cost = part
     if times:
-        pipeline.measurements.add(
+        context.measurements.add(
             what,
             fingerprint,
             seconds_of(times),
@@ -141,27 +106,26 @@ def keep_part(
 
 
 def kept_part(
-    pipeline: Pipeline,
+    context: StageContext,
     what: str,
     fingerprint: str,
-    retriever: str | None = None,
     *,
     cached: bool = False,
 ) -> Part | None:
     """Return what was kept."""
-    found = pipeline.measurements.find(what, fingerprint, retriever, cached=cached)
+    found = context.measurements.find(what, fingerprint, cached=cached)
     if not found or not found["samples_ms"] or not found["amount"]:
         return None
     cost = found["cost"]
     return Part(found["samples_ms"], None if cost is None else cost / found["amount"])
 
 
-def pipeline_sample(pipeline: Pipeline) -> list[str]:
+def timed_queries(context: StageContext) -> list[str]:
     """Return the queries of an experiment that are timed one at a time."""
-    size = pipeline.experiment.measurements.latency_sample
+    size = context.experiment.measurements.latency_sample
     if not size:
         return []
-    queries = pipeline.artifact(QUERIES_KEY).table()
+    queries = context.artifact(QUERIES_KEY).table()
     return sample_of(queries.column("query_id").to_pylist(), size)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
-from rag_assets.pipeline.stage import Recipe, Stage, TableProduct
+from rag_assets.pipeline.recipe import Recipe
+from rag_assets.pipeline.stage import USED, FolderProduct, Stage, TableProduct
 from rag_assets.store.artifacts import Manifest
-from rag_assets.store.canonical import fingerprint, table_digest
+from rag_assets.store.canonical import file_digests, fingerprint, table_digest
 
 
 def checked(stage: Stage, product: TableProduct) -> TableProduct:
@@ -30,7 +32,15 @@ def table_manifest(stage: Stage, product: TableProduct, recipe: Recipe) -> Manif
     digests = {"all": digest}
     for name, columns in stage.projections.items():
         digests[name] = table_digest(table, key, columns)
-    return manifest_of(recipe, digests, table.num_rows, product.facts, product.failures)
+    manifest = manifest_of(recipe, digests, table.num_rows, product.facts, product.failures)
+    return replace(manifest, blocks=product.blocks)
+
+
+def folder_digests(folder: Path, product: FolderProduct) -> dict[str, str]:
+    """Return the digests of the parts of a folder that have one of their own."""
+    if not product.aside:
+        return {}
+    return {USED: fingerprint(file_digests(folder, but=product.aside))}
 
 
 def manifest_of(
@@ -51,4 +61,5 @@ def manifest_of(
         rows=rows,
         facts=facts,
         failures=failures or {},
+        code_version=recipe.code_version,
     )

@@ -1,7 +1,7 @@
 """Timings and costs, kept apart from results: they never enter a digest.
 
-One small JSON file for each measured thing, named by the fingerprint of what was computed. What is
-measured:
+One small JSON file for each measured thing, named by the fingerprint of what was computed and the
+machine. What is measured:
 
 - the name of an asset: its computation, and its bytes on disk;
 - ``search``: a retriever's ranking of all queries at once, its inputs' rankings not included;
@@ -19,17 +19,30 @@ A time of a server is that of its request when it was made: what is known is not
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
+import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TypedDict, Unpack
 
+from rag_assets.store.artifacts import short
 from rag_assets.store.atomic import write_text
 from rag_assets.store.remote.opened import working_copy_of
 
+_log = logging.getLogger(__name__)
+
 MEASUREMENTS = "measurements"
-"""Their folder below an experiment's; a folder in it for each ``what``."""
+"""Their folder below the store; a folder in it for each ``what``."""
+
+MEASURED_FILES = (f"{MEASUREMENTS}/*/*.json", f"*/{MEASUREMENTS}/*/*.json")
+"""Patterns below the store; older versions kept those of each experiment in its folder."""
+
+CHECKSUM = "sha256"
+"""Last key of a stored measurement; one of an older version has none."""
 
 
 class Percentiles(TypedDict, total=False):
@@ -46,7 +59,8 @@ class Details(Percentiles, total=False):
 
     Attributes:
         asset: the asset that was computed.
-        retriever: the retriever for which it was.
+        experiment: the experiment that measured it; None: an older version did not say.
+        retriever: the retriever of that experiment for which it was.
         bytes: size on disk.
         cached: whether the result of an embedding model was known beforehand.
         tokens: tokens that an API counted.
@@ -55,6 +69,7 @@ class Details(Percentiles, total=False):
     """
 
     asset: str | None
+    experiment: str | None
     retriever: str | None
     bytes: int | None
     cached: bool | None
@@ -73,11 +88,12 @@ class Measurement(Details):
 
 
 class Measurements:
-    """The measurements of one experiment."""
+    """The measurements of a store: of the same work, whichever experiment asked for it."""
 
-    def __init__(self, folder: Path) -> None:
-        """Use a folder, created on the first write."""
+    def __init__(self, folder: Path, experiment: str | None = None) -> None:
+        """Use a folder, created on the first write; rows say which experiment measured."""
         self.folder = folder
+        self._experiment = experiment
         self._copy = working_copy_of(folder)
 
     def add(
@@ -91,35 +107,45 @@ class Measurements:
         """Keep one measurement; a newer one of the same thing replaces it."""
         row = {
             **{"what": what, "fingerprint": fingerprint, "seconds": seconds, "amount": amount},
+            "experiment": self._experiment,
             "measured": datetime.now(UTC).isoformat(timespec="milliseconds"),
         }
-        file = self._file(what, fingerprint, details.get("retriever"), details.get("cached"))
+        file = self._file(what, fingerprint, details.get("cached"))
         # A power failure may take it: nothing depends on it, and a cold grid writes hundreds.
-        write_text(file, json.dumps({**row, **details}), durable=False)
+        write_text(file, _text({**row, **details}), durable=False)
         if self._copy is not None:
             self._copy.note(file, immutable=False)
 
     def find(
-        self,
-        what: str,
-        fingerprint: str,
-        retriever: str | None = None,
-        *,
-        cached: bool | None = None,
+        self, what: str, fingerprint: str, *, cached: bool | None = None
     ) -> Measurement | None:
         """Return the measurement of one thing, if there is one that can be read.
 
-        Two retrievers of one configuration share a fingerprint and are measured apart. One that
-        was measured before retrievers were told apart is found for each.
+        That of this machine comes first, then the newest one of another or of an older version.
+        Whatever a retriever is called, it is measured by what it computes.
         """
-        file = self._file(what, fingerprint, retriever, cached)
-        return _read(file) or _read(self._file(what, fingerprint, None, cached))
+        file = self._file(what, fingerprint, cached)
+        own = _read(file)
+        if own is not None or not file.parent.is_dir():
+            return own
+        name = short(fingerprint)
+        others = [
+            _read(other)
+            for other in file.parent.iterdir()
+            if other.name.startswith((f"{name}+", f"{name}."))
+        ]
+        found = [one for one in others if one is not None and bool(one["cached"]) is bool(cached)]
+        return max(found, key=lambda one: one["measured"] or "", default=None)
 
-    def _file(
-        self, what: str, fingerprint: str, retriever: str | None, cached: bool | None
-    ) -> Path:
-        parts = [fingerprint[:16], *([retriever] if retriever else [])]
-        return self.folder / what / f"{'+'.join([*parts, *(['cached'] if cached else [])])}.json"
+    def _file(self, what: str, fingerprint: str, cached: bool | None) -> Path:
+        parts = [short(fingerprint), *(["cached"] if cached else []), f"at={machine()}"]
+        return self.folder / what / f"{'+'.join(parts)}.json"
+
+
+@cache
+def machine() -> str:
+    """Return the name by which the measurements of this machine are told from others."""
+    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
 
 
 _UNKNOWN: Measurement = {
@@ -131,9 +157,29 @@ _UNKNOWN: Measurement = {
 }
 
 
+def _text(row: Mapping[str, object]) -> str:
+    """Return a measurement as it is stored: JSON whose last key is the SHA-256 of the rest."""
+    text = json.dumps(row)
+    return f'{text[:-1]}, "{CHECKSUM}": "{hashlib.sha256(text.encode()).hexdigest()}"}}'
+
+
+def _is_intact(text: str) -> bool:
+    """Return whether a text is as it was written; one of an older version has no checksum."""
+    rest, mark, stated = text.rpartition(f', "{CHECKSUM}": "')
+    return not mark or stated == f'{hashlib.sha256(f"{rest}}}".encode()).hexdigest()}"}}'
+
+
 def _read(file: Path) -> Measurement | None:
     try:
-        row = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        text = file.read_text(encoding="utf-8")
+        row = json.loads(text)
+    except OSError:
         return None
-    return {**_UNKNOWN, **row} if isinstance(row, dict) else None
+    except ValueError:
+        row = None
+    known = {*_UNKNOWN, CHECKSUM}
+    if not isinstance(row, dict) or row.keys() - known or not _is_intact(text):
+        _log.warning("%s is damaged; what it measured counts as not measured; delete it", file)
+        return None
+    row.pop(CHECKSUM, None)
+    return {**_UNKNOWN, **row}

@@ -21,7 +21,6 @@ from pydantic import BaseModel
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
 from rag_assets.pipeline.evaluations import Origin
-from rag_assets.pipeline.stages import STAGES
 
 PACKAGES = ("rag-assets", "dagster", "duckdb", "numpy", "pyarrow", "scipy")
 """What computes or stores the numbers of every experiment; engines are in their own artifacts."""
@@ -32,7 +31,7 @@ GIT_SECONDS = 5
 _ADDRESS = re.compile(r"^(?P<scheme>[a-z][a-z0-9+.-]*://)(?:[^/@]*@)?(?P<place>[^?#]*)", re.I)
 
 
-def origin_of(experiment: Experiment) -> Origin:
+def origin_of(experiment: Experiment, code_versions: Mapping[str, str]) -> Origin:
     """Return where an evaluation that ends now comes from."""
     source = experiment.source
     folder = source if source.is_dir() else source.parent
@@ -43,9 +42,7 @@ def origin_of(experiment: Experiment) -> Origin:
         git_commit=commit,
         git_dirty=None if changed is None else bool(changed),
         configuration=configuration_of(experiment),
-        code_versions={
-            name: stage.code_version for name, stage in STAGES.items() if stage.keys(experiment)
-        },
+        code_versions=code_versions,
         packages=_packages(),
     )
 

@@ -11,13 +11,13 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Unpack
 
-from rag_assets.compute.compute import Compute
-from rag_assets.compute.options import compute_of
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import check_unchanged, code_versions
+from rag_assets.compute.compute import Compute, compute_of
 from rag_assets.datasets.dataset import Read
 from rag_assets.datasets.lines import unreadable
 from rag_assets.errors import DataError, MissingArtifact, UsageError
@@ -26,18 +26,21 @@ from rag_assets.llm.budget import Budget
 from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import ChatModel
 from rag_assets.llm.completions import Completions
-from rag_assets.pipeline.attempts import Attempts
+from rag_assets.pipeline.attempts import UNANSWERED, Attempts
 from rag_assets.pipeline.bringing import bring_pointed, bring_records
-from rag_assets.pipeline.manifests import checked, manifest_of, table_manifest
-from rag_assets.pipeline.measurements import MEASUREMENTS, Details, Measurements
+from rag_assets.pipeline.manifests import checked, folder_digests, manifest_of, table_manifest
+from rag_assets.pipeline.measurements import MEASUREMENTS, Measurements
 from rag_assets.pipeline.rankings import Rankings
-from rag_assets.pipeline.stage import FolderProduct, Product, Recipe, Stage
+from rag_assets.pipeline.recipe import Recipe
+from rag_assets.pipeline.stage import FolderProduct, Product, Stage
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.progress import Progress, no_progress
-from rag_assets.retrievers.workspace import Measure, Workspace, unmeasured
-from rag_assets.store.artifacts import Artifact, ArtifactKey, save_manifest
-from rag_assets.store.canonical import folder_digest
+from rag_assets.retrievers.workspace import Measure, Usage, Workspace, unmeasured
+from rag_assets.store.artifacts import Artifact, ArtifactKey, Manifest
+from rag_assets.store.leases import working
 from rag_assets.store.remote.artifacts import artifact_store
+from rag_assets.store.remote.opened import working_copy_of
+from rag_assets.store.remote.removed import apply_removed
 from rag_assets.store.settings import StoreSettings
 from rag_assets.store.source_files import SourceFiles
 
@@ -68,6 +71,7 @@ class _Digests(dict[str, str]):
 class Pipeline:
     """One experiment and its store, seen at one moment.
 
+    ``root`` is the experiment's folder in the store; objects lie beside it, for all experiments.
     Source files are hashed once: an edit while an evaluation runs belongs to the next one.
     ``n_computed`` counts the partitions that were computed, not found in the store; ``at_work``
     says which are computed now, for people. ``read_ahead`` holds tables of source files that were
@@ -84,12 +88,13 @@ class Pipeline:
         self.experiment = experiment
         self.settings = settings
         self.progress = progress
-        root = settings.store / experiment.name
-        self.store = artifact_store(root, settings.locks, partial(bring_pointed, root))
+        self.root = root = settings.store / experiment.name
+        self.store = artifact_store(settings.store, settings.locks, partial(bring_pointed, root))
         bring_records(root)
-        self.measurements = Measurements(self.store.root / MEASUREMENTS)
+        self.measurements = Measurements(settings.store / MEASUREMENTS, experiment.name)
         self.rankings = Rankings(self)
-        self.attempts = Attempts(self.store.root / "attempts")
+        self.attempts = Attempts(root / "attempts", self.store)
+        self._code_versions = code_versions(settings.code_versions)
         self._sources = SourceFiles(settings.state_dir / "source_digests.json")
         self.n_computed = 0
         self.at_work = ""
@@ -97,6 +102,7 @@ class Pipeline:
         self._llm_budget: Budget | None = None
         self._current: dict[ArtifactKey, Artifact] = {}
         self._computed: set[ArtifactKey] = set()
+        self._told: set[ArtifactKey] = set()
 
     @cached_property
     def source_digests(self) -> Mapping[str, str]:
@@ -126,6 +132,10 @@ class Pipeline:
             self.compute,
         )
 
+    def cache_folder(self, name: str) -> Path:
+        """Return the folder of one cache of computed values."""
+        return self.settings.store / "cache" / name
+
     @property
     def compute(self) -> Compute:
         """Where models and searches are computed.
@@ -140,31 +150,22 @@ class Pipeline:
         if recipe is None:
             raise MissingArtifact(f"an input of {key} is not in the store")
 
-        def measure(
-            what: str,
-            seconds: float | None,
-            amount: int,
-            *,
-            cached: bool,
-            tokens: int | None = None,
-            cost: float | None = None,
-        ) -> None:
+        def measure(usage: Usage) -> None:
             self.measurements.add(
-                what,
-                recipe.fingerprint,
-                seconds,
-                amount,
+                fingerprint=recipe.fingerprint,
                 asset=key.asset,
                 retriever=retriever,
-                cached=cached,
-                tokens=tokens,
-                cost=cost,
+                **asdict(usage),
             )
 
         return measure
 
+    def code_version(self, roots: Iterable[Root]) -> str:
+        """Return the version of all code that these roots reach."""
+        return self._code_versions.of(roots)
+
     def versions_of(self, retriever: str) -> Mapping[str, str]:
-        """Return what computes a retriever: its type, its engines, the files that it names.
+        """Return what computes a retriever: its engines, the files that it names.
 
         Raises:
             DataError: a file cannot be read.
@@ -172,7 +173,7 @@ class Pipeline:
         config = self.experiment.retrievers[retriever]
         files = config.files()
         read = {f"file.{option}": self.file_digest(file) for option, file in files.items()}
-        return {**config.all_versions(), **read}
+        return {**config.versions(), **read}
 
     def file_digest(self, file: Path) -> str:
         """Return the digest of a file's content.
@@ -202,7 +203,7 @@ class Pipeline:
         if self._llm_budget is None:
             limits = self.experiment.llm.limits() if self.experiment.llm else None
             self._llm_budget = Budget(limits)
-        cache = CompletionCache(self.settings.store / "cache" / "completions")
+        cache = CompletionCache(self.cache_folder("completions"))
         with self.progress(label, total) as advance:
             yield Completions(self.chat_model, cache, self._llm_budget, progress=advance)
 
@@ -240,11 +241,12 @@ class Pipeline:
         """Return the up-to-date artifact of a partition; None when it must be computed."""
         if key not in self._current:
             recipe = self.recipe(key)
-            artifact = self.store.find(key, recipe.fingerprint) if recipe else None
+            artifact = self.store.find(key.asset, recipe.fingerprint) if recipe else None
             if artifact is None or not STAGES[key.asset].is_complete(self, key):
                 return None
             self._current[key] = artifact
-            if key not in self._computed:
+            if key not in self._computed and key not in self._told:
+                self._told.add(key)
                 _log.debug("reuse    %s", key)
         return self._current[key]
 
@@ -255,6 +257,22 @@ class Pipeline:
     def forget(self) -> None:
         """Look again at what is up to date: what a partition must be has changed."""
         self._current.clear()
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Keep what is up to date, and what is computed, from being removed meanwhile.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        with working(self.settings.store, f"an evaluation of {self.experiment.name}"):
+            # What was found before may be gone.
+            copy = working_copy_of(self.store.root)
+            if copy is not None:
+                copy.forget_listings()
+                apply_removed(copy)
+            self.forget()
+            yield
 
     def artifact(self, key: ArtifactKey) -> Artifact:
         """Return the up-to-date artifact of a partition.
@@ -280,21 +298,40 @@ class Pipeline:
         Raises:
             MissingArtifact: a required input is not in the store.
         """
-        stage = STAGES[asset]
+        # The lease makes the store, and without one nothing is up to date.
+        if self.settings.store.is_dir() and all(self.current(key) is not None for key in keys):
+            return self._materialize(STAGES[asset], keys)
+        with working(self.settings.store, f"a computation of {self.experiment.name}"):
+            return self._materialize(STAGES[asset], keys)
+
+    def _materialize(self, stage: Stage, keys: Sequence[ArtifactKey]) -> list[Outcome]:
         for key in keys:
             self._require_inputs(stage, key)
         groups: Iterable[Sequence[ArtifactKey]] = [keys] if stage.batched else [[k] for k in keys]
         computed: dict[ArtifactKey, float] = {}
         with self.store.sending():
             for group in groups:
-                lock = ArtifactKey(asset) if stage.batched else group[0]
-                with self.store.lock(lock):
-                    missing = [key for key in group if self.current(key) is None]
-                    computed |= self._compute(stage, missing)
+                with self.store.lock(stage.name, self._locked(stage, group)):
+                    computed |= self._compute(stage, self._missing(group))
         return [
             Outcome(key, self.artifact(key), key not in computed, computed.get(key, 0.0))
             for key in keys
         ]
+
+    def _locked(self, stage: Stage, keys: Sequence[ArtifactKey]) -> set[str]:
+        """Return the fingerprints to lock; of many, the first digits: files are held open."""
+        found = {key: self.recipe(key) for key in keys if self.current(key) is None}
+        prints = {recipe.fingerprint for recipe in found.values() if recipe is not None}
+        return {one[:2] for one in prints} if stage.batched else prints
+
+    def _missing(self, keys: Sequence[ArtifactKey]) -> list[ArtifactKey]:
+        """Return what must be computed; of several partitions that are equal, the first."""
+        missing: dict[str, ArtifactKey] = {}
+        for key in keys:
+            recipe = self.recipe(key) if self.current(key) is None else None
+            if recipe is not None:
+                missing.setdefault(recipe.fingerprint, key)
+        return list(missing.values())
 
     def _require_inputs(self, stage: Stage, key: ArtifactKey) -> None:
         for item in stage.inputs(self.experiment, key):
@@ -305,6 +342,7 @@ class Pipeline:
         seconds: dict[ArtifactKey, float] = {}
         if not keys:
             return seconds
+        check_unchanged()
         _log.debug("compute  %s", ", ".join(map(str, keys)))
         self.at_work = str(keys[0]) if len(keys) == 1 else f"{stage.name}: {len(keys)} partitions"
         started = time.perf_counter()
@@ -312,7 +350,9 @@ class Pipeline:
             recipe = self.recipe(key)
             if recipe is None:
                 raise MissingArtifact(f"an input of {key} vanished while it was computed")
-            artifact = self._write(stage, key, product, recipe)
+            artifact = self._write(stage, product, recipe)
+            if artifact.manifest.facts.get(UNANSWERED):
+                self.attempts.own(recipe)
             self.n_computed += 1
             self._computed.add(key)
             seconds[key] = time.perf_counter() - started
@@ -330,24 +370,15 @@ class Pipeline:
         self.at_work = ""
         return seconds
 
-    def _write(self, stage: Stage, key: ArtifactKey, product: Product, recipe: Recipe) -> Artifact:
+    def _write(self, stage: Stage, product: Product, recipe: Recipe) -> Artifact:
         if isinstance(product, FolderProduct):
-            return self._write_folder(key, product, recipe)
+            return self._write_folder(product, recipe)
         product = checked(stage, product)
-        return self.store.write_table(key, product.table, table_manifest(stage, product, recipe))
+        return self.store.write_table(product.table, table_manifest(stage, product, recipe))
 
-    def _write_folder(self, key: ArtifactKey, product: FolderProduct, recipe: Recipe) -> Artifact:
-        with self.store.write_directory(key, recipe.fingerprint) as folder:
+    def _write_folder(self, product: FolderProduct, recipe: Recipe) -> Artifact:
+        def fill(folder: Path) -> Manifest:
             rows, facts = product.write(folder)
-            manifest = manifest_of(recipe, {"all": folder_digest(folder)}, rows, facts)
-            save_manifest(folder, manifest)
-        return Artifact(self.store.path(key, recipe.fingerprint, directory=True), manifest)
+            return manifest_of(recipe, folder_digests(folder, product), rows, facts)
 
-    @contextmanager
-    def measured(
-        self, what: str, label: str, amount: int, **details: Unpack[Details]
-    ) -> Iterator[None]:
-        """Time a block and keep the measurement under a fingerprint (``label``)."""
-        started = time.perf_counter()
-        yield
-        self.measurements.add(what, label, time.perf_counter() - started, amount, **details)
+        return self.store.write(recipe.stage, recipe.fingerprint, fill)

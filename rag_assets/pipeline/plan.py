@@ -14,7 +14,7 @@ all that reads these tables alone. Nothing else is computed, no model is loaded 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rag_assets.lexical.analyzers import AUTO
@@ -22,8 +22,9 @@ from rag_assets.pipeline.expected_work import expected_work
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.read_now import READ, read_now, with_rows
 from rag_assets.pipeline.reasons import DAMAGED, DELETED, NOTHING_STORED, Reason, Wanted
+from rag_assets.pipeline.recipe import Input, Recipe
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.stage import Input, Recipe, Stage
+from rag_assets.pipeline.stage import Stage
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.stages.runs import RunsStage
 from rag_assets.pipeline.stored import Stored
@@ -43,12 +44,15 @@ class Step:
         reasons: why it is not just reused; empty for ``reuse``.
         work: what it costs at most, where that is known: ``llm_calls`` that are not in the cache,
             or ``texts`` to embed, of which those in the cache are not embedded again.
+        same_as: the first partition of the plan that has the same artifact; None: this one is it.
+            An artifact counts once, however many partitions have it.
     """
 
     key: ArtifactKey
     action: str
     reasons: tuple[Reason, ...] = ()
     work: Mapping[str, int] | None = None
+    same_as: ArtifactKey | None = None
 
 
 @dataclass(frozen=True)
@@ -73,13 +77,18 @@ class Plan:
     max_cost: float | None = None
     analyzers: Mapping[str, str | None] = field(default_factory=dict)
 
+    @property
+    def artifacts(self) -> tuple[Step, ...]:
+        """A step for each artifact: many partitions may have one."""
+        return tuple(step for step in self.steps if step.same_as is None)
+
     def count(self, action: str) -> int:
-        """Return how many partitions have an action."""
-        return sum(step.action == action for step in self.steps)
+        """Return how many artifacts have an action."""
+        return sum(step.action == action for step in self.artifacts)
 
     def work(self, what: str) -> int | None:
         """Return the sum of ``llm_calls`` or ``texts`` over all steps; None: none is known."""
-        known = [step.work[what] for step in self.steps if step.work and what in step.work]
+        known = [one.work[what] for one in self.artifacts if one.work and what in one.work]
         return sum(known) if known else None
 
 
@@ -126,9 +135,11 @@ class _Planner:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._stored = Stored(pipeline.store)
+        self._stored = Stored(pipeline.store, pipeline.root)
         self._read_now: set[ArtifactKey] = set()
         self._hanging: dict[ArtifactKey, bool] = {}
+        self._objects: dict[ArtifactKey, int] = {}
+        self._first: dict[Hashable, ArtifactKey] = {}
         self.steps: dict[ArtifactKey, Step] = {}
 
     def add(self, key: ArtifactKey) -> None:
@@ -137,8 +148,10 @@ class _Planner:
         inputs = stage.inputs(self._pipeline.experiment, key)
         pending = [i for i in inputs if self._is_pending(i.key) or self._may_return(i)]
         # An optional input that is still to come would make what is current now another one.
-        if not pending and self._pipeline.current(key) is not None:
-            self.steps[key] = Step(key, REUSE)
+        current = self._pipeline.current(key) if not pending else None
+        if current is not None:
+            same = self._same(key, current.manifest.fingerprint, ())
+            self.steps[key] = Step(key, REUSE, same_as=same)
             return
         wanted = self._wanted(stage, key, inputs, pending)
         action, why = self._decide(stage, key, wanted, pending)
@@ -149,7 +162,25 @@ class _Planner:
                 self._read_now.add(key)
                 why = with_rows(why, found)
         work = expected_work(self._pipeline, key)
-        self.steps[key] = Step(key, action, tuple(dict.fromkeys(why)), work)
+        unclear = wanted.unknown - {item.role for item in pending}
+        same = self._same(key, "" if unclear else wanted.recipe.fingerprint, pending)
+        self.steps[key] = Step(key, action, tuple(dict.fromkeys(why)), work, same)
+
+    def _same(
+        self, key: ArtifactKey, fingerprint: str, pending: Sequence[Input]
+    ) -> ArtifactKey | None:
+        """Return the first partition that has the same artifact, whatever that will be.
+
+        Args:
+            key: the partition.
+            fingerprint: of what is known of its recipe; empty: it stands for itself.
+            pending: the inputs that are not known yet.
+        """
+        inputs = {(item.role, self._objects.get(item.key, item.key)) for item in pending}
+        known: Hashable = (key.asset, fingerprint, frozenset(inputs)) if fingerprint else key
+        first = self._first.setdefault(known, key)
+        self._objects[key] = self._objects.get(first, len(self._objects))
+        return first if first != key else None
 
     def _is_pending(self, key: ArtifactKey) -> bool:
         """Whether a partition will be another one, or may, and it is not known which."""
@@ -187,7 +218,7 @@ class _Planner:
         }
         recipe = Recipe(
             stage.name,
-            stage.code_version,
+            pipeline.code_version(stage.code(pipeline.experiment, key)),
             stage.config(pipeline, key),
             known,
             stage.versions(pipeline, key),
@@ -202,13 +233,13 @@ class _Planner:
         why = self._reasons(key, wanted)
         if pending:
             upstream = [self._upstream(item.key) for item in pending]
-            if any(wanted.fits(one.manifest) for one in self._stored.artifacts(key)):
+            if any(wanted.fits(one.manifest) for one in self._stored.artifacts(key.asset)):
                 return CHECK, upstream
             return COMPUTE, why if why == [Reason(NOTHING_STORED)] else [*why, *upstream]
         fingerprint = wanted.recipe.fingerprint
         if wanted.unknown:
             return COMPUTE, [Reason("a ranking that it reads is not stored")]
-        if self._pipeline.store.find(key, fingerprint) is None:
+        if self._pipeline.store.find(key.asset, fingerprint) is None:
             return COMPUTE, why
         return self._of_a_ranking(stage, key)
 

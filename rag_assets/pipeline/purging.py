@@ -1,5 +1,6 @@
 """Finds everything in a store that holds the text of one document, so that it can be removed.
 
+It goes by the text, through all experiments: another one may have the same text under another id.
 Documents, chunks and indexes that were made from it go as a whole: artifacts are never edited, and
 an evaluation makes them again without it. Rankings, metrics and the history hold ids and numbers
 alone and stay, so old evaluations can still be compared. All other files are searched for pieces of
@@ -8,19 +9,25 @@ the text. Of the caches go its vectors, and the answers of language models that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rag_assets.pipeline.cache_keys import chunk_texts, prompts_in, vector_keys
-from rag_assets.pipeline.cache_pruning import Dropped, to_prune
-from rag_assets.pipeline.cleaning import Removable, artifacts_of, size_of, unfinished
-from rag_assets.pipeline.evaluations import FOLDER
+from rag_assets.pipeline.bringing import experiment_roots
+from rag_assets.pipeline.cache_pruning import (
+    Dropped,
+    chunk_texts,
+    prompts_in,
+    to_prune,
+    vector_keys,
+)
+from rag_assets.pipeline.cleaning import ARTIFACTS, SNAPSHOTS, TEMPORARY, Item, items, snapshots_of
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
+from rag_assets.pipeline.stages.index_units import UNITS_FILE
 from rag_assets.schemas import CHUNKS, DOCUMENTS
 from rag_assets.store.artifacts import Manifest, read_manifest
 from rag_assets.store.cache_files import (
@@ -32,142 +39,196 @@ from rag_assets.store.cache_files import (
     readable,
 )
 from rag_assets.store.parquet_files import read_parquet
+from rag_assets.store.remote.removed import bring_all
+from rag_assets.store.remote.working_copy import table_file
 from rag_assets.store.settings import StoreSettings
 from rag_assets.store.text_search import Fragments
 
-INDEXES = ("lexical_index", "embedding_index")
+INDEXES = ("term_counts", "lexical_index", "embedding_index")
+"""Folders that hold words or vectors of chunks, and whose units say of which documents."""
 
-_LAST = ("chunks", "documents")
+LAST = ("chunks", "documents")
 """Removed last, in this order: a purge that was killed finds by them what is left."""
 
 
 @dataclass(frozen=True)
 class Purge:
-    """What holds the text of one document in one experiment.
+    """What holds the text of one document.
 
     Attributes:
-        experiment: its name.
         files: artifacts and other files, in the order in which they go.
         dropped: entries of the caches.
+        sources: experiment -> source, of those that name or hold any of the files.
+        kept: snapshots and files of the history in which a piece of it stands.
     """
 
-    experiment: str
-    files: tuple[Removable, ...]
+    files: tuple[Item, ...]
     dropped: tuple[Dropped, ...]
+    sources: Mapping[str, str]
+    kept: tuple[Path, ...]
 
 
 @dataclass(frozen=True)
 class _Texts:
-    """The document, in all versions that are stored.
+    """The document, in all versions that are stored, whatever its id there.
 
     Attributes:
-        whole: its texts and titles.
+        documents: its texts.
+        titled: each with its title.
         chunks: its chunks in each form in which they are indexed.
-        paths: the artifacts of documents and chunks that hold it.
-        manifests: theirs.
+        ids: digest of documents -> its ids in them.
+        manifests: those of the artifacts of documents and chunks that hold it, by their paths.
     """
 
-    whole: frozenset[str]
-    chunks: frozenset[str]
-    paths: frozenset[Path]
-    manifests: tuple[Manifest, ...]
+    documents: set[str] = field(default_factory=set)
+    titled: set[str] = field(default_factory=set)
+    chunks: set[str] = field(default_factory=set)
+    ids: dict[str, set[str]] = field(default_factory=dict)
+    manifests: dict[Path, Manifest | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tables: Sequence[Item], own: Iterable[Item], document_id: str) -> _Texts:
+        """Return the document as tables hold it.
+
+        In ``own`` it has its id; elsewhere it is one of the same text, and what was cut from it.
+        """
+        texts = cls()
+        for item in own:
+            texts.take(item, pc.field("document_id") == document_id)
+        same = pc.field("text").isin(pa.array(sorted(texts.documents), pa.string()))
+        for item in tables:
+            if item.kind == "documents":
+                texts.take(item, same)
+        for item in tables:
+            manifest = read_manifest(item.path) if item.kind == "chunks" else None
+            made_from = manifest.inputs.values() if manifest is not None else ()
+            ids = sorted({one for digest in made_from for one in texts.ids.get(digest, ())})
+            if ids:
+                texts.take(item, pc.field("document_id").isin(ids))
+        return texts
+
+    def take(self, item: Item, chosen: pc.Expression) -> None:
+        """Add the rows that are chosen of a table."""
+        rows = _rows_of(item, chosen)
+        if rows is None or not rows.num_rows:
+            return
+        manifest = self.manifests[item.path] = read_manifest(item.path)
+        if item.kind == "chunks":
+            self.chunks.update(chunk_texts(rows))
+            return
+        self.documents.update(rows["text"].to_pylist())
+        self.titled.update(f"{row['title']}\n{row['text']}" for row in rows.to_pylist())
+        for digest in manifest.digests.values() if manifest is not None else ():
+            self.ids.setdefault(digest, set()).update(rows["document_id"].to_pylist())
+
+    @property
+    def all(self) -> set[str]:
+        return self.documents | self.titled | self.chunks
 
     @property
     def fragments(self) -> Fragments:
-        return Fragments.of([*self.whole, *self.chunks])
+        return Fragments.of(self.all)
 
 
-def to_purge(root: Path, settings: StoreSettings, document_id: str) -> Purge | None:
-    """Return what holds the text of a document.
+def to_purge(
+    settings: StoreSettings, document_id: str, experiment: str | None = None
+) -> Purge | None:
+    """Return what holds the text of a document, in all experiments of a store.
 
     Args:
-        root: the experiment's folder in the store.
         settings: the store.
         document_id: the document.
+        experiment: whose document it is; None: any's that has one of this id.
 
     Returns:
-        None: no artifact of the experiment holds it.
+        None: no artifact holds such a document.
+
+    Raises:
+        StoreError: a snapshot cannot be read, so it is not known what it names; or the remote store
+            cannot be used.
     """
-    artifacts = list(artifacts_of(root))
-    texts = _texts_of(artifacts, document_id)
-    if not texts.paths:
+    store = settings.store
+    bring_all(store)
+    found = items(store)
+    named, sources = _named(store)
+    tables = [item for item in found if item.kind in LAST]
+    own = [
+        item
+        for item in tables
+        if experiment in (None, item.experiment) or experiment in named.get(item.path, ())
+    ]
+    texts = _Texts.of(tables, own, document_id)
+    if not texts.manifests:
         return None
-    gone = {path: asset for asset, path in artifacts if _holds(asset, path, texts)}
-    # What was never finished may hold anything, and may be half of it.
-    gone |= {one.path: one.kind for one in unfinished(root)}
-    for path in _other_files(root, set(gone)):
-        if texts.fragments.in_file(path):
-            owner = next((p for _, p in artifacts if p in (path, *path.parents)), path)
-            gone[owner] = owner.relative_to(root).parts[0]
-    files = [Removable(path, kind, size_of(path)) for path, kind in sorted(gone.items())]
-    files += unfinished(settings.store / CACHE)
-    files.sort(key=lambda one: _LAST.index(one.kind) if one.kind in _LAST else -1)
+    fragments = texts.fragments
+    files: list[Item] = []
+    kept: list[Path] = []
+    for item in found:
+        if item.kind in (SNAPSHOTS, HISTORY):
+            # What is lost there is lost; a configuration may quote anything.
+            kept += [item.path] if fragments.in_file(item.path) else []
+        elif _goes(item, texts, fragments):
+            by = {item.experiment} - {""} | named.get(item.path, set())
+            files.append(replace(item, experiment=", ".join(sorted(by)), reason="holds the text"))
+    files.sort(key=lambda one: LAST.index(one.kind) if one.kind in LAST else -1)
+    touched = {name for one in files for name in one.experiment.split(", ")}
     home = settings.dagster_home
-    if not settings.has_dagster_home and (home / "rag_assets" / f"{root.name}.json").is_file():
+    if not settings.has_dagster_home and any((home / "rag_assets").glob("*.json")):
         # The first rows of tables are shown in Dagster, and its database cannot be searched.
-        files.insert(0, Removable(home, "Dagster instance", size_of(home)))
-    return Purge(root.name, tuple(files), tuple(_entries(settings, artifacts, texts)))
+        size = sum(file.stat().st_size for file in home.rglob("*") if file.is_file())
+        files.insert(0, Item(home, "Dagster instance", size, 0, "", "may show the text"))
+    return Purge(
+        tuple(files),
+        tuple(_entries(store, found, texts)),
+        {name: source for name, source in sources.items() if name in touched},
+        tuple(kept),
+    )
 
 
-def _texts_of(artifacts: list[tuple[str, Path]], document_id: str) -> _Texts:
-    whole: set[str] = set()
-    chunks: set[str] = set()
-    paths: set[Path] = set()
-    manifests = []
-    for asset, path in artifacts:
-        if asset not in ("documents", "chunks"):
-            continue
-        rows = _rows_of(asset, path, document_id)
-        if rows is None or not rows.num_rows:
-            continue
-        paths.add(path)
-        manifest = read_manifest(path)
-        manifests += [manifest] if manifest is not None else []
-        if asset == "documents":
-            for row in rows.to_pylist():
-                whole |= {row["text"], f"{row['title']}\n{row['text']}"}
-        else:
-            chunks |= chunk_texts(rows)
-    return _Texts(frozenset(whole), frozenset(chunks), frozenset(paths), tuple(manifests))
+def _named(store: Path) -> tuple[dict[Path, set[str]], dict[str, str]]:
+    """Return what snapshots name -> by which experiments, and the sources of these."""
+    named: dict[Path, set[str]] = {}
+    sources: dict[str, str] = {}
+    for root in experiment_roots(store):
+        for one in snapshots_of(root):
+            sources[root.name] = one.source
+            for entry in (*one.entries, *one.rankings):
+                named.setdefault(store / entry.path, set()).add(root.name)
+    return named, sources
 
 
-def _rows_of(asset: str, path: Path, document_id: str) -> pa.Table | None:
-    names = (DOCUMENTS if asset == "documents" else CHUNKS).arrow().names
+def _rows_of(item: Item, chosen: pc.Expression) -> pa.Table | None:
+    names = (DOCUMENTS if item.kind == "documents" else CHUNKS).arrow().names
     try:
         return pq.read_table(
-            path,
-            columns=names,
-            partitioning=None,
-            filters=pc.field("document_id") == document_id,
+            table_file(item.path), columns=names, partitioning=None, filters=chosen
         )
     except (OSError, pa.ArrowException):
         return None  # damaged: what of it can be read is searched with all other files
 
 
-def _holds(asset: str, path: Path, texts: _Texts) -> bool:
-    """Whether an artifact is of the document: itself, or an index that was made from its chunks."""
-    if asset not in INDEXES:
-        return path in texts.paths
-    manifest = read_manifest(path)
-    made_from = {digest for one in texts.manifests for digest in one.digests.values()}
-    return manifest is None or not made_from.isdisjoint(manifest.inputs.values())
+def _goes(item: Item, texts: _Texts, fragments: Fragments) -> bool:
+    if item.kind == TEMPORARY or item.path in texts.manifests:
+        return True  # what was never finished may hold anything, and may be half of it
+    if item.kind == CACHE:
+        return False
+    if item.kind in INDEXES:
+        try:
+            units = read_parquet(item.path / UNITS_FILE, ["document_id"])
+        except (OSError, pa.ArrowException):
+            return True  # nobody knows what it is of, and it is made again
+        ids = {one for own in texts.ids.values() for one in own}
+        if pc.any(pc.is_in(units["document_id"], pa.array(sorted(ids), pa.string()))).as_py():
+            return True
+    files = item.path.rglob("*") if item.path.is_dir() else [item.path]
+    return any(fragments.in_file(file) for file in files if file.is_file())
 
 
-def _other_files(root: Path, gone: set[Path]) -> Iterator[Path]:
-    for path in sorted(root.rglob("*")):
-        # Snapshots and history hold names, digests and numbers, and what is lost there is lost.
-        kept = path.relative_to(root).parts[0] in (FOLDER, HISTORY)
-        if path.is_file() and not kept and gone.isdisjoint((path, *path.parents)):
-            yield path
-
-
-def _entries(
-    settings: StoreSettings, artifacts: list[tuple[str, Path]], texts: _Texts
-) -> Iterator[Dropped]:
-    prompts = {"", *(prompt for _, path in artifacts for prompt in prompts_in(path))}
-    keys = vector_keys(texts.chunks | texts.whole, prompts)
-    found: dict[Path, Dropped] = {}
-    for segment in readable(cache_segments(settings.store)):
+def _entries(store: Path, found: Iterable[Item], texts: _Texts) -> Iterator[Dropped]:
+    prompts = {"", *(prompt for i in found if i.kind in ARTIFACTS for prompt in prompts_in(i.path))}
+    keys = vector_keys(texts.all, prompts)
+    dropped: dict[Path, Dropped] = {}
+    for segment in readable(cache_segments(store)):
         if segment.kind in BY_TEXT:
             rows = pc.is_in(keys_of(segment), keys)
         elif segment.kind == COMPLETIONS:
@@ -176,11 +237,12 @@ def _entries(
             rows = either.combine_chunks()
         else:
             continue  # scores of pairs: hashes and numbers alone
-        found[segment.path] = Dropped(segment, rows)
-    if any(one.config.get("strategy") == "semantic" for one in texts.manifests):
+        dropped[segment.path] = Dropped(segment, rows)
+    semantic = [m for m in texts.manifests.values() if m and m.config.get("strategy") == "semantic"]
+    if semantic:
         # Its sentences were embedded too, and the windows of sentences are not stored.
-        for one in to_prune(settings.store, None, unused=True):
+        for one in to_prune(store, None, unused=True):
             if one.rows is not None and one.segment.kind == "embeddings":
-                both = pc.or_(one.rows, found[one.segment.path].rows)
-                found[one.segment.path] = Dropped(one.segment, both)
-    return (one for one in found.values() if one.entries)
+                both = pc.or_(one.rows, dropped[one.segment.path].rows)
+                dropped[one.segment.path] = Dropped(one.segment, both)
+    return (one for one in dropped.values() if one.entries)

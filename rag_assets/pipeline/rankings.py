@@ -1,58 +1,29 @@
 """Stored rankings: the deep result of a retriever, from which its cells are cut.
 
-A retriever searches once, as deep as its deepest consumer needs. A ranking is kept by fingerprint
-and depth; a shallower need is served from a deeper ranking, a deeper one makes a new ranking.
+A retriever searches once, as deep as its deepest consumer needs. The depth is part of a ranking's
+fingerprint; a shallower need is served from a deeper ranking, a deeper one makes a new ranking.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from rag_assets.evaluation.units import cut
-from rag_assets.pipeline.latency_sample import Part, SingleSearches, measure_latency
-from rag_assets.pipeline.stage import Recipe
+from rag_assets.pipeline.attempts import UNANSWERED
+from rag_assets.pipeline.latency_sample import measure_latency
+from rag_assets.pipeline.recipe import Recipe
+from rag_assets.pipeline.stage_context import Ranker, Ranking, StageContext
 from rag_assets.schemas import RUNS
-from rag_assets.store.artifacts import Artifact, ArtifactKey, Manifest
+from rag_assets.store.artifacts import DEPTH_MARK, Artifact, ArtifactKey, Manifest
 from rag_assets.store.canonical import fingerprint, table_digest
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 ASSET = "rankings"
 
-
-class Ranked(NamedTuple):
-    """What a search gave: table of :data:`rag_assets.schemas.RUNS`, and the queries that failed.
-
-    Its facts are worth showing, and determine nothing; ``served`` is what a server took to rank.
-    """
-
-    table: pa.Table
-    failures: Mapping[str, str] = {}
-    facts: Mapping[str, Any] = {}
-    served: Part | None = None
-
-
-class Ranker(SingleSearches, Protocol):
-    """A stage that can rank: what determines its ranking, and how it is computed."""
-
-    def ranking_recipe(self, pipeline: Pipeline, retriever: str, top_k: int) -> Recipe | None:
-        """Return what determines the ranking; None while an input is missing."""
-
-    def rank(self, pipeline: Pipeline, retriever: str, top_k: int, depth: int) -> Ranked:
-        """Compute the ranking to ``depth``."""
-
-
-class Ranking(NamedTuple):
-    """A ranking cut at some depth; fingerprint, failed queries and facts are those of the whole."""
-
-    table: pa.Table
-    fingerprint: str
-    failures: Mapping[str, str]
-    facts: Mapping[str, Any]
+_OF_RANKING = ("depth", UNANSWERED)
+"""Facts of a ranking that are none of the runs that are cut from it."""
 
 
 def result_digest(table: pa.Table, failures: Mapping[str, str]) -> str:
@@ -61,13 +32,18 @@ def result_digest(table: pa.Table, failures: Mapping[str, str]) -> str:
     return fingerprint([digest, failures]) if failures else digest
 
 
+def at_depth(recipe: Recipe, depth: int) -> str:
+    """Return the fingerprint of a ranking to a depth."""
+    return f"{recipe.fingerprint}{DEPTH_MARK}{depth}"
+
+
 class Rankings:
     """The stored rankings of one experiment."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        """Serve the retrievers of ``pipeline.experiment``."""
-        self._pipeline = pipeline
-        self._tables: dict[tuple[str, int], pa.Table] = {}
+    def __init__(self, context: StageContext) -> None:
+        """Serve the retrievers of ``context.experiment``."""
+        self._context = context
+        self._tables: dict[str, pa.Table] = {}
 
     def table(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> Ranking:
         """Return the ranking cut at ``depth``: stored, or computed now and stored.
@@ -78,59 +54,71 @@ class Rankings:
             top_k: the cell that asks; matters only where the ranking depends on it.
             depth: how many ranks are needed.
         """
-        recipe = ranker.ranking_recipe(self._pipeline, retriever, top_k)
+        recipe = ranker.ranking_recipe(self._context, retriever, top_k)
         if recipe is None:
             raise LookupError(f"the inputs of {retriever} are not complete")
-        with self._pipeline.store.lock(ArtifactKey.of(ASSET, retriever=retriever)):
-            found = self._find(retriever, recipe, depth)
+        with self._context.store.lock(ASSET, [recipe.fingerprint]):
+            found = self._find(recipe, depth)
             if found is None:
                 found = self._compute(ranker, retriever, recipe, top_k, depth)
         table = cut(self._read(found), depth)
-        facts = {name: value for name, value in found.manifest.facts.items() if name != "depth"}
-        return Ranking(table, recipe.fingerprint, found.manifest.failures, facts)
+        facts = {
+            name: value for name, value in found.manifest.facts.items() if name not in _OF_RANKING
+        }
+        return Ranking(table, found.manifest.fingerprint, found.manifest.failures, facts)
 
     def holds(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> bool:
         """Return whether the ranking is stored at ``depth`` or deeper."""
-        recipe = ranker.ranking_recipe(self._pipeline, retriever, top_k)
-        return recipe is not None and self._find(retriever, recipe, depth) is not None
+        recipe = ranker.ranking_recipe(self._context, retriever, top_k)
+        return recipe is not None and self._find(recipe, depth) is not None
+
+    def measured(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
+        """Return the fingerprint by which a ranking was measured; None when it is not stored."""
+        recipe = ranker.ranking_recipe(self._context, retriever, top_k)
+        found = self._find(recipe, depth) if recipe else None
+        return found.manifest.fingerprint if found else None
 
     def digest(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
         """Return the content digest of the ranking cut at ``depth``; None when it is not stored."""
-        recipe = ranker.ranking_recipe(self._pipeline, retriever, top_k)
-        found = self._find(retriever, recipe, depth) if recipe else None
+        recipe = ranker.ranking_recipe(self._context, retriever, top_k)
+        found = self._find(recipe, depth) if recipe else None
         if found is None:
             return None
         known = found.manifest.digests.get(str(depth))
         return known or result_digest(cut(self._read(found), depth), found.manifest.failures)
 
-    def _find(self, retriever: str, recipe: Recipe, depth: int) -> Artifact | None:
-        folder = self._pipeline.store.root / ASSET / f"retriever={retriever}"
-        names = self._pipeline.store.children(folder)
-        depths = (int(name.removeprefix("depth=")) for name in names if name.startswith("depth="))
-        for stored in sorted(depths):
-            if stored >= depth:
-                key = ArtifactKey.of(ASSET, retriever=retriever, depth=stored)
-                artifact = self._pipeline.store.find(key, recipe.fingerprint)
-                if artifact is not None:
-                    return artifact
-        return None
+    def _find(self, recipe: Recipe, depth: int) -> Artifact | None:
+        store = self._context.store
+        found = store.find(ASSET, at_depth(recipe, depth))
+        if found is None:
+            for stored in sorted(store.depths(ASSET, recipe.fingerprint)):
+                if stored > depth:
+                    found = found or store.find(ASSET, at_depth(recipe, stored))
+        return found
 
     def _compute(
         self, ranker: Ranker, retriever: str, recipe: Recipe, top_k: int, depth: int
     ) -> Artifact:
-        pipeline = self._pipeline
-        n_queries = len(pipeline.artifact(ArtifactKey.of("queries")).table())
-        with pipeline.measured(
-            "search", recipe.fingerprint, n_queries, asset=ASSET, retriever=retriever
-        ):
-            ranked = ranker.rank(pipeline, retriever, top_k, depth)
+        context = self._context
+        n_queries = len(context.artifact(ArtifactKey.of("queries")).table())
+        own = at_depth(recipe, depth)
+        started = time.perf_counter()
+        ranked = ranker.rank(context, retriever, top_k, depth)
+        context.measurements.add(
+            "search",
+            own,
+            time.perf_counter() - started,
+            n_queries,
+            asset=ASSET,
+            retriever=retriever,
+        )
         table, failures = RUNS.check(ranked.table), ranked.failures
         digests = {"all": result_digest(table, failures)}
         for consumed in self._consumed_depths(retriever):
             digests[str(consumed)] = result_digest(cut(table, consumed), failures)
         manifest = Manifest(
             asset=ASSET,
-            fingerprint=recipe.fingerprint,
+            fingerprint=own,
             digests=digests,
             config=recipe.config,
             inputs=recipe.inputs,
@@ -138,20 +126,20 @@ class Rankings:
             rows=table.num_rows,
             facts={**ranked.facts, "depth": depth},
             failures=failures,
+            code_version=recipe.code_version,
         )
-        key = ArtifactKey.of(ASSET, retriever=retriever, depth=depth)
-        artifact = pipeline.store.write_table(key, table, manifest)
-        measure_latency(
-            pipeline, ranker, retriever, recipe.fingerprint, top_k, depth, ranked.served
-        )
+        artifact = context.store.write_table(table, manifest)
+        if artifact.manifest.facts.get(UNANSWERED):
+            context.attempts.own(recipe)
+        measure_latency(context, ranker, retriever, own, top_k, depth, ranked.served)
         return artifact
 
     def _consumed_depths(self, retriever: str) -> set[int]:
-        return self._pipeline.experiment.candidate_depths(retriever)
+        return self._context.experiment.candidate_depths(retriever)
 
     def _read(self, artifact: Artifact) -> pa.Table:
         """Read a ranking once: all cells of a retriever are cut from it in one process."""
-        memory = (artifact.manifest.fingerprint, int(artifact.manifest.facts["depth"]))
+        memory = artifact.manifest.fingerprint
         if memory not in self._tables:
             self._tables = {memory: artifact.table()}
         return self._tables[memory]

@@ -11,7 +11,8 @@ import pyarrow as pa
 from rag_assets.experiment.query_sets import PromptedQuerySet
 from rag_assets.pipeline.manifests import checked, table_manifest
 from rag_assets.pipeline.reasons import Reason, row_changes
-from rag_assets.pipeline.stage import Recipe, Stage, TableProduct
+from rag_assets.pipeline.recipe import Recipe
+from rag_assets.pipeline.stage import Stage, TableProduct
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def read_now(
     if not isinstance(product, TableProduct):
         raise TypeError(f"{key} is no table")
     product = checked(stage, product)
-    path = pipeline.store.path(key, recipe.fingerprint)
+    path = pipeline.store.path(key.asset, recipe.fingerprint)
     manifest = table_manifest(stage, product, recipe)
     pipeline.assume(key, _Unstored(path, manifest, product.table))
     if stored is None or stage.schema is None or stage.name not in SOURCES:

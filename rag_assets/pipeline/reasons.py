@@ -10,8 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rag_assets.pipeline.stage import Recipe
-from rag_assets.pipeline.stored import stored_code_version
+from rag_assets.pipeline.recipe import Recipe
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.artifacts import ArtifactKey, Manifest
 from rag_assets.store.canonical import canonical_json
@@ -83,7 +82,7 @@ class Wanted:
             and canonical_json(self._early(manifest.config))
             == canonical_json(self._early(recipe.config))
             and dict(manifest.versions) == dict(recipe.versions)
-            and stored_code_version(manifest, recipe.code_version) == recipe.code_version
+            and manifest.code_version == recipe.code_version
         )
 
     def differences(self, manifest: Manifest) -> Iterator[Reason]:
@@ -91,10 +90,11 @@ class Wanted:
         recipe = self.recipe
         if manifest.schema_version != SCHEMA_VERSION:
             yield Reason("schema_version", str(manifest.schema_version), str(SCHEMA_VERSION))
-        made_by = stored_code_version(manifest, recipe.code_version)
-        if made_by != recipe.code_version:
-            yield Reason(f"rag_assets.{recipe.stage}", made_by or "unknown", recipe.code_version)
-        yield from changes(self._early(manifest.config), self._early(recipe.config))
+        own = list(changes(self._early(manifest.config), self._early(recipe.config)))
+        yield from own
+        # Another configuration may name other code, which is no change of the code.
+        if not own and manifest.code_version != recipe.code_version:
+            yield Reason(f"the code of {recipe.stage} changed")
         yield from version_changes(manifest.versions, recipe.versions)
         yield from self._input_changes(manifest.inputs)
 
@@ -142,9 +142,7 @@ def _rows(table: pa.Table, key: tuple[str, ...]) -> dict[object, int]:
 def version_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Reason]:
     """Yield what differs between the versions of two artifacts."""
     for change in changes(dict(old), dict(new)):
-        if change.what.startswith("retriever."):
-            yield Reason(f"rag_assets.{change.what}", change.old, change.new)
-        elif change.what.startswith("file."):
+        if change.what.startswith("file."):
             yield Reason(f"{change.what.replace('file.', 'the file under ')}")
         else:
             yield change

@@ -7,20 +7,24 @@ another one. Dagster also finds those outside ``data/`` by it.
 from __future__ import annotations
 
 import json
+import logging
 import shlex
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from rag_assets.errors import UsageError
+from rag_assets.errors import StoreError, UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.load import EXPERIMENT_FILE, load_experiment
 from rag_assets.experiment.names import checked_name
 from rag_assets.pipeline.evaluations import source_of_current
+from rag_assets.pipeline.warehouse_record import is_up_to_date
 from rag_assets.store.atomic import write_text
 from rag_assets.store.locks import locked
 from rag_assets.store.remote.opened import shown_store
 from rag_assets.store.settings import StoreSettings
+
+_log = logging.getLogger("rag_assets")
 
 
 def open_experiment(
@@ -51,6 +55,35 @@ def open_experiment(
     else:
         check_name(experiment, settings)
     return experiment
+
+
+def open_to_read(path: Path | str, settings: StoreSettings) -> Experiment:
+    """Load an experiment whose evaluations are shown; a stale or damaged warehouse is mended.
+
+    Raises:
+        UsageError: another experiment, which still exists, has its name in the store.
+        RagAssetsError: as for :func:`load_experiment`.
+    """
+    experiment = open_experiment(path, settings)
+    _refresh_warehouse(settings)
+    return experiment
+
+
+def _refresh_warehouse(settings: StoreSettings) -> None:
+    """Build a warehouse that is there anew, if it is stale or damaged: for those who only read.
+
+    What they show does not come from it, so where it cannot be written they go on.
+    """
+    if not settings.warehouse.exists():
+        return
+    try:
+        if not is_up_to_date(settings):
+            # It reads all stages, which nothing else that is shown needs.
+            from rag_assets.pipeline.warehouse import rebuild
+
+            rebuild(settings)
+    except StoreError as error:
+        _log.info("the warehouse is not up to date: %s", error)
 
 
 def register(experiment: Experiment, settings: StoreSettings, *, take_over: bool = False) -> None:

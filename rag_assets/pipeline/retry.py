@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from rag_assets.pipeline.failures import failures_of
-from rag_assets.pipeline.stage import Recipe
+from rag_assets.pipeline.recipe import Recipe
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.stages.query_sets import QuerySetAnswers
 from rag_assets.pipeline.stages.reranked import RerankedRuns

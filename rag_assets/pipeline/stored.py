@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.pipeline.evaluations import SnapshotEntry, read_current
-from rag_assets.pipeline.stage import Recipe
-from rag_assets.schemas import SCHEMA_VERSION
-from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest
-from rag_assets.store.atomic import TEMPORARY_MARK
+from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
 
 
 class Reference(NamedTuple):
     """With what a partition is compared.
 
     Attributes:
-        artifact: that of the last evaluation, else the newest one that is stored; None: neither.
+        artifact: that of the last evaluation; None: there is none that can be read.
         lost: fingerprint of the artifact of the last evaluation, where it cannot be read any more.
         damaged: whether that one is still there.
     """
@@ -28,54 +26,38 @@ class Reference(NamedTuple):
 
 
 class Stored:
-    """The artifacts of one experiment."""
+    """The artifacts of a store, as one experiment sees them."""
 
-    def __init__(self, store: ArtifactStore) -> None:
-        """Look into ``store``; nothing is read yet."""
-        self._store = store
+    def __init__(self, store: ArtifactStore, root: Path) -> None:
+        """Look into ``store``, and the experiment's folder ``root``; nothing is read yet."""
+        self._store, self._root = store, root
+        self._artifacts: dict[str, list[Artifact]] = {}
 
     @cached_property
     def _entries(self) -> dict[ArtifactKey, SnapshotEntry]:
         try:
-            evaluation = read_current(self._store.root)
+            evaluation = read_current(self._root)
         except (NotEvaluated, StoreError):
             return {}
         return {entry.key: entry for entry in evaluation.entries}
 
-    def artifacts(self, key: ArtifactKey) -> list[Artifact]:
-        """Return all readable artifacts of a partition, the newest first."""
-        folder = self._store.path(key, "").parent
-        if not folder.is_dir():
-            return []
-        paths = [p for p in folder.iterdir() if p.suffix == ".parquet" or "=" not in p.name]
-        found = [self._store.read(path) for path in paths if TEMPORARY_MARK not in path.name]
-        own = [one for one in found if one is not None and one.manifest.asset == key.asset]
-        return sorted(own, key=lambda one: (-one.path.stat().st_mtime_ns, one.path.name))
+    def artifacts(self, asset: str) -> list[Artifact]:
+        """Return all readable artifacts of an asset, the newest first, whoever wanted them."""
+        if asset not in self._artifacts:
+            paths = [self._store.objects / asset / name for name in self._store.names(asset)]
+            found = [self._store.read(path) for path in paths]
+            own = [one for one in found if one is not None]
+            own.sort(key=lambda one: (-one.path.stat().st_mtime_ns, one.path.name))
+            self._artifacts[asset] = own
+        return self._artifacts[asset]
 
     def reference(self, key: ArtifactKey) -> Reference:
         """Return what is compared with what is wanted now."""
         entry = self._entries.get(key)
-        newest = next(iter(self.artifacts(key)), None)
         if entry is None:
-            return Reference(newest)
+            return Reference(None)
         path = self._store.root / entry.path
         artifact = self._store.read(path)
         if artifact is None:
-            return Reference(newest, entry.fingerprint, path.exists())
+            return Reference(None, entry.fingerprint, path.exists())
         return Reference(artifact)
-
-
-def stored_code_version(manifest: Manifest, present: str) -> str | None:
-    """Return the code version of the stage that made an artifact.
-
-    A manifest holds all that its fingerprint is the hash of but this number, so it is the one with
-    which the hash comes out. None: no number up to ``present`` does.
-    """
-    if manifest.schema_version != SCHEMA_VERSION:
-        return None
-    parts = (manifest.config, manifest.inputs, manifest.versions)
-    older = range(int(present) - 1, 0, -1) if present.isdecimal() else ()
-    for version in [present, *(str(number) for number in older)]:
-        if Recipe(manifest.asset, version, *parts).fingerprint == manifest.fingerprint:
-            return version
-    return None

@@ -10,7 +10,7 @@ from rag_assets.embedding.unknown_tokens import SAMPLE, unknown_share, warning
 from rag_assets.errors import ModelUnavailable, RagAssetsError
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages.runs import run_key
-from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
+from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY, Documents
 from rag_assets.retrievers.retriever import RERANKED
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.text_files import GZIP, suffix
@@ -35,7 +35,7 @@ def unread_languages(pipeline: Pipeline, selection: Selection) -> list[str]:
     evaluation itself will say so.
     """
     texts: Mapping[str, Sequence[str]] | None = None
-    lines: list[str | None] = []
+    lines: list[str] = []
     for name in _with_work(pipeline, selection):
         try:
             files = pipeline.experiment.retrievers[name].read_by()
@@ -45,8 +45,9 @@ def unread_languages(pipeline: Pipeline, selection: Selection) -> list[str]:
             shares = {what: unknown_share(own, files) for what, own in texts.items()}
         except ModelUnavailable:
             continue
-        lines += [warning(name, what, share, files) for what, share in shares.items()]
-    return [line for line in lines if line is not None]
+        told = (warning(what, share, files) for what, share in shares.items())
+        lines += [f"retriever '{name}': {line}" for line in told if line is not None]
+    return lines
 
 
 def _with_work(pipeline: Pipeline, selection: Selection) -> list[str]:
@@ -63,7 +64,7 @@ def _texts(pipeline: Pipeline) -> Mapping[str, Sequence[str]]:
     dataset = pipeline.experiment.dataset
     found = {"queries": _read(pipeline, QUERIES_KEY, dataset.read_queries)}
     if pipeline.current(DOCUMENTS_KEY) is not None or _quickly_read(dataset.document_files()):
-        found["documents"] = _read(pipeline, DOCUMENTS_KEY, dataset.read_documents)
+        found["documents"] = _read(pipeline, DOCUMENTS_KEY, lambda: Documents().read(pipeline))
     return found
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -18,7 +17,7 @@ import pyarrow.compute as pc
 from rag_assets.datasets.dataset import Read
 from rag_assets.datasets.problems import ANY, Met, RowError, collecting
 from rag_assets.datasets.rows import WITHOUT_RELEVANT
-from rag_assets.errors import DataError, ModelUnavailable, NotEvaluated, StoreError
+from rag_assets.errors import DataError, ModelUnavailable, NotEvaluated
 from rag_assets.evaluation.judging import judgments
 from rag_assets.evaluation.query_clusters import NONE
 from rag_assets.label_health.churn import label_churn
@@ -34,7 +33,7 @@ from rag_assets.label_health.near_duplicates import near_duplicates
 from rag_assets.label_health.reading import reading_problems
 from rag_assets.label_health.unanswerable import queries_without_relevant
 from rag_assets.pipeline.checks.drift_findings import drift_findings
-from rag_assets.pipeline.evaluations import Evaluation, read_current
+from rag_assets.pipeline.evaluations import Evaluation, read_current, table_of
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages.chunks import chunks_key
 from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
@@ -42,7 +41,6 @@ from rag_assets.pipeline.stages.query_filters import uses_filters
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES, TableSchema
 from rag_assets.store.artifacts import ArtifactKey
-from rag_assets.store.parquet_files import read_parquet
 
 
 @dataclass(frozen=True)
@@ -236,15 +234,15 @@ def _coverage(pipeline: Pipeline, sources: _Sources) -> pa.Table:
 
 def _last_evaluation(pipeline: Pipeline) -> Evaluation | None:
     try:
-        return read_current(pipeline.store.root)
+        return read_current(pipeline.root)
     except NotEvaluated:
         return None
 
 
 def _judged(pipeline: Pipeline, evaluation: Evaluation, threshold: float) -> pa.Table:
-    root = pipeline.store.root
+    root = pipeline.root
     summaries = {
-        entry.partition["retriever"]: _table(root / entry.path)
+        entry.partition["retriever"]: table_of(root, evaluation, entry)
         for entry in evaluation.entries_of("metrics_summary")
     }
     return judged_at_k(summaries, threshold)
@@ -253,7 +251,7 @@ def _judged(pipeline: Pipeline, evaluation: Evaluation, threshold: float) -> pa.
 def _churn(pipeline: Pipeline, evaluation: Evaluation, sources: _Sources) -> pa.Table:
     """Follow the labels of the last evaluation, those of queries that are still asked."""
     parts = {
-        asset: _table(pipeline.store.root / entry.path)
+        asset: table_of(pipeline.root, evaluation, entry)
         for asset in ("documents", "qrels")
         for entry in evaluation.entries_of(asset)
     }
@@ -264,13 +262,6 @@ def _churn(pipeline: Pipeline, evaluation: Evaluation, sources: _Sources) -> pa.
     found = [finding for finding in rows(churn.findings) if finding.query_id in asked]
     since = f"since evaluation {evaluation.evaluation_id}"
     return findings_table(f._replace(message=f"{since}: {f.message}") for f in found)
-
-
-def _table(path: Path) -> pa.Table:
-    try:
-        return read_parquet(path).replace_schema_metadata(None)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise StoreError(f"{path}: is not a readable artifact ({error})") from error
 
 
 def _ordered(tables: Iterable[pa.Table], broken: Collection[str]) -> pa.Table:

@@ -1,37 +1,47 @@
 """``warehouse.duckdb``: everything that is current, as tables and views for SQL.
 
 Built from the current snapshots beside the old file and renamed, so a reader is never disturbed.
-Numbers are tables; documents, chunks, queries, qrels, judgments and runs are views over the
-Parquet files that the snapshots name; the history and the measurements are views over all of their
-own files. What a column means stands in the file, as its comment.
+Numbers are tables; of every other asset that has rows there is a view over the Parquet files that
+the snapshots name; the history and the measurements are views over all of their own files. Views
+look for the files from where the DuckDB file lies (:class:`rag_assets.store.sql_text.ViewPlace`).
+What a column means stands in the file, as its comment. What it was built from is recorded, see
+:mod:`rag_assets.pipeline.warehouse_record`.
 """
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import duckdb
 
 from rag_assets.errors import StoreError
-from rag_assets.pipeline.bringing import OUTDATED
 from rag_assets.pipeline.evaluations import (
     CURRENT,
     Evaluation,
+    SnapshotEntry,
     all_experiments,
+    intact_path,
     read_current,
 )
 from rag_assets.pipeline.history import fill_in
 from rag_assets.pipeline.history_files import FOLDER as HISTORY_FOLDER
 from rag_assets.pipeline.history_sql import evaluations_sql, metrics_sql, retrievers_sql
-from rag_assets.pipeline.measurements import MEASUREMENTS
+from rag_assets.pipeline.measurements import CHECKSUM, MEASURED_FILES
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.pipeline.stages.index_units import UNITS_FILE
+from rag_assets.pipeline.warehouse_record import save, write_ahead_log
 from rag_assets.schemas import HISTORY, HISTORY_METRICS, HISTORY_RETRIEVERS, TableSchema
 from rag_assets.store.atomic import atomic_file, remove
 from rag_assets.store.locks import locked
+from rag_assets.store.plain_names import plain_file
 from rag_assets.store.settings import StoreSettings
-from rag_assets.store.sql_text import parquet_rows, quoted
+from rag_assets.store.sql_text import ViewPlace, parquet_rows, quoted
+
+Labels = Mapping[str, str]
+"""Columns that say what rows are of: the experiment, and the values of the dimensions."""
 
 _logger = logging.getLogger("rag_assets")
 
@@ -70,20 +80,28 @@ _MEASURED = {
 }
 """Columns of ``measurements`` after the experiment's name; what a file does not have is null."""
 
+_CHECKSUM = f', "{CHECKSUM}": "([0-9a-f]{{64}})"}}$'
+
+_UNDAMAGED = (
+    f"regexp_extract(text, {quoted(_CHECKSUM)}, 1) IN "
+    f"('', sha256(regexp_replace(text, {quoted(_CHECKSUM)}, '}}')))"
+)
+"""Whether the text of a measurement is as it was written; an old one has no checksum."""
+
+_RUNS = tuple(name for name in STAGES if name.endswith("_runs"))
+
 _VIEWS = {
-    "documents": ("documents",),
-    "queries": ("queries",),
-    "qrels": ("qrels",),
-    "chunks": ("chunks",),
-    "judgments": ("judgments",),
-    "runs": tuple(name for name in STAGES if name.endswith("_runs")),
+    **{
+        name: (name,)
+        for name, stage in STAGES.items()
+        if stage.schema is not None and name not in (*_TABLES.values(), *_RUNS)
+    },
+    "runs": _RUNS,
 }
-"""View -> the assets whose partitions it unites."""
+"""View -> the assets whose partitions it unites: all that have rows and are no table."""
 
-
-def is_up_to_date(settings: StoreSettings) -> bool:
-    """Return whether the warehouse is there, and no evaluation of another machine came since."""
-    return settings.warehouse.exists() and not (settings.store / OUTDATED).exists()
+_INDEXES = ("lexical_index", "embedding_index")
+"""Assets that are folders; the rows of an index are its units."""
 
 
 def rebuild(settings: StoreSettings) -> Path:
@@ -92,22 +110,29 @@ def rebuild(settings: StoreSettings) -> Path:
     Raises:
         StoreError: an artifact that a snapshot names is damaged; the old file stays.
     """
-    remove(settings.store / OUTDATED)  # first: what comes from now on may come too late
-    roots = all_experiments(settings.store)
-    for root in roots:
+    for root in all_experiments(settings.store):
         _fill_in(root, settings.locks)
-    try:
-        with (
-            locked(settings.locks / "warehouse.lock"),
-            atomic_file(settings.warehouse) as temporary,
-            duckdb.connect(str(temporary)) as connection,
-        ):
-            connection.begin()  # one transaction: else each comment on a column is one
-            _fill(connection, settings.store, roots)
-            connection.commit()
-    except duckdb.Error as error:
-        problem = " ".join(str(error).split())
-        raise StoreError(f"cannot build {settings.warehouse}: {problem}") from error
+    with locked(settings.locks / "warehouse.lock"):
+        roots = all_experiments(settings.store)
+        current = list(_readable(roots))
+        snapshots: dict[str, list[str | None]] = {root.name: [None, None] for root in roots}
+        snapshots |= {root.name: [one.evaluation_id, one.content] for root, one in current}
+        builder = _Builder(settings, current)
+        try:
+            with (
+                atomic_file(settings.warehouse) as temporary,
+                plain_file(temporary) as file,
+                duckdb.connect(str(file)) as connection,
+            ):
+                connection.begin()  # one transaction: else each comment on a column is one
+                builder.fill(connection)
+                connection.commit()
+        except duckdb.Error as error:
+            problem = " ".join(str(error).split())
+            raise StoreError(f"cannot build {settings.warehouse}: {problem}") from error
+        # It is of the file that was replaced, and would be played into the new one.
+        remove(write_ahead_log(settings))
+        save(settings, snapshots, builder.left_out)
     return settings.warehouse
 
 
@@ -116,16 +141,6 @@ def _fill_in(root: Path, locks: Path) -> None:
         fill_in(root, locks)
     except StoreError as error:
         _logger.warning("its history may lack evaluations: %s", error)
-
-
-def _fill(connection: duckdb.DuckDBPyConnection, store: Path, roots: list[Path]) -> None:
-    current = list(_readable(roots))
-    for table, asset in _TABLES.items():
-        _create(connection, "TABLE", table, list(_selects(current, (asset,))), asset)
-    for view, assets in _VIEWS.items():
-        _create(connection, "VIEW", view, list(_selects(current, assets)), assets[0])
-    _create_history(connection, store)
-    _create_measurements(connection, store)
 
 
 def _readable(roots: Iterable[Path]) -> Iterator[tuple[Path, Evaluation]]:
@@ -137,47 +152,130 @@ def _readable(roots: Iterable[Path]) -> Iterator[tuple[Path, Evaluation]]:
             _logger.warning("left out of the warehouse: %s", error)
 
 
-def _create(
-    connection: duckdb.DuckDBPyConnection, kind: str, name: str, selects: list[str], asset: str
-) -> None:
-    if selects:
-        connection.execute(f"CREATE {kind} {name} AS {' UNION ALL BY NAME '.join(selects)}")
-        schema = STAGES[asset].schema
+class _Builder:
+    """Fills a new file.
+
+    Attributes:
+        left_out: paths below the store of what the snapshots name and is gone.
+    """
+
+    def __init__(self, settings: StoreSettings, current: list[tuple[Path, Evaluation]]) -> None:
+        self._store = settings.store
+        self._current = current
+        self._place = ViewPlace(settings)
+        self.left_out: list[str] = []
+
+    def fill(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Create all tables and views."""
+        for table, asset in _TABLES.items():
+            selects = [_select(labels, parquet_rows(p)) for labels, p in self._files((asset,))]
+            self._create(connection, "TABLE", table, selects, asset)
+        for view, assets in _VIEWS.items():
+            self._create(connection, "VIEW", view, self._views(self._files(assets)), assets[0])
+        self._create(connection, "VIEW", "indexes", self._views(self._units()), "indexes")
+        self._create_history(connection)
+        self._create_measurements(connection)
+
+    def _create(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        kind: str,
+        name: str,
+        selects: list[str],
+        asset: str,
+    ) -> None:
+        if not selects:
+            return
+        rows = " UNION ALL BY NAME ".join(selects)
+        guarded = f"SELECT * FROM ({rows}) WHERE {self._place.guard}" if kind == "VIEW" else rows
+        connection.execute(f"CREATE {kind} {name} AS {guarded}")
+        schema = STAGES[asset].schema if asset in STAGES else None
         if schema is not None:
             _document(connection, kind, name, schema)
 
+    def _views(self, files: Iterable[tuple[Labels, Path]]) -> list[str]:
+        return [
+            _select(labels, self._place.parquet_rows(path.relative_to(self._store).as_posix()))
+            for labels, path in files
+        ]
 
-def _selects(current: Iterable[tuple[Path, Evaluation]], assets: tuple[str, ...]) -> Iterable[str]:
-    for root, evaluation in current:
-        for entry in evaluation.entries:
-            if entry.asset in assets:
-                if not (root / entry.path).exists():
-                    _logger.warning("left out of the warehouse: %s is gone", root / entry.path)
-                    continue
-                labels = {"experiment": evaluation.experiment, **entry.partition}
-                columns = [_label(name, value) for name, value in labels.items()]
-                yield f"SELECT {', '.join(columns)}, * FROM {parquet_rows(root / entry.path)}"
+    def _files(self, assets: tuple[str, ...]) -> Iterator[tuple[Labels, Path]]:
+        """Yield the files of assets, every byte of which was checked, with what they are of."""
+        for root, evaluation, entry in self._entries(assets):
+            yield _labels(evaluation, entry), intact_path(root, evaluation, entry)
+
+    def _units(self) -> Iterator[tuple[Labels, Path]]:
+        """Yield the units of indexes; those of a remote store may be there alone."""
+        for _, evaluation, entry in self._entries(_INDEXES):
+            file = self._store / entry.path / UNITS_FILE
+            if file.exists():
+                yield {**_labels(evaluation, entry), "asset": entry.asset}, file
+
+    def _entries(self, assets: tuple[str, ...]) -> Iterator[tuple[Path, Evaluation, SnapshotEntry]]:
+        for root, evaluation in self._current:
+            for entry in evaluation.entries:
+                path = self._store / entry.path
+                if entry.asset in assets and path.exists():
+                    yield root, evaluation, entry
+                elif entry.asset in assets and entry.asset not in _INDEXES:
+                    _logger.warning("left out of the warehouse: %s is gone", path)
+                    self.left_out.append(path.relative_to(self._store).as_posix())
+
+    def _create_history(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Create views over the history itself: an evaluation without change needs no rebuild."""
+        if not any(self._store.glob(f"*/{HISTORY_FOLDER}/*.parquet")):
+            for name, (schema, _) in _HISTORY_VIEWS.items():
+                connection.register("empty", schema.empty())
+                connection.execute(f"CREATE TABLE {name} AS SELECT * FROM empty")
+                connection.unregister("empty")
+            return
+        files = self._place.files(f"*/{HISTORY_FOLDER}/*.parquet")
+        pointers = self._place.files(f"*/{CURRENT}")
+        is_current = (
+            f"encode(evaluation_id) IN (SELECT content FROM read_blob({pointers})) AS is_current"
+        )
+        for name, (schema, sql) in _HISTORY_VIEWS.items():
+            own = f"*, {is_current}" if name == "evaluations" else "*"
+            rows = f"SELECT {own} FROM ({sql(files)}) WHERE {self._place.guard}"
+            connection.execute(f"CREATE VIEW {name} AS {rows}")
+            _document(connection, "VIEW", name, schema)
+
+    def _create_measurements(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Create a view over the files themselves: there is one for each thing ever measured.
+
+        A thing belongs to the evaluation that ended next: a measurement is made before its id is.
+        """
+        fields = json.dumps({"experiment": "VARCHAR", **_MEASURED})
+        rows = " UNION ALL ".join(
+            "SELECT coalesce(experiment, parse_path(filename)[-4]) AS experiment, "
+            "* EXCLUDE (experiment, filename) FROM (SELECT filename, "
+            f"unnest(try(from_json(text, {quoted(fields)}))) "
+            "FROM (SELECT filename, try(decode(content)) AS text "
+            f"FROM read_blob({self._place.files(files)})) WHERE {_UNDAMAGED})"
+            for files in MEASURED_FILES
+            if any(self._store.glob(files))
+        )
+        if rows:
+            connection.execute(
+                "CREATE VIEW measurements AS SELECT m.*, e.evaluation_id "
+                f"FROM (FROM ({rows}) WHERE what IS NOT NULL) m ASOF LEFT JOIN evaluations e "
+                "ON m.experiment = e.experiment AND m.measured <= e.finished "
+                f"WHERE {self._place.guard}"
+            )
+        else:
+            empty = ", ".join(f"NULL::{kind} AS {name}" for name, kind in _MEASURED.items())
+            evaluation = "NULL::VARCHAR AS evaluation_id"
+            none = f"SELECT NULL::VARCHAR AS experiment, {empty}, {evaluation} WHERE false"
+            connection.execute(f"CREATE TABLE measurements AS {none}")
 
 
-def _label(name: str, value: str) -> str:
-    return f"{value if name == 'top_k' else quoted(value)} AS {name}"
+def _labels(evaluation: Evaluation, entry: SnapshotEntry) -> Labels:
+    return {"experiment": evaluation.experiment, **entry.partition}
 
 
-def _create_history(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
-    """Create views over the history itself: an evaluation without change needs no rebuild."""
-    if not any(store.glob(f"*/{HISTORY_FOLDER}/*.parquet")):
-        for name, (schema, _) in _HISTORY_VIEWS.items():
-            connection.register("empty", schema.empty())
-            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM empty")
-            connection.unregister("empty")
-        return
-    files = quoted(str(store / "*" / HISTORY_FOLDER / "*.parquet"))
-    pointers = quoted(str(store / "*" / CURRENT))
-    is_current = f"evaluation_id IN (SELECT content FROM read_text({pointers})) AS is_current"
-    for name, (schema, sql) in _HISTORY_VIEWS.items():
-        own = f"*, {is_current}" if name == "evaluations" else "*"
-        connection.execute(f"CREATE VIEW {name} AS SELECT {own} FROM ({sql(files)})")
-        _document(connection, "VIEW", name, schema)
+def _select(labels: Labels, rows: str) -> str:
+    columns = [f"{v if name == 'top_k' else quoted(v)} AS {name}" for name, v in labels.items()]
+    return f"SELECT {', '.join(columns)}, * FROM {rows}"
 
 
 def _document(
@@ -191,29 +289,3 @@ def _document(
         if column.name in there
     ]
     connection.execute("; ".join(comments))
-
-
-def _create_measurements(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
-    """Create a view over the files themselves: there is one for each thing ever measured.
-
-    A thing belongs to the evaluation that ended next: a measurement is made before its id is.
-    """
-    files = Path("*", MEASUREMENTS, "*", "*.json")
-    types = ", ".join(f"{name}: '{kind}'" for name, kind in _MEASURED.items())
-    rows = (
-        f"SELECT parse_path(filename)[-4] AS experiment, * EXCLUDE filename FROM read_json("
-        f"{quoted(str(store / files))}, columns = {{{types}}}, filename = true, "
-        "format = 'newline_delimited', ignore_errors = true) "
-        "WHERE what IS NOT NULL"  # a damaged file is a row of nulls
-    )
-    if any(store.glob(str(files))):
-        connection.execute(
-            "CREATE VIEW measurements AS SELECT m.*, e.evaluation_id "
-            f"FROM ({rows}) m ASOF LEFT JOIN evaluations e "
-            "ON m.experiment = e.experiment AND m.measured <= e.finished"
-        )
-    else:
-        empty = ", ".join(f"NULL::{kind} AS {name}" for name, kind in _MEASURED.items())
-        evaluation = "NULL::VARCHAR AS evaluation_id"
-        none = f"SELECT NULL::VARCHAR AS experiment, {empty}, {evaluation} WHERE false"
-        connection.execute(f"CREATE TABLE measurements AS {none}")

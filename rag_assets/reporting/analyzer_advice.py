@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pyarrow.compute as pc
 
 from rag_assets.reporting.result import EvaluationResult
-from rag_assets.store.artifacts import Manifest, read_manifest
+from rag_assets.store.artifacts import Manifest
 
 MANY = 0.1
 """From this share of the queries on, empty results have a cause that is worth a word."""
@@ -39,7 +39,7 @@ def chosen_analyzers(result: EvaluationResult) -> dict[str, Chosen]:
     """Return the analyzer of each retriever that has one."""
     found = {}
     for entry in result.evaluation.entries_of("lexical_index"):
-        manifest = read_manifest(result.root / entry.path)
+        manifest = result.manifest_of(entry)
         chosen = chosen_analyzer(manifest) if manifest is not None else None
         if chosen is not None:
             found[entry.partition["retriever"]] = chosen

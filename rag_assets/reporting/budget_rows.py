@@ -19,7 +19,6 @@ from rag_assets.pipeline.stages.judgments import judgments_key
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
 from rag_assets.schemas import LEADERBOARD
-from rag_assets.store.artifacts import read_manifest
 
 
 def budget_rows(
@@ -62,7 +61,7 @@ def _row(
     entry = _deepest_run(result, retriever)
     depth = int(entry.partition["top_k"])
     contexts_entry = _partition(result, "retriever_contexts", retriever)
-    manifest = read_manifest(result.root / contexts_entry.path)
+    manifest = result.manifest_of(contexts_entry)
     column = context_column(str(manifest.config["judge"])) if manifest else ""
     contexts = result.table(contexts_entry.key)
     kept = within_budget(result.table(entry.key), contexts, budget, column=column)

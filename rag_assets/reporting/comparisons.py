@@ -22,7 +22,6 @@ from rag_assets.schemas import QUERY_METRICS
 from rag_assets.statistics.intervals import intervals
 from rag_assets.statistics.pairs import Pairs, comparisons
 from rag_assets.statistics.resampling import Resampling
-from rag_assets.store.artifacts import read_manifest
 
 _CLUSTER = "`statistics: {cluster: document}`"
 
@@ -107,7 +106,7 @@ class Compared:
     def _config(self) -> Mapping[str, Any]:
         """How the evaluation's own comparisons were computed; empty where it has none."""
         entries = self.result.evaluation.entries_of(COMPARISONS_KEY.asset)
-        manifest = read_manifest(self.result.root / entries[0].path) if entries else None
+        manifest = self.result.manifest_of(entries[0]) if entries else None
         return manifest.config if manifest is not None else {}
 
     @property

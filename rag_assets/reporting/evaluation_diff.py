@@ -9,12 +9,11 @@ from typing import Any
 from rag_assets.pipeline.evaluations import SnapshotEntry
 from rag_assets.pipeline.history_rows import history_table
 from rag_assets.pipeline.reasons import Reason, Wanted, row_changes, version_changes
-from rag_assets.pipeline.stage import Recipe
+from rag_assets.pipeline.recipe import Recipe
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.pipeline.stored import stored_code_version
 from rag_assets.reporting.evaluation_changes import DIGESTS, evaluation_changes
 from rag_assets.reporting.result import EvaluationResult
-from rag_assets.store.artifacts import ArtifactKey, Manifest, read_manifest
+from rag_assets.store.artifacts import ArtifactKey, Manifest
 
 Row = dict[str, Any]
 
@@ -98,13 +97,11 @@ def _changed(
 
 
 def _manifest(result: EvaluationResult, entry: SnapshotEntry | None) -> Manifest | None:
-    return read_manifest(result.root / entry.path) if entry is not None else None
+    return result.manifest_of(entry) if entry is not None else None
 
 
 def _reasons(old: Manifest | None, new: Manifest | None) -> list[Reason]:
     if old is None or new is None:
         return [Reason("an artifact of it was cleaned away")]
-    present = STAGES[new.asset].code_version if new.asset in STAGES else "0"
-    made_by = stored_code_version(new, present) or "unknown"
-    recipe = Recipe(new.asset, made_by, new.config, new.inputs, new.versions)
+    recipe = Recipe(new.asset, new.code_version, new.config, new.inputs, new.versions)
     return list(Wanted(recipe).differences(old))

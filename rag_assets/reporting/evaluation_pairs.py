@@ -25,7 +25,6 @@ from rag_assets.statistics.intervals import number_or_none
 from rag_assets.statistics.randomisation import randomisation_p_values
 from rag_assets.statistics.resampling import Floats, Resampling
 from rag_assets.statistics.units import SAME, units_of
-from rag_assets.store.artifacts import read_manifest
 
 Row = dict[str, Any]
 
@@ -78,7 +77,7 @@ class EvaluationPair:
     def resampling(self) -> Resampling:
         """How the newer evaluation's own intervals were computed."""
         for entry in self.new.evaluation.entries_of("intervals"):
-            manifest = read_manifest(self.new.root / entry.path)
+            manifest = self.new.manifest_of(entry)
             if manifest is not None:
                 config = manifest.config
                 return Resampling(config["confidence"], config["resamples"], config["seed"])

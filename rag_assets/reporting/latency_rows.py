@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.query_sets import PromptedQuerySet
+from rag_assets.pipeline.counts_read import counts_read
 from rag_assets.pipeline.measurements import MEASUREMENTS, Measurement, Measurements
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
@@ -31,7 +32,8 @@ def latency_rows(
       where a part of it is not known.
     - ``known_p50_ms``, ``known_p95_ms``, ``known_p99_ms``: the same with known vectors; None for
       a retriever without an embedding model.
-    - ``index_seconds``: building the index, without embedding; ``index_bytes``: its size on disk.
+    - ``index_seconds``: building the index, with analysing its texts and without embedding;
+      ``index_bytes``: its size on disk.
     - ``rerank_seconds``: of a reranker for the candidates of all queries, with what it looked up.
     - ``n_asked``, ``n_asked_before``: requests to a language model, texts sent to a server,
       documents that a reranker scored, and those whose answer was kept from before; for this
@@ -62,13 +64,17 @@ class _Found:
     """The measurements of the artifacts that an evaluation names."""
 
     def __init__(self, result: EvaluationResult, experiment: Experiment) -> None:
-        self._measurements = Measurements(result.root / MEASUREMENTS)
+        self._measurements = Measurements(result.root.parent / MEASUREMENTS)
         self._experiment = experiment
         self._rankings = result.rankings()
         self._fingerprints = {
             (entry.asset, entry.partition["retriever"]): entry.fingerprint
             for asset in {*_INDEXES, *_EMBEDDED}
             for entry in result.evaluation.entries_of(asset)
+        }
+        self._counts = {
+            entry.partition["analysis"]: entry.fingerprint
+            for entry in result.evaluation.entries_of("term_counts")
         }
         self._asking = {name: _asking(result, experiment, name) for name in result.run_retrievers}
 
@@ -78,7 +84,7 @@ class _Found:
             if self._is_written(name) or any(one["amount"] for one in self._known_scores(name)):
                 return None
             ranking = self._rankings.get(name, "")
-            search = self._measurements.find("search", ranking, name)
+            search = self._measurements.find("search", ranking)
             if search is None or search["seconds"] is None:
                 return None
             seconds, n_queries = seconds + search["seconds"], search["amount"]
@@ -94,14 +100,14 @@ class _Found:
         if self._experiment.family(retriever) != "reranked":
             return []
         runs = self._asking.get(retriever, [])
-        found = [self._measurements.find("ask", one, retriever, cached=True) for one in runs]
+        found = [self._measurements.find("ask", one, cached=True) for one in runs]
         return [one for one in found if one is not None]
 
     def latency(self, retriever: str) -> Row:
         ranking = self._rankings.get(retriever, "")
         row: Row = {}
         for cached, prefix in ((False, ""), (True, "known_")):
-            found = self._measurements.find("latency", ranking, retriever, cached=cached)
+            found = self._measurements.find("latency", ranking, cached=cached)
             for name in ("p50_ms", "p95_ms", "p99_ms"):
                 row[f"{prefix}{name}"] = found.get(name) if found else None
             if not cached:
@@ -116,9 +122,16 @@ class _Found:
             if built is not None and built["seconds"] is not None:
                 embed = self._of("embed", asset, retriever, cached=False)
                 embedding = (embed["seconds"] or 0.0) if embed else 0.0
-                seconds = max(0.0, built["seconds"] - embedding)
+                seconds = max(0.0, built["seconds"] - embedding) + self._analysing(retriever)
                 return {"index_seconds": seconds, "index_bytes": built["bytes"]}
         return {"index_seconds": None, "index_bytes": None}
+
+    def _analysing(self, retriever: str) -> float:
+        """Return the seconds for the analysed texts, which others may share."""
+        key = counts_read(self._experiment, retriever)
+        fingerprint = self._counts.get(key["analysis"], "") if key is not None else ""
+        found = self._measurements.find("term_counts", fingerprint)
+        return (found["seconds"] or 0.0) if found else 0.0
 
     def embedded(self, retriever: str) -> Row:
         new = [self._of("embed", asset, retriever, cached=False) for asset in _EMBEDDED]
@@ -135,7 +148,7 @@ class _Found:
         if self._experiment.family(retriever) != "reranked":
             return None
         ranking = self._rankings.get(retriever, "")
-        found = self._measurements.find("search", ranking, retriever)
+        found = self._measurements.find("search", ranking)
         return found["seconds"] if found else None
 
     def asked(self, retriever: str) -> Row:
@@ -155,7 +168,7 @@ class _Found:
     def _asked(self, retriever: str, *, cached: bool) -> list[Measurement]:
         found = [self._of("embed", asset, retriever, cached=cached) for asset in _EMBEDDED]
         for fingerprint in self._asking.get(retriever, []):
-            found.append(self._measurements.find("ask", fingerprint, retriever, cached=cached))
+            found.append(self._measurements.find("ask", fingerprint, cached=cached))
         return [one for one in found if one is not None]
 
     def _of(
@@ -164,7 +177,7 @@ class _Found:
         fingerprint = self._fingerprints.get((asset, retriever))
         if fingerprint is None:
             return None
-        return self._measurements.find(what, fingerprint, retriever, cached=cached)
+        return self._measurements.find(what, fingerprint, cached=cached)
 
 
 def _asking(result: EvaluationResult, experiment: Experiment, retriever: str) -> list[str]:

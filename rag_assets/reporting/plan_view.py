@@ -30,7 +30,7 @@ def plan_view(plan: Plan, *, each: bool = False) -> RenderableType:
     table.add_column("partition" if each else "asset", overflow="fold")
     table.add_column("action" if each else "partitions", no_wrap=True)
     table.add_column("why", overflow="fold")
-    for cells in _lines(plan.steps) if each else _groups(plan.steps):
+    for cells in _lines(plan.steps) if each else _groups(plan.artifacts):
         table.add_row(*cells)
     return Group(table, "", *map(_plain, _sums(plan)))
 
@@ -38,7 +38,8 @@ def plan_view(plan: Plan, *, each: bool = False) -> RenderableType:
 def _lines(steps: Iterable[Step]) -> Iterable[tuple[Text, Text, Text]]:
     for step in steps:
         action = Text(step.action, style=_STYLES[step.action])
-        why = "; ".join(reason.text for reason in step.reasons)
+        same = [f"once, with {step.same_as}"] if step.same_as is not None else []
+        why = "; ".join([*same, *(reason.text for reason in step.reasons)])
         yield _plain(str(step.key)), action, _plain(why)
 
 
@@ -69,7 +70,7 @@ def _of_assets(text: str) -> str:
 
 def _sums(plan: Plan) -> Iterable[str]:
     names = ", ".join(plan.retrievers)
-    yield f"{plan.experiment}: {_counted(step.action for step in plan.steps)}"
+    yield f"{plan.experiment}: {_counted(step.action for step in plan.artifacts)}"
     yield f"retrievers: {len(plan.retrievers)}: {names}"
     if plan.analyzers:
         chosen = (f"{name} {used or '(by its chunks)'}" for name, used in plan.analyzers.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Self
 
 import pyarrow as pa
 
@@ -13,49 +13,29 @@ from rag_assets.errors import NotEvaluated, StoreError, UsageError
 from rag_assets.evaluation.leaderboard import splits_of
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.query_facts import ALL
-from rag_assets.pipeline.evaluations import Evaluation, SnapshotEntry, read_current
+from rag_assets.pipeline.evaluations import (
+    Evaluation,
+    SnapshotEntry,
+    intact_path,
+    manifest_of,
+    read_current,
+    table_of,
+)
 from rag_assets.pipeline.measurements import MEASUREMENTS, Measurements
-from rag_assets.reporting.notebook.tabular import Tabular
 from rag_assets.reporting.slices import TAG, Slice, members_by, slices
-from rag_assets.store.artifacts import ArtifactKey, Manifest, read_manifest
-from rag_assets.store.parquet_files import read_parquet
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from rag_assets.store.artifacts import ArtifactKey, Manifest
 
 
-class EvaluationResult(Tabular):
-    """An evaluation and its tables; in a notebook, the headline and the leaderboard."""
+class EvaluationResult:
+    """An evaluation and its tables."""
 
     def __init__(self, root: Path, evaluation: Evaluation) -> None:
-        """Open ``evaluation``, whose artifacts lie below ``root``."""
+        """Open ``evaluation`` of the experiment in folder ``root`` of the store."""
         self.root = root
         self.evaluation = evaluation
 
-    def to_arrow(self) -> pa.Table:
-        """Return the leaderboard of all cut-offs; without labels the overlaps."""
-        from rag_assets.reporting.notebook.evaluations import evaluation_table
-
-        return evaluation_table(self)
-
-    def plot(self, metric: str | None = None, *, dark: bool = False) -> go.Figure:
-        """Return bars of a metric by retriever and top_k, with intervals.
-
-        Args:
-            metric: without a cut-off; the primary metric when absent.
-            dark: for a dark page.
-        """
-        from rag_assets.reporting.notebook.evaluations import evaluation_figure
-
-        return evaluation_figure(self, metric, dark)
-
-    def _repr_html_(self) -> str:
-        from rag_assets.reporting.notebook.evaluations import evaluation_html
-
-        return evaluation_html(self)
-
     @classmethod
-    def current(cls, root: Path) -> EvaluationResult:
+    def current(cls, root: Path) -> Self:
         """Open the current evaluation of the experiment in folder ``root`` of the store.
 
         Raises:
@@ -177,13 +157,21 @@ class EvaluationResult(Tabular):
         """Return the manifest of one partition; None where the evaluation does not name it."""
         for entry in self.evaluation.entries_of(key.asset):
             if entry.key == key:
-                return read_manifest(self.root / entry.path)
+                return self.manifest_of(entry)
         return None
+
+    def manifest_of(self, entry: SnapshotEntry) -> Manifest | None:
+        """Return the manifest of an entry of the evaluation; None: the artifact is gone.
+
+        Raises:
+            StoreError: it is damaged.
+        """
+        return manifest_of(self.root, self.evaluation, entry)
 
     def path(self, key: ArtifactKey) -> Path | None:
         """Return the file of one partition, to read a part of it; None where there is none."""
         found = [entry for entry in self.evaluation.entries_of(key.asset) if entry.key == key]
-        return self.root / found[0].path if found else None
+        return intact_path(self.root, self.evaluation, found[0]) if found else None
 
     def failures(self, key: ArtifactKey) -> dict[str, str]:
         """Return query id -> why the retriever failed on it, of one run."""
@@ -271,7 +259,7 @@ class EvaluationResult(Tabular):
         cells = [entry for entry in self.evaluation.entries if entry.asset.endswith("_runs")]
         found = {}
         for entry in sorted(cells, key=lambda entry: int(entry.partition["top_k"])):
-            manifest = read_manifest(self.root / entry.path)
+            manifest = self.manifest_of(entry)
             if manifest is not None:
                 found[entry.partition["retriever"]] = str(manifest.facts.get("ranking"))
         return found
@@ -282,10 +270,10 @@ class EvaluationResult(Tabular):
         It is of single queries, with all that they need: writing, encoding, searching, fusing and
         reranking. A retriever of which a part was not measured is not there.
         """
-        measurements = Measurements(self.root / MEASUREMENTS)
+        measurements = Measurements(self.root.parent / MEASUREMENTS)
         found = {}
         for retriever, ranking in self.rankings().items():
-            measured = measurements.find("latency", ranking, retriever, cached=False)
+            measured = measurements.find("latency", ranking, cached=False)
             if measured is not None and measured["p50_ms"] is not None:
                 found[retriever] = measured["p50_ms"]
         return found
@@ -294,11 +282,4 @@ class EvaluationResult(Tabular):
         return self.evaluation.entries_of(asset)[0]
 
     def _table(self, entry: SnapshotEntry) -> pa.Table:
-        path = self.root / entry.path
-        try:
-            table = read_parquet(path)
-        except FileNotFoundError as error:
-            name = self.evaluation.experiment
-            problem = f"{path}: the artifact was removed since {name} was evaluated"
-            raise StoreError(f"{problem}; evaluate it again") from error
-        return table.replace_schema_metadata(None)
+        return table_of(self.root, self.evaluation, entry)

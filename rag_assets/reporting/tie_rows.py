@@ -17,8 +17,14 @@ from rag_assets.pipeline.rankings import ASSET
 from rag_assets.pipeline.stages.judgments import judgments_key
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.reporting.rows import Row
-from rag_assets.store.artifacts import ArtifactKey, read_manifest
-from rag_assets.store.parquet_files import read_parquet
+from rag_assets.store.artifacts import (
+    DEPTH_MARK,
+    OBJECTS,
+    Artifact,
+    ArtifactKey,
+    read_intact,
+    short,
+)
 
 
 def tie_rows(
@@ -86,16 +92,13 @@ _BOUNDS = ("worst", "value", "best", "n_queries_that_differ")
 def _ranking(result: EvaluationResult, retriever: str, top_k: int) -> pa.Table:
     """Return the ranking that a cell was cut from, as deep as ties are looked for.
 
-    Where it is gone, the deepest run that was cut from it.
+    Where it is gone or damaged, the deepest run that was cut from it.
     """
     keys = result.run_keys(retriever)
     fingerprint = _fingerprint(result, keys[top_k])
-    folder = result.root / ASSET / f"retriever={retriever}"
-    for file in sorted(folder.glob(f"depth=*/{fingerprint[:16]}.parquet"), key=_depth):
-        manifest = read_manifest(file)
-        if manifest is not None and _depth(file) >= top_k + BELOW:
-            table = read_parquet(file).replace_schema_metadata(None)
-            return cut(table, top_k + BELOW)
+    stored = _stored(result.root, fingerprint, top_k + BELOW)
+    if stored is not None:
+        return cut(stored.table(), top_k + BELOW)
     same = [k for k, key in keys.items() if _fingerprint(result, key) == fingerprint]
     return cut(result.table(keys[max(same)]), top_k + BELOW)
 
@@ -105,5 +108,10 @@ def _fingerprint(result: EvaluationResult, run: ArtifactKey) -> str:
     return str(manifest.facts.get("ranking", "")) if manifest is not None else ""
 
 
-def _depth(file: Path) -> int:
-    return int(file.parent.name.removeprefix("depth="))
+def _stored(root: Path, fingerprint: str, depth: int) -> Artifact | None:
+    """Return a ranking that is deep enough; those of before objects are not looked for."""
+    if int(fingerprint.partition(DEPTH_MARK)[2] or 0) < depth:
+        return None
+    artifact = read_intact(root.parent / OBJECTS / ASSET / short(fingerprint))
+    is_it = artifact is not None and artifact.manifest.fingerprint == fingerprint
+    return artifact if is_it else None

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from rag_assets.embedding.hub import hub_snapshot
 from rag_assets.embedding.model_config import config_sha256, declared_max_seq_length
 from rag_assets.embedding.model_files import ModelFiles, read_json, read_model_files, sha256
-from rag_assets.embedding.model_libraries import import_model_libraries
+from rag_assets.embedding.quiet import import_model_libraries
 from rag_assets.errors import ModelUnavailable, UsageError
 
 Loaded = TypeVar("Loaded")

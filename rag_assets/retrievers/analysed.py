@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +11,16 @@ from typing import Any
 import pyarrow as pa
 from pydantic import Field, field_validator
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.lexical.analyzers import ANALYZERS, AUTO, IDENTIFIERS, check_analyzer
+from rag_assets.lexical.analysed_texts import AnalysedTexts, Analysis
+from rag_assets.lexical.analyzers import (
+    ANALYZERS,
+    AUTO,
+    IDENTIFIERS,
+    analyzer_code,
+    check_analyzer,
+)
 from rag_assets.lexical.index import LexicalIndex
 from rag_assets.lexical.search import search
 from rag_assets.ordering import Hits
@@ -58,30 +66,25 @@ class AnalysedRetriever(LexicalRetriever, ABC):
             del options["title_weight"]
         return options
 
-    def weighted_titles(self, chunks: pa.Table, texts: Sequence[str]) -> list[str]:
-        """Return what is indexed with the title as often as it counts.
+    def code_roots(self) -> list[Root]:
+        """Return the roots with those of the analyzer."""
+        return [*super().code_roots(), *analyzer_code(self.full_analyzer)]
 
-        Args:
-            chunks: table of :data:`rag_assets.schemas.CHUNKS`.
-            texts: what is indexed of each chunk; the title, where there is one, is its beginning.
-        """
-        if self.title_weight == 1:
-            return list(texts)
-        titles = chunks.column("title").to_pylist()
-        return [
-            _with_title(text, title, self.title_weight)
-            for text, title in zip(texts, titles, strict=True)
-        ]
+    def analysis(self) -> Analysis:
+        """Return the analyzer, and how often a title counts."""
+        return Analysis(self.full_analyzer, self.title_weight)
+
+    def build(self, chunks: pa.Table, texts: Sequence[str], folder: Path) -> Mapping[str, Any]:
+        """Analyse and index the texts."""
+        return self.build_of(self.analysis().analysed(chunks, texts), folder)
+
+    @abstractmethod
+    def build_of(self, analysed: AnalysedTexts, folder: Path) -> Mapping[str, Any]:
+        """Index analysed texts into an empty folder; no text is analysed again."""
 
     def open(self, folder: Path) -> Searcher[Sequence[str]]:
         """Open the index."""
         return IndexSearcher(LexicalIndex.load(folder))
-
-
-def _with_title(text: str, title: str, weight: int) -> str:
-    if not title:
-        return text
-    return f"{title}\n" * weight + text.removeprefix(title).removeprefix("\n")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
+from rag_assets.lexical.analysed_texts import AnalysedTexts, Analysis
 from rag_assets.options import Number
 from rag_assets.retrievers.retriever import BASE, Retriever, Searcher
 from rag_assets.retrievers.workspace import Workspace
@@ -66,6 +67,14 @@ class LexicalRetriever(BaseRetriever, ABC):
     """A retriever that finds chunks by their words."""
 
     family: ClassVar[str] = "lexical"
+
+    def analysis(self) -> Analysis | None:
+        """Return how texts are analysed for ``build_of``; None: ``build`` reads them itself."""
+        return None
+
+    def build_of(self, analysed: AnalysedTexts, folder: Path) -> Mapping[str, Any]:
+        """Index analysed texts like ``build``; they are shared by all of the same analysis."""
+        raise NotImplementedError
 
     @abstractmethod
     def build(self, chunks: pa.Table, texts: Sequence[str], folder: Path) -> Mapping[str, Any]:

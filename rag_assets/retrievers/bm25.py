@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-import pyarrow as pa
 from pydantic import Field, ValidationInfo, field_validator
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError
+from rag_assets.lexical.analysed_texts import AnalysedTexts
 from rag_assets.lexical.bm25_variants import check_parameter, resolve_delta, resolve_variant
-from rag_assets.lexical.engine import check_engine
-from rag_assets.lexical.index import LexicalIndex, build_index, engine_versions
+from rag_assets.lexical.engine import build_engine, check_engine, engine_code
+from rag_assets.lexical.index import LexicalIndex, engine_versions, write_index
 from rag_assets.lexical.rm3 import Feedback, search_expanded
 from rag_assets.lexical.term_vectors import TermVectors
 from rag_assets.options import Number
@@ -35,13 +36,7 @@ class BM25(AnalysedRetriever):
     needs its extra. ``expand: {type: rm3}`` searches again, with words of what is found first.
     """
 
-    code_version: ClassVar[str] = "3"
     search_kind: ClassVar[str | None] = "bm25"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.lexical",
-        "rag_assets.ordering",
-        "rag_assets.retrievers.analysed",
-    )
 
     type: Literal["bm25"]
     engine: Literal["bm25s", "rank_bm25", "tantivy"] = "bm25s"
@@ -108,20 +103,17 @@ class BM25(AnalysedRetriever):
         """Return the versions of the engine and the analyzer."""
         return engine_versions(self.engine, self.full_analyzer)
 
-    def build(self, chunks: pa.Table, texts: Sequence[str], folder: Path) -> Mapping[str, Any]:
-        """Analyse and index the texts."""
-        return build_index(
-            chunks.column("chunk_id").to_pylist(),
-            self.weighted_titles(chunks, texts),
-            engine=self.engine,
-            analyzer=self.full_analyzer,
-            k1=self.k1,
-            b=self.b,
-            folder=folder,
-            variant=self.variant,
-            delta=self.delta,
-            term_vectors=self.feedback is not None,
+    def code_roots(self) -> list[Root]:
+        """Return the roots with those of the engine."""
+        return [*super().code_roots(), *engine_code(self.engine)]
+
+    def build_of(self, analysed: AnalysedTexts, folder: Path) -> Mapping[str, Any]:
+        """Weight the counts."""
+        engine = build_engine(
+            self.engine, analysed.counts, self.k1, self.b, self.variant, self.delta
         )
+        held = self.feedback is not None
+        return write_index(analysed, self.engine, engine, folder, term_vectors=held)
 
     def open(self, folder: Path) -> Searcher[Sequence[str]]:
         """Open the index."""

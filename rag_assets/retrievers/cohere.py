@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -26,11 +26,6 @@ class Cohere(ServerReranker):
     thousand search units, for the cost that ``leaderboard --latency`` shows, and changes no result.
     A query that the server does not score has no results, and says why.
     """
-
-    implementation: ClassVar[tuple[str, ...]] = (
-        *ServerReranker.implementation,
-        "rag_assets.reranking.cohere_client",
-    )
 
     type: Literal["cohere"]
     base_url: Address = DEFAULT_BASE_URL

@@ -25,15 +25,6 @@ class CrossEncoder(RerankedRetriever):
     """
 
     model_kind: ClassVar[str | None] = "sentence-transformers"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.embedding.batches",
-        "rag_assets.reranking.cross_encoder",
-        "rag_assets.reranking.local_models",
-        "rag_assets.reranking.pair_lengths",
-        "rag_assets.reranking.pair_scores",
-        "rag_assets.retrievers.pair_scoring",
-        "rag_assets.store.pair_score_cache",
-    )
 
     type: Literal["cross_encoder"]
     model: str = Field(min_length=1)

@@ -49,29 +49,8 @@ class BiEncoder(EmbeddingRetriever):
     what is used is part of every fingerprint and said with the result.
     """
 
-    code_version: ClassVar[str] = "3"
     model_kind: ClassVar[str | None] = "sentence-transformers"
     search_kind: ClassVar[str | None] = "faiss"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.embedding.batches",
-        "rag_assets.embedding.encoder",
-        "rag_assets.embedding.loading",
-        "rag_assets.embedding.models",
-        "rag_assets.embedding.model_files",
-        "rag_assets.embedding.model_folder_state",
-        "rag_assets.embedding.model_config",
-        "rag_assets.embedding.precision",
-        "rag_assets.embedding.unit_vectors",
-        "rag_assets.embedding.flat_index",
-        "rag_assets.embedding.hnsw_index",
-        "rag_assets.embedding.index_ids",
-        "rag_assets.embedding.query_vectors",
-        "rag_assets.embedding.search",
-        "rag_assets.embedding.similarity_search",
-        "rag_assets.embedding.truncation",
-        "rag_assets.ordering",
-        "rag_assets.retrievers.dense_searchers",
-    )
 
     type: Literal["embedding"]
     model: str = Field(default=DEFAULT_MODEL, min_length=1)

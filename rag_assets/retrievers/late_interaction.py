@@ -31,25 +31,7 @@ class LateInteraction(EmbeddingRetriever):
     over the query tokens of the highest cosine, as that of ``maxsim``.
     """
 
-    code_version: ClassVar[str] = "1"
     model_kind: ClassVar[str | None] = "sentence-transformers"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.embedding.batches",
-        "rag_assets.embedding.encode_unknown",
-        "rag_assets.embedding.encoder",
-        "rag_assets.embedding.index_ids",
-        "rag_assets.embedding.late_interaction",
-        "rag_assets.embedding.loading",
-        "rag_assets.embedding.model_config",
-        "rag_assets.embedding.model_files",
-        "rag_assets.embedding.model_folder_state",
-        "rag_assets.embedding.models",
-        "rag_assets.embedding.multi_vector",
-        "rag_assets.embedding.query_vectors",
-        "rag_assets.embedding.token_encoder",
-        "rag_assets.embedding.token_index",
-        "rag_assets.ordering",
-    )
 
     type: Literal["late_interaction"]
     model: str = Field(default=DEFAULT_MODEL, min_length=1)

@@ -22,7 +22,7 @@ from rag_assets.options import Number
 from rag_assets.reranking.candidates import Candidates
 from rag_assets.reranking.listwise import PLACES, Asking, rerank_listwise
 from rag_assets.retrievers.derived import Reranked, RerankedRetriever
-from rag_assets.retrievers.workspace import Workspace
+from rag_assets.retrievers.workspace import Usage, Workspace
 
 TEMPLATE = "listwise"
 HOW_ASKED = frozenset({"api_key_env", "timeout", "retries", "backoff", "concurrency"})
@@ -43,11 +43,6 @@ class Listwise(RerankedRetriever):
     """
 
     model_kind: ClassVar[str | None] = "openai"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.llm.templates",
-        "rag_assets.reranking.listwise",
-        "rag_assets.reranking.permutation",
-    )
     file_options: ClassVar[tuple[str, ...]] = ("template",)
 
     type: Literal["listwise"]
@@ -122,14 +117,10 @@ class Listwise(RerankedRetriever):
             budget, started = Budget(self._limits()), time.perf_counter()
             completions = Completions(model, cache, budget)
             scores, failures, answers = rerank_listwise(candidates, asking, completions, advance)
-        workspace.measure(
-            "ask",
-            time.perf_counter() - started,
-            budget.calls,
-            cached=False,
-            tokens=budget.tokens or None,
-            cost=budget.cost if budget.limits.priced else None,
-        )
+        seconds = time.perf_counter() - started
+        cost = budget.cost if budget.limits.priced else None
+        tokens = budget.tokens or None
+        workspace.measure(Usage("ask", budget.calls, seconds, tokens=tokens, cost=cost))
         return Reranked(scores, failures, *taken(answers, budget.limits))
 
     def _template(self) -> Template:

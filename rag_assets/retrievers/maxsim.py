@@ -26,19 +26,6 @@ class MaxSim(RerankedRetriever):
     """
 
     model_kind: ClassVar[str | None] = "sentence-transformers"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.reranking.maxsim",
-        "rag_assets.embedding.batches",
-        "rag_assets.embedding.encode_unknown",
-        "rag_assets.embedding.late_interaction",
-        "rag_assets.embedding.multi_vector",
-        "rag_assets.embedding.token_encoder",
-        "rag_assets.embedding.loading",
-        "rag_assets.embedding.models",
-        "rag_assets.embedding.model_files",
-        "rag_assets.embedding.model_folder_state",
-        "rag_assets.embedding.model_config",
-    )
 
     type: Literal["maxsim"]
     model: str = Field(default=DEFAULT_MODEL, min_length=1)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from rag_assets.embedding.encoder import Kind, Progress
-from rag_assets.retrievers.workspace import Workspace
+from rag_assets.retrievers.workspace import Usage, Workspace
 
 Vectors = TypeVar("Vectors")
 
@@ -36,6 +36,6 @@ def measured(
         started = time.perf_counter()
         vectors = encode(count)
         seconds = time.perf_counter() - started
-    workspace.measure("embed", seconds, n_new, cached=False)
-    workspace.measure("embed", None, len(set(texts)) - n_new, cached=True)
+    workspace.measure(Usage("embed", n_new, seconds))
+    workspace.measure(Usage("embed", len(set(texts)) - n_new, cached=True))
     return vectors

@@ -26,19 +26,6 @@ class MMR(RerankedRetriever):
     """
 
     model_kind: ClassVar[str | None] = "sentence-transformers"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.reranking.mmr",
-        "rag_assets.ordering",
-        "rag_assets.embedding.batches",
-        "rag_assets.embedding.encoder",
-        "rag_assets.embedding.loading",
-        "rag_assets.embedding.models",
-        "rag_assets.embedding.model_files",
-        "rag_assets.embedding.model_folder_state",
-        "rag_assets.embedding.model_config",
-        "rag_assets.embedding.search",
-        "rag_assets.embedding.unit_vectors",
-    )
 
     type: Literal["mmr"]
     lambda_: Number = Field(default=0.5, ge=0, le=1, alias="lambda")

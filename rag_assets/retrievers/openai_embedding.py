@@ -23,7 +23,7 @@ from rag_assets.package_versions import version
 from rag_assets.retrievers.base import EmbeddingRetriever
 from rag_assets.retrievers.dense_searchers import FlatSearcher, SimilaritySearcher
 from rag_assets.retrievers.retriever import Searcher
-from rag_assets.retrievers.workspace import Workspace
+from rag_assets.retrievers.workspace import Usage, Workspace
 
 Kind = Literal["query", "document"]
 Count = Annotated[int, Field(ge=1, strict=True)]
@@ -41,24 +41,9 @@ class OpenAIEmbedding(EmbeddingRetriever):
     million tokens, for the cost that ``leaderboard --latency`` shows.
     """
 
-    code_version: ClassVar[str] = "1"
     asks_server: ClassVar[bool] = True
     model_kind: ClassVar[str | None] = "openai"
     search_kind: ClassVar[str | None] = "faiss"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.llm.cached_embeddings",
-        "rag_assets.llm.endpoint",
-        "rag_assets.llm.openai_embeddings",
-        "rag_assets.embedding.unit_vectors",
-        "rag_assets.embedding.flat_index",
-        "rag_assets.embedding.index_ids",
-        "rag_assets.embedding.query_vectors",
-        "rag_assets.embedding.search",
-        "rag_assets.embedding.similarity_search",
-        "rag_assets.ordering",
-        "rag_assets.retrievers.dense_searchers",
-        "rag_assets.servers",
-    )
 
     type: Literal["openai_embedding"]
     model: str = Field(min_length=1)
@@ -161,8 +146,8 @@ class OpenAIEmbedding(EmbeddingRetriever):
         tokens = opened[0].tokens if opened else None
         priced = tokens is not None and self.price is not None
         cost = (tokens or 0) * (self.price or 0.0) / MILLION if priced else None
-        workspace.measure("embed", seconds, n_new, cached=False, tokens=tokens, cost=cost)
-        workspace.measure("embed", None, len(set(texts)) - n_new, cached=True)
+        workspace.measure(Usage("embed", n_new, seconds, tokens=tokens, cost=cost))
+        workspace.measure(Usage("embed", len(set(texts)) - n_new, cached=True))
         return vectors
 
     def _server(self) -> OpenAIEmbeddings:

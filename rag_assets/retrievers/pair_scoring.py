@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from rag_assets.code_versions.versions import filled_by, root_of
 from rag_assets.embedding.batches import Lengths
 from rag_assets.reranking.candidates import Candidates, Scores
 from rag_assets.reranking.pair_scores import rerank_by_pairs
-from rag_assets.retrievers.workspace import Workspace
+from rag_assets.retrievers.workspace import Usage, Workspace
 from rag_assets.store.pair_score_cache import Pair
 
 
@@ -46,13 +47,14 @@ def scored_by_pairs(
 
         cache = workspace.cache_of("pair_scores")
         lengths = partial(scorer.lengths, counted=workspace.cache_of("token_counts"))
-        described, compute = scorer.describe(), workspace.compute
+        code = filled_by(f"{__name__}:scored_by_pairs", root_of(type(scorer), "score"))
+        described, compute = {**scorer.describe(), "code": code}, workspace.compute
         scores = rerank_by_pairs(
             candidates, scorer.score, described, cache, count, compute, lengths
         )
     n_pairs = len({(one.query, text) for one in candidates for text in one.texts})
-    workspace.measure("ask", time.perf_counter() - started, n_new, cached=False)
-    workspace.measure("ask", None, n_pairs - n_new, cached=True)
+    workspace.measure(Usage("ask", n_new, time.perf_counter() - started))
+    workspace.measure(Usage("ask", n_pairs - n_new, cached=True))
     return scores
 
 

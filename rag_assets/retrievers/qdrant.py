@@ -43,15 +43,8 @@ class Qdrant(EmbeddingRetriever):
     here: give another ``revision`` when it has changed.
     """
 
-    code_version: ClassVar[str] = "1"
     model_kind: ClassVar[str | None] = "sentence-transformers"
     search_kind: ClassVar[str | None] = "qdrant"
-    implementation: ClassVar[tuple[str, ...]] = (
-        *BiEncoder.implementation,
-        "rag_assets.embedding.qdrant_search",
-        "rag_assets.retrievers.embedding",
-        "rag_assets.servers",
-    )
 
     type: Literal["qdrant"]
     model: str = Field(default=DEFAULT_MODEL, min_length=1)

@@ -23,14 +23,6 @@ class QueryLikelihood(RerankedRetriever):
     """
 
     model_kind: ClassVar[str | None] = "transformers"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.reranking.query_likelihood",
-        "rag_assets.reranking.local_models",
-        "rag_assets.reranking.pair_lengths",
-        "rag_assets.reranking.pair_scores",
-        "rag_assets.retrievers.pair_scoring",
-        "rag_assets.store.pair_score_cache",
-    )
 
     type: Literal["query_likelihood"]
     model: str = Field(min_length=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import pyarrow as pa
 
@@ -14,12 +14,6 @@ from rag_assets.retrievers.derived import FusedRetriever
 
 class RankSum(FusedRetriever):
     """A fusion of ranks without a parameter."""
-
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.fusion.contributions",
-        "rag_assets.fusion.sum_of_values",
-        "rag_assets.fusion.rank_sums",
-    )
 
     def versions(self) -> Mapping[str, str]:
         """Return the version of what sums and sorts."""

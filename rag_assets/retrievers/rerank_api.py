@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
@@ -23,11 +23,6 @@ class RerankApi(ServerReranker):
     with. ``listwise`` is for models whose scores depend on the other documents of a request. A
     query that the server does not score has no results, and says why.
     """
-
-    implementation: ClassVar[tuple[str, ...]] = (
-        *ServerReranker.implementation,
-        "rag_assets.reranking.rerank_endpoint",
-    )
 
     type: Literal["rerank_api"]
     dialect: Literal["cohere", "tei"] = "cohere"

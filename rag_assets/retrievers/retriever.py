@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
 from rag_assets.embedding.model_files import ModelFiles
 from rag_assets.options import Options
 from rag_assets.ordering import Hits, Positions
@@ -57,9 +59,6 @@ class Retriever(Options):
         family: which assets compute it: ``lexical``, ``embedding``, ``imported``, ``fused`` or
             ``reranked``.
         level: a retriever reads only retrievers of lower levels.
-        code_version: raised whenever what this type computes can change.
-        implementation: modules that compute it; a test fails when they change and
-            ``code_version`` does not.
         search_options: options that an index does not depend on.
         model_kind: what runs its model, as the Dagster UI knows it by an icon; None: it has none.
         search_kind: what searches, likewise.
@@ -69,8 +68,6 @@ class Retriever(Options):
 
     family: ClassVar[str]
     level: ClassVar[int]
-    code_version: ClassVar[str] = "1"
-    implementation: ClassVar[tuple[str, ...]] = ()
     search_options: ClassVar[frozenset[str]] = frozenset()
     model_kind: ClassVar[str | None] = None
     search_kind: ClassVar[str | None] = None
@@ -111,9 +108,9 @@ class Retriever(Options):
         """Return the versions of everything that computes the results besides our own code."""
         return {}
 
-    def all_versions(self) -> Mapping[str, str]:
-        """Return :meth:`versions` and the version of the type itself."""
-        return {f"retriever.{self.type}": self.code_version, **self.versions()}
+    def code_roots(self) -> list[Root]:
+        """Return the roots of the type's code, and of what its options choose from tables."""
+        return [root_of(type(self))]
 
     def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
         """Return the options that determine rankings: without names of retrievers and files."""

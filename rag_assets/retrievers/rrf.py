@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import pyarrow as pa
 from pydantic import Field
@@ -20,12 +20,6 @@ class RRF(FusedRetriever):
     ``candidates`` is the depth to which each input is read: a number, or ``top_k`` to fuse the
     lists already cut at the cell's top_k.
     """
-
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.fusion.rrf",
-        "rag_assets.fusion.contributions",
-        "rag_assets.fusion.sum_of_values",
-    )
 
     type: Literal["rrf"]
     k: Number = Field(default=60, gt=0)

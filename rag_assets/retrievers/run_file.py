@@ -20,18 +20,6 @@ class RunFileRetriever(ImportedRetriever):
     documents are judged, of documents.
     """
 
-    code_version: ClassVar[str] = "2"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.evaluation.imported_units",
-        "rag_assets.evaluation.list_files",
-        "rag_assets.evaluation.nested_files",
-        "rag_assets.evaluation.parquet_runs",
-        "rag_assets.evaluation.run_files",
-        "rag_assets.evaluation.trec_files",
-        "rag_assets.evaluation.units",
-        "rag_assets.text_files",
-        "rag_assets.trec_lines",
-    )
     file_options: ClassVar[tuple[str, ...]] = ("path",)
 
     type: Literal["run_file"]

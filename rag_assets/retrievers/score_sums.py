@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import pyarrow as pa
 from pydantic import Field, model_validator
@@ -21,13 +21,6 @@ class ScoreSum(FusedRetriever):
     ``normalisation`` makes the scores of the inputs comparable; ``theoretical_min_max`` needs
     ``minima``: the lowest score that each input could give, such as -1 for a cosine, 0 for BM25.
     """
-
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.fusion.contributions",
-        "rag_assets.fusion.sum_of_values",
-        "rag_assets.fusion.normalisation",
-        "rag_assets.fusion.score_sums",
-    )
 
     normalisation: Normalisation = "min_max"
     minima: tuple[Number, ...] | None = Field(default=None, min_length=2)

@@ -16,7 +16,7 @@ from rag_assets.reranking import rerank_api
 from rag_assets.reranking.candidates import Candidates
 from rag_assets.reranking.rerank_api import Asking, rerank_by_api
 from rag_assets.retrievers.derived import Reranked, RerankedRetriever
-from rag_assets.retrievers.workspace import Workspace
+from rag_assets.retrievers.workspace import Usage, Workspace
 
 HOW_ASKED = frozenset({"api_key_env", "timeout", "retries", "backoff", "concurrency", "batch_size"})
 """Options that change no score."""
@@ -56,10 +56,8 @@ def scored_by_server(
     seconds = time.perf_counter() - started
     n_pairs = len({(one.query, text) for one in candidates for text in one.texts})
     money, times = cost(), found[2]
-    workspace.measure(
-        "ask", seconds, server.n_asked, cached=False, tokens=server.tokens, cost=money
-    )
-    workspace.measure("ask", None, max(0, n_pairs - server.n_asked), cached=True)
+    workspace.measure(Usage("ask", server.n_asked, seconds, tokens=server.tokens, cost=money))
+    workspace.measure(Usage("ask", max(0, n_pairs - server.n_asked), cached=True))
     # Queries of which a part was known cost less than a new one.
     is_whole = money is not None and times and server.n_asked == n_pairs
     return Reranked(*found, cost=(money or 0.0) / len(times) if is_whole else None)
@@ -85,13 +83,6 @@ class ServerReranker(RerankedRetriever, ABC):
     """A reranker that a server scores for; its key is in the variable ``api_key_env``."""
 
     model_kind: ClassVar[str | None] = "http"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.reranking.rerank_answers",
-        "rag_assets.reranking.rerank_api",
-        "rag_assets.retrievers.server_scoring",
-        "rag_assets.servers",
-        "rag_assets.store.pair_score_cache",
-    )
 
     base_url: Address
     model: str = Field(min_length=1)

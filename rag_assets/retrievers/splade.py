@@ -34,24 +34,8 @@ class Splade(EmbeddingRetriever):
     model's own. The score is the inner product; a chunk that shares no word is not found.
     """
 
-    code_version: ClassVar[str] = "1"
     model_kind: ClassVar[str | None] = "sentence-transformers"
     search_kind: ClassVar[str | None] = "scipy"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.embedding.batches",
-        "rag_assets.embedding.encode_unknown",
-        "rag_assets.embedding.index_ids",
-        "rag_assets.embedding.loading",
-        "rag_assets.embedding.model_config",
-        "rag_assets.embedding.model_files",
-        "rag_assets.embedding.model_folder_state",
-        "rag_assets.embedding.models",
-        "rag_assets.embedding.query_vectors",
-        "rag_assets.embedding.sparse_encoder",
-        "rag_assets.embedding.sparse_index",
-        "rag_assets.embedding.truncation",
-        "rag_assets.ordering",
-    )
 
     type: Literal["splade"]
     model: str = Field(min_length=1)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import pyarrow as pa
 from pydantic import Field, ValidationInfo, field_validator
 
-from rag_assets.lexical import tfidf_engine
+from rag_assets.code_versions.closure import Root
+from rag_assets.lexical.analysed_texts import AnalysedTexts
 from rag_assets.lexical.analyzers import analyzer_versions
-from rag_assets.lexical.engine import TFIDF
+from rag_assets.lexical.engine import TFIDF, engine_code
 from rag_assets.lexical.index import write_index
 from rag_assets.lexical.tfidf_engine import DEFAULT_K1, TfIdfEngine
 from rag_assets.options import Number
@@ -28,11 +28,6 @@ class TfIdf(AnalysedRetriever):
     """
 
     search_kind: ClassVar[str | None] = "tfidf"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.lexical",
-        "rag_assets.ordering",
-        "rag_assets.retrievers.analysed",
-    )
 
     type: Literal["tfidf"]
     weighting: Literal["raw", "length_normalised", "saturated", "sklearn"] = "sklearn"
@@ -50,15 +45,13 @@ class TfIdf(AnalysedRetriever):
 
     def versions(self) -> Mapping[str, str]:
         """Return the versions of the engine and the analyzer."""
-        own = {f"engine.{TFIDF}": tfidf_engine.VERSION, "numpy": version("numpy")}
-        return own | analyzer_versions(self.full_analyzer)
+        return {"numpy": version("numpy")} | analyzer_versions(self.full_analyzer)
 
-    def build(self, chunks: pa.Table, texts: Sequence[str], folder: Path) -> Mapping[str, Any]:
-        """Analyse and index the texts."""
+    def code_roots(self) -> list[Root]:
+        """Return the roots with those of the engine."""
+        return [*super().code_roots(), *engine_code(TFIDF)]
 
-        def build(tokens: Iterable[list[str]]) -> TfIdfEngine:
-            return TfIdfEngine.build(tokens, self.weighting, self.k1 or DEFAULT_K1)
-
-        ids = chunks.column("chunk_id").to_pylist()
-        weighted = self.weighted_titles(chunks, texts)
-        return write_index(ids, weighted, TFIDF, build, analyzer=self.full_analyzer, folder=folder)
+    def build_of(self, analysed: AnalysedTexts, folder: Path) -> Mapping[str, Any]:
+        """Weight the counts."""
+        engine = TfIdfEngine.build(analysed.counts, self.weighting, self.k1 or DEFAULT_K1)
+        return write_index(analysed, TFIDF, engine, folder)

@@ -30,19 +30,7 @@ class FileVectorsRetriever(EmbeddingRetriever):
     product as they are, ``euclidean`` the negative of their distance.
     """
 
-    code_version: ClassVar[str] = "1"
     search_kind: ClassVar[str | None] = "faiss"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.embedding.flat_index",
-        "rag_assets.embedding.index_ids",
-        "rag_assets.embedding.query_vectors",
-        "rag_assets.embedding.search",
-        "rag_assets.embedding.similarity_search",
-        "rag_assets.embedding.unit_vectors",
-        "rag_assets.embedding.vector_files",
-        "rag_assets.ordering",
-        "rag_assets.retrievers.dense_searchers",
-    )
     search_options: ClassVar[frozenset[str]] = frozenset({"similarity"})
     file_options: ClassVar[tuple[str, ...]] = (
         "chunk_vectors",

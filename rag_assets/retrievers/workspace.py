@@ -2,49 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from rag_assets.compute.compute import Compute
 from rag_assets.compute.local import LOCAL
 from rag_assets.progress import Progress, no_progress
 
 
-class Measure(Protocol):
-    """Keeps how long ``amount`` units (texts, requests) of an artifact took, and what they cost."""
+@dataclass(frozen=True)
+class Usage:
+    """What it took to make ``amount`` units (texts, requests) of an artifact.
 
-    def __call__(
-        self,
-        what: str,
-        seconds: float | None,
-        amount: int,
-        *,
-        cached: bool,
-        tokens: int | None = None,
-        cost: float | None = None,
-    ) -> None:
-        """Keep it.
+    Attributes:
+        what: ``embed`` or ``ask``, see :mod:`rag_assets.pipeline.measurements`.
+        amount: how many.
+        seconds: of wall time.
+        cached: they were known beforehand and took no time of their own.
+        tokens: as an API counted them; None where none told.
+        cost: money for them, in the unit of the prices; None without prices.
+    """
 
-        Args:
-            what: ``embed`` or ``ask``, see :mod:`rag_assets.pipeline.measurements`.
-            seconds: of wall time.
-            amount: how many.
-            cached: they were known beforehand and took no time of their own.
-            tokens: as an API counted them; None where none told.
-            cost: money for them, in the unit of the prices; None without prices.
-        """
+    what: str
+    amount: int
+    seconds: float | None = None
+    cached: bool = False
+    tokens: int | None = None
+    cost: float | None = None
 
 
-def unmeasured(
-    what: str,
-    seconds: float | None,
-    amount: int,
-    *,
-    cached: bool,
-    tokens: int | None = None,
-    cost: float | None = None,
-) -> None:
+Measure = Callable[[Usage], None]
+"""Keeps a measurement."""
+
+
+def unmeasured(_: Usage) -> None:
     """Keep nothing."""
 
 
@@ -58,40 +50,24 @@ class Summed:
         self.tokens: int | None = None
         self.cost: float | None = None
 
-    def __call__(
-        self,
-        what: str,
-        seconds: float | None,
-        amount: int,
-        *,
-        cached: bool,
-        tokens: int | None = None,
-        cost: float | None = None,
-    ) -> None:
+    def __call__(self, usage: Usage) -> None:
         """Add a measurement."""
-        self.seconds += seconds or 0.0
-        self.new, self.known = self.new + amount * (not cached), self.known + amount * cached
-        self.tokens = tokens if self.tokens is None else self.tokens + (tokens or 0)
-        self.cost = cost if self.cost is None else self.cost + (cost or 0.0)
+        self.seconds += usage.seconds or 0.0
+        self.new += usage.amount * (not usage.cached)
+        self.known += usage.amount * usage.cached
+        self.tokens = usage.tokens if self.tokens is None else self.tokens + (usage.tokens or 0)
+        self.cost = usage.cost if self.cost is None else self.cost + (usage.cost or 0.0)
 
     def and_then(self, measure: Measure) -> Measure:
         """Return a measure for what follows, in which the new ones from before are new too."""
 
-        def both(
-            what: str,
-            seconds: float | None,
-            amount: int,
-            *,
-            cached: bool,
-            tokens: int | None = None,
-            cost: float | None = None,
-        ) -> None:
-            if cached:
-                measure(what, seconds, max(amount - self.new, 0), cached=True)
+        def both(usage: Usage) -> None:
+            if usage.cached:
+                measure(replace(usage, amount=max(usage.amount - self.new, 0)))
                 return
-            self(what, seconds, amount, cached=False, tokens=tokens, cost=cost)
-            new, self.new = self.new, self.new - amount
-            measure(what, self.seconds, new, cached=False, tokens=self.tokens, cost=self.cost)
+            self(usage)
+            new, self.new = self.new, self.new - usage.amount
+            measure(Usage(usage.what, new, self.seconds, tokens=self.tokens, cost=self.cost))
 
         return both
 

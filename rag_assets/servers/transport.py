@@ -2,8 +2,10 @@
 
 The libraries that speak a protocol (``openai``, ``cohere``, ``qdrant-client``) send by httpx, or by
 its successor httpx2, which is the same from outside. Here is the part of these that carries a
-request. No library gets to know a credential: they are added to the request on its way, and taken
-out of what comes back, so none can stand in a line of a log or in an error.
+request, by the connections of httpcore, on which both stand: these take a network of ours, which
+bounds the time of a whole request. No library gets to know a credential: they are added to the
+request on its way, and taken out of what comes back, so none can stand in a line of a log or in an
+error.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ import ssl
 import threading
 import time
 import zlib
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -38,7 +42,16 @@ MEBIBYTE = 2**20
 _OF_AN_ERROR = 2**16
 _SLICE = 2**16
 
+_KEPT_SECONDS = 5.0
+_KEPT_CONNECTIONS = 20
+"""Connections that are kept for the next request, and how long: those of httpx."""
+
+_CORES = {"httpx": "httpcore", "httpx2": "httpcore2"}
+"""Library -> the package of its connections."""
+
 _log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -50,6 +63,7 @@ class Server:
         key: an API key; None sends none.
         header: which one holds the key.
         timeout: seconds for a whole request, from the connection to the last byte of the answer.
+        silence: seconds within them in which nothing comes; None: all of them.
         most_bytes: of an answer; with 0 its content is not read.
         hidden_path: whether the path is a credential too, as a webhook's is.
     """
@@ -58,6 +72,7 @@ class Server:
     key: str | None = None
     header: Literal["authorization", "api-key"] = "authorization"
     timeout: float = 60.0
+    silence: float | None = None
     most_bytes: int = 256 * MEBIBYTE
     hidden_path: bool = False
 
@@ -110,16 +125,9 @@ class Transport:
         """Carry the requests of ``library``, ``httpx`` or ``httpx2``; nothing is sent yet."""
         self._library = library
         self._server = server
-        self._clock = _Clock(server.timeout)
-        limits = library.Limits(max_connections=None, max_keepalive_connections=20)
-        self._inner = library.HTTPTransport(
-            verify=server.address.startswith("https:"),  # else certificates are read for nothing
-            proxy=_proxy_of(server.address),
-            limits=limits,
-        )
-        # Neither library has a public way to bound the time of a whole request.
-        pool = self._inner._pool
-        pool._network_backend = _Network(pool._network_backend, self._clock)
+        self._clock = _Clock(server.timeout, server.silence)
+        self._core = import_module(_CORES[library.__name__])
+        self._connections = self._opened_connections(_proxy_of(server.address))
 
     def handle_request(self, request: Any) -> Any:  # noqa: ANN401 (the library's)
         """Return the answer to a request, read to its end.
@@ -127,13 +135,33 @@ class Transport:
         Raises:
             ServerFailure: there is none within the bounds, or it is an error.
         """
+        return self._carried(lambda: self._answer(request))
+
+    def exchange(
+        self, method: str, url: str, headers: Mapping[str, str], content: bytes
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Return status, headers and content of an answer, whatever the status.
+
+        The request is sent as it is, for a library that signs it and so knows its credentials.
+
+        Raises:
+            ServerFailure: there is no answer within the bounds.
+        """
+        whole = self._library.Request(method, url, headers=headers, content=content)
+        # The address as it was signed: the library's own may escape other characters.
+        asked = self._core.Request(
+            method, self._core.URL(url), headers=whole.headers.raw, content=content
+        )
+        return self._carried(lambda: self._exchanged(asked))
+
+    def _carried(self, ask: Callable[[], Result]) -> Result:
         started = time.perf_counter()
         failure: ServerFailure | None = None
         try:
-            answer = self._answer(request)
+            answer = ask()
         except ServerFailure as error:
             failure = error
-        except self._library.TimeoutException:
+        except self._core.TimeoutException:
             failure = late(self._server.timeout)
         except Exception as error:  # whatever a library makes of what a server sends
             what = self._server.secrets.line(str(error)) or type(error).__name__
@@ -164,12 +192,13 @@ class Transport:
 
     def close(self) -> None:
         """Close the connections."""
-        self._inner.close()
+        self._connections.close()
 
     def __del__(self) -> None:
         """Close what nobody closed: a client of ``openai`` lives as long as its model."""
-        with suppress(AttributeError):  # of one that could not be opened
-            self._inner.close()
+        # One that could not be opened has none; at the end of a process half of Python is gone.
+        with suppress(AttributeError, TypeError):
+            self._connections.close()
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -187,15 +216,17 @@ class Transport:
     def _answer(self, request: Any) -> Any:  # noqa: ANN401
         server = self._server
         self._clock.start()
-        response = self._inner.handle_request(self._sent(request))
+        response = self._connections.handle_request(self._sent(request))
         try:
-            status = int(response.status_code)
+            status = int(response.status)
+            headers = self._library.Headers(response.headers)
             if not 200 <= status < 300:
-                raise self._refused(response, status)
-            content = _content(response, server.most_bytes) if server.most_bytes else b""
+                raise self._refused(response, headers, status)
+            most = server.most_bytes
+            content = _content(headers, response.stream, most) if most else b""
         finally:
             response.close()
-        kind = response.headers.get("content-type", "application/json")
+        kind = headers.get("content-type", "application/json")
         return self._library.Response(
             status,
             headers={"content-type": server.secrets.hide(kind)},
@@ -203,8 +234,20 @@ class Transport:
             request=request,
         )
 
+    def _exchanged(self, request: Any) -> tuple[int, dict[str, str], bytes]:  # noqa: ANN401
+        self._clock.start()
+        response = self._connections.handle_request(request)
+        try:
+            headers = {
+                n.decode("latin-1").lower(): t.decode("latin-1") for n, t in response.headers
+            }
+            content = _content(headers, response.stream, self._server.most_bytes)
+        finally:
+            response.close()
+        return int(response.status), headers, content
+
     def _sent(self, request: Any) -> Any:  # noqa: ANN401
-        """Return a request with its credentials."""
+        """Return a request with its credentials, as the connections take it."""
         server = self._server
         kept = {
             name: text
@@ -213,42 +256,70 @@ class Transport:
         }
         query = {"query": server.query.encode()} if server.query else {}
         bounds = dict.fromkeys(("connect", "read", "write", "pool"), server.timeout)
-        return self._library.Request(
+        whole = self._library.Request(
             request.method,
             request.url.copy_with(**query),
             headers={**kept, "accept-encoding": "gzip", **server.credentials},
             content=request.read(),
+        )
+        return self._core.Request(
+            whole.method,
+            self._core_url(whole.url),
+            headers=whole.headers.raw,
+            content=whole.read(),
             extensions={"timeout": bounds},
         )
 
-    def _refused(self, response: Any, status: int) -> ServerFailure:  # noqa: ANN401
+    def _opened_connections(self, proxy: str | None) -> Any:  # noqa: ANN401
+        through = None
+        if proxy is not None:
+            parts = self._library.Proxy(proxy)
+            through = self._core.Proxy(self._core_url(parts.url), parts.raw_auth)
+        # Certificates are read where they are needed only.
+        is_safe = self._server.address.startswith("https:")
+        return self._core.ConnectionPool(
+            ssl_context=self._library.create_ssl_context() if is_safe else None,
+            proxy=through,
+            max_connections=None,
+            max_keepalive_connections=_KEPT_CONNECTIONS,
+            keepalive_expiry=_KEPT_SECONDS,
+            network_backend=_Network(self._core.SyncBackend(), self._clock),
+        )
+
+    def _core_url(self, url: Any) -> Any:  # noqa: ANN401
+        return self._core.URL(
+            scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
+        )
+
+    def _refused(self, response: Any, headers: Any, status: int) -> ServerFailure:  # noqa: ANN401
         secrets = self._server.secrets
         if 300 <= status < 400:
-            parts = urlsplit(response.headers.get("location", ""))
+            parts = urlsplit(headers.get("location", ""))
             other = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
             where = other if parts.netloc else "another path"
             return refused(status, secrets.line(f"a redirect to {where}, which is not followed"))
         try:
-            content = _content(response, _OF_AN_ERROR, cut=True)
+            content = _content(headers, response.stream, _OF_AN_ERROR, cut=True)
             told = message_in(json.loads(content)) or ""
         except (ServerFailure, ValueError, RecursionError):
             told = ""
-        headers = {name.lower(): text for name, text in response.headers.items()}
-        return refused(status, secrets.line(told), retry_after(headers))
+        lower = {name.lower(): text for name, text in headers.items()}
+        return refused(status, secrets.line(told), retry_after(lower))
 
 
 class _Clock(threading.local):
     """When the time of this thread's request is over."""
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, silence: float | None) -> None:
         self.timeout = timeout
+        self.silence = timeout if silence is None else silence
         self.end = 0.0
 
     def start(self) -> None:
         self.end = time.monotonic() + self.timeout
 
     def left(self) -> float:
-        """Return the seconds that are left.
+        """Return the seconds that the next read or write may take.
 
         Raises:
             ServerFailure: there are none.
@@ -256,7 +327,7 @@ class _Clock(threading.local):
         left = self.end - time.monotonic()
         if left <= 0:
             raise late(self.timeout)
-        return left
+        return min(left, self.silence)
 
 
 class _Network:
@@ -306,18 +377,20 @@ class _Stream:
         return self._inner.get_extra_info(info)
 
 
-def _content(response: Any, most: int, *, cut: bool = False) -> bytes:  # noqa: ANN401
+def _content(
+    headers: Mapping[str, str], stream: Iterable[bytes], most: int, *, cut: bool = False
+) -> bytes:
     """Return the content of an answer; with ``cut``, the first ``most`` bytes of a longer one.
 
     Raises:
         ServerFailure: it is longer, or compressed in a way that was not asked for.
     """
-    coding = response.headers.get("content-encoding", "identity").strip().lower()
+    coding = headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "", "gzip"):
         raise malformed("it is compressed in a way that was not asked for")
     inflater = zlib.decompressobj(wbits=31) if coding == "gzip" else None
     parts, size = [], 0
-    for raw in response.stream:
+    for raw in stream:
         part = _inflated(inflater, raw, most + 1 - size) if inflater is not None else raw
         parts.append(part)
         size += len(part)

@@ -1,20 +1,22 @@
-"""Immutable artifacts: a Parquet file or a folder, named by the fingerprint of what made it.
+"""Immutable artifacts: a table or an index, named by the fingerprint of what made it.
 
-An artifact lies at ``<store>/<experiment>/<asset>/<dimension>=<value>/.../<fingerprint16>`` and
-holds its manifest: in a Parquet file as key-value metadata, in a folder as ``manifest.json``.
-Nothing is ever changed in place, so going back to an old configuration costs nothing.
+An artifact is an object: a folder ``objects/<asset>/<fingerprint>`` of the store, whatever
+partition of whatever experiment wants it, so equal work is done once. It holds ``table.parquet``,
+or the files of an index, and ``manifest.json`` with the SHA-256 of each of them. The folder gets
+its name when it is whole, and whoever comes second takes what is there: nothing is ever changed in
+place or written over, so going back to an old configuration costs nothing.
 
-What was written can be told from what is there: a Parquet file is sealed with a checksum of all its
-bytes, and a folder's digest is of its files. An artifact that is damaged counts as absent.
+What was written can be told from what is there, and what is damaged counts as absent. Older stores
+have tables as plain Parquet files with the manifest in their metadata; those are believed.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +25,26 @@ import pyarrow.parquet as pq
 
 from rag_assets.errors import StoreError
 from rag_assets.schemas import SCHEMA_VERSION
-from rag_assets.store.atomic import atomic_directory, atomic_file
-from rag_assets.store.canonical import canonical_json, fingerprint, folder_digest
+from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory, remove
+from rag_assets.store.canonical import canonical_json, file_digest, file_digests, fingerprint
 from rag_assets.store.locks import locked
 from rag_assets.store.recent_files import RecentFiles
 from rag_assets.store.remote.opened import folder_manifest
 from rag_assets.store.remote.working_copy import MANIFEST as MANIFEST_FILE
-from rag_assets.store.seals import MARK, UNSEALED, is_sealed, seal
+from rag_assets.store.remote.working_copy import TABLE, table_file
 from rag_assets.store.verified import Verified
 
 MANIFEST_KEY = b"rag_assets"
+"""Where tables of older stores have their manifest."""
+
 CHECKSUM = "sha256"
 """In a stored manifest: the fingerprint of its fields."""
+
+OBJECTS = "objects"
+"""The folder of all artifacts of a store, and of their locks; no experiment has its name."""
+
+DEPTH_MARK = "-"
+"""Between the fingerprint of a ranking's recipe and its depth, in the ranking's own."""
 
 GROUP_BYTES = 32_000_000
 """Bytes of a table that are written to one row group of a Parquet file."""
@@ -70,7 +80,10 @@ class Manifest:
     """What an artifact is: all that determined it, and the digests of what it contains.
 
     ``digests`` maps a projection (``all`` always exists) to the digest of that part. ``failures``
-    maps the id of a query that could not be answered to the reason.
+    maps the id of a query that could not be answered to the reason. Without a ``code_version`` it
+    was made before code versions were found in the source. ``files`` maps the name of each file to
+    its SHA-256; one of an older store has none. ``blocks`` are digest and rows of those that a
+    table was put together from, see :mod:`rag_assets.store.blocks`.
     """
 
     asset: str
@@ -83,6 +96,9 @@ class Manifest:
     schema_version: int = SCHEMA_VERSION
     facts: Mapping[str, Any] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
+    code_version: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    blocks: Sequence[tuple[str, int]] = ()
 
     def to_json(self) -> str:
         """Return the manifest as canonical JSON, with a checksum of its fields."""
@@ -101,11 +117,15 @@ class Manifest:
         stated = fields.pop(CHECKSUM, None)
         if stated not in (None, fingerprint(fields)):
             raise ValueError("the manifest is damaged")
+        fields["blocks"] = tuple((digest, rows) for digest, rows in fields.pop("blocks", ()))
         return cls(**fields)
 
 
 _TABLES: RecentFiles[pa.Table] = RecentFiles(lambda table: table.nbytes, 1 << 20, 1 << 25)
 """Of at most 1 MiB each, 32 MiB in all."""
+
+_INTACT: RecentFiles[bool] = RecentFiles(lambda _: 1, 1, 4096)
+"""Whether files are as they were written, of the last 4,096 that readers asked for."""
 
 _MANIFESTS: RecentFiles[Manifest] = RecentFiles(lambda _: 1, 1, 4096)
 """The last 4,096."""
@@ -123,26 +143,34 @@ class Artifact:
         """The path of a folder, which has all its files when this returns."""
         return self.path
 
+    @property
+    def file(self) -> Path:
+        """The Parquet file of a table."""
+        return table_file(self.path)
+
     def table(self) -> pa.Table:
-        """Return the table of a Parquet artifact.
+        """Return the table of an artifact that is one.
 
         Raises:
             StoreError: the file is gone, or a part of it is damaged.
         """
         try:
-            return _TABLES.get(self.path, _read_table)
+            return _TABLES.get(self.file, _read_table)
         except (OSError, pa.ArrowException) as error:
             what = " ".join(str(error).split())
             raise StoreError(f"cannot read {self.path}, delete it: {what}") from error
 
     def is_intact(self) -> bool:
-        """Return whether it holds what was written; a table of an older version is believed."""
+        """Return whether it holds what was written; a table of an older store is believed."""
+        stated = self.manifest.files
         try:
-            if self.path.is_dir():
-                return folder_digest(self.path, MANIFEST_FILE) == self.manifest.digests["all"]
-            sealed = is_sealed(self.path)
-            return not _has_checksum(self.path) if sealed is None else sealed
-        except (OSError, pa.ArrowException):
+            if stated:
+                return all(file_digest(self.path / name) == stated[name] for name in stated)
+            if self.path.is_file():
+                return True
+            found = file_digests(self.path, MANIFEST_FILE)
+            return fingerprint(found) == self.manifest.digests["all"]
+        except OSError:
             return False
 
     @property
@@ -153,27 +181,24 @@ class Artifact:
 
 
 class ArtifactStore:
-    """All artifacts of one experiment."""
+    """All artifacts of a store, whichever experiments want them."""
 
-    def __init__(self, root: Path, experiment: str, locks: Path) -> None:
-        """Use the folder ``root/experiment``; nothing is created before something is written."""
-        self.root = root / experiment
-        self._locks = locks / experiment
+    def __init__(self, root: Path, locks: Path) -> None:
+        """Use the store's folder ``root``; nothing is created before something is written."""
+        self.root = root
+        self.objects = root / OBJECTS
+        self._locks = locks / OBJECTS
         self.verified = Verified(self.root, self._locks / "verified.json")
 
-    def path(self, key: ArtifactKey, fingerprint: str, *, directory: bool = False) -> Path:
-        """Return where the artifact of this key and fingerprint lies, or would lie."""
-        folders = [f"{name}={value}" for name, value in key.partition]
-        name = fingerprint[:16] if directory else f"{fingerprint[:16]}.parquet"
-        return self.root.joinpath(key.asset, *folders, name)
+    def path(self, asset: str, fingerprint: str) -> Path:
+        """Return where the artifact of this fingerprint lies, or would lie."""
+        return self.objects / asset / short(fingerprint)
 
-    def find(self, key: ArtifactKey, fingerprint: str) -> Artifact | None:
+    def find(self, asset: str, fingerprint: str) -> Artifact | None:
         """Return the artifact, or None when it is absent or damaged."""
-        for directory in (False, True):
-            artifact = self.read(self.path(key, fingerprint, directory=directory))
-            if artifact is not None and artifact.manifest.fingerprint == fingerprint:
-                return artifact
-        return None
+        artifact = self.read(self.path(asset, fingerprint))
+        is_it = artifact is not None and artifact.manifest.fingerprint == fingerprint
+        return artifact if is_it else None
 
     def read(self, path: Path) -> Artifact | None:
         """Return the artifact at a path below the root, or None when it is absent or damaged."""
@@ -181,55 +206,91 @@ class ArtifactStore:
         if manifest is None:
             return None
         artifact = Artifact(path, manifest)
-        if not self.verified.holds(path):
+        if not self.verified.holds(path, manifest.files):
             if not artifact.is_intact():
                 self.verified.refuse(path)
                 return None
-            self.verified.add(path)
+            self.verified.add(path, manifest.files)
         return artifact
 
-    def children(self, folder: Path) -> set[str]:
-        """Return the names of what lies in a folder of an asset."""
-        return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    def names(self, asset: str) -> set[str]:
+        """Return the names of all artifacts of an asset."""
+        folder = self.objects / asset
+        found = os.listdir(folder) if folder.is_dir() else []  # noqa: PTH208 - asked often
+        return {name for name in found if TEMPORARY_MARK not in name}
 
-    def write_table(self, key: ArtifactKey, table: pa.Table, manifest: Manifest) -> Artifact:
-        """Write a table with its manifest inside."""
-        path = self.path(key, manifest.fingerprint)
-        content = table.replace_schema_metadata({MANIFEST_KEY: manifest.to_json().encode()})
-        with atomic_file(path) as temporary:
+    def depths(self, asset: str, fingerprint: str) -> set[int]:
+        """Return the depths at which the rankings of a recipe are stored."""
+        first = f"{short(fingerprint)}{DEPTH_MARK}"
+        found = (name for name in self.names(asset) if name.startswith(first))
+        return {int(name[len(first) :]) for name in found}
+
+    def write_table(self, table: pa.Table, manifest: Manifest) -> Artifact:
+        """Write a table; see :meth:`write`."""
+
+        def fill(folder: Path) -> Manifest:
+            content = table.replace_schema_metadata(None)
             with pq.ParquetWriter(
-                temporary,
+                folder / TABLE,
                 content.schema,
                 compression="zstd",
                 write_statistics=False,
                 write_page_checksum=True,
             ) as writer:
                 writer.write_table(content, row_group_size=_rows_at_once(content))
-                writer.add_key_value_metadata({MARK: UNSEALED})
-            seal(temporary)
-        self.verified.add(path)
-        return Artifact(path, manifest)
+            return manifest
 
-    @contextmanager
-    def write_directory(self, key: ArtifactKey, fingerprint: str) -> Iterator[Path]:
-        """Yield an empty folder to fill; the caller writes its manifest with ``save_manifest``."""
-        path = self.path(key, fingerprint, directory=True)
-        if path.is_dir() and self.read(path) is None:
-            shutil.rmtree(path, ignore_errors=True)  # damaged: the new folder takes its place
+        return self.write(manifest.asset, manifest.fingerprint, fill)
+
+    def write(self, asset: str, fingerprint: str, fill: Callable[[Path], Manifest]) -> Artifact:
+        """Keep what ``fill`` writes; of two who write at once, both get what the first one kept.
+
+        Models and servers give other bytes for the same inputs, so that may be another content.
+
+        Args:
+            asset: its asset.
+            fingerprint: its fingerprint.
+            fill: writes files into an empty folder and returns their manifest; one without a digest
+                ``all`` gets that of the files.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        path = self.path(asset, fingerprint)
+        if path.exists() and self.find(asset, fingerprint) is None:
+            remove(path)  # damaged: the new folder takes its place
         with atomic_directory(path) as temporary:
-            yield temporary
-        self.verified.add(path)
+            manifest = _with_files(fill(temporary), file_digests(temporary))
+            (temporary / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8")
+        stored = read_manifest(path)
+        if stored is not None and stored.files == manifest.files:
+            self.verified.add(path, manifest.files)
+            return Artifact(path, manifest)
+        first = self.find(asset, fingerprint)
+        if first is None:
+            raise StoreError(f"{path} was damaged or removed while it was written; evaluate again")
+        return first
 
     def sending(self) -> AbstractContextManager[None]:
         """Send what the block writes, where the store is a remote one."""
         return nullcontext()
 
     @contextmanager
-    def lock(self, key: ArtifactKey) -> Iterator[None]:
-        """Hold the lock of one key, so that two processes never compute the same thing twice."""
-        name = "__".join([key.asset, *(value for _, value in key.partition)])
-        with locked(self._locks / f"{name}.lock"):
+    def lock(self, asset: str, fingerprints: Iterable[str]) -> Iterator[None]:
+        """Hold the locks of some fingerprints, so that no two processes compute the same thing.
+
+        Taken in sorted order, so that two who want several of the same never wait for each other.
+        """
+        with ExitStack() as held:
+            for name in sorted({short(fingerprint) for fingerprint in fingerprints}):
+                held.enter_context(locked(self._locks / asset / f"{name}.lock"))
             yield
+
+
+def short(fingerprint: str) -> str:
+    """Return the name of what has a fingerprint; a ranking's ends with its depth."""
+    digest, mark, depth = fingerprint.partition(DEPTH_MARK)
+    return digest[:16] + mark + depth
 
 
 def _read_table(path: Path) -> pa.Table:
@@ -244,25 +305,38 @@ def _rows_at_once(table: pa.Table) -> int:
     return max(1, min(MOST_ROWS, n_rows))
 
 
-def save_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest of a folder artifact, as its last file."""
-    (folder / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8")
+def _with_files(manifest: Manifest, files: Mapping[str, str]) -> Manifest:
+    digests = {"all": fingerprint(files), **manifest.digests}
+    return replace(manifest, files=files, digests=digests)
 
 
-def _has_checksum(path: Path) -> bool:
-    """Return whether the manifest of a Parquet file has one; what seals, also writes it."""
-    return f'"{CHECKSUM}":'.encode() in pq.read_schema(path).metadata[MANIFEST_KEY]
+def read_intact(path: Path) -> Artifact | None:
+    """Return the table at a path; None when it is absent or not what was written.
+
+    The file is hashed, whatever its stamp: once a process, as long as it stays as it is.
+    """
+    manifest = read_manifest(path)
+    artifact = Artifact(path, manifest) if manifest is not None else None
+    try:
+        if artifact is not None and _INTACT.get(artifact.file, lambda _: artifact.is_intact()):
+            return artifact
+    except OSError:
+        pass
+    return None
 
 
 def read_manifest(path: Path) -> Manifest | None:
-    """Return the manifest of a Parquet file or folder; None when there is no readable one."""
+    """Return the manifest of an artifact; None when there is no readable one."""
     try:
         if path.suffix == ".parquet":
-            return _MANIFESTS.get(path, _read_manifest)
+            return _MANIFESTS.get(path, _in_metadata)
+        file = path / MANIFEST_FILE
+        if file.is_file():
+            return _MANIFESTS.get(file, lambda _: Manifest.from_json(file.read_bytes()))
         return Manifest.from_json(folder_manifest(path))
     except (OSError, pa.ArrowInvalid, KeyError, TypeError, ValueError):
         return None
 
 
-def _read_manifest(path: Path) -> Manifest:
+def _in_metadata(path: Path) -> Manifest:
     return Manifest.from_json(pq.read_schema(path).metadata[MANIFEST_KEY])

@@ -44,30 +44,6 @@ def atomic_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
             temporary.unlink()
 
 
-def created(path: Path, content: bytes) -> bool:
-    """Write a new file, whole or not at all, and return whether that was done.
-
-    A file that is there, or that another process makes meanwhile, stays. Nothing is written either
-    where the file system knows no hard links.
-
-    Raises:
-        StoreError: the folder cannot be written (read-only, full disk).
-    """
-    temporary = _temporary(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
-        with suppress(OSError):
-            path.hardlink_to(temporary)
-            return True
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
-    return False
-
-
 @contextmanager
 def atomic_directory(path: Path) -> Iterator[Path]:
     """Yield a temporary folder that becomes ``path`` when the block ends well.

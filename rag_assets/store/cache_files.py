@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file, remove
+from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file
 from rag_assets.store.parquet_files import read_parquet
 
 CACHE = "cache"
@@ -60,8 +60,8 @@ def cache_segments(store: Path) -> list[CacheSegment]:
     return [segment for segment in found if segment is not None]
 
 
-def without(segment: CacheSegment, dropped: pa.BooleanArray) -> None:
-    """Put a segment without some rows in the place of one.
+def write_without(segment: CacheSegment, dropped: pa.BooleanArray) -> Path:
+    """Write a segment without some rows beside one, and return where it lies.
 
     Args:
         segment: the one to replace.
@@ -70,22 +70,20 @@ def without(segment: CacheSegment, dropped: pa.BooleanArray) -> None:
     Raises:
         StoreError: the store cannot be written.
     """
-    table = read_parquet(segment.path)
-    kept = table.filter(pc.invert(dropped))
-    if kept.num_rows:
-        # The time at the beginning of the name decides which of two equal keys is read.
-        stamp = segment.path.name.partition("-")[0]
-        path = segment.path.with_name(f"{stamp}-{uuid.uuid4().hex[:12]}.parquet")
-        with atomic_file(path) as temporary:
-            pq.write_table(
-                kept,
-                temporary,
-                write_page_checksum=True,
-                write_statistics=False,
-                use_dictionary=segment.kind not in BY_TEXT,
-                compression="none" if segment.kind in VECTORS else "zstd",
-            )
-    remove(segment.path)
+    kept = read_parquet(segment.path).filter(pc.invert(dropped))
+    # The time at the beginning of the name decides which of two equal keys is read.
+    stamp = segment.path.name.partition("-")[0]
+    path = segment.path.with_name(f"{stamp}-{uuid.uuid4().hex[:12]}.parquet")
+    with atomic_file(path) as temporary:
+        pq.write_table(
+            kept,
+            temporary,
+            write_page_checksum=True,
+            write_statistics=False,
+            use_dictionary=segment.kind not in BY_TEXT,
+            compression="none" if segment.kind in VECTORS else "zstd",
+        )
+    return path
 
 
 def keys_of(segment: CacheSegment) -> pa.Array:

@@ -42,12 +42,12 @@ def table_digest(table: pa.Table, key: Sequence[str], columns: Sequence[str] | N
 
     Args:
         table: the table.
-        key: columns that identify a row; rows are sorted by them first.
+        key: columns that identify a row; rows are sorted by them first. Without any, the digest is
+            of the rows in their order.
         columns: the projection to hash; all columns when absent.
     """
     names = list(columns) if columns is not None else table.column_names
-    sort_keys = [(name, "ascending") for name in key]
-    order = pc.sort_indices(table, sort_keys=sort_keys).to_numpy().astype(np.int64)
+    order = _order(table, key)
     digest = hashlib.sha256(str(table.num_rows).encode())
     for name in names:
         column = table.column(name)
@@ -58,18 +58,27 @@ def table_digest(table: pa.Table, key: Sequence[str], columns: Sequence[str] | N
     return digest.hexdigest()
 
 
-def folder_digest(folder: Path, but: str = "") -> str:
-    """Return the SHA-256 of the names and contents of all files below ``folder``.
+def _order(table: pa.Table, key: Sequence[str]) -> Rows:
+    if not key:
+        return np.arange(table.num_rows)
+    sort_keys = [(name, "ascending") for name in key]
+    order: Rows = pc.sort_indices(table, sort_keys=sort_keys).to_numpy().astype(np.int64)
+    return order
+
+
+def file_digests(folder: Path, but: str = "") -> dict[str, str]:
+    """Return name -> SHA-256 of all files below ``folder``.
 
     Args:
         folder: the folder.
         but: name of a file in it that is left out.
     """
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / but)
-    return fingerprint({path.relative_to(folder).as_posix(): _sha256(path) for path in files})
+    return {path.relative_to(folder).as_posix(): file_digest(path) for path in files}
 
 
-def _sha256(file: Path) -> str:
+def file_digest(file: Path) -> str:
+    """Return the SHA-256 of a file."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

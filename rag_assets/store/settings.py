@@ -90,6 +90,11 @@ class StoreSettings:
         return self.state_dir / "locks"
 
     @property
+    def code_versions(self) -> Path:
+        """Folder of what was found out of the source; see ``rag_assets.code_versions``."""
+        return self.state_dir / "code_versions"
+
+    @property
     def registry(self) -> Path:
         """List of the experiments that were evaluated, by name."""
         return self.state_dir / "experiments.json"
@@ -99,6 +104,8 @@ def _checked(folder: Path) -> Path:
     """Return the absolute path of a folder that is there, or could be made."""
     folder = folder.absolute()
     reason = unusable(folder)
+    if reason is None and any("\\" in part for part in folder.parts[1:]):
+        reason = "DuckDB takes the backslash in its path for the end of a folder's name"
     if reason is None:
         there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
         if not there.is_dir():

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class Verified:
-    """The stamps of one experiment's artifacts, by their path below the experiment's folder."""
+    """The stamps of a store's artifacts, by their path in the store."""
 
     def __init__(self, root: Path, file: Path) -> None:
         """Remember in ``file`` what was verified below ``root``; nothing is read yet."""
@@ -33,17 +33,22 @@ class Verified:
         self._new: dict[str, str] = {}
         self._damaged: set[Path] = set()
 
-    def holds(self, path: Path) -> bool:
-        """Return whether a file or folder has the stamp under which it was verified."""
-        stamp = _stamp(path)
+    def holds(self, path: Path, files: Mapping[str, str]) -> bool:
+        """Return whether an artifact has the stamp under which it was verified.
+
+        Args:
+            path: of it.
+            files: name -> SHA-256 of its files; empty: it is of an older store.
+        """
+        stamp = _stamp(path, files)
         name = self._name(path)
         if self._known is None:
             self._known = dict(_read(self._file))
         return stamp is not None and stamp in (self._new.get(name), self._known.get(name))
 
-    def add(self, path: Path) -> None:
-        """Take a file or folder as it is now for verified."""
-        stamp = _stamp(path)
+    def add(self, path: Path, files: Mapping[str, str]) -> None:
+        """Take an artifact as it is now for verified."""
+        stamp = _stamp(path, files)
         if stamp is not None:
             self._new[self._name(path)] = stamp
 
@@ -75,16 +80,21 @@ class Verified:
         return path.relative_to(self._root).as_posix()
 
 
-def _stamp(path: Path) -> str | None:
-    """Return what the file system says of a file, or of all files of a folder; None: no file."""
+def _stamp(path: Path, files: Mapping[str, str]) -> str | None:
+    """Return what the file system says of the files of an artifact; None: one is gone."""
     try:
-        files = sorted(path.rglob("*")) if path.is_dir() else [path]
-        found = [(file.relative_to(path).as_posix(), file.stat()) for file in files]
+        # No Path, which costs more than the question: every artifact is asked about.
+        found = [(name, stated, os.stat(f"{path}/{name}")) for name, stated in files.items()]  # noqa: PTH116
+        if not files:
+            older = sorted(path.rglob("*")) if path.is_dir() else [path]
+            found = [(file.relative_to(path).as_posix(), "", file.stat()) for file in older]
     except OSError:
         return None
-    return fingerprint([[n, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino] for n, s in found])[
-        :32
+    rows = [
+        [name, stated, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino]
+        for name, stated, s in found
     ]
+    return fingerprint(rows)[:32]
 
 
 def _read(file: Path) -> Mapping[str, str]:

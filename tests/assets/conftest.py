@@ -1,14 +1,34 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from rag_assets.assets import kept_storage
 from rag_assets.pipeline.registry import register
 from tests.dagster_state import evaluate_now
 from tests.tiny_experiment import Tiny
+
+ON_ITS_OWN = "TESTS_ON_DAGSTERS_STORAGE"
+"""Environment variable: all tests here run on Dagster's own storage."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _storage_of_all() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        if os.environ.get(ON_ITS_OWN):
+            patch.setattr(kept_storage, "TESTED_WITH", "another")
+        yield
+
+
+@pytest.fixture(params=["kept", "dagster's"])
+def either_storage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a test with the storage that stays open, and with that of Dagster itself."""
+    if request.param != "kept":
+        monkeypatch.setattr(kept_storage, "TESTED_WITH", "another")
 
 
 @pytest.fixture(scope="session")

@@ -11,10 +11,10 @@ from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
 
 from rag_assets.assets.automation import automated
 from rag_assets.assets.build import build_assets
-from rag_assets.assets.evaluate import stale_stages
 from rag_assets.assets.instance import open_instance
+from rag_assets.assets.job import record_run
 from rag_assets.assets.names import artifact_key
-from rag_assets.assets.recording import record_run
+from rag_assets.assets.work import stale_stages
 from rag_assets.errors import DataError
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
@@ -155,7 +155,7 @@ def test_what_fails_is_asked_for_once_until_something_changes(daemon: Daemon) ->
 def test_what_was_deleted_is_asked_for_again(daemon: Daemon) -> None:
     daemon.tiny.write_rows("queries.jsonl", QUERIES[::-1])
     daemon.cascade()
-    for file in (daemon.tiny.artifacts / "queries").rglob("*.parquet"):
+    for file in daemon.tiny.objects("queries").rglob("*.parquet"):
         file.unlink()
     assert daemon.tick() == {"queries"}
 

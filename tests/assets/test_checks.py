@@ -129,6 +129,7 @@ def test_of_a_range_only_the_children_of_the_failed_one_are_stopped(tiny: Tiny) 
     assert set(counts(tiny) - before) == done - {"metrics/bm25/3"}
 
 
+@pytest.mark.usefixtures("either_storage")
 def test_the_driver_goes_on_with_the_others_and_then_refuses(tiny: Tiny) -> None:
     """The cell is read by its metrics and by `shallow`; `hybrid` fuses the stored ranking."""
     tiny.configure("okapi", k1=2.0)
@@ -158,7 +159,7 @@ def test_all_is_well_again_once_the_file_is_made_anew(tiny: Tiny) -> None:
     assert not run_as_ui(tiny, ["lexical_runs"], partition="bm25|3").success
     with pytest.raises(CheckFailed):
         evaluate_now(tiny)
-    tiny.pipeline().artifact(BAD).path.unlink()
+    tiny.pipeline().artifact(BAD).file.unlink()
     evaluate_now(tiny)
     assert told(tiny, "lexical_runs", "ids_exist")["bm25|3"] == ("SUCCEEDED", True)
     assert not_fresh(tiny) == {}

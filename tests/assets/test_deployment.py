@@ -15,7 +15,10 @@ import pytest
 from rag_assets.assets.instance import open_instance
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.pipeline.evaluations import Evaluation, read_current
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.settings import StoreSettings
 from tests.background import free_port
 from tests.dagster_daemon import environment
 from tests.dagster_services import page_file, services
@@ -128,11 +131,18 @@ def test_a_killed_run_is_taken_up_by_another(deployed: Tiny, tmp_path: Path) -> 
     }
     everything = matching(deployed.pipeline(), "*")
     index = ArtifactKey.of("lexical_index", retriever="bm25")
+    elsewhere = Pipeline(deployed.pipeline().experiment, StoreSettings.resolve(tmp_path / "other"))
+    for asset in ("documents", "chunks", "term_counts"):
+        elsewhere.materialize(asset, STAGES[asset].keys(elsewhere.experiment))
+    recipe = elsewhere.recipe(index)
+    assert recipe is not None
     with (
         open_instance(deployed.settings) as instance,
         services(deployed.root, page_file("deploy/workspace.yaml"), environ) as running,
     ):
-        with deployed.pipeline().store.lock(index):  # the run comes as far as this
+        with deployed.pipeline().store.lock(
+            index.asset, [recipe.fingerprint]
+        ):  # the run comes as far as this
             launched = running.ask(LAUNCH, parameters={"selector": selector})["launchRun"]
             assert launched["__typename"] == "LaunchRunSuccess", launched
             run_id = launched["run"]["runId"]

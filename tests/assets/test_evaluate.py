@@ -14,15 +14,16 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from rag_assets.assets.evaluate import evaluate, stale_stages
+from rag_assets.assets.evaluate import evaluate
 from rag_assets.assets.instance import open_instance
-from rag_assets.assets.recording import record_run
+from rag_assets.assets.job import record_run
+from rag_assets.assets.work import stale_stages
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages.metrics import LEADERBOARD_KEY, metrics_key
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import OBJECTS, ArtifactKey
 from rag_assets.store.settings import StoreSettings
 from tests.dagster_state import counts, evaluate_now, materializations, n_runs, not_fresh, statuses
 from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny, matching
@@ -30,7 +31,7 @@ from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny, matching
 TOP_K = (1, 3, 5)
 
 ROOT = Path(__file__).parents[2]
-N_PARTITIONS = 73
+N_PARTITIONS, N_ARTIFACTS = 76, 70
 
 
 def added(tiny: Tiny, before: dict[str, int]) -> dict[str, int]:
@@ -49,7 +50,8 @@ def test_after_an_evaluation_everything_is_fresh_and_was_reported_once(tiny: Tin
 
 def test_the_first_evaluation_is_recorded(tiny: Tiny) -> None:
     evaluation = read_current(tiny.artifacts)
-    assert evaluation.computed == len(evaluation.entries) == N_PARTITIONS
+    assert len(evaluation.entries) == N_PARTITIONS
+    assert evaluation.computed == N_ARTIFACTS == len({one.path for one in evaluation.entries})
     assert evaluation.complete
     assert evaluation.trigger == "command line"
     assert len(evaluation.dagster_runs) == n_runs(tiny) == 1
@@ -59,7 +61,7 @@ def test_the_first_evaluation_is_recorded(tiny: Tiny) -> None:
 def test_without_a_change_no_run_is_started(tiny: Tiny) -> None:
     runs = n_runs(tiny)
     work = evaluate_now(tiny)
-    assert (work.computed, work.reused) == (0, N_PARTITIONS)
+    assert (work.computed, work.reused) == (0, N_ARTIFACTS)
     assert work.evaluation.dagster_runs == ()
     assert n_runs(tiny) == runs
 
@@ -101,8 +103,8 @@ Change = Callable[[Tiny], object]
 
 
 def delete_runs(tiny: Tiny) -> None:
-    shutil.rmtree(tiny.artifacts / "lexical_runs" / "retriever=okapi")
-    shutil.rmtree(tiny.artifacts / "rankings")
+    tiny.lose("lexical_runs", "okapi")
+    shutil.rmtree(tiny.objects("rankings"))
 
 
 def add_fusion(tiny: Tiny) -> None:
@@ -144,6 +146,7 @@ def test_before_the_evaluation_dagster_knows_nothing_of_an_edit(tiny: Tiny) -> N
     assert counts(tiny) == before
 
 
+@pytest.mark.usefixtures("either_storage")
 def test_a_change_of_one_retriever_reports_exactly_its_dependants(tiny: Tiny) -> None:
     before = counts(tiny)
     tiny.configure("bm25", k1=0.4)
@@ -183,8 +186,8 @@ def test_partitions_that_are_not_neighbours_are_reported_alone(tiny: Tiny) -> No
     shutil.rmtree(tiny.settings.dagster_home / "rag_assets")
     pipeline = tiny.pipeline()
     wanted = matching(pipeline, "metrics/bm25/1", "metrics/okapi/5")
-    for cell in ("retriever=bm25/top_k=1", "retriever=okapi/top_k=5"):
-        shutil.rmtree(tiny.artifacts / "metrics" / cell)
+    tiny.lose("metrics", "bm25", 1)
+    tiny.lose("metrics", "okapi", 5)
     before = counts(tiny)
 
     keys = [metrics_key("bm25", 1), metrics_key("okapi", 5)]
@@ -196,6 +199,7 @@ def test_partitions_that_are_not_neighbours_are_reported_alone(tiny: Tiny) -> No
     )
 
 
+@pytest.mark.usefixtures("either_storage")
 def test_an_instance_that_was_deleted_is_told_everything_again(tiny: Tiny) -> None:
     shutil.rmtree(tiny.settings.dagster_home)
     work = evaluate_now(tiny)
@@ -206,11 +210,11 @@ def test_an_instance_that_was_deleted_is_told_everything_again(tiny: Tiny) -> No
 
 
 def test_a_store_that_was_deleted_is_computed_again(tiny: Tiny) -> None:
-    before = read_current(tiny.artifacts).content
-    shutil.rmtree(tiny.artifacts)
+    before = read_current(tiny.artifacts)
+    shutil.rmtree(tiny.settings.store / OBJECTS)
     work = evaluate_now(tiny)
-    assert work.computed == N_PARTITIONS
-    assert work.evaluation.content == before
+    assert work.computed == N_ARTIFACTS
+    assert work.evaluation.content == before.content
 
 
 def test_a_part_first_then_the_rest(fresh: Tiny) -> None:
@@ -226,6 +230,7 @@ def test_a_part_first_then_the_rest(fresh: Tiny) -> None:
         "query_facts",
         "chunks/parts",
         "query_sets/*",
+        "term_counts/parts:standard",
         "lexical_*/okapi*",
         "judgments/okapi",
         "metrics/okapi/[15]",
@@ -373,7 +378,7 @@ def test_an_interrupt_that_python_forgets_ends_the_run(
         with pytest.raises(KeyboardInterrupt):
             evaluate_now(small)
     assert "Exception ignored" not in capfd.readouterr().err
-    assert not list((small.artifacts / "metrics").glob("**/*.parquet")), "no later stage was begun"
+    assert not list(small.objects("metrics").glob("**/*.parquet")), "no later stage was begun"
     assert evaluate_now(small).computed
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.definitions.partitions.context import partition_loading_context
 
 from rag_assets.assets.build import build_assets
 from rag_assets.assets.names import artifact_key, asset_key, group_name, partition_key
 from rag_assets.assets.partitions import MAX_TRACKED_PARENTS, edges_of, partitions_of, widest_edge
+from rag_assets.code_versions.versions import code_versions
 from rag_assets.definitions import defs
 from rag_assets.pipeline.registry import register
 from rag_assets.pipeline.stages import STAGES
@@ -73,7 +73,7 @@ EDGES = [
     ("judgments", "chunks"),
     ("judgments", "qrels"),
     ("leaderboard", "metrics_summary"),
-    ("lexical_index", "chunks"),
+    ("lexical_index", "term_counts"),
     ("lexical_queries", "query_sets"),
     ("lexical_runs", "lexical_index"),
     ("lexical_runs", "lexical_queries"),
@@ -94,6 +94,7 @@ EDGES = [
     ("query_sets", "queries"),
     ("retriever_contexts", "contexts"),
     ("retriever_contexts", "documents"),
+    ("term_counts", "chunks"),
     ("tuning", "dev_judgments"),
     ("tuning", "embedding_runs"),
     ("tuning", "lexical_runs"),
@@ -122,7 +123,7 @@ def test_parents_in_dagster_are_exactly_the_inputs_of_the_stage(
         assert graph.get(parent_key).partitions_def is None
         return
     pairs = set()
-    with partition_loading_context():
+    with dg.partition_loading_context():
         for key in STAGES[child].keys(experiment):
             inputs = STAGES[child].inputs(experiment, key)
             expected = {partition_key(item.key) for item in inputs if item.key.asset == parent}
@@ -161,13 +162,14 @@ def test_definitions_are_loadable(full: Tiny) -> None:
 
 def test_assets_are_described(full: Tiny) -> None:
     graph = definitions(full).resolve_asset_graph()
+    versions = code_versions()
     for key in graph.get_all_asset_keys():
         node = graph.get(key)
         stage = STAGES[key.path[-1]]
         assert key.path[0] == "tiny"
         assert node.group_name == f"tiny/{stage.group}"
         assert node.description == stage.row
-        assert node.code_version == stage.code_version
+        assert node.code_version == versions.of(stage.own_code())
         assert ("dagster/column_schema" in node.metadata) is (stage.schema is not None)
 
 

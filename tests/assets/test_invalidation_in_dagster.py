@@ -16,8 +16,8 @@ import pytest
 from rag_assets.assets.instance import open_instance
 from rag_assets.assets.names import partition_key
 from rag_assets.assets.provenance import DATA_VERSION
-from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
+from tests.changed_code import change_code
 from tests.dagster_state import (
     counts,
     evaluate_now,
@@ -33,11 +33,12 @@ Upgrade = Callable[[Tiny, pytest.MonkeyPatch], object]
 
 
 def upgrade_fusion(tiny: Tiny, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(type(STAGES["fused_runs"]), "code_version", "77")
+    change_code(patch, "fused_runs")
 
 
 def flip_a_byte(tiny: Tiny) -> None:
-    (file,) = (tiny.artifacts / "judgments" / "retriever=hybrid").iterdir()
+    (folder,) = tiny.stored("judgments", "hybrid")
+    file = folder / "table.parquet"
     content = bytearray(file.read_bytes())
     content[len(content) // 3] ^= 255
     file.write_bytes(content)
@@ -74,7 +75,15 @@ CHANGES: dict[str, Told] = {
     "new code": Told(upgrade_fusion, ("fused_runs/*",)),
     "one retriever more": Told(
         lambda tiny: tiny.configure("tfidf", type="tfidf", chunking="parts"),
-        ("*/tfidf", "*/tfidf/*", "leaderboard", "comparisons", "answerability"),
+        (
+            *("term_counts/parts:auto", "lexical_index/tfidf", "*/tfidf/*"),
+            *("leaderboard", "comparisons", "answerability"),
+        ),
+        # As objects they are there: those of bm25, whose metrics are the same on six questions.
+        (
+            *("judgments/tfidf", "retriever_contexts/tfidf", "lexical_queries/tfidf"),
+            *("metrics_summary/tfidf", "intervals/tfidf"),
+        ),
     ),
 }
 
@@ -158,7 +167,7 @@ def ends(keys: list[ArtifactKey]) -> tuple[str, str]:
 
 
 def test_a_run_says_in_its_log_what_was_reused(tiny: Tiny) -> None:
-    (tiny.artifacts / "metrics" / "retriever=bm25" / "top_k=3").rename(tiny.root / "away")
+    tiny.lose("metrics", "bm25", 3)
     result = run_as_ui(tiny, ["metrics"], between=("bm25|1", "bm25|3"))
     assert result.success
     assert logged(tiny, result.run_id) == ["1 computed, 1 up to date and reused"]
@@ -170,6 +179,7 @@ def logged(tiny: Tiny, run_id: str) -> list[str]:
     return [entry.user_message for entry in entries if "reused" in entry.user_message]
 
 
+@pytest.mark.usefixtures("either_storage")
 def test_an_edit_that_comes_in_by_the_ui_makes_exactly_its_dependants_stale(tiny: Tiny) -> None:
     """Stage after stage, staleness goes as far as versions change, and no further."""
     tiny.replace("judgments.jsonl", '"relevance": 1', '"relevance": 2')

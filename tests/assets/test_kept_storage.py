@@ -9,10 +9,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 from dagster._core.instance.ref import InstanceRef
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
+from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
 
 from rag_assets.assets import kept_storage
 from rag_assets.assets.instance import open_instance
-from rag_assets.assets.kept_storage import KeptEventLog, KeptRuns
+from rag_assets.assets.kept_storage import TESTED_WITH, KeptEventLog
 from rag_assets.store.settings import StoreSettings
 
 N_RUNS = 3
@@ -51,14 +53,7 @@ def schema(folder: Path) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("copied", [False, True])
-def test_databases_are_those_of_dagster(
-    settings: StoreSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copied: bool
-) -> None:
-    monkeypatch.setattr(kept_storage, "_EMPTY", {})
-    if copied:
-        with open_instance(StoreSettings.resolve(tmp_path / "before")) as before:
-            materialize(before, 1)
+def test_databases_are_those_of_dagster(settings: StoreSettings, tmp_path: Path) -> None:
     other = tmp_path / "plain"
     other.mkdir()
     with open_instance(settings) as ours, plain(other) as theirs:
@@ -70,16 +65,23 @@ def test_databases_are_those_of_dagster(
     assert found == schema(other)
 
 
+@pytest.fixture(autouse=True)
+def _this_storage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_storage, "TESTED_WITH", TESTED_WITH)
+
+
+def test_the_version_that_is_installed_is_the_one_that_was_tested() -> None:
+    """Run the tests of this folder with a new one, then name it."""
+    assert dg.__version__ == TESTED_WITH
+
+
 @pytest.mark.parametrize(
     "name", ["history/runs.db", "history/runs/index.db", "schedules/schedules.db"]
 )
-@pytest.mark.parametrize("copied", [False, True])
 def test_what_a_killed_process_left_of_a_database_is_completed(
-    settings: StoreSettings, monkeypatch: pytest.MonkeyPatch, name: str, copied: bool
+    settings: StoreSettings, name: str
 ) -> None:
     """A database is an empty file before it has tables."""
-    if not copied:
-        monkeypatch.setattr(kept_storage, "_EMPTY", {})
     file = settings.dagster_home / "history" / f"{name}.db"
     file.parent.mkdir(parents=True)
     file.touch()
@@ -88,24 +90,16 @@ def test_what_a_killed_process_left_of_a_database_is_completed(
         assert ours.event_log_storage.supports_asset_checks
 
 
-def test_a_copy_is_an_instance_of_its_own(settings: StoreSettings, tmp_path: Path) -> None:
-    with open_instance(StoreSettings.resolve(tmp_path / "before")) as before:
-        materialize(before, 1)
-        with open_instance(settings) as ours:
-            assert ours.get_runs_count() == 0
-            storages = [one.run_storage for one in (ours, before)]
-            ids = {one.get_run_storage_id() for one in storages if isinstance(one, KeptRuns)}
-            assert len(ids) == 2
-
-
 OPEN_AT_ONCE = """
 import os, sys, traceback
 from rag_assets.assets import kept_storage
 from rag_assets.assets.instance import open_instance
 from rag_assets.store.settings import StoreSettings
 
+kept_storage.TESTED_WITH = sys.argv[1]
+
 def opened():
-    for store in sys.argv[1:]:
+    for store in sys.argv[2:]:
         with open_instance(StoreSettings.resolve(store)) as instance:
             instance.get_runs_count()
 
@@ -125,39 +119,10 @@ print([os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(3)])
 """
 
 
-@pytest.mark.parametrize("seen", [False, True])
-def test_a_database_that_another_process_makes_meanwhile_stays(
-    settings: StoreSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: bool
-) -> None:
-    """The log of a run is looked at in the moment in which the run's own process creates it."""
-    monkeypatch.setattr(kept_storage, "_EMPTY", {})
-    if seen:
-        with open_instance(StoreSettings.resolve(tmp_path / "before")) as before:
-            materialize(before, runs=1)
-    exists = Path.exists
-
-    def too_late(path: Path, **options: bool) -> bool:
-        found = exists(path, **options)
-        if path.name == "one.db" and not found:
-            with closing(sqlite3.connect(path)) as database:
-                database.execute("CREATE TABLE theirs (number)")
-                database.execute("INSERT INTO theirs VALUES (7)")
-                database.commit()
-        return found
-
-    with open_instance(settings) as instance:
-        log = instance.event_log_storage
-        assert isinstance(log, KeptEventLog)
-        monkeypatch.setattr(Path, "exists", too_late)
-        assert instance.all_logs("one") == []
-        monkeypatch.setattr(Path, "exists", exists)
-        with closing(sqlite3.connect(log.path_for_shard("one"))) as database:
-            assert database.execute("SELECT number FROM theirs").fetchall() == [(7,)]
-
-
-def test_processes_that_begin_at_once_create_one_instance(tmp_path: Path) -> None:
-    stores = [str(tmp_path / f"store{n}") for n in range(4)]
-    command = [sys.executable, "-c", OPEN_AT_ONCE, *stores]
+@pytest.mark.parametrize("tested_with", [TESTED_WITH, "another"])
+def test_processes_that_begin_at_once_create_one_instance(tmp_path: Path, tested_with: str) -> None:
+    stores = [str(tmp_path / f"store{n}") for n in range(2)]
+    command = [sys.executable, "-c", OPEN_AT_ONCE, tested_with, *stores]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "[0, 0, 0]\n", done.stderr
 
@@ -194,3 +159,33 @@ def test_what_an_instance_of_dagster_began_is_continued(settings: StoreSettings)
         runs += materialize(theirs, 1)
         reported = theirs.fetch_materializations(grown.key, limit=9).records
     assert [record.run_id for record in reported] == runs[::-1]
+
+
+def test_another_version_of_dagster_has_its_own_storage(
+    settings: StoreSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_instance(settings) as ours:
+        runs = materialize(ours, 1)
+    monkeypatch.setattr(kept_storage, "TESTED_WITH", "another")
+    with open_instance(settings) as theirs:
+        assert type(theirs.event_log_storage) is SqliteEventLogStorage
+        assert type(theirs.run_storage) is SqliteRunStorage
+        runs += materialize(theirs, 1)
+        reported = theirs.fetch_materializations(grown.key, limit=9).records
+    assert [record.run_id for record in reported] == runs[::-1]
+
+
+@pytest.mark.parametrize("tested_with", [TESTED_WITH, "another"])
+def test_a_path_is_no_address_and_no_pattern(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tested_with: str
+) -> None:
+    name = 'it\'s ?*%41 [1] # "{b}" $;&'
+    monkeypatch.setattr(kept_storage, "TESTED_WITH", tested_with)
+    for _ in range(2):
+        with open_instance(StoreSettings.resolve(tmp_path / name)) as instance:
+            materialize(instance, 1)
+            n_runs = len(instance.get_run_ids())
+            assert len(instance.event_log_storage.get_all_run_ids()) == n_runs  # type: ignore[attr-defined]  # of SQLite's only
+    assert n_runs == 2
+    assert {path.name for path in tmp_path.iterdir()} == {name}
+    assert (tmp_path / name / "dagster" / "history" / "runs.db").is_file()

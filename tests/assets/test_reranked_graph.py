@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import dagster as dg
-from dagster._core.definitions.partitions.context import partition_loading_context
 
 from rag_assets.assets.build import build_assets
 from rag_assets.assets.names import asset_key, partition_key
@@ -21,7 +20,7 @@ def test_parents_are_exactly_the_inputs(tmp_path: Path) -> None:
     assets = build_assets(experiment, tiny.pipeline)
     graph = dg.Definitions(assets=assets).resolve_asset_graph()
     n_edges = 0
-    with partition_loading_context():
+    with dg.partition_loading_context():
         for name in ("reranked_runs", "list_similarities", "metrics"):
             for key in STAGES[name].keys(experiment):
                 inputs = STAGES[name].inputs(experiment, key)

@@ -39,7 +39,7 @@ def test_a_partition_that_is_up_to_date_is_reported_as_reused(tiny: Tiny) -> Non
 
 
 def test_a_partition_that_is_missing_is_computed(tiny: Tiny) -> None:
-    shutil.rmtree(tiny.artifacts / "metrics" / "retriever=bm25" / "top_k=3")
+    tiny.lose("metrics", "bm25", 3)
     assert run_as_ui(tiny, ["metrics"], partition="bm25|3").success
     event = latest(tiny, metrics_key("bm25", 3))
     assert event.metadata["reused"].value is False
@@ -49,7 +49,7 @@ def test_a_partition_that_is_missing_is_computed(tiny: Tiny) -> None:
 
 
 def test_a_range_is_reported_partition_by_partition(tiny: Tiny) -> None:
-    shutil.rmtree(tiny.artifacts / "judgments" / "retriever=okapi")
+    tiny.lose("judgments", "okapi")
     assert run_as_ui(tiny, ["judgments"], between=("bm25-whole", "hybrid")).success
     reused = {
         name: latest(tiny, judgments_key(name)).metadata["reused"].value
@@ -127,8 +127,8 @@ def test_two_chained_assets_in_one_run_are_both_done(fresh: Tiny) -> None:
 
 def test_assets_that_share_their_partitions_run_together(tiny: Tiny) -> None:
     """A range over `judgments` and, below `metrics`, `metrics_summary`; nothing is skipped."""
-    shutil.rmtree(tiny.artifacts / "judgments")
-    shutil.rmtree(tiny.artifacts / "metrics_summary")
+    shutil.rmtree(tiny.objects("judgments"))
+    shutil.rmtree(tiny.objects("metrics_summary"))
     result = run_as_ui(tiny, ["judgments", "metrics_summary"], between=("bm25", "shallow"))
     assert result.success
     assert tiny.pipeline().current(ArtifactKey.of("metrics_summary", retriever="shallow"))

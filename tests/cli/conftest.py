@@ -6,10 +6,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pytest
 from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
+from rag_assets.store.settings import StoreSettings
 from tests.beir_folder import write_beir
 
 Invoke = Callable[..., Result]
@@ -18,6 +20,17 @@ RunProcess = Callable[..., "subprocess.CompletedProcess[str]"]
 ROOT = Path(__file__).parents[2]
 BM25_ONLY = "retrievers: {bm25: {type: bm25, analyzer: english}}\ntop_k: [1, 3, 10]\n"
 VARIABLES = ("RAG_ASSETS_STORE", "RAG_ASSETS_STATE_DIR", "DAGSTER_HOME")
+
+
+def warehouse_rows(settings: StoreSettings) -> dict[str, list[object]]:
+    """The rows of every table and view of a warehouse but those that tell of time."""
+    with duckdb.connect(str(settings.warehouse), read_only=True) as connection:
+        names = [row[0] for row in connection.sql("SHOW TABLES").fetchall()]
+        return {
+            name: sorted(connection.sql(f"SELECT * FROM {name}").fetchall(), key=repr)
+            for name in names
+            if name not in ("measurements", "evaluations", "history", "history_retrievers")
+        }
 
 
 @pytest.fixture(scope="session")

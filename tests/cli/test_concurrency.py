@@ -17,7 +17,7 @@ from rag_assets.pipeline.evaluations import FOLDER, read_current, read_evaluatio
 from rag_assets.pipeline.registry import register
 from tests.dagster_state import counts, not_fresh
 from tests.forked import ROOT, Forks, Place
-from tests.tiny_experiment import Tiny, matching
+from tests.tiny_experiment import Tiny
 
 READER = """
 import sys, time, duckdb
@@ -77,15 +77,15 @@ def empty(tiny: Tiny) -> None:
 
 
 def test_two_evaluations_at_once_share_the_work(forks: Forks, tiny: Tiny) -> None:
-    before = read_current(tiny.artifacts).content
+    before = read_current(tiny.artifacts)
     empty(tiny)
     both = [start(forks, tiny, name) for name in ("first", "second")]
     assert [forks.wait(one) for one in both] == [0, 0], log(tiny, "first") + log(tiny, "second")
     found = [read_evaluation(file) for file in (tiny.artifacts / FOLDER).glob("*.json")]
-    assert [one.content for one in found] == [before, before]
+    assert [one.content for one in found] == [before.content, before.content]
     assert all(one.complete for one in found)
-    # A lock is held while a partition is computed, so each is computed once.
-    assert sum(one.computed for one in found) == len(matching(tiny.pipeline(), "*"))
+    # A lock is held while an object is computed, so each is computed once.
+    assert sum(one.computed for one in found) == len({entry.path for entry in before.entries})
     assert set(counts(tiny).values()) <= {1, 2}
     assert not_fresh(tiny) == {}
 
@@ -169,9 +169,9 @@ def test_what_is_removed_in_mid_run_is_a_line_or_nothing_and_comes_back(
     empty(tiny)
     process = start(forks, tiny)
     deadline = time.monotonic() + 60
-    while not (tiny.artifacts / appears).is_dir() and time.monotonic() < deadline:
+    while not tiny.objects(appears).is_dir() and time.monotonic() < deadline:
         time.sleep(0.005)
-    shutil.rmtree(tiny.artifacts / removed)
+    shutil.rmtree(tiny.objects(removed))
     code = forks.wait(process)
     if code:
         assert one_line(tiny).startswith("error: ")
@@ -200,7 +200,7 @@ def test_runs_of_dagster_side_by_side(forks: Forks, tiny: Tiny) -> None:
     before = read_current(tiny.artifacts).content
     cells = [f"{name}|3" for name in ("bm25", "bm25-whole")]
     for asset in ("lexical_runs", "rankings", "fused_runs", "metrics", "judgments"):
-        shutil.rmtree(tiny.artifacts / asset)
+        shutil.rmtree(tiny.objects(asset))
     register(tiny.pipeline().experiment, tiny.settings)
     home = tiny.settings.dagster_home
     (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n", encoding="utf-8")

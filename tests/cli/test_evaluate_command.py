@@ -16,6 +16,8 @@ import duckdb
 import pytest
 from click.testing import Result
 
+from rag_assets.pipeline.evaluations import read_current
+from rag_assets.store.artifacts import OBJECTS
 from tests.beir_folder import write_beir
 
 Invoke = Callable[..., Result]
@@ -118,9 +120,11 @@ def test_options_narrow_what_is_computed(invoke: Invoke, tmp_path: Path, store: 
     base = ("evaluate", folder, "--store", store, "--format", "json")
     one = rows_of(invoke(*base, "--retriever", "ab", "--top-k", 2))
     assert [(row["retriever"], row["top_k"]) for row in one] == [("ab", 2)]
-    folders = {file.parent.parent.name for file in (store / "tiny" / "metrics").rglob("*.parquet")}
-    assert folders == {"retriever=ab"}
-    assert not (store / "tiny" / "lexical_index" / "retriever=c").exists()
+    entries = read_current(store / "tiny").entries_of("metrics")
+    assert {entry.partition["retriever"] for entry in entries} == {"ab"}
+    stored = store / OBJECTS
+    n_stored = [len(list((stored / name).iterdir())) for name in ("metrics", "lexical_index")]
+    assert n_stored == [1, 2]
     options = ("--retriever", "c", "--retriever", "a", "--top-k", 1, "--top-k", 3)
     more = rows_of(invoke(*base, *options))
     assert {(row["retriever"], row["top_k"]) for row in more} == {
@@ -207,8 +211,11 @@ def test_no_progress_bar_without_a_terminal(run_process: RunProcess, tiny: Path)
 @pytest.mark.parametrize(
     ("number", "there"),
     [
-        (signal.SIGINT, "tiny/queries/*.parquet"),
-        (signal.SIGTERM, "tiny/queries/*.parquet"),  # in the run, where Dagster has its handlers
+        (signal.SIGINT, "objects/queries/*/*.parquet"),
+        (
+            signal.SIGTERM,
+            "objects/queries/*/*.parquet",
+        ),  # in the run: Dagster
         (signal.SIGTERM, "experiments.json"),  # before it
     ],
 )

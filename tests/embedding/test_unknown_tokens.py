@@ -70,9 +70,9 @@ def test_minilm_and_a_real_corpus_in_chinese(shared_data: object) -> None:
 
 def test_the_line_names_retriever_model_and_share(tmp_path: Path) -> None:
     model = files(tmp_path, word_level())
-    assert warning("dense", "queries", 0.431, model) == (
-        "retriever 'dense': 43% of the tokens of the queries are unknown to its model 'tiny'; "
+    assert warning("queries", 0.431, model) == (
+        "43% of the tokens of the queries are unknown to its model 'tiny'; "
         "take a model that reads their language"
     )
-    assert warning("dense", "queries", 0.05, model) is None
-    assert warning("dense", "queries", None, model) is None
+    assert warning("queries", 0.05, model) is None
+    assert warning("queries", None, model) is None

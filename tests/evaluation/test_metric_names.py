@@ -139,6 +139,7 @@ def test_parameters(name: str, column: str, canonical: str) -> None:
         ("P(rel=1.5)@5", "rel must be an integer from 1 to 1000"),
         ("P(rel=\u0663)@5", "rel must be an integer from 1 to 1000"),
         ("RBP(p=1)", "p must lie between 0 and 1, as 0.8 does"),
+        ("RBP(p=0)", "p must lie between 0 and 1, as 0.8 does"),
         ("RBP(p=x)", "p must lie between 0 and 1, as 0.8 does"),
         ("err(gmax=1001)", "gmax must be an integer from 1 to 1000"),
         ("RBP(q=0.5)", "rbp has no parameter 'q'; allowed: p, rel"),

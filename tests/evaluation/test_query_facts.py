@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import DataError
 from rag_assets.evaluation.query_clusters import document_clusters, field_clusters
-from rag_assets.evaluation.query_facts import answers_of, facts_table, field_weights, metadata_of
+from rag_assets.evaluation.query_facts import (
+    answers_of,
+    described,
+    facts_table,
+    field_weights,
+    metadata_of,
+)
 from rag_assets.evaluation.query_splits import cut_clusters, field_splits, hashed_splits
 from rag_assets.schemas import QRELS, QUERIES, QUERY_FACTS
 
@@ -206,3 +212,12 @@ def test_the_table_is_that_of_the_schema() -> None:
     assert table.to_pylist() == [
         {"query_id": "q", "answers": ["a"], "weight": 2.0, "split": "dev", "cluster": "c"}
     ]
+
+
+def test_how_a_field_is_described() -> None:
+    """Values are shown as JSON, up to 60 characters of it."""
+    fields = {"fold": "tset", "none": None, "fits": "\u010d" * 58, "long": "x" * 59}
+    assert described("q1", fields, "fold") == "query 'q1' has 'fold': \"tset\""
+    assert described("q1", fields, "none") == "query 'q1' has no field 'none'"
+    assert described("q1", fields, "fits").endswith('\u010d"')
+    assert described("q1", fields, "long") == "query 'q1' has 'long': \"" + "x" * 59 + "..."

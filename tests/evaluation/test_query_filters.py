@@ -82,6 +82,9 @@ def test_equal_filters_are_one() -> None:
     ("value", "problem"),
     [
         ({"yaer": 1}, r"query 'q': no document has the field 'yaer' \(did you mean 'year'\?\);"),
+        ("x" * 58, 'has "x{58}"; must be'),  # 60 characters with its quotes
+        ("x" * 59, 'has "x{59}\\.\\.\\.; must be'),
+        ("\u010d", 'has "\u010d"; must be'),
         ([1], r"query 'q' has \[1\]; must be an object \{field: value\}"),
         ("lang: en", "query 'q' has \"lang: en\"; must be an object"),
         ({"year": []}, r"query 'q' has \[\] under 'year'; must be a text"),

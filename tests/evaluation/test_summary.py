@@ -67,6 +67,20 @@ def test_unanswerable_queries_are_not_averaged_and_missing_ones_count_0() -> Non
     }
 
 
+@pytest.mark.parametrize(
+    ("ties", "n_tied"), [([0, 2, 1], 1), ([1, 1, 0], 2), ([2, None, 1], None), ([0, 0, None], 0)]
+)
+def test_tied_queries_are_counted_among_the_averaged(
+    ties: list[int | None], n_tied: int | None
+) -> None:
+    """'none' is not averaged, so it does not matter whether its order is known."""
+    (table,) = cells(2).values()
+    place = table.schema.get_field_index("ties_at_cut")
+    tied = table.set_column(place, "ties_at_cut", pa.array(ties, table["ties_at_cut"].type))
+    (row,) = summarise({2: tied}, {2: ["mrr"]}, EACH_ONCE).to_pylist()
+    assert row["n_tied"] == n_tied
+
+
 def test_measures_of_another_cutoff_are_null() -> None:
     table = summarise(cells(5, 1), {1: ["mrr"], 5: ["mrr", "recall"]}, EACH_ONCE)
     assert table["top_k"].to_pylist() == [1, 5]

@@ -122,6 +122,12 @@ def test_broken_compressed_file(tmp_path: Path, content: bytes, problem: str) ->
     assert str(caught.value).startswith(f"{path}: {problem}")
 
 
+def test_ranks_of_ms_marco(file: Path) -> None:
+    file.write_text("q d1 999999999\nq d2 1\np d1 1\n")
+    last = ("q", 2, 1 / 999999999, "d1")
+    assert run_rows(file) == [("q", 1, 1.0, "d2"), last, ("p", 1, 1.0, "d1")]
+
+
 def test_large_and_negative_scores(file: Path) -> None:
     file.write_text("q Q0 a 1 -1e300 t\nq Q0 b 1 -0.12345678901 t\nq Q0 c 1 -0.12345678900 t\n")
     assert [item for *_, item in run_rows(file)] == ["c", "b", "a"]
@@ -129,7 +135,14 @@ def test_large_and_negative_scores(file: Path) -> None:
 
 RUN_PROBLEMS = {
     "duplicate": (LINE + "\n" + LINE, ":3: document 'd1' stands twice for query 'q1'"),
-    "five fields": ("q1 Q0 d1 1 2.5\n", ":1: has 5 fields; a run line is 'query Q0 document rank"),
+    "five fields": (
+        "q1 Q0 d1 1 2.5\n",
+        ":1: has 5 fields; a run line is 'query Q0 document rank score tag', of MS MARCO "
+        "'query document rank'",
+    ),
+    "rank 0": ("q1 d1 0\n", ":1: rank '0' is not an integer from 1; a run line is "),
+    "ten digits": ("q1 d1 1234567890\n", ":1: rank '1234567890' is not an integer from 1; "),
+    "rank twice": ("q1 d1 2\nq1 d2 2\n", ":2: rank 2 stands twice for query 'q1'"),
     "blank in id": (LINE + "q1 Q0 d 2 1 2.5 t\n", ":2: has 7 fields; a run line is "),
     "NaN": (LINE + "q1 Q0 d2 1 nan t\n", ":2: score 'nan' is not a finite number"),
     "infinity": ("q1 Q0 d2 1 -inf t\n", ":1: score '-inf' is not a finite number"),

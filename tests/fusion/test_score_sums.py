@@ -82,6 +82,14 @@ def test_equal_scores_are_ordered_by_id_descending() -> None:
     assert found["item_id"].to_pylist() == ["b", "a"]
 
 
+def test_a_list_at_its_lowest_possible_score_counts_as_one_whose_scores_are_equal() -> None:
+    lists = [ranking({"a": 0, "b": 0}), ranking({"b": 1})]
+    found = comb_sum(
+        lists, normalisation="theoretical_min_max", candidates=9, depth=9, minima=[0, 0]
+    )
+    assert scores(found) == {"b": 2.0, "a": 1.0}
+
+
 def test_only_the_candidates_are_normalised() -> None:
     lists = [ranking({"a": 10, "b": 9, "c": 0}), ranking({"c": 1})]
     found = comb_sum(lists, normalisation="min_max", candidates=2, depth=10)

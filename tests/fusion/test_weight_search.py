@@ -58,6 +58,24 @@ def test_more_than_three_are_searched_one_after_the_other() -> None:
     assert len(set(vectors)) == len(vectors)
 
 
+def test_a_weight_of_four_moves_along_the_grid_while_the_others_share_the_rest() -> None:
+    """On a grid of 3 the first weight is 0, 1/2 and 1; the others keep their equal ratios."""
+    asked: list[list[Weights]] = []
+
+    def values_of(vectors: Sequence[Weights]) -> list[float]:
+        asked.append(list(vectors))
+        return [vector[0] for vector in vectors]
+
+    found = search_weights(4, 3, values_of)
+    third, sixth = 1 / 3, 1 / 6
+    first_line = [(0.25,) * 4, (0, third, third, third), (0.5, sixth, sixth, sixth), (1, 0, 0, 0)]
+    assert asked[0] == first_line
+    # All weight is on the first now, so the others share what one of them leaves equally.
+    assert asked[1] == [(0.5, 0.5, 0, 0), (0, 1, 0, 0)]
+    assert asked[2:] == [[(0.5, 0, 0.5, 0), (0, 0, 1, 0)], [(0.5, 0, 0, 0.5), (0, 0, 0, 1)]]
+    assert chosen(found) == (1, 0, 0, 0)
+
+
 def test_four_where_one_alone_counts() -> None:
     found = search_weights(4, 6, lambda vectors: [vector[2] for vector in vectors])
     assert chosen(found) == (0, 0, 1, 0)

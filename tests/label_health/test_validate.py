@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
 from rag_assets.pipeline.validation import validate
+from rag_assets.store.atomic import remove
 from tests.label_health.tables import kinds
 from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny
 
@@ -214,7 +215,7 @@ def test_a_missing_model_does_not_hide_the_findings(tiny: Tiny) -> None:
 def test_a_damaged_evaluation_is_one_line(tiny: Tiny) -> None:
     tiny.run()
     for entry in tiny.snapshot().entries_of("metrics_summary"):
-        (tiny.artifacts / entry.path).unlink()
+        remove(tiny.settings.store / entry.path)
     result = run(tiny)
     assert result.exit_code == 3
     assert result.stderr.startswith("error: ")

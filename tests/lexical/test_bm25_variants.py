@@ -20,6 +20,7 @@ from rag_assets.lexical.engine import build_engine, load_engine
 from rag_assets.lexical.index import LexicalIndex, build_index
 from rag_assets.lexical.rank_bm25_engine import RankBm25Engine
 from rag_assets.lexical.search import search
+from rag_assets.lexical.token_counts import TokenCounts
 
 TOKENS = st.lists(st.sampled_from("abcdefg"), max_size=12)
 QUERIES = st.lists(st.sampled_from("abcdefgxyz"), max_size=6)
@@ -76,7 +77,7 @@ def test_bm25s_engine_against_the_formulas(
     chunks: list[list[str]], query: list[str], k1: float, b: float, delta: float, variant: str
 ) -> None:
     own = delta if variant in {"bm25l", "bm25plus"} else None
-    scores = build_engine("bm25s", chunks, k1, b, variant, own).scores(query)
+    scores = build_engine("bm25s", TokenCounts.of(chunks), k1, b, variant, own).scores(query)
     expected = by_the_formula(variant, chunks, query, k1, b, delta)
     np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=0)
 
@@ -86,7 +87,7 @@ def test_bm25s_engine_against_the_formulas(
 def test_rank_bm25_engine_against_the_formulas(
     chunks: list[list[str]], query: list[str], k1: float, b: float, delta: float
 ) -> None:
-    plus = build_engine("rank_bm25", chunks, k1, b, "bm25plus", delta).scores(query)
+    plus = build_engine("rank_bm25", TokenCounts.of(chunks), k1, b, "bm25plus", delta).scores(query)
     expected = by_the_formula("bm25plus", chunks, query, k1, b, delta)
     np.testing.assert_allclose(plus, expected, rtol=1e-12)
 
@@ -105,7 +106,7 @@ def test_methods_of_bm25s_that_are_the_variant_bit_for_bit(variant: str) -> None
     chunks = [list("aab"), list("bccc"), list("adde"), list("e"), list("ebb")]
     reference = bm25s.BM25(k1=1.2, b=0.75, method=variant, dtype="float64")
     reference.index(chunks, show_progress=False)
-    engine = Bm25sEngine.build(chunks, 1.2, 0.75, variant)
+    engine = Bm25sEngine.build(TokenCounts.of(chunks), 1.2, 0.75, variant)
     for query in (["a", "d"], ["b", "c", "e"]):
         np.testing.assert_array_equal(engine.scores(query), reference.get_scores(query))
 
@@ -117,7 +118,9 @@ def test_methods_of_bm25s_that_score_chunks_without_the_token(method: str) -> No
     reference = bm25s.BM25(k1=1.2, b=0.75, method=method, delta=0.5, dtype="float64")
     reference.index(chunks, show_progress=False)
     assert (reference.get_scores(["a"]) > 0).all()
-    ours = Bm25sEngine.build(chunks, 1.2, 0.75, {"bm25l": "bm25l", "bm25+": "bm25plus"}[method])
+    ours = Bm25sEngine.build(
+        TokenCounts.of(chunks), 1.2, 0.75, {"bm25l": "bm25l", "bm25+": "bm25plus"}[method]
+    )
     assert (ours.scores(["a"]) > 0).tolist() == [True, False, False]
     assert (rank_bm25.BM25Plus(chunks).get_scores(["a"]) > 0).all()
 
@@ -126,7 +129,7 @@ def test_worked_example_of_delta() -> None:
     """A long chunk that holds the token gains delta * idf over one that does not."""
     chunks = [["a"] + ["x"] * 9, ["y", "z"]]
     (atire, _), (plus, absent) = (
-        Bm25sEngine.build(chunks, 1.0, 1.0, variant).scores(["a"]).tolist()
+        Bm25sEngine.build(TokenCounts.of(chunks), 1.0, 1.0, variant).scores(["a"]).tolist()
         for variant in ("atire", "bm25plus")
     )
     # 2 chunks, mean length 6, f = 1, |d| = 10: 2 * 1 / (1 + 10 / 6) = 0.75
@@ -143,7 +146,7 @@ def test_saved_and_loaded_every_variant_scores_the_same(
     chunks = [["a", "b", "b"], [], ["b", "c", "\u65e5"], ["d"]]
     for variant in VARIANTS[engine]:
         (tmp_path / variant).mkdir()
-        built = build_engine(engine, chunks, 0.9, 0.4, variant)
+        built = build_engine(engine, TokenCounts.of(chunks), 0.9, 0.4, variant)
         built.save(tmp_path / variant)
         loaded = load_engine(engine, tmp_path / variant, mmap=mmap)
         assert isinstance(loaded, Bm25sEngine | RankBm25Engine)
@@ -155,14 +158,14 @@ def test_saved_and_loaded_every_variant_scores_the_same(
 
 @pytest.mark.parametrize("variant", VARIANTS["bm25s"])
 def test_bm25s_opens_the_folder_of_every_variant(tmp_path: Path, variant: str) -> None:
-    built = Bm25sEngine.build([["a", "b"], ["b", "c"], ["c"]], 1.2, 0.75, variant)
+    built = Bm25sEngine.build(TokenCounts.of([["a", "b"], ["b", "c"], ["c"]]), 1.2, 0.75, variant)
     built.save(tmp_path)
     opened = bm25s.BM25.load(tmp_path)
     np.testing.assert_array_equal(opened.get_scores(["c", "b"]), built.scores(["c", "b"]))
 
 
 def test_an_unknown_formula_in_a_folder_is_refused(tmp_path: Path) -> None:
-    Bm25sEngine.build([["a"]], 1.2, 0.75).save(tmp_path)
+    Bm25sEngine.build(TokenCounts.of([["a"]]), 1.2, 0.75).save(tmp_path)
     file = tmp_path / "params.index.json"
     file.write_text(file.read_text().replace('"method": "lucene"', '"method": "other"'))
     with pytest.raises(StoreError, match=r"params\.index\.json: no variant has method other"):

@@ -154,12 +154,7 @@ def test_ids_must_be_unique_and_as_many_as_texts(tmp_path: Path) -> None:
 
 
 def test_versions_name_engine_package_and_analyzer() -> None:
-    assert set(engine_versions("bm25s", "english")) == {
-        "engine.bm25s",
-        "analyzer.english",
-        "PyStemmer",
-        "unicode",
-    }
+    assert set(engine_versions("bm25s", "english")) == {"PyStemmer", "unicode"}
     assert "rank-bm25" in engine_versions("rank_bm25", "auto")
     with pytest.raises(UsageError, match="engine 'lucene'"):
         engine_versions("lucene", "auto")

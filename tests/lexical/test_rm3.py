@@ -14,6 +14,7 @@ from rag_assets.lexical.index import LexicalIndex, build_index
 from rag_assets.lexical.rm3 import Feedback, expanded, search_expanded
 from rag_assets.lexical.search import search
 from rag_assets.lexical.term_vectors import TermVectors
+from rag_assets.lexical.token_counts import TokenCounts
 from rag_assets.ordering import Hits
 
 TEXTS = {"a": "dog dog fare crown", "b": "dog leash", "c": "leash rope", "d": "crown king", "e": ""}
@@ -42,7 +43,7 @@ def test_term_vectors_are_counts(tmp_path: Path) -> None:
 
 
 def test_weights_of_an_expanded_query() -> None:
-    vectors = TermVectors.build([text.split() for text in TEXTS.values()])
+    vectors = TermVectors.of_counts(TokenCounts.of([text.split() for text in TEXTS.values()]))
     hits = Hits(np.array([0, 1]), np.array([3.0, 1.0]))
     # a holds dog 1/2, fare 1/4, crown 1/4 and counts 3 times as much as b: dog 1/2, leash 1/2.
     # dog 3 * 1/2 + 1/2 = 2, crown and fare 3/4 each, leash 1/2; of the best three the sum is 3.5.

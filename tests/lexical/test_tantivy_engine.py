@@ -18,6 +18,7 @@ from rag_assets.lexical import engine as engines
 from rag_assets.lexical.bm25s_engine import Bm25sEngine
 from rag_assets.lexical.engine import build_engine
 from rag_assets.lexical.tantivy_engine import LONGEST, TIES, TantivyEngine
+from rag_assets.lexical.token_counts import TokenCounts
 from rag_assets.ordering import Hits
 from rag_assets.retrievers.bm25 import BM25
 
@@ -86,7 +87,7 @@ def test_scores_of_long_chunks() -> None:
         expected = formula(chunks, query)
         np.testing.assert_allclose(engine.scores(query), expected, rtol=1e-6)
         # the lengths matter: with exact ones the scores differ
-        exact = 2.2 * Bm25sEngine.build(chunks, 1.2, 0.75).scores(query)
+        exact = 2.2 * Bm25sEngine.build(TokenCounts.of(chunks), 1.2, 0.75).scores(query)
         assert np.abs(exact / np.where(expected, expected, 1) - 1).max() > 1e-3
 
 
@@ -97,7 +98,7 @@ def test_short_chunks_score_as_in_bm25s_times_the_factor(
 ) -> None:
     scores = TantivyEngine.build(chunks).scores(query)
     assert scores.dtype == np.float64
-    expected = 2.2 * Bm25sEngine.build(chunks, 1.2, 0.75).scores(query)
+    expected = 2.2 * Bm25sEngine.build(TokenCounts.of(chunks), 1.2, 0.75).scores(query)
     np.testing.assert_allclose(scores, expected, rtol=1e-5)
 
 
@@ -105,7 +106,7 @@ def test_a_token_in_all_but_few_of_many_chunks() -> None:
     chunks = [["a"]] * 3_000 + [["b"]]
     scores = TantivyEngine.build(chunks).scores(["a"])
     np.testing.assert_allclose(scores, formula(chunks, ["a"]), rtol=1e-6)
-    exact = 2.2 * Bm25sEngine.build(chunks, 1.2, 0.75).scores(["a"])
+    exact = 2.2 * Bm25sEngine.build(TokenCounts.of(chunks), 1.2, 0.75).scores(["a"])
     assert 1e-5 < abs(scores[0] / exact[0] - 1) < 1e-3  # 1 + x in float32 loses digits of a small x
 
 
@@ -234,7 +235,7 @@ def test_what_it_does_not_compute(options: dict[str, Any], message: str) -> None
     with pytest.raises(ValidationError, match=message):
         BM25(type="bm25", engine="tantivy", **options)
     with pytest.raises(UsageError, match=message):
-        build_engine("tantivy", [["a"]], **{"k1": 1.2, "b": 0.75, **options})
+        build_engine("tantivy", TokenCounts.of([["a"]]), **{"k1": 1.2, "b": 0.75, **options})
     assert BM25(type="bm25", engine="tantivy", k1=1.2, b=0.75).variant == "lucene_lossy"
 
 

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain, pairwise
+from pathlib import Path
 
 import bm25s
 import numpy as np
@@ -11,21 +13,19 @@ from hypothesis import strategies as st
 
 from rag_assets.lexical import token_counts
 from rag_assets.lexical.bm25_weights import bm25_weights
-from rag_assets.lexical.token_counts import TokenCounts
+from rag_assets.lexical.token_counts import SliceCounts, TokenCounts
 
 CORPORA = st.lists(st.lists(st.sampled_from("gfedcba"), max_size=9), max_size=12)
-SMALL_BLOCK_BITS = 1
 
 
-@pytest.fixture(scope="module", params=[SMALL_BLOCK_BITS, token_counts.BLOCK_BITS])
-def _block(request: pytest.FixtureRequest) -> Iterator[None]:
+@pytest.fixture(scope="module", params=[2, token_counts.SLICE])
+def _slice(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(token_counts, "BLOCK_BITS", request.param)
-        patch.setattr(token_counts, "BLOCK", 1 << request.param)
+        patch.setattr(token_counts, "SLICE", request.param)
         yield
 
 
-@pytest.mark.usefixtures("_block")
+@pytest.mark.usefixtures("_slice")
 @settings(deadline=None)
 @given(CORPORA)
 def test_equal_to_counters(chunks: list[list[str]]) -> None:
@@ -43,10 +43,41 @@ def test_equal_to_counters(chunks: list[list[str]]) -> None:
     entries = zip(tokens.tolist(), found.chunks.tolist(), found.counts.tolist(), strict=True)
     assert list(entries) == expected
     arrays = found.indptr, found.chunks, found.counts
-    assert [array.dtype.name for array in arrays] == ["int64", "int32", "int32"]
+    assert [array.dtype.name for array in arrays] == ["int64", "int32", "uint8"]
 
 
-@pytest.mark.usefixtures("_block")
+@settings(deadline=None)
+@given(CORPORA, st.lists(st.integers(0, 12), max_size=3))
+def test_slices_of_any_size_give_the_counts_of_all(
+    chunks: list[list[str]], cuts: list[int]
+) -> None:
+    bounds = [0, *sorted(cuts), len(chunks)]
+    slices = [SliceCounts.of(chunks[start:end]) for start, end in pairwise(bounds) if start <= end]
+    merged, whole = TokenCounts.merged(slices), TokenCounts.of(chunks)
+    assert merged.vocabulary == whole.vocabulary
+    for name in ("indptr", "chunks", "counts", "lengths", "seen"):
+        assert getattr(merged, name).tolist() == getattr(whole, name).tolist(), name
+
+
+@pytest.mark.usefixtures("_slice")
+@settings(deadline=None)
+@given(CORPORA)
+def test_the_texts_are_there_again_but_for_the_order_within_a_chunk(
+    chunks: list[list[str]],
+) -> None:
+    found = list(TokenCounts.of(chunks).texts())
+    assert [sorted(chunk) for chunk in found] == [sorted(chunk) for chunk in chunks]
+    seen = [list(dict.fromkeys(chain.from_iterable(one))) for one in (found, chunks)]
+    assert seen[0] == seen[1]
+
+
+def test_a_count_beyond_a_byte_is_kept(tmp_path: Path) -> None:
+    counts = TokenCounts.of([["a"] * 300 + ["b"], ["a"]])
+    counts.save(tmp_path)
+    assert TokenCounts.load(tmp_path).counts.tolist() == [300, 1, 1]
+
+
+@pytest.mark.usefixtures("_slice")
 @pytest.mark.parametrize("variant", ["lucene", "robertson", "atire"])
 def test_weights_are_those_of_bm25s_bit_for_bit(variant: str) -> None:
     random = np.random.default_rng(5)

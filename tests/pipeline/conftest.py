@@ -10,6 +10,7 @@ import pytest
 from rag_assets.pipeline.evaluations import CURRENT
 from rag_assets.pipeline.evaluations import FOLDER as SNAPSHOTS
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
+from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.atomic import remove
 from tests.remote_machines import Evaluated, Machines, names_sent
 from tests.s3_server import VARIABLES, make_bucket
@@ -87,8 +88,9 @@ def machines(s3_store: str, evaluated: Evaluated, tmp_path: Path) -> Machines:
 def unsent(s3_store: str, evaluated: Evaluated, tmp_path: Path) -> Machines:
     """Machines with an empty store; `a` has computed everything, and sent nothing."""
     machines = Machines(tmp_path, s3_store)
-    root = machines["a"].root
-    shutil.copytree(evaluated.machines["first"].root, root)
+    root, first = machines["a"].root, evaluated.machines["first"].root
+    shutil.copytree(first, root)
+    shutil.copytree(first.parent / OBJECTS, root.parent / OBJECTS)
     for name in (CURRENT, SNAPSHOTS, HISTORY):
         remove(root / name)
     return machines

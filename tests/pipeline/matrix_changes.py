@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.pipeline.stages import STAGES
-from rag_assets.retrievers.registry import OWN_TYPES
+from rag_assets.pipeline.measurements import MEASUREMENTS
+from rag_assets.store.artifacts import OBJECTS
+from rag_assets.store.remote.working_copy import table_file
+from tests.changed_code import change_code
 from tests.pipeline.matrix_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Matrix
 
 Change = Callable[[Matrix], object]
@@ -99,29 +101,30 @@ def upgraded(name: str) -> Upgrade:
     """A new version of this program, in which a stage or a retriever type computes differently."""
 
     def change(matrix: Matrix, patch: pytest.MonkeyPatch) -> None:
-        unit = type(STAGES[name]) if name in STAGES else OWN_TYPES[name]
-        patch.setattr(unit, "code_version", str(int(unit.code_version) + 1))
+        change_code(patch, name)
 
     return change
 
 
-def deleted(folder: str) -> Change:
-    return lambda matrix: shutil.rmtree(matrix.artifacts / folder)
+def deleted(asset: str, *values: str | int) -> Change:
+    return lambda matrix: matrix.lose(asset, *values)
 
 
-def flipped(folder: str, name: str = "*.parquet") -> Change:
+def flipped(asset: str, *values: str | int, name: str = "*.parquet") -> Change:
     """Turn a byte in the middle of a file; its size and its end stay."""
 
     def change(matrix: Matrix) -> None:
-        (file,) = (matrix.artifacts / folder).rglob(name)
+        (path,) = matrix.stored(asset, *values)
+        (file,) = path.rglob(name) if path.is_dir() else [path]
         flip(file)
 
     return change
 
 
-def truncated(folder: str) -> Change:
+def truncated(asset: str, *values: str | int) -> Change:
     def change(matrix: Matrix) -> None:
-        (file,) = (matrix.artifacts / folder).rglob("*.parquet")
+        (path,) = matrix.stored(asset, *values)
+        file = table_file(path)
         file.write_bytes(file.read_bytes()[:-9])
 
     return change
@@ -136,7 +139,7 @@ def without_vectors(matrix: Matrix) -> None:
 def without_state(matrix: Matrix) -> None:
     """All that is kept beside the artifacts: locks, stamps, the digests of source files."""
     for place in (matrix.root / "store").iterdir():
-        if place.name not in (matrix.artifacts.name, "cache"):
+        if place.name not in (matrix.artifacts.name, OBJECTS, MEASUREMENTS, "cache"):
             shutil.rmtree(place) if place.is_dir() else place.unlink()
 
 

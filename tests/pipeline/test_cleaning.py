@@ -11,12 +11,14 @@ from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
 from rag_assets.errors import StoreError
-from rag_assets.pipeline.cleaning import Removable, removable
+from rag_assets.pipeline.cleaning import Item, removable
 from rag_assets.pipeline.evaluation_names import EvaluationNames
+from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.history import History
 from rag_assets.reporting.evaluation_pairs import EvaluationPair
 from rag_assets.reporting.result import EvaluationResult
-from rag_assets.store.atomic import remove
+from rag_assets.store.remote.removed import remove_everywhere
+from tests.forked import Forks, Place
 from tests.tiny_experiment import Tiny
 
 LATER = timedelta(hours=2)
@@ -24,17 +26,17 @@ LATER = timedelta(hours=2)
 
 def clean(
     tiny: Tiny, days: float | None, *, orphans: bool = False, later: timedelta = LATER
-) -> list[Removable]:
+) -> list[Item]:
     age = timedelta(days=days) if days is not None else None
     now = datetime.now(UTC) + later
-    found = removable(tiny.artifacts, age, orphans=orphans, now=now)
-    for one in found:
-        remove(one.path)
+    found = removable(tiny.settings.store, age, orphans=orphans, now=now)
+    remove_everywhere(tiny.settings.store, [one.path for one in found])
     return found
 
 
 def everything(tiny: Tiny) -> set[Path]:
-    return {path for path in tiny.artifacts.rglob("*") if path.is_file()}
+    own = (tiny.artifacts, tiny.objects(""), tiny.settings.store / "measurements")
+    return {path for place in own for path in place.rglob("*") if path.is_file()}
 
 
 def changed(tiny: Tiny, k1: float) -> None:
@@ -115,9 +117,9 @@ def test_an_evaluation_after_cleaning_computes_nothing(edited: Tiny) -> None:
 
 
 def test_unfinished_files_go(tiny: Tiny) -> None:
-    unfinished = tiny.artifacts / "chunks" / "chunking=parts" / "0.parquet.tmp-0123456789ab"
+    unfinished = tiny.objects("chunks") / "0.tmp-0123456789ac"
     unfinished.write_bytes(b"half")
-    folder = tiny.artifacts / "lexical_index" / "retriever=bm25" / "0.tmp-0123456789ab"
+    folder = tiny.objects("lexical_index") / "0.tmp-0123456789ab"
     folder.mkdir()
     (folder / "postings").write_bytes(b"half")
     assert {one.path for one in clean(tiny, None, orphans=True)} == {unfinished, folder}
@@ -147,9 +149,9 @@ def test_the_command(edited: Tiny) -> None:
     ]
     done = command(edited, "--older-than", "0", "--experiment", "tiny", "--yes")
     assert "removed" in done.stdout
-    assert len(everything(edited)) == len(before) - sum(
-        row["count"] for row in rows if row["what"] != "lexical_index"
-    ) - len([path for path in before - everything(edited) if "lexical_index" in str(path)])
+    gone = before - everything(edited)
+    listed = {path.relative_to(edited.settings.store).parts[:3] for path in gone}
+    assert len(listed) == sum(row["count"] for row in rows)
     assert command(edited, "--older-than", "0", "--yes").stdout == "nothing to remove\n"
     assert command(edited).exit_code == 2
     assert (
@@ -159,11 +161,81 @@ def test_the_command(edited: Tiny) -> None:
 
 
 def test_an_old_orphan_goes_by_the_command(tiny: Tiny) -> None:
-    orphan = tiny.artifacts / "chunks" / "chunking=gone" / "0123456789abcdef.parquet"
-    orphan.parent.mkdir()
-    orphan.write_bytes(b"old")
+    orphan = tiny.objects("chunks") / "0123456789abcdef"
+    orphan.mkdir()
+    (orphan / "table.parquet").write_bytes(b"old")
     assert command(tiny, "--orphans", "--yes").stdout == "nothing to remove\n"
     old = time.time() - 7200
-    os.utime(orphan, (old, old))
+    os.utime(orphan / "table.parquet", (old, old))
     assert command(tiny, "--orphans", "--yes").exit_code == 0
     assert not orphan.exists()
+
+
+def test_what_another_experiment_names_stays(tiny: Tiny) -> None:
+    tiny.config["name"] = "other"
+    tiny.write_config()
+    assert tiny.run() == set()
+    tiny.snapshot()
+    tiny.config["name"] = "tiny"
+    changed(tiny, 0.4)
+    assert {one.kind for one in clean(tiny, 0.0)} == {"snapshots"}
+    tiny.config["name"] = "other"
+    changed(tiny, 0.6)
+    found = clean(tiny, 0.0)
+    assert {(one.experiment, one.reason) for one in found[1:]} == {("other", "only older name it")}
+    for name, k1 in (("other", 0.6), ("tiny", 0.4)):
+        tiny.config["name"] = name
+        tiny.configure("bm25", k1=k1)
+        assert tiny.run() == set()
+
+
+def test_of_one_experiment_go_its_own_alone(tiny: Tiny) -> None:
+    changed(tiny, 0.4)
+    tiny.config["name"] = "other"
+    changed(tiny, 0.6)
+    changed(tiny, 0.8)
+    orphan = tiny.objects("chunks") / "0123456789abcdef.parquet"
+    orphan.write_bytes(b"old")
+    later = datetime.now(UTC) + LATER
+    found = removable(tiny.settings.store, timedelta(), orphans=True, experiment="other", now=later)
+    assert {one.experiment for one in found} == {"other"}
+    assert [one.kind for one in found].count("snapshots") == 1
+
+
+def test_nothing_goes_while_an_evaluation_runs(forks: Forks, edited: Tiny) -> None:
+    edited.configure("bm25", k1=1.2)  # what only the older snapshot names is what it reads
+    before = everything(edited)
+    store = str(edited.settings.store)
+    process = forks.start(edited.root / "log", "evaluate", str(edited.folder), "--store", store)
+    while not list((edited.settings.store / "_leases").glob("*.json")):
+        time.sleep(0.01)
+    refused = command(edited, "--older-than", "0", "--orphans", "--yes")
+    assert refused.exit_code == 3, refused.output
+    assert "an evaluation of tiny" in refused.stderr
+    assert before <= everything(edited)
+    assert forks.wait(process) == 0, (edited.root / "log").read_text()
+    assert command(edited, "--older-than", "0", "--yes").exit_code == 0
+    assert edited.run() == set()
+
+
+def test_a_clean_that_is_killed_again_and_again(forks: Forks, edited: Tiny, tmp_path: Path) -> None:
+    two_hours_ago = time.time() - 7200
+    for path in everything(edited):
+        os.utime(path, (two_hours_ago, two_hours_ago))
+    undisturbed = edited.copy_to(tmp_path / "undisturbed")
+    words = ["--older-than", "0", "--orphans", "--yes"]
+    assert command(undisturbed, *words).exit_code == 0
+    place = Place(str(tmp_path / "log"), killed_at=8, counted_from="/_leases/")
+    store = str(edited.settings.store)
+    n_killed = 0
+    while forks.run(place, "clean", *words, "--store", store) < 0:
+        n_killed += 1
+        current = read_current(edited.artifacts)
+        assert all((edited.settings.store / entry.path).exists() for entry in current.entries)
+    assert n_killed > 3
+    left = [
+        {path.relative_to(one.root) for path in everything(one) if path.suffix == ".parquet"}
+        for one in (edited, undisturbed)
+    ]
+    assert left[0] == left[1]
+    assert edited.run() == set()

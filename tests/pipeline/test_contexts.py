@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 
 from rag_assets.evaluation.answer_text import holds
@@ -195,3 +197,20 @@ def test_no_answerability_where_all_are_answerable(tiny: Tiny) -> None:
     shown = leaderboard_rows(result.leaderboard, Selection.of(tiny.pipeline().experiment), "all")
     assert result.answerability == []
     assert answerability_parts(result, shown) == []
+
+
+def test_a_text_is_counted_once_in_all_experiments_of_a_store(fresh: Tiny) -> None:
+    def counted() -> list[int]:
+        cache = fresh.settings.store / "cache" / "token_counts"
+        return sorted(pq.ParquetFile(file).metadata.num_rows for file in cache.rglob("*.parquet"))
+
+    fresh.run()
+    before = sum(counted())
+    texts = fresh.pipeline().artifact(chunks_key("parts")).table()["text"].to_pylist()
+    assert before >= len(set(texts))
+    shutil.rmtree(fresh.objects("contexts"))
+    fresh.run()
+    assert sum(counted()) == before
+    fresh.replace("crew.md", "A crew of five", "A crew of exactly five")
+    fresh.run()
+    assert sum(counted()) == before + 2  # the chunk, and the whole document

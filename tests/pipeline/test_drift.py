@@ -174,7 +174,9 @@ def test_limits_and_severity_are_configured(tiny: Tiny) -> None:
     found = validated(tiny)
     assert ("error", "drift") in kinds(found)
     assert ("warning", "far_query") in kinds(found)
-    assert found.n_errors >= 1
+    severities = found.findings["severity"].to_pylist()
+    assert found.n_errors == severities.count("error") >= 1
+    assert found.n_warnings == severities.count("warning") != found.n_errors
     tiny.config["checks"] = {"drift": {"far_below": {"vectors": -2}, "psi": 99}}
     tiny.write_config()
     result = drift(tiny, "vectors")

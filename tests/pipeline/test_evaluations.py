@@ -9,6 +9,7 @@ from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.pipeline import recording
 from rag_assets.pipeline.evaluations import all_experiments, read_current, read_evaluation
 from rag_assets.store.atomic import write_text
+from rag_assets.store.remote.working_copy import table_file
 from tests.tiny_experiment import Tiny, short
 
 TOP_K = (1, 3, 5)
@@ -18,10 +19,12 @@ def test_a_snapshot_names_every_artifact(tiny: Tiny) -> None:
     evaluation = tiny.snapshot()
     assert read_current(tiny.artifacts) == evaluation
     assert evaluation.complete
-    assert len(evaluation.entries) == 73
+    counted = [entry.partition["analysis"] for entry in evaluation.entries_of("term_counts")]
+    assert sorted(counted) == ["parts:english", "parts:standard", "whole:english"]
+    assert len(evaluation.entries) == 73 + len(counted)
     for entry in evaluation.entries:
         artifact = tiny.pipeline().artifact(entry.key)
-        assert tiny.artifacts / entry.path == artifact.path
+        assert tiny.settings.store / entry.path == artifact.path
         assert entry.digest == artifact.manifest.digests["all"]
         assert entry.fingerprint == artifact.manifest.fingerprint
 
@@ -74,7 +77,7 @@ def test_an_interruption_leaves_the_current_evaluation(
 
 def test_old_evaluations_stay_readable(tiny: Tiny) -> None:
     old = tiny.snapshot()
-    board = tiny.artifacts / old.entries_of("leaderboard")[0].path
+    board = table_file(tiny.settings.store / old.entries_of("leaderboard")[0].path)
     before = board.read_bytes()
     tiny.configure("bm25-whole", b=0.1)
     tiny.run()
@@ -117,7 +120,9 @@ def test_a_damaged_snapshot_is_a_store_error(tiny: Tiny, content: str) -> None:
 
 def test_another_schema_version_is_refused(tiny: Tiny) -> None:
     file = tiny.artifacts / "evaluations" / f"{tiny.snapshot().evaluation_id}.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "schema_version": 99, "new": 1}))
+    content = {**json.loads(file.read_text()), "schema_version": 99, "new": 1}
+    del content["sha256"]
+    file.write_text(json.dumps(content))
     with pytest.raises(
         StoreError,
         match=r"schema version 99, this program writes 1; .*: rag-assets evaluate .*data",

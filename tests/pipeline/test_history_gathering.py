@@ -125,6 +125,7 @@ def test_a_file_that_is_damaged_stays_and_takes_nothing_with_it(files: HistoryFi
 def test_a_column_that_an_old_file_lacks_is_null(files: HistoryFiles) -> None:
     files.add(made_rows([0]))
     [old] = files.paths()
+    old.with_suffix(".sha256").unlink()
     pq.write_table(made_rows([0]).drop_columns(["git_dirty"]), old)
     files.add(made_rows([1]))
     assert files.table(["evaluation_id", "git_dirty"]).column("git_dirty").to_pylist() == [

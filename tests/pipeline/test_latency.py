@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,17 +14,18 @@ import pytest
 from rag_assets.embedding.loading import forget_models
 from rag_assets.pipeline.latency_sample import (
     BUDGET_SECONDS,
-    Part,
     added,
     percentiles,
     sample_of,
     time_each,
 )
-from rag_assets.pipeline.measurements import Measurement, Measurements
+from rag_assets.pipeline.measurements import MEASUREMENTS, Measurement, Measurements
+from rag_assets.pipeline.stage_context import Part
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.reranking import local_models
 from rag_assets.reranking.candidates import Scores
 from rag_assets.reranking.cross_encoder import CrossEncoderScorer
+from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.pair_score_cache import Pair
 from tests.all_measurements import all_measurements
 from tests.reranking.tiny_models import cross_encoder
@@ -117,17 +119,29 @@ class TestTimes:
 
 
 class TestMeasurements:
-    def test_retrievers_of_one_configuration_are_told_apart(self, tmp_path: Path) -> None:
+    def test_they_go_by_what_is_measured_and_not_by_its_name(self, tmp_path: Path) -> None:
         measurements = Measurements(tmp_path)
         for number, name in enumerate(["a", "b"]):
-            measurements.add("search", "f" * 64, float(number), retriever=name)
-        assert [
-            found["seconds"]
-            for name in "ab"
-            if (found := measurements.find("search", "f" * 64, name))
-        ] == [0.0, 1.0]
-        assert measurements.find("search", "f" * 64, "c") is None
-        assert measurements.find("search", "e" * 64, "a") is None
+            measurements.add("search", f"{'f' * 64}-15", float(number), retriever=name)
+        found = measurements.find("search", f"{'f' * 64}-15")
+        assert found is not None
+        assert found["seconds"] == 1.0
+        assert measurements.find("search", f"{'f' * 64}-1") is None
+        assert measurements.find("search", f"{'e' * 64}-15") is None
+
+    def test_that_of_this_machine_comes_before_that_of_another(self, tmp_path: Path) -> None:
+        measurements = Measurements(tmp_path)
+        measurements.add("search", "f" * 64, 1.0)
+        (file,) = (tmp_path / "search").iterdir()
+        other = file.rename(file.with_name(f"{file.name.partition('=')[0]}=another.json"))
+        own = measurements.find("search", "f" * 64)
+        assert own is not None
+        assert own["seconds"] == 1.0
+        measurements.add("search", "f" * 64, 2.0)
+        other.write_text(other.read_text().replace(': "20', ': "30'))  # it is newer
+        own = measurements.find("search", "f" * 64)
+        assert own is not None
+        assert own["seconds"] == 2.0
 
     def test_cached_and_not_cached_are_told_apart(self, tmp_path: Path) -> None:
         measurements = Measurements(tmp_path)
@@ -143,7 +157,7 @@ class TestMeasurements:
         file.write_text(
             f'{{"what": "search", "fingerprint": "{"f" * 64}", "seconds": 2, "amount": 4}}'
         )
-        found = Measurements(tmp_path).find("search", "f" * 64, "bm25")
+        found = Measurements(tmp_path).find("search", "f" * 64)
         assert found is not None
         assert (found["seconds"], found["amount"], found["retriever"]) == (2, 4, None)
 
@@ -226,7 +240,7 @@ def embedded(with_minilm: Tiny) -> Callable[[], Amounts]:
             )
             fingerprint = pipeline.artifact(key).manifest.fingerprint
             for cached in (False, True):
-                one = pipeline.measurements.find("embed", fingerprint, "minilm", cached=cached)
+                one = pipeline.measurements.find("embed", fingerprint, cached=cached)
                 assert one is not None
                 found[asset, cached] = one["amount"]
         return found
@@ -271,7 +285,7 @@ def latencies_of_current(tiny: Tiny, retriever: str, *, cached: bool) -> Measure
     pipeline = tiny.pipeline()
     run = pipeline.artifact(run_key(pipeline.experiment, retriever, 5))
     ranking = run.manifest.facts["ranking"]
-    found = pipeline.measurements.find("latency", ranking, retriever, cached=cached)
+    found = pipeline.measurements.find("latency", ranking, cached=cached)
     assert found is not None
     return found
 
@@ -301,8 +315,9 @@ def test_a_local_reranker_is_timed_past_its_scores_or_not_at_all(
     scored.clear()
     monkeypatch.setattr(local_models, "_loaded", set())
     forget_models()
-    tiny.config["name"] = "again"
-    tiny.write_config()
-    tiny.run()
+    # Nothing is left but the caches.
+    shutil.rmtree(tiny.settings.store / MEASUREMENTS)
+    shutil.rmtree(tiny.settings.store / OBJECTS)
+    assert tiny.run()
     assert scored == [], "no model is loaded for a measurement"
     assert set(latencies(tiny)) == {("bm25", False)}

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -16,9 +15,9 @@ from rag_assets.llm.client import Completion
 from rag_assets.pipeline.plan import CHECK, COMPUTE, REUSE, Plan
 from rag_assets.pipeline.reasons import Reason
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.stages.chunks import chunks_key
 from rag_assets.query_sets.prompted import requests_for
+from tests.changed_code import change_code
 from tests.planned import by_action, is_done, planned
 from tests.tiny_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Tiny, matching, materialize, short
 
@@ -36,7 +35,7 @@ def reasons(found: Plan, name: str) -> list[str]:
 
 
 def files_of(tiny: Tiny) -> set[str]:
-    return {str(path) for path in tiny.artifacts.rglob("*")}
+    return {str(path) for path in tiny.settings.store.rglob("*")}
 
 
 def replace_document(tiny: Tiny) -> None:
@@ -85,12 +84,15 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...], tuple[str, ...], Whys]] = {
     "a document is edited": (
         lambda tiny: tiny.replace("fares.md", "free of charge", "safe of charge"),
         ("documents", "qrels", "chunks/*"),
-        ("lexical_index/*", "judgments/*", *RUNS, "metrics/*"),
+        ("term_counts/*", "lexical_index/*", "judgments/*", *RUNS, "metrics/*"),
         {
             "documents": ["1 document changed"],
             "qrels": ["documents changed"],
             "chunks/parts": ["documents changed"],
-            "lexical_index/bm25": ["upstream chunks[chunking=parts] is computed again"],
+            "term_counts/parts:english": ["upstream chunks[chunking=parts] is computed again"],
+            "lexical_index/bm25": [
+                "upstream term_counts[analysis=parts:english] may be computed again"
+            ],
         },
     ),
     "the front matter of a document is edited": (
@@ -102,7 +104,7 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...], tuple[str, ...], Whys]] = {
     "a document is removed, another one added": (
         replace_document,
         ("documents", "qrels", "chunks/*", "contexts/*", "attributions/*"),
-        ("lexical_index/*", *RUNS, "metrics/*", "leaderboard"),
+        ("term_counts/*", "lexical_index/*", *RUNS, "metrics/*", "leaderboard"),
         {"documents": ["1 document added, 1 removed"], "qrels": ["documents changed"]},
     ),
     "a query is added": (
@@ -170,13 +172,13 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...], tuple[str, ...], Whys]] = {
         },
     ),
     "an artifact is deleted": (
-        lambda tiny: shutil.rmtree(tiny.artifacts / "lexical_index" / "retriever=bm25"),
+        lambda tiny: tiny.lose("lexical_index", "bm25"),
         ("lexical_index/bm25",),
         ("lexical_runs/bm25/*", "fused_runs/*"),
         {"lexical_index/bm25": ["artifact was deleted"]},
     ),
     "a ranking is deleted": (
-        lambda tiny: shutil.rmtree(tiny.artifacts / "rankings" / "retriever=bm25"),
+        lambda tiny: tiny.lose("rankings", "bm25"),
         ("lexical_runs/bm25/1",),
         ("lexical_runs/bm25/3", "lexical_runs/bm25/5", "fused_runs/*"),
         {
@@ -214,11 +216,9 @@ def test_an_empty_store(fresh: Tiny) -> None:
     assert not fresh.artifacts.exists()
 
 
-def test_without_an_evaluation_the_newest_artifact_is_compared(tiny: Tiny) -> None:
+def test_without_an_evaluation_it_is_not_known_which_object_was_whose(tiny: Tiny) -> None:
     (tiny.artifacts / "current").unlink()
     tiny.configure("bm25", k1=0.9)
-    assert reasons(planned(tiny), "lexical_index/bm25") == ["k1 1.2 -> 0.9"]
-    shutil.rmtree(tiny.artifacts / "lexical_index" / "retriever=bm25")
     assert reasons(planned(tiny), "lexical_index/bm25") == ["nothing stored yet"]
 
 
@@ -237,17 +237,12 @@ def test_going_back_is_reuse_and_what_is_below_too(tiny: Tiny) -> None:
     assert {step.action for step in planned(tiny).steps} == {REUSE}
 
 
-def test_new_code_is_told_by_its_version(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = STAGES["fused_runs"].code_version
-    monkeypatch.setattr(type(STAGES["fused_runs"]), "code_version", str(int(old) + 1))
-    kind = type(tiny.pipeline().experiment.retrievers["bm25"])
-    present = kind.code_version
-    monkeypatch.setattr(kind, "code_version", "77")
+def test_new_code_is_told(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    change_code(monkeypatch, "fused_runs")
+    change_code(monkeypatch, "bm25")
     found = planned(tiny)
-    assert (
-        reasons(found, "fused_runs/hybrid/1")[0] == f"rag_assets.fused_runs {old} -> {int(old) + 1}"
-    )
-    assert reasons(found, "lexical_index/bm25") == [f"rag_assets.retriever.bm25 {present} -> 77"]
+    assert reasons(found, "fused_runs/hybrid/1")[0] == "the code of fused_runs changed"
+    assert reasons(found, "lexical_index/bm25") == ["the code of lexical_index changed"]
     assert is_done(found, tiny.run())
 
 

@@ -72,7 +72,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     ]
     CompletionCache(store / "cache" / "completions").put(MODEL, answers)
     (tiny.artifacts / "report.html").write_text(f"<p>{SECRET[2]}</p>")
-    (tiny.artifacts / "chunks" / "0.parquet.tmp-0123").write_bytes(SECRET[0].encode())
+    (tiny.objects("chunks") / "0.parquet.tmp-0123").write_bytes(SECRET[0].encode())
     return tiny
 
 
@@ -100,10 +100,33 @@ def test_no_byte_of_the_text_is_left(purged: Tiny) -> None:
     assert "holds a document 'fares.md'" in again.stderr
 
 
+def test_the_text_goes_from_all_experiments_and_they_are_named(
+    purged: Tiny, tmp_path: Path
+) -> None:
+    other = Tiny(tmp_path / "other")
+    whole = other.config["retrievers"]["bm25-whole"]
+    other.config |= {"name": "other", "retrievers": {"bm25-whole": whole}, "top_k": [5]}
+    other.config["baseline"] = "bm25-whole"
+    other.config["chunking"]["whole"] = {"strategy": "recursive", "max_tokens": 8, "overlap": 0}
+    other.write()
+    (other.folder / "fares.md").rename(other.folder / "prices.md")
+    other.write_rows("judgments.jsonl", [{**JUDGMENTS[0], "doc_id": "prices.md"}, *JUDGMENTS[1:]])
+    done = command(purged, "evaluate", str(other.folder))
+    assert done.exit_code == 0, done.output
+    store = purged.settings.store
+    done = command(purged, "purge", "--document", "fares.md", "--experiment", "tiny", "--yes")
+    assert done.exit_code == 0, done.output
+    assert holding(store, SECRET) == set()
+    assert "note: tiny has to be evaluated again: rag-assets evaluate" in done.stderr
+    assert f"note: other has to be evaluated again: rag-assets evaluate {other.folder}" in (
+        done.stderr
+    )
+
+
 def test_what_is_no_text_of_it_stays(purged: Tiny) -> None:
     store = purged.settings.store
     latest = EvaluationNames(purged.artifacts, purged.settings.locks).pin("latest")
-    board = list((purged.artifacts / "leaderboard").iterdir())
+    board = list(purged.objects("leaderboard").iterdir())
     assert command(purged, "purge", "--document", "fares.md", "--yes").exit_code == 0
     assert all(path.exists() for path in board)
     assert History(purged.artifacts, purged.settings.locks).ids() == [latest.evaluation_id]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any
 
 import pytest
@@ -182,7 +183,17 @@ def test_an_evaluation_of_an_older_version_asks_for_another(tiny: Tiny) -> None:
     from rag_assets.errors import StoreError
 
     result = EvaluationResult.current(tiny.artifacts)
-    file = tiny.artifacts / result.evaluation.entries_of("leaderboard")[0].path
-    pq.write_table(pq.read_table(file, partitioning=None).drop_columns(["split"]), file)
+    board = result.evaluation.entries_of("leaderboard")[0]
+    artifact = tiny.pipeline().store.read(tiny.settings.store / board.path)
+    assert artifact is not None
+    text = dataclasses.replace(artifact.manifest, files={}).to_json()
+    old = artifact.table().drop_columns(["split"]).replace_schema_metadata({"rag_assets": text})
+    pq.write_table(old, tiny.artifacts / "board.parquet")
+    snapshot = tiny.artifacts / "evaluations" / f"{result.evaluation.evaluation_id}.json"
+    content = json.loads(snapshot.read_text())
+    del content["sha256"]
+    (entry,) = [one for one in content["entries"] if one["asset"] == "leaderboard"]
+    entry |= {"path": "board.parquet", "files": {}}
+    snapshot.write_text(json.dumps(content))
     with pytest.raises(StoreError, match="is of an older version; evaluate it again"):
         EvaluationResult.current(tiny.artifacts).leaderboard  # noqa: B018

@@ -7,7 +7,7 @@ import pytest
 
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages.runs import run_key
-from rag_assets.store.artifacts import Artifact, ArtifactKey, read_manifest
+from rag_assets.store.artifacts import Artifact, ArtifactKey
 from tests.all_measurements import all_measurements
 from tests.tiny_experiment import Tiny, matching
 
@@ -16,16 +16,17 @@ TOP_K = (1, 3, 5)
 
 def rankings(tiny: Tiny, retriever: str) -> dict[int, pa.Table]:
     """The stored rankings of a retriever, by depth."""
-    folder = tiny.artifacts / "rankings" / f"retriever={retriever}"
+    pipeline = tiny.pipeline()
+    prints = {
+        str(cell(pipeline, retriever, top_k).manifest.facts["ranking"]).partition("-")[0]
+        for top_k in tiny.config["top_k"]
+    }
     found: dict[int, pa.Table] = {}
-    for depth in folder.iterdir():
-        (file,) = depth.iterdir()
-        key = ArtifactKey.of("rankings", retriever=retriever, depth=depth.name[6:])
-        manifest = read_manifest(file)
-        assert manifest is not None
-        artifact = tiny.pipeline().store.find(key, manifest.fingerprint)
-        assert artifact is not None
-        found[int(depth.name[6:])] = artifact.table()
+    for one in prints:
+        for depth in pipeline.store.depths("rankings", one):
+            artifact = pipeline.store.find("rankings", f"{one}-{depth}")
+            assert artifact is not None
+            found[depth] = artifact.table()
     return found
 
 
@@ -47,7 +48,9 @@ def test_a_cell_is_exactly_the_first_k_of_the_ranking(
 ) -> None:
     (ranking,) = rankings(tiny, retriever).values()
     whole = by_query(ranking)
-    run = by_query(cell(tiny.pipeline(), retriever, top_k).table())
+    artifact = cell(tiny.pipeline(), retriever, top_k)
+    assert "depth" not in artifact.manifest.facts  # that of the ranking, which is none of a cell
+    run = by_query(artifact.table())
     assert run == {query: rows[:top_k] for query, rows in whole.items()}
     ranks = [[row["rank"] for row in rows] for rows in run.values()]
     assert ranks == [list(range(1, len(found) + 1)) for found in ranks]
@@ -92,13 +95,13 @@ def test_candidates_deeper_than_top_k_are_fused_by_the_formula(tiny: Tiny) -> No
 
 
 def test_a_larger_top_k_makes_a_deeper_ranking_and_leaves_smaller_cells(tiny: Tiny) -> None:
-    before = {k: cell(tiny.pipeline(), "okapi", k).path.read_bytes() for k in (1, 3, 5)}
+    before = {k: cell(tiny.pipeline(), "okapi", k).file.read_bytes() for k in (1, 3, 5)}
     tiny.config["top_k"] = [1, 3, 5, 8]
     tiny.write_config()
     tiny.run()
     pipeline = tiny.pipeline()
     assert set(rankings(tiny, "okapi")) == {15, 18}
-    assert {k: cell(pipeline, "okapi", k).path.read_bytes() for k in (1, 3, 5)} == before
+    assert {k: cell(pipeline, "okapi", k).file.read_bytes() for k in (1, 3, 5)} == before
     shallow, deep = (by_query(cell(pipeline, "okapi", k).table()) for k in (5, 8))
     assert shallow == {query: rows[:5] for query, rows in deep.items()}
     assert max(len(rows) for rows in deep.values()) > 5

@@ -9,8 +9,7 @@ import pytest
 
 from rag_assets.pipeline.manifests import manifest_of
 from rag_assets.pipeline.reasons import Reason, Wanted, row_changes
-from rag_assets.pipeline.stage import Recipe
-from rag_assets.pipeline.stored import stored_code_version
+from rag_assets.pipeline.recipe import Recipe
 from rag_assets.schemas import QUERIES
 from rag_assets.store.artifacts import ArtifactKey, Manifest
 
@@ -48,11 +47,10 @@ def test_options(old: dict[str, Any], new: dict[str, Any], text: str) -> None:
 
 
 def test_versions_and_files() -> None:
-    old = {"duckdb": "1.0", "retriever.rrf": "1", "file.path": ONE}
-    new = {"duckdb": "1.1", "retriever.rrf": "2", "file.path": TWO}
+    old = {"duckdb": "1.0", "file.path": ONE}
+    new = {"duckdb": "1.1", "file.path": TWO}
     assert texts(replace(RECIPE, versions=new), replace(RECIPE, versions=old)) == [
         "duckdb 1.0 -> 1.1",
-        "rag_assets.retriever.rrf 1 -> 2",
         "the file under path changed",
     ]
 
@@ -67,13 +65,8 @@ def test_inputs() -> None:
     ]
 
 
-def test_the_code_version_follows_from_the_fingerprint() -> None:
-    assert stored_code_version(made(), "2") == "2"
-    assert stored_code_version(made(), "5") == "2"
-    assert stored_code_version(made(), "1") is None
-    assert stored_code_version(replace(made(), schema_version=0), "2") is None
-    assert texts(replace(RECIPE, code_version="5")) == ["rag_assets.fused_runs 2 -> 5"]
-    assert texts(replace(RECIPE, code_version="1")) == ["rag_assets.fused_runs unknown -> 1"]
+def test_new_code() -> None:
+    assert texts(replace(RECIPE, code_version="5")) == ["the code of fused_runs changed"]
 
 
 def test_what_fits() -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
 from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import ChatRequest, Completion, Message
+from rag_assets.pipeline.cleaning import removable
 from rag_assets.pipeline.evaluation_names import snapshot_ids
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.purging import to_purge
-from rag_assets.store.remote.removed import whole
+from rag_assets.store.leases import working
+from rag_assets.store.remote.removed import remove_everywhere
 from tests.remote_machines import Machine, Machines
 
 MODEL = {"model": "m"}
@@ -44,20 +48,19 @@ def test_a_document_is_purged_everywhere(unsent: Machines, two: tuple[Machine, M
     a, b = two
     done = command(a, "purge", "--document", "fares.md")
     assert "would be removed" in done.output
-    assert to_purge(b.root, b.settings, "fares.md") is not None
-    before = set(a.there().listed("tiny"))
+    assert to_purge(b.settings, "fares.md") is not None
+    before = set(a.there().listed(""))
     done = command(a, "purge", "--document", "fares.md", "--yes")
     assert done.exit_code == 0, done.output
     assert "other machines that use this store forget the document" in done.output
-    gone = {name.split("/")[1] for name in before - set(a.there().listed("tiny"))}
+    removed = before - set(a.there().listed(""))
+    gone = {name.removeprefix("tiny/").removeprefix("objects/").split("/")[0] for name in removed}
     assert {"documents", "chunks", "lexical_index"} <= gone
     assert not gone & {"metrics", "leaderboard", "history", "evaluations"}
     read_current(b.root)
     new = unsent["new"]
-    with whole(new.settings.store):
-        pass
     for machine in (a, b, new):
-        assert to_purge(machine.root, machine.settings, "fares.md") is None
+        assert to_purge(machine.settings, "fares.md") is None
         assert answers(machine).get(MODEL, [REQUEST]) == [None]
     again = command(b, "purge", "--document", "fares.md", "--yes")
     assert again.exit_code == 2
@@ -67,6 +70,10 @@ def test_a_document_is_purged_everywhere(unsent: Machines, two: tuple[Machine, M
 def test_an_old_evaluation_does_not_come_back(two: tuple[Machine, Machine]) -> None:
     a, b = two
     new = snapshot_ids(b.root)[-1]
+    with working(b.settings.store, "an evaluation of tiny"):
+        refused = command(a, "clean", "--older-than", "0", "--yes")
+        assert refused.exit_code == 3
+        assert "an evaluation of tiny" in refused.output
     done = command(a, "clean", "--older-than", "0", "--yes")
     assert done.exit_code == 0, done.output
     _, last = b.evaluate()
@@ -78,6 +85,23 @@ def test_an_old_evaluation_does_not_come_back(two: tuple[Machine, Machine]) -> N
         f"tiny/evaluations/{name}.json" for name in left
     ]
     assert a.leaderboard() == b.leaderboard()
+
+
+def test_orphans_are_found_without_fetching_the_store(
+    unsent: Machines, two: tuple[Machine, Machine]
+) -> None:
+    a, new = two[0], unsent["new"]
+    orphan = "objects/lexical_index/0123456789abcdef"
+    for name in ("manifest.json", "postings"):
+        a.there().write(f"{orphan}/{name}", b"{}")
+    later = datetime.now(UTC) + timedelta(hours=2)
+    assert command(new, "clean", "--orphans", "--yes").output == "nothing to remove\n"  # young
+    found = removable(new.settings.store, None, orphans=True, now=later)
+    assert [(one.kind, one.size) for one in found] == [("lexical_index", 4)]
+    assert not (new.settings.store / "objects" / "metrics").exists()
+    remove_everywhere(new.settings.store, [one.path for one in found])
+    assert not a.there().listed(orphan)
+    assert a.evaluate()[0] == set()
 
 
 def test_a_cache_is_counted_and_pruned_where_it_is(

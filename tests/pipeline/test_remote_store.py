@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-from rag_assets.errors import NotEvaluated
-from rag_assets.pipeline import bringing
+from rag_assets.errors import NotEvaluated, StoreError
+from rag_assets.pipeline import bringing, evaluation_names, recording
 from rag_assets.pipeline.attempts import Attempts
 from rag_assets.pipeline.checks import blocked
 from rag_assets.pipeline.checks.blocked import Blocked
 from rag_assets.pipeline.checks.check import Check, CheckResult, Found
 from rag_assets.pipeline.checks.states import anchor_of
 from rag_assets.pipeline.evaluation_names import ANCHOR, EvaluationNames, snapshot_ids
-from rag_assets.pipeline.evaluations import CURRENT, FOLDER, read_current
+from rag_assets.pipeline.evaluations import CURRENT, FOLDER, Evaluation, read_current
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.warehouse import is_up_to_date, rebuild
+from rag_assets.pipeline.warehouse import rebuild
+from rag_assets.pipeline.warehouse_record import is_up_to_date
 from rag_assets.reporting.result import EvaluationResult
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.atomic import write_text
 from rag_assets.store.remote import opened
-from rag_assets.store.remote.objects import AT_ONCE, Objects
-from rag_assets.store.remote.opened import mirror
+from rag_assets.store.remote.objects import ANY, AT_ONCE, Objects
+from rag_assets.store.remote.opened import mirror, write_shared
+from rag_assets.store.remote.working_copy import table_file
 from tests.all_measurements import all_measurements
 from tests.remote_machines import Evaluated, Machine, Machines, names_sent
-from tests.s3_server import VARIABLES
+from tests.s3_server import VARIABLES, conditions
 from tests.tiny_experiment import materialize
 
 
@@ -40,14 +47,25 @@ def stop_before(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     write = Objects.write
     stopped = False
 
-    def until_then(self: Objects, name: str, content: bytes) -> None:
+    def until_then(self: Objects, name: str, content: bytes, expected: str = ANY) -> str | None:
         nonlocal stopped
         stopped = stopped or part in name
         if stopped:
             raise Stopped(name)
-        write(self, name, content)
+        return write(self, name, content, expected)
 
     monkeypatch.setattr(Objects, "write", until_then)
+
+
+def stopping_at(name: str) -> Callable[[Path, str], None]:
+    """Return a ``write_text`` that writes everything but one file."""
+
+    def until_then(path: Path, text: str) -> None:
+        if path.name == name:
+            raise Stopped(name)
+        write_text(path, text)
+
+    return until_then
 
 
 def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +88,7 @@ def test_another_machine_reuses_everything(unsent: Machines) -> None:
     assert again.content == first.content
     assert read_current(a.root) == again
     # An index is not brought until something is searched.
-    assert not list(b.root.glob("lexical_index/*/*"))
+    assert not list(b.settings.store.glob("objects/lexical_index/*"))
     both = [first.evaluation_id, again.evaluation_id]
     assert [row["evaluation_id"] for row in a.history()] == both
     assert a.history() == b.history()
@@ -109,11 +127,11 @@ def test_every_stage_on_a_machine_of_its_own(evaluated: Evaluated, unsent: Machi
     experiment = unsent["a"].pipeline().experiment
     for asset, keys in Selection.of(experiment).keys(experiment).items():
         outcomes = unsent[asset].pipeline().materialize(asset, keys)
-        assert not any(outcome.reused for outcome in outcomes), asset
+        assert not outcomes[0].reused, asset  # the others may equal it
     # What is searched, and only that, was brought whole.
-    searching, fusing = unsent["lexical_runs"].root, unsent["fused_runs"].root
-    assert len(list(searching.glob("lexical_index/*/*/units.parquet"))) == 2
-    assert not list(fusing.glob("lexical_index/*/*/units.parquet"))
+    searching, fusing = (unsent[name].settings.store for name in ("lexical_runs", "fused_runs"))
+    assert len(list(searching.glob("objects/lexical_index/*/units.parquet"))) == 2
+    assert not list(fusing.glob("objects/lexical_index/*/units.parquet"))
     computed, evaluation = unsent["end"].evaluate()
     assert computed == set()
     assert evaluation.content == evaluated.evaluation.content
@@ -131,12 +149,12 @@ from rag_assets.store.settings import StoreSettings
 
 send, number = Objects.send, 0
 
-def killed(self, path, name):
+def killed(self, path, name, expected):
     global number
     number += 1
     if number == 20:
         os.kill(os.getpid(), signal.SIGKILL)
-    send(self, path, name)
+    return send(self, path, name, expected)
 
 Objects.send = killed
 pipeline = Pipeline(load_experiment(Path(sys.argv[1])), StoreSettings.resolve(sys.argv[2]))
@@ -152,8 +170,23 @@ def test_a_process_that_is_killed_while_it_sends(
     arguments = [str(unsent.tiny.folder), unsent.address]
     done = subprocess.run([sys.executable, "-c", KILLED, *arguments], check=False)
     assert done.returncode == -signal.SIGKILL
-    assert 0 < len(a.there().listed("tiny")) < 20 + AT_ONCE
+    assert 0 < len(a.there().listed("objects")) < 20 + AT_ONCE
     _check_next_evaluation_is_whole(a, b)
+
+
+def test_a_process_that_is_stopped_after_the_pointer(
+    unsent: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = unsent["a"], unsent["b"]
+    with monkeypatch.context() as patch:
+        patch.setattr(recording, "write_text", stopping_at(CURRENT))
+        with pytest.raises(Stopped):
+            a.evaluate()
+    new_process(monkeypatch)
+    (stopped,) = snapshot_ids(a.root)
+    for machine in (b, a):
+        assert read_current(machine.root).evaluation_id == stopped
+    assert len(b.history()) == 1
 
 
 @pytest.mark.parametrize("part", ["rankings", "history", "evaluations", "current"])
@@ -162,7 +195,7 @@ def test_an_evaluation_that_was_not_sent_whole(
 ) -> None:
     a, b = unsent["a"], unsent["b"]
     with monkeypatch.context() as patch:
-        stop_before(patch, f"tiny/{part}")
+        stop_before(patch, f"objects/{part}" if part == "rankings" else f"tiny/{part}")
         with pytest.raises(Stopped):
             a.evaluate()
     new_process(monkeypatch)
@@ -208,14 +241,78 @@ def test_two_machines_at_once_lose_nothing(machines: Machines) -> None:
     assert b.leaderboard() == EvaluationResult(a.root, of_a).leaderboard.to_pylist()
 
 
+def test_machines_that_end_at_the_same_time_lose_nothing(machines: Machines) -> None:
+    before = {row["evaluation_id"] for row in machines["reader"].history()}
+
+    def evaluate(name: str) -> list[Evaluation]:
+        pipeline = machines[name].pipeline()
+        return [machines[name].finish(pipeline, set())[1] for _ in range(2)]
+
+    with ThreadPoolExecutor(3) as threads:
+        ended = [one for found in threads.map(evaluate, "abc") for one in found]
+    last = max(ended, key=lambda one: (one.finished, one.evaluation_id))
+    for name in ("a", "new"):
+        assert read_current(machines[name].root) == last
+        ids = {row["evaluation_id"] for row in machines[name].history()}
+        assert ids == before | {one.evaluation_id for one in ended}
+        assert ids == set(snapshot_ids(machines[name].root))
+
+
+def test_what_ended_later_stays_current(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    a, b = machines["a"], machines["b"]
+    write = Objects.write
+    of_b: list[Evaluation] = []
+
+    def b_comes_first(self: Objects, name: str, content: bytes, expected: str = ANY) -> str | None:
+        if name == "tiny/current" and not of_b:
+            monkeypatch.setattr(Objects, "write", write)
+            of_b.append(b.finish(b.pipeline(), set())[1])
+        return write(self, name, content, expected)
+
+    on_a = a.pipeline()
+    monkeypatch.setattr(Objects, "write", b_comes_first)
+    _, of_a = a.finish(on_a, set())
+    assert of_a.finished < of_b[0].finished
+    assert f"{of_a.evaluation_id} is in the history; {of_b[0].evaluation_id}" in caplog.text
+    for machine in (a, b, machines["c"]):
+        assert read_current(machine.root) == of_b[0]
+        names = EvaluationNames(machine.root, machine.settings.locks)
+        assert names.find(of_a.evaluation_id) == of_a
+        ids = [row["evaluation_id"] for row in machine.history()]
+        assert {of_a.evaluation_id, of_b[0].evaluation_id} <= set(ids)
+
+
+def test_a_server_that_knows_no_conditions(machines: Machines, s3_url: str) -> None:
+    a, b = machines["a"], machines["b"]
+    with conditions(s3_url, "ignored"):
+        first, second = (one.finish(one.pipeline(), set())[1] for one in (a, b))
+        assert read_current(a.root) == second
+        ids = [row["evaluation_id"] for row in a.history()]
+    assert ids[-2:] == [first.evaluation_id, second.evaluation_id]
+
+
+def test_a_damaged_pointer_is_written_again(machines: Machines) -> None:
+    a = machines["a"]
+    gone = b"20200101T000000000000-0000"
+    for content in (b"\xff\xfe", b"../../etc/passwd", gone):
+        a.there().write("tiny/current", content)
+        with pytest.raises(StoreError, match="readable" if content == gone else "damaged"):
+            read_current(a.root)
+    _, evaluation = a.finish(a.pipeline(), set())
+    assert read_current(machines["b"].root) == evaluation
+
+
 def test_what_is_damaged_there_is_replaced(machines: Machines) -> None:
     a, b = machines["a"], machines["b"]
     _, evaluation = a.evaluate()
     entry = evaluation.entries_of("chunks")[0]
-    whole = (a.root / entry.path).read_bytes()
-    a.there().write(f"tiny/{entry.path}", whole[:-40] + bytes(40))
+    name = f"{entry.path}/table.parquet"
+    whole = (a.settings.store / name).read_bytes()
+    a.there().write(name, whole[:-40] + bytes(40))
     assert b.evaluate()[0] == {f"chunks/{entry.partition['chunking']}"}
-    assert a.there().read(f"tiny/{entry.path}") == whole
+    assert a.there().read(name) == whole
     assert machines["c"].evaluate()[0] == set()
 
 
@@ -223,7 +320,7 @@ def test_what_is_damaged_here_is_brought_again(machines: Machines) -> None:
     machine = machines["a"]
     _, evaluation = machine.evaluate()
     for asset in ("chunks", "leaderboard"):
-        path = machine.root / evaluation.entries_of(asset)[0].path
+        path = table_file(machine.settings.store / evaluation.entries_of(asset)[0].path)
         path.write_bytes(path.read_bytes()[:-40] + bytes(40))
     assert machine.evaluate()[0] == set()
 
@@ -238,11 +335,53 @@ def test_small_records_are_shared(machines: Machines) -> None:
     recipe = pipeline.recipe(key)
     assert recipe is not None
     for number in (1, 2):
-        Attempts(a.root / "attempts").add(recipe)
+        Attempts(a.root / "attempts", a.pipeline().store).add(recipe)
         assert b.pipeline().attempts.of(recipe) == number
     for file in (a.root / "attempts").iterdir():
         file.unlink()
         mirror(file)
+
+
+def test_two_machines_pin_at_the_same_time(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = machines["a"], machines["b"]
+    first = a.evaluate()[1]
+    second = b.evaluate()[1]
+    names_a = EvaluationNames(a.root, a.settings.locks)
+    names_b = EvaluationNames(b.root, b.settings.locks)
+    names_a.pin(first.evaluation_id)
+
+    def b_comes_first(*given: object) -> str:
+        monkeypatch.setattr(evaluation_names, "write_shared", write_shared)
+        names_b.pin(second.evaluation_id)
+        return write_shared(*given)  # type: ignore[arg-type]  # passed on as they are
+
+    monkeypatch.setattr(evaluation_names, "write_shared", b_comes_first)
+    told = f"tiny: another machine has just made {second.evaluation_id} the anchor; to replace it"
+    with pytest.raises(StoreError, match=re.escape(told)) as raised:
+        names_a.pin(first.evaluation_id)
+    assert raised.value.exit_code == 3
+    assert names_a.anchor_id() == first.evaluation_id
+    assert names_a.find("anchor") == second
+    names_a.pin(first.evaluation_id)
+    assert names_b.find("anchor") == first
+
+
+def test_the_greater_count_of_attempts_stays(machines: Machines) -> None:
+    a, b = machines["a"], machines["b"]
+    pipeline = a.pipeline()
+    recipe = pipeline.recipe(pipeline.stages()[0].keys(pipeline.experiment)[0])
+    assert recipe is not None
+    of_a, of_b = (Attempts(one.root / "attempts", one.pipeline().store) for one in (a, b))
+    for _ in range(3):
+        of_b.add(recipe)
+    of_a.add(recipe)  # it knows of none
+    assert of_a.of(recipe) == 3
+    file = a.root / "attempts" / f"{recipe.fingerprint}.txt"
+    assert a.there().read(f"tiny/attempts/{file.name}") == file.read_bytes() == b"3\n"
+    file.unlink()
+    mirror(file)
 
 
 def test_a_failed_check_stops_every_machine(machines: Machines) -> None:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.failed_queries import failed_queries
+from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.retry import try_again, unanswered
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.store.artifacts import Artifact
@@ -69,7 +72,7 @@ def test_a_reranker_that_was_not_served_is_asked_again(reranked: Tiny, server: S
     assert failures(reranked, "api") == {"q1"}
     assert not reranked.snapshot().complete
     old = cell(reranked, "api")
-    content = old.path.read_bytes()
+    content = old.file.read_bytes()
     # Without a word it stays as it is: an evaluation that changes nothing asks nobody.
     server.forget_rules()
     asked = len(server.received)
@@ -89,7 +92,7 @@ def test_a_reranker_that_was_not_served_is_asked_again(reranked: Tiny, server: S
     assert {"reranked_runs/api/1", "metrics/api/3"} <= computed
     assert not any("bm25" in name for name in computed if name.startswith("lexical"))
     assert reranked.snapshot().complete
-    assert old.path.read_bytes() == content  # old evaluations name it
+    assert old.file.read_bytes() == content  # old evaluations name it
     pipeline = reranked.pipeline()
     assert try_again(pipeline) == 0
     assert materialize(pipeline) == set()
@@ -110,3 +113,28 @@ def test_a_query_set_asks_for_what_was_not_answered(rewritten: Tiny, server: Ser
     assert len(server.received) == asked + 1
     assert failures(rewritten, "bm25") == {"q6"}
     assert unanswered(rewritten.pipeline()) == {}
+
+
+@pytest.mark.parametrize("config", ["reranked", "rewritten"])
+def test_another_experiment_asks_for_itself_what_was_not_answered(
+    config: str, request: pytest.FixtureRequest, server: Server
+) -> None:
+    one: Tiny = request.getfixturevalue(config)
+    server.on("dog", error(400, "too long"))
+    one.run()
+    server.forget_rules()
+    asked = len(server.received)
+    other = Tiny(one.root.parent / "other", {**one.config, "name": "other"}).write()
+    pipeline = Pipeline(load_experiment(other.folder), one.settings)
+    computed = materialize(pipeline)
+    assert len(server.received) == asked + 1
+    assert failed_queries(pipeline) == {}
+    assert not any(name.startswith(("chunks", "lexical_index")) for name in computed)
+    # The first experiment stays as it is until it asks again, and then finds what there is.
+    assert one.run() == set()
+    again = one.pipeline()
+    assert failed_queries(again) != {}
+    assert try_again(again) > 0
+    materialize(again)
+    assert failed_queries(again) == {}
+    assert len(server.received) == asked + 1

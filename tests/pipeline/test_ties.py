@@ -111,7 +111,7 @@ def test_bounds_without_the_stored_ranking(tied: Tiny) -> None:
     """From the deepest run that was cut from it, which is all that is left."""
     result = evaluated(tied.pipeline())
     (whole,) = [r for r in tie_rows(result, ["bm25"], 1, "all") if r["metric"] == "mrr@1"]
-    for file in (result.root / "rankings").rglob("*.parquet"):
+    for file in (result.root.parent / "objects" / "rankings").rglob("*.parquet"):
         file.unlink()
     (row,) = [r for r in tie_rows(result, ["bm25"], 1, "all") if r["metric"] == "mrr@1"]
     assert row == whole

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import duckdb
 import pytest
 
 from rag_assets.errors import StoreError
+from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.pipeline.warehouse import rebuild
+from rag_assets.pipeline.warehouse_record import is_up_to_date
 from rag_assets.store.artifacts import ArtifactKey
 from tests.tiny_experiment import Tiny
 
@@ -98,7 +101,7 @@ def test_history_and_measurements(tiny: Tiny) -> None:
     assert [row["is_current"] for row in rows] == [False, True]
     assert rows[-1]["evaluation_id"] == current.evaluation_id
     assert rows[-1]["complete"]
-    assert rows[-1]["n_artifacts"] == 73
+    assert rows[-1]["n_artifacts"] == 76
     measured = ask(warehouse, "SELECT what, count(*) AS n FROM measurements GROUP BY ALL")
     assert {"what": "metrics", "n": 15} in measured
     (built,) = ask(
@@ -113,6 +116,7 @@ def test_history_and_measurements(tiny: Tiny) -> None:
 
 def test_a_measurement_of_an_older_version_has_nulls(tiny: Tiny) -> None:
     old = tiny.artifacts / "measurements" / "search" / f"{'0' * 16}.json"
+    old.parent.mkdir(parents=True)
     old.write_text(
         json.dumps({"what": "search", "fingerprint": "0" * 64, "seconds": 1.5, "amount": 3})
     )
@@ -134,7 +138,7 @@ def test_what_is_measured_after_a_rebuild_is_there_and_a_damaged_file_is_not(tin
     warehouse = rebuild(tiny.settings)
     counted = "SELECT count(*) AS n, count(DISTINCT fingerprint) AS known FROM measurements"
     (before,) = ask(warehouse, counted)
-    folder = tiny.artifacts / "measurements" / "search"
+    folder = tiny.settings.store / "measurements" / "search"
     measured = {"what": "search", "fingerprint": "1" * 64, "seconds": 2, "amount": 1}
     (folder / f"{'1' * 16}.json").write_text(json.dumps(measured))
     (folder / f"{'2' * 16}.json").write_text('{"what": "search", "finger')
@@ -144,7 +148,7 @@ def test_what_is_measured_after_a_rebuild_is_there_and_a_damaged_file_is_not(tin
 
 def test_without_measurements_their_table_is_empty(tiny: Tiny) -> None:
     names = list(ask(rebuild(tiny.settings), "SELECT * FROM measurements LIMIT 1")[0])
-    shutil.rmtree(tiny.artifacts / "measurements")
+    shutil.rmtree(tiny.settings.store / "measurements")
     warehouse = rebuild(tiny.settings)
     assert ask(warehouse, "SELECT * FROM measurements") == []
     described = ask(warehouse, "DESCRIBE measurements")
@@ -225,10 +229,148 @@ def test_an_unreadable_experiment_does_not_hide_the_others(tiny: Tiny) -> None:
 def test_a_failed_rebuild_leaves_the_old_file(tiny: Tiny) -> None:
     warehouse = rebuild(tiny.settings)
     before = warehouse.read_bytes()
-    (board,) = tiny.artifacts.glob("leaderboard/*.parquet")
-    board.write_bytes(board.read_bytes()[:-4] + b"oops")
+    (board,) = tiny.objects("leaderboard").iterdir()
+    table = board / "table.parquet"
+    table.write_bytes(table.read_bytes()[:-4] + b"oops")
     with pytest.raises(StoreError, match=board.name):
         rebuild(tiny.settings)
     assert warehouse.read_bytes() == before
     leftovers = {file.name for file in tiny.settings.state_dir.iterdir() if "tmp" in file.name}
     assert leftovers == set()
+
+
+def test_every_asset_with_rows_is_a_table_or_a_view(tiny: Tiny) -> None:
+    tiny.config["query_sets"] = {"said": {"strategy": "file", "path": "variants.jsonl"}}
+    tiny.write_rows("variants.jsonl", [{"query_id": "q1", "variants": ["dog fares"]}])
+    tiny.configure("worded", type="bm25", chunking="parts", query_set="said")
+    tiny.run()
+    evaluation = tiny.snapshot()
+    warehouse = rebuild(tiny.settings)
+    counts: dict[str, int] = {}
+    for entry in evaluation.entries:
+        if entry.asset == "term_counts":  # arrays; its chunks are those of the indexes
+            continue
+        named = {"metrics": "query_metrics", "overlaps": "run_overlaps"}.get(entry.asset)
+        indexes = "indexes" if entry.asset.endswith("_index") else None
+        runs = "runs" if entry.asset.endswith("_runs") else None
+        name = named or indexes or runs or entry.asset
+        counts[name] = counts.get(name, 0) + entry.rows
+    assert {"indexes", "query_sets", "lexical_queries", "contexts"} <= counts.keys()
+    for name, rows in counts.items():
+        assert ask(warehouse, f"SELECT count(*) AS n FROM {name}") == [{"n": rows}], name
+    (first, *_) = ask(warehouse, "FROM indexes WHERE retriever = 'okapi' ORDER BY chunk_id LIMIT 1")
+    assert (first["experiment"], first["asset"]) == ("tiny", "lexical_index")
+    assert first["document_id"] == "crew.md"
+
+
+def test_views_survive_a_moved_store_and_never_read_another_one(tiny: Tiny, tmp_path: Path) -> None:
+    rebuild(tiny.settings)
+    store = tiny.settings.store
+    moved = tmp_path / "moved [1]"
+    shutil.copytree(store, tmp_path / "moved 1")
+    (tmp_path / "moved 1" / "tiny" / "current").write_text("another")
+    shutil.copytree(store, moved)
+    counted = "SELECT (SELECT count(*) FROM runs) AS runs, (SELECT count(*) FROM measurements) AS m"
+    before = ask(store / "warehouse.duckdb", counted)
+    tiny.snapshot()  # the original goes on
+    for place, number in ((store, 2), (moved, 1)):
+        warehouse = place / "warehouse.duckdb"
+        found = ask(warehouse, "SELECT count(*) AS n, bool_or(is_current) AS now FROM evaluations")
+        assert found == [{"n": number, "now": True}]
+        assert ask(warehouse, counted) == before
+    shutil.rmtree(store)
+    assert ask(moved / "warehouse.duckdb", counted) == before
+
+
+def test_a_view_that_cannot_know_where_its_files_are_says_so(tiny: Tiny, tmp_path: Path) -> None:
+    warehouse = rebuild(tiny.settings)
+    copied = shutil.copytree(tiny.settings.store, tmp_path / "copied") / "warehouse.duckdb"
+    with duckdb.connect() as connection:
+        connection.execute(f"ATTACH '{warehouse}' AS own (READ_ONLY)")
+        assert connection.sql("SELECT count(*) FROM own.runs").fetchall() != [(0,)]
+    for main in (":memory:", str(warehouse)):
+        with duckdb.connect(main, read_only=main != ":memory:") as connection:
+            connection.execute(f"ATTACH '{copied}' AS other (READ_ONLY)")
+            for name in ("runs", "history", "measurements"):
+                with pytest.raises(duckdb.Error, match="attached: open it where it lies"):
+                    connection.sql(f"FROM other.{name}").fetchall()
+
+
+def kept(warehouse: Path) -> list[dict[str, Any]]:
+    return ask(warehouse, "FROM query_metrics ORDER BY ALL")
+
+
+def truncate(warehouse: Path) -> None:
+    warehouse.write_bytes(warehouse.read_bytes()[:-1000])
+
+
+def flip(warehouse: Path) -> None:
+    content = bytearray(warehouse.read_bytes())
+    content[len(content) // 2] ^= 1
+    warehouse.write_bytes(content)
+
+
+def fill_with_text(warehouse: Path) -> None:
+    warehouse.write_text("no database")
+
+
+def leave_a_log(warehouse: Path) -> None:
+    warehouse.with_name("warehouse.duckdb.wal").write_bytes(b"of another file")
+
+
+def forget(warehouse: Path) -> None:
+    warehouse.with_suffix(".json").write_bytes(b"\xff")
+
+
+@pytest.mark.parametrize("damage", [truncate, flip, fill_with_text, leave_a_log, forget])
+def test_what_damages_it_is_noticed_by_who_reads(
+    tiny: Tiny, damage: Callable[[Path], object]
+) -> None:
+    warehouse = rebuild(tiny.settings)
+    before = kept(warehouse)
+    damage(warehouse)
+    assert not is_up_to_date(tiny.settings)
+    open_to_read(tiny.folder, tiny.settings)
+    assert is_up_to_date(tiny.settings)
+    assert kept(warehouse) == before
+
+
+def test_a_pointer_that_moved_without_it_is_noticed(tiny: Tiny) -> None:
+    """As after kill -9 between the pointer and the swap; and nothing to be computed then."""
+    rebuild(tiny.settings)
+    tiny.snapshot()
+    assert is_up_to_date(tiny.settings)  # the same content
+    tiny.configure("bm25", k1=0.4)
+    tiny.run()
+    tiny.snapshot()
+    assert not is_up_to_date(tiny.settings)
+    open_to_read(tiny.folder, tiny.settings)
+    assert is_up_to_date(tiny.settings)
+    key = ArtifactKey.of("metrics", retriever="bm25", top_k=5)
+    where = "WHERE retriever = 'bm25' AND top_k = 5 ORDER BY query_id"
+    columns = "* EXCLUDE (experiment, retriever, top_k)"
+    found = ask(tiny.settings.warehouse, f"SELECT {columns} FROM query_metrics {where}")
+    assert found == rows_of(tiny, key)
+
+
+def test_what_was_gone_and_comes_back_is_shown(tiny: Tiny) -> None:
+    (chunks, *_) = tiny.objects("chunks").iterdir()
+    away = chunks.rename(tiny.root / "away")
+    warehouse = rebuild(tiny.settings)
+    (lacking,) = ask(warehouse, "SELECT count(*) AS n FROM chunks")
+    assert is_up_to_date(tiny.settings)
+    away.rename(chunks)
+    assert not is_up_to_date(tiny.settings)
+    (whole,) = ask(rebuild(tiny.settings), "SELECT count(*) AS n FROM chunks")
+    assert lacking["n"] < whole["n"]
+
+
+def test_a_damaged_measurement_is_in_no_row(tiny: Tiny) -> None:
+    warehouse = rebuild(tiny.settings)
+    (before,) = ask(warehouse, "SELECT count(*) AS n FROM measurements")
+    (file, *_) = sorted((tiny.settings.store / "measurements" / "metrics").glob("*.json"))
+    file.write_bytes(file.read_bytes().replace(b'"amount": 1', b'"amount": 3'))
+    (other, *_) = sorted((tiny.settings.store / "measurements" / "chunks").glob("*.json"))
+    other.write_bytes(other.read_bytes().replace(b'"what"', b'"wh\xe1t"'))
+    (after,) = ask(warehouse, "SELECT count(*) AS n FROM measurements")
+    assert after["n"] == before["n"] - 2

@@ -8,7 +8,6 @@ from pathlib import Path
 import dagster as dg
 import duckdb
 import pytest
-from dagster._core.definitions.partitions.context import partition_loading_context
 
 from rag_assets.assets.build import build_assets
 from rag_assets.assets.evaluate import evaluate
@@ -126,7 +125,7 @@ def test_dagster_knows_exactly_the_parents(unlabelled: Tiny) -> None:
     graph = definitions.resolve_asset_graph()
     child_key = asset_key("tiny", "overlaps")
     checked = 0
-    with partition_loading_context():
+    with dg.partition_loading_context():
         for key in STAGES["overlaps"].keys(experiment):
             inputs = STAGES["overlaps"].inputs(experiment, key)
             for parent in sorted({item.key.asset for item in inputs}):
@@ -149,7 +148,7 @@ def test_an_evaluation_and_what_is_shown_of_it(unlabelled: Tiny) -> None:
     pipeline = unlabelled.pipeline()
     evaluation = evaluate(pipeline, Selection.of(pipeline.experiment)).evaluation
     assert evaluation.complete
-    result = EvaluationResult(pipeline.store.root, evaluation)
+    result = EvaluationResult(pipeline.root, evaluation)
     assert not result.has_metrics
     with pytest.raises(NotEvaluated, match="tiny had no labels when it was evaluated"):
         _ = result.leaderboard

@@ -14,12 +14,12 @@ import pytest
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.pipeline.history import History
 from rag_assets.reporting.comparison import Comparison
+from rag_assets.reporting.evaluation_table import EvaluationTable
 from rag_assets.reporting.metric_history import SCHEMA, MetricHistory
 from rag_assets.reporting.notebook import palette
 from rag_assets.reporting.notebook.html import MOST, Cell, table_html, words
 from rag_assets.reporting.notebook.tabular import Tabular
 from rag_assets.reporting.report.view import View
-from rag_assets.reporting.result import EvaluationResult
 from rag_assets.schemas import COMPARISONS, LEADERBOARD
 from tests.tiny_experiment import Tiny
 
@@ -53,7 +53,7 @@ class Table(HTMLParser):
 
 
 @pytest.fixture(scope="session")
-def changed(tmp_path_factory: pytest.TempPathFactory) -> EvaluationResult:
+def changed(tmp_path_factory: pytest.TempPathFactory) -> EvaluationTable:
     """The tiny experiment after its labels changed, and then a retriever."""
     tiny = Tiny(tmp_path_factory.mktemp("notebook"))
     tiny.config["top_k"] = [1, 3, 5]
@@ -66,16 +66,16 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> EvaluationResult:
     tiny.snapshot()
     tiny.configure("bm25", k1=0.1, b=0.0)
     tiny.run()
-    return EvaluationResult(tiny.artifacts, tiny.snapshot())
+    return EvaluationTable(tiny.artifacts, tiny.snapshot())
 
 
 @pytest.fixture
-def over_time(changed: EvaluationResult) -> MetricHistory:
+def over_time(changed: EvaluationTable) -> MetricHistory:
     return MetricHistory.of(History(changed.root, None))
 
 
 @pytest.mark.parametrize("kind", ["evaluation", "pairs", "pair", "history"])
-def test_frames_hold_the_rows_of_the_table(changed: EvaluationResult, kind: str) -> None:
+def test_frames_hold_the_rows_of_the_table(changed: EvaluationTable, kind: str) -> None:
     pytest.importorskip("pandas")
     pytest.importorskip("polars")
     results: dict[str, Tabular] = {
@@ -96,7 +96,7 @@ def test_frames_hold_the_rows_of_the_table(changed: EvaluationResult, kind: str)
 
 
 def test_tables_are_those_of_the_schemas(
-    changed: EvaluationResult, over_time: MetricHistory
+    changed: EvaluationTable, over_time: MetricHistory
 ) -> None:
     assert changed.to_arrow().equals(changed.leaderboard)
     assert set(LEADERBOARD.arrow().names) <= set(changed.to_arrow().column_names)
@@ -106,14 +106,14 @@ def test_tables_are_those_of_the_schemas(
 
 @pytest.mark.parametrize("package", ["pandas", "polars"])
 def test_a_missing_package_is_named_with_its_extra(
-    changed: EvaluationResult, package: str, monkeypatch: pytest.MonkeyPatch
+    changed: EvaluationTable, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UsageError, match=rf"{package}: pip install 'rag-assets\[notebook\]'"):
         getattr(changed, f"to_{package}")()
 
 
-def test_html_of_an_evaluation_is_its_leaderboard(changed: EvaluationResult) -> None:
+def test_html_of_an_evaluation_is_its_leaderboard(changed: EvaluationTable) -> None:
     text = changed._repr_html_()
     table = Table(text)
     board = [row for row in changed.leaderboard.to_pylist() if row["top_k"] == 5]
@@ -124,7 +124,7 @@ def test_html_of_an_evaluation_is_its_leaderboard(changed: EvaluationResult) -> 
     assert "script" not in table.tags
 
 
-def test_html_of_a_pair_has_the_verdict(changed: EvaluationResult) -> None:
+def test_html_of_a_pair_has_the_verdict(changed: EvaluationTable) -> None:
     pair = Comparison.of(changed, ("bm25", "bm25-whole"))
     (verdict,) = pair.verdicts
     table = Table(pair._repr_html_())
@@ -133,7 +133,7 @@ def test_html_of_a_pair_has_the_verdict(changed: EvaluationResult) -> None:
     assert table.rows[1][1] == f"{pair.rows[0]['difference']:+.4f}"
 
 
-def test_a_pair_turned_round_has_the_other_sign(changed: EvaluationResult) -> None:
+def test_a_pair_turned_round_has_the_other_sign(changed: EvaluationTable) -> None:
     one, other = (
         Comparison.of(changed, names).rows[0]
         for names in (("bm25", "bm25-whole"), ("bm25-whole", "bm25"))
@@ -144,7 +144,7 @@ def test_a_pair_turned_round_has_the_other_sign(changed: EvaluationResult) -> No
     assert str(Comparison.of(changed, metric="mrr").compared.metric) == "mrr@5"
 
 
-def test_what_cannot_be_compared_is_refused(changed: EvaluationResult) -> None:
+def test_what_cannot_be_compared_is_refused(changed: EvaluationTable) -> None:
     for names in (("bm25",), ("bm25", "bm25"), ("bm25", "bm25-whole", "bm25")):
         with pytest.raises(UsageError, match="two different retrievers"):
             Comparison.of(changed, names)
@@ -161,7 +161,7 @@ def test_html_of_a_history_says_what_changed(over_time: MetricHistory) -> None:
     assert all(row[3] for row in rows[1:3])
 
 
-def test_a_figure_has_the_means_with_intervals(changed: EvaluationResult) -> None:
+def test_a_figure_has_the_means_with_intervals(changed: EvaluationTable) -> None:
     drawn = changed.plot("mrr").to_dict()["data"]
     view = View(changed)
     assert [trace["name"] for trace in drawn] == view.retrievers
@@ -186,7 +186,7 @@ def test_a_line_breaks_where_labels_changed(over_time: MetricHistory) -> None:
     assert [shape["x0"] for shape in drawn["layout"]["shapes"]] == [1.5]
 
 
-def test_a_figure_of_differences_has_a_point_a_pair(changed: EvaluationResult) -> None:
+def test_a_figure_of_differences_has_a_point_a_pair(changed: EvaluationTable) -> None:
     pairs = Comparison.of(changed)
     (trace,) = pairs.plot(dark=True).to_dict()["data"]
     assert list(trace["x"]) == [row["difference"] for row in pairs.rows]
@@ -234,7 +234,7 @@ def test_without_labels_the_overlaps_are_shown(tmp_path: Any) -> None:
     tiny.write_config()
     (tiny.folder / "judgments.jsonl").unlink()
     tiny.run()
-    result = EvaluationResult(tiny.artifacts, tiny.snapshot())
+    result = EvaluationTable(tiny.artifacts, tiny.snapshot())
     table: pa.Table = result.to_arrow()
     assert table["top_k"].to_pylist() == [1, 3, 5]
     assert "how alike the retrievers rank" in result._repr_html_()

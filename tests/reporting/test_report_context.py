@@ -191,7 +191,7 @@ def test_provenance_has_command_versions_and_configurations(view: View) -> None:
     found = provenance(view)
     source = view.result.evaluation.source
     assert found["command"] == f"rag-assets evaluate {source}"
-    assert {"rag-assets", "duckdb", "engine.bm25s"} <= {name for name, _ in found["versions"]}
+    assert {"rag-assets", "duckdb", "PyStemmer"} <= {name for name, _ in found["versions"]}
     assert '"k1":1.2' in found["configs"]["lexical_index bm25"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,20 +51,25 @@ class Evaluated:
     """The experiment, brought up to date in a store of its own."""
 
     def __init__(
-        self, root: Path, retrievers: Mapping[str, Mapping[str, Any]], documents: Mapping[str, str]
+        self,
+        root: Path,
+        retrievers: Mapping[str, Mapping[str, Any]],
+        documents: Mapping[str, str],
+        queries: Mapping[str, str] = QUERIES,
+        top_k: Sequence[int] = TOP_K,
     ) -> None:
         folder = root / "data"
         folder.mkdir(parents=True)
         corpus = [{"_id": name, "title": "", "text": text} for name, text in documents.items()]
-        queries = [{"_id": name, "text": text} for name, text in QUERIES.items()]
-        for file, rows in (("corpus.jsonl", corpus), ("queries.jsonl", queries)):
+        asked = [{"_id": name, "text": text} for name, text in queries.items()]
+        for file, rows in (("corpus.jsonl", corpus), ("queries.jsonl", asked)):
             (folder / file).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-        write_given(root / "given", documents)
+        write_given(root / "given", documents, queries)
         config = {
             "name": "contract",
             "dataset": {"format": "beir"},
             "retrievers": {name: dict(options) for name, options in retrievers.items()},
-            "top_k": list(TOP_K),
+            "top_k": list(top_k),
             "measurements": {"latency_sample": 0},
         }
         (folder / "experiment.yaml").write_text(yaml.safe_dump(config, allow_unicode=True))
@@ -98,17 +103,19 @@ class Evaluated:
         return found
 
 
-def write_given(folder: Path, documents: Mapping[str, str]) -> None:
+def write_given(
+    folder: Path, documents: Mapping[str, str], queries: Mapping[str, str] = QUERIES
+) -> None:
     """Write what is read, not computed: a run, and vectors of all documents and queries."""
     folder.mkdir()
     # Of equal texts both the scores and the vectors are equal.
     ranked = sorted(documents, key=lambda name: (-len(documents[name]), name))
     lines = [
         f"{query} Q0 {name} {rank} {len(documents[name])} made\n"
-        for query in QUERIES
+        for query in queries
         for rank, name in enumerate(ranked, start=1)
     ]
     (folder / "run.trec").write_text("".join(lines), encoding="utf-8")
-    for file, texts in (("chunks.parquet", documents), ("queries.parquet", QUERIES)):
+    for file, texts in (("chunks.parquet", documents), ("queries.parquet", queries)):
         vectors = [np.array(vector(text), dtype=np.float32) for text in texts.values()]
         pq.write_table(pa.table({"id": list(texts), "vector": vectors}), folder / file)

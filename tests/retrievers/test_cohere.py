@@ -15,9 +15,8 @@ from rag_assets.errors import UsageError
 from rag_assets.reranking.candidates import Candidates
 from rag_assets.retrievers.cohere import Cohere
 from rag_assets.retrievers.derived import Reranked
-from rag_assets.retrievers.workspace import Workspace
+from rag_assets.retrievers.workspace import Measure, Usage, Workspace, unmeasured
 from tests.llm.server import Server, error, json_reply, shared_words
-from tests.retrievers.measured import Measured
 
 DOCUMENTS = ["a dog", "the wind", "wind in the northern harbour", "a dog"]
 
@@ -37,13 +36,13 @@ def rerank(
     chosen: Cohere,
     queries: Sequence[str],
     cache: Path | None = None,
-    measure: Measured | None = None,
+    measure: Measure = unmeasured,
 ) -> Reranked:
     asked = [
         Candidates(f"id of {query}", query, list("0123"), DOCUMENTS, np.zeros(4))
         for query in queries
     ]
-    return chosen.rerank(asked, Workspace(cache, measure=measure or Measured()))
+    return chosen.rerank(asked, Workspace(cache, measure=measure))
 
 
 @needs_cohere
@@ -73,15 +72,17 @@ def test_the_cost_is_that_of_the_searches_charged(server: Server) -> None:
     rows = [{"index": i, "relevance_score": 0.5} for i in range(3)]
     billed = {"billed_units": {"search_units": 2}}
     server.on("wind", json_reply({"results": rows, "meta": billed}))
-    measured = Measured()
-    rerank(config(server, price=2.5), ["wind 1", "wind 2"], measure=measured)
-    assert measured.told == [
-        ("ask", 6, False, True, None, pytest.approx(4 * 2.5 / 1_000)),
-        ("ask", 0, True, False, None, None),
-    ]
-    unpriced = Measured()
-    rerank(config(server), ["wind"], measure=unpriced)
-    assert unpriced.told[0] == ("ask", 3, False, True, None, None)
+    measured: list[Usage] = []
+    rerank(config(server, price=2.5), ["wind 1", "wind 2"], measure=measured.append)
+    new, known = measured
+    assert new == Usage("ask", 6, new.seconds, cost=new.cost)
+    assert new.cost == pytest.approx(4 * 2.5 / 1_000)
+    assert known == Usage("ask", 0, cached=True)
+    measured.clear()
+    rerank(config(server), ["wind"], measure=measured.append)
+    new = measured[0]
+    assert new == Usage("ask", 3, new.seconds)
+    assert new.seconds
 
 
 def test_how_is_asked_and_the_price_determine_no_result(server: Server) -> None:

@@ -51,7 +51,7 @@ def test_chunks_that_the_model_does_not_read_to_the_end(tmp_path: Path) -> None:
     facts = pipeline.artifact(index_key("embedding", "minilm")).manifest.facts
     assert facts["n_truncated"] == 1
     (note,) = facts["notes"]
-    assert note.startswith("minilm: 1 of 9 chunks are longer than the model reads")
+    assert note.startswith("1 of 9 chunks are longer than the model reads")
 
 
 def test_the_limit_is_exact_and_counts_special_tokens_and_the_prompt() -> None:
@@ -70,9 +70,10 @@ def test_a_text_is_tokenized_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     tokenized: list[str] = []
 
     class Seen:
-        def encode_batch(self, texts: list[str]) -> list[Encoding]:
+        def encode_batch_fast(self, texts: list[str], add_special_tokens: bool) -> list[Encoding]:
             tokenized.extend(texts)
-            return load_tokenizer(MINILM).encode_batch(texts)
+            found = load_tokenizer(MINILM)
+            return found.encode_batch_fast(texts, add_special_tokens=add_special_tokens)
 
     monkeypatch.setattr(token_counts, "open_tokenizer", lambda file: Seen())
     assert count_truncated([cut, new, fits, cut], files, cache=tmp_path) == 3

@@ -9,9 +9,8 @@ import numpy.typing as npt
 from rag_assets.reranking.candidates import Candidates, Scores
 from rag_assets.reranking.pair_lengths import letters
 from rag_assets.retrievers.pair_scoring import scored_by_pairs
-from rag_assets.retrievers.workspace import Workspace
+from rag_assets.retrievers.workspace import Usage, Workspace
 from rag_assets.store.pair_score_cache import Pair
-from tests.retrievers.measured import Measured
 
 
 class Lengths:
@@ -37,16 +36,17 @@ def asked(query: str, *texts: str) -> Candidates:
 
 
 def test_what_is_new_and_what_was_known_is_measured(tmp_path: Path) -> None:
-    measured = Measured()
-    workspace = Workspace(tmp_path, measure=measured)
+    measured: list[Usage] = []
+    workspace = Workspace(tmp_path, measure=measured.append)
     first = [asked("dog", "ab", "abcd", "ab")]
     found = scored_by_pairs(first, Lengths(), workspace)
     assert found[0].tolist() == [2, 4, 2]
-    new, known = measured.told
-    assert new[:4] == ("ask", 2, False, True), "equal texts are scored once"
-    assert known[:4] == ("ask", 0, True, False)
-    measured.told.clear()
+    new, known = measured
+    assert new == Usage("ask", 2, new.seconds), "equal texts are scored once"
+    assert new.seconds
+    assert known == Usage("ask", 0, cached=True)
+    measured.clear()
     scored_by_pairs([*first, asked("cat", "ab")], Lengths(), workspace)
-    new, known = measured.told
-    assert new[:4] == ("ask", 1, False, True)
-    assert known[:4] == ("ask", 2, True, False)
+    new, known = measured
+    assert new == Usage("ask", 1, new.seconds)
+    assert known == Usage("ask", 2, cached=True)

@@ -301,7 +301,7 @@ def test_what_the_manifest_says(bm25_only: Tiny) -> None:
     bm25_only.run()
     manifest = bm25_only.pipeline().artifact(rankings_key("file")).manifest
     assert manifest.facts["notes"] == [
-        "file: 1 queries of the file are not in the experiment and are left out"
+        "1 queries of the file are not in the experiment and are left out"
     ]
     assert "run.trec" not in json.dumps(dict(manifest.config))
 

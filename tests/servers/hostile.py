@@ -116,11 +116,12 @@ class Handler(BaseHTTPRequestHandler):
         with suppress(OSError):  # the client may be gone
             self.hostile.answer(self)
 
-    do_GET = do_POST  # noqa: N815 (the name that the base class looks for)
+    do_GET = do_PUT = do_DELETE = do_HEAD = do_POST  # noqa: N815 (the base class looks for them)
 
     def send(self, content: bytes, status: int = 200, **headers: str) -> None:
         self.send_response(status)
         named = {"Content-Type": "application/json", "Content-Length": str(len(content))}
+        named["Connection"] = "close"
         for name, text in {**named, **{n.replace("_", "-"): t for n, t in headers.items()}}.items():
             self.send_header(name, text)
         self.end_headers()
@@ -218,8 +219,8 @@ ANSWERS: Mapping[str, Answer] = {
     "has a length below 0": _raw(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n{}"),
     "has bad chunks": _raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n{}"),
     "has a long head": _raw(b"HTTP/1.1 200 OK\r\nX: " + b"a" * 500_000 + b"\r\n\r\n"),
-    "has status 999": _raw(b"HTTP/1.1 999 \r\nContent-Length: 0\r\n\r\n"),
-    "has status 204": _raw(b"HTTP/1.1 204 No Content\r\n\r\n"),
+    "has status 999": _raw(b"HTTP/1.1 999 \r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
+    "has status 204": _raw(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"),
     "asks to wait a year": lambda h: h.send(b"{}", 429, Retry_After="31536000"),
     "asks to wait for nan": lambda h: h.send(b"{}", 503, Retry_After="nan"),
     "is nested": _body(b"[" * 100_000),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from rag_assets.errors import ModelUnavailable, RagAssetsError, StoreError
 from rag_assets.llm.cached_embeddings import embed_cached
 from rag_assets.llm.endpoint import Endpoint
 from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
-from rag_assets.store.remote.address import Address
+from rag_assets.store.remote.address import ENDPOINT_VARIABLES, Address
 from rag_assets.store.remote.objects import Objects
 from tests.llm.server import DIMENSION, embeddings, json_reply, serving
 from tests.servers.hostile import (
@@ -160,22 +160,80 @@ def test_megabytes_of_numbers_are_read_in_time() -> None:
     assert not [secret for secret in SECRETS if secret.encode() in reply.body]
 
 
-def test_a_store_on_s3_repeats_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+S3: Mapping[str, Callable[[Objects, Path], object]] = {
+    "list": lambda store, _: store.listed(""),
+    "read": lambda store, _: store.find("current"),
+    "fetch": lambda store, folder: store.fetch("a", folder / "a"),
+    "write": lambda store, _: store.write("current", b"my id"),
+    "write if unchanged": lambda store, _: store.write("current", b"my id", '"1"'),
+    "delete": lambda store, _: store.delete("current"),
+}
+
+
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name credentials of S3, and have every request sent once."""
     names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
     for name, secret in zip(names, (USER, KEY, QUERY_VALUE), strict=True):
         monkeypatch.setenv(name, secret)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+
+
+def s3_outcome(name: str, root: str, folder: Path, seconds: float = 5) -> str:
+    """Return all that is known of how a request to a store on S3 ended."""
+    try:
+        store = Objects(Address("bucket", "prefix", root), seconds=seconds)
+        return repr(S3[name](store, folder))
+    except StoreError as found:
+        error = found
+    assert "\n" not in str(error)
+    assert len(str(error)) < 500
+    assert (error.__cause__, error.__context__) == (None, None)
+    return "".join(traceback.format_exception(error))
+
+
+@pytest.mark.parametrize("name", S3)
+def test_whatever_a_store_on_s3_answers_is_one_line(name: str, keys: None, tmp_path: Path) -> None:
+    with Hostile(ANSWERS["is empty"]) as server:
+        for answer in ANSWERS:
+            server.answer = ANSWERS[answer]
+            server.received.clear()
+            with within(3):
+                found = s3_outcome(name, server.root, tmp_path, seconds=0.3)
+            assert leaked(found) == [], answer
+            assert server.received, answer
+
+
+def _redirect(status: int, headers: Mapping[str, str], handler: Handler) -> None:
+    handler.send(b"", status, **headers)
+
+
+def test_a_store_on_s3_leads_nowhere_else(keys: None, tmp_path: Path) -> None:
+    with Hostile(echo(str, 200)) as other, Hostile(echo(str, 200)) as server:
+        headers = {"Location": f"{other.root}/bucket/a", "X_Amz_Bucket_Region": "eu-west-1"}
+        for status in (301, 302, 303, 307, 308):
+            server.answer = partial(_redirect, status, headers)
+            for name in S3:
+                found = s3_outcome(name, server.root, tmp_path)
+                named = f"({ENDPOINT_VARIABLES[-1]}) names another place, which is not asked"
+                assert named in found, (status, name)
+    assert len(server.received) >= 30
+    assert other.received == []
+
+
+def test_a_store_on_s3_that_is_silent_is_not_waited_for(keys: None, tmp_path: Path) -> None:
+    with Hostile(ANSWERS["hangs"]) as server, within(3):
+        store = Objects(Address("bucket", "prefix", server.root), silence=0.2)
+        with pytest.raises(StoreError, match="no answer in time at http:"):
+            store.listed("")
+
+
+def test_a_store_on_s3_repeats_nothing(keys: None, tmp_path: Path) -> None:
     wrong = {name: ANSWERS[name] for name in ("is nested", "has no JSON", "is no text")}
     repeats = {name: echo(encode, 400) for name, encode in ENCODINGS.items()}
     with Hostile(echo(str, 403)) as server:
-        objects = Objects(Address("bucket", "prefix", server.root))
         for name, answer in {"denied": server.answer, **wrong, **repeats}.items():
             server.answer = answer
-            with pytest.raises(StoreError) as raised:
-                objects.listed("")
-            told = "".join(traceback.format_exception(raised.value))
-            assert leaked(told) == [], name
-            assert "\n" not in str(raised.value)
-            assert raised.value.__cause__ is None
-            assert raised.value.__suppress_context__
+            assert leaked(s3_outcome("list", server.root, tmp_path)) == [], name
     assert all("x-amz-security-token" in headers for _, headers, _ in server.received)

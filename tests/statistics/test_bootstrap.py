@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rag_assets.statistics import resampling
+from rag_assets.statistics import bootstrap, resampling
 from rag_assets.statistics.bootstrap import bootstrap_intervals
 from rag_assets.statistics.resampling import Resampling, on_grid
 from rag_assets.statistics.units import units_of
@@ -80,7 +80,15 @@ def test_the_size_of_the_blocks_does_not_matter(
     units = alone(sample(31))
     whole = bootstrap_intervals(units, QUICK)
     monkeypatch.setattr(resampling, "BLOCK", block)
+    monkeypatch.setattr(bootstrap, "_KEPT", 0)  # nothing that was drawn in other blocks
     assert [a.tobytes() for a in bootstrap_intervals(units, QUICK)] == [b.tobytes() for b in whole]
+
+
+def test_blocks_hold_about_so_many_numbers() -> None:
+    quarter = resampling.BLOCK // 4
+    assert list(resampling.blocks(10, quarter)) == [(0, 4), (4, 8), (8, 10)]
+    assert list(resampling.blocks(3, 4 * resampling.BLOCK)) == [(0, 1), (1, 2), (2, 3)]
+    assert list(resampling.blocks(3, 0)) == [(0, 3)]
 
 
 def test_sums_on_the_grid_are_the_same_in_any_order() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from rag_assets.statistics.detectable import detectable_difference
 from rag_assets.statistics.t_test import t_test_p_value
@@ -18,6 +19,14 @@ def test_such_a_difference_is_found_four_times_in_five() -> None:
     assert (found <= 0.05).mean() == pytest.approx(0.8, abs=0.04)
     claimed = [detectable_difference(*units.column(number)) for number in range(2000)]
     assert np.mean(np.array(claimed, dtype=np.float64)) == pytest.approx(detectable, rel=0.03)
+
+
+def test_the_formula_for_five_queries() -> None:
+    """(t of 97.5 % + t of 80 %) * s / sqrt(n), with n - 1 degrees of freedom."""
+    values = np.array([0.1, 0.3, -0.2, 0.4, 0.0])
+    factor = stats.t.ppf(0.975, 4) + stats.t.ppf(0.8, 4)
+    found = detectable_difference(*column(alone(values)))
+    assert found == pytest.approx(factor * values.std(ddof=1) / np.sqrt(5))
 
 
 def test_four_times_the_queries_show_half_the_difference() -> None:

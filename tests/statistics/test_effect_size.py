@@ -30,3 +30,8 @@ def test_degenerate_differences(values: list[float], d: float | None) -> None:
 
 def test_no_query() -> None:
     assert difference(np.array([]), np.array([])) is None
+
+
+def test_weights_below_one_are_weights() -> None:
+    assert difference(np.array([0.5]), np.array([0.25])) == 0.5
+    assert difference(np.array([0.5]), np.array([0.0])) is None

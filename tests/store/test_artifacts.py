@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -14,10 +16,8 @@ from rag_assets.store.artifacts import (
     ArtifactStore,
     Manifest,
     read_manifest,
-    save_manifest,
 )
-from rag_assets.store.canonical import canonical_json, fingerprint, folder_digest
-from rag_assets.store.seals import MARK
+from rag_assets.store.canonical import canonical_json, fingerprint
 
 KEY = ArtifactKey.of("runs", retriever="bm25", top_k=10)
 TABLE = pa.table({"query_id": ["q1", "q2"], "score": [1.5, None]})
@@ -35,7 +35,7 @@ MANIFEST = Manifest(
 
 @pytest.fixture
 def store(tmp_path: Path) -> ArtifactStore:
-    return ArtifactStore(tmp_path / "store", "tiny", tmp_path / "locks")
+    return ArtifactStore(tmp_path / "store", tmp_path / "locks")
 
 
 def test_key_reads_as_people_write_it() -> None:
@@ -45,44 +45,53 @@ def test_key_reads_as_people_write_it() -> None:
 
 
 def test_nothing_is_created_before_the_first_write(store: ArtifactStore, tmp_path: Path) -> None:
-    assert store.find(KEY, MANIFEST.fingerprint) is None
+    assert store.find(KEY.asset, MANIFEST.fingerprint) is None
     assert list(tmp_path.iterdir()) == []
 
 
 def test_table_comes_back_with_its_manifest(store: ArtifactStore) -> None:
-    written = store.write_table(KEY, TABLE, MANIFEST)
-    found = store.find(KEY, MANIFEST.fingerprint)
+    written = store.write_table(TABLE, MANIFEST)
+    found = store.find(KEY.asset, MANIFEST.fingerprint)
     assert found == written
-    assert found.manifest == MANIFEST
+    assert replace(found.manifest, files={}) == MANIFEST
     assert found.table().equals(TABLE)
     assert found.table().schema.metadata is None
 
 
-def test_path_names_asset_partition_and_fingerprint(store: ArtifactStore) -> None:
-    path = store.write_table(KEY, TABLE, MANIFEST).path
-    name = f"{MANIFEST.fingerprint[:16]}.parquet"
-    assert path.relative_to(store.root.parent).as_posix() == (
-        f"tiny/runs/retriever=bm25/top_k=10/{name}"
-    )
+def test_path_names_asset_and_fingerprint_alone(store: ArtifactStore) -> None:
+    path = store.write_table(TABLE, MANIFEST).path
+    name = MANIFEST.fingerprint[:16]
+    assert path.relative_to(store.root).as_posix() == f"objects/runs/{name}"
 
 
-def test_manifest_is_inside_the_file(store: ArtifactStore) -> None:
-    path = store.write_table(KEY, TABLE, MANIFEST).path
-    assert Manifest.from_json(pq.read_schema(path).metadata[b"rag_assets"]) == MANIFEST
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
+def test_the_manifest_lies_beside_the_table_and_has_its_checksum(store: ArtifactStore) -> None:
+    artifact = store.write_table(TABLE, MANIFEST)
+    assert {file.name for file in artifact.path.iterdir()} == {"table.parquet", "manifest.json"}
+    digest = hashlib.sha256(artifact.file.read_bytes()).hexdigest()
+    assert artifact.manifest == replace(MANIFEST, files={"table.parquet": digest})
+    assert pq.read_schema(artifact.file).metadata is None
 
 
-def write_folder(store: ArtifactStore) -> Manifest:
-    with store.write_directory(KEY, MANIFEST.fingerprint) as folder:
-        (folder / "data").write_text("content")
-        manifest = replace(MANIFEST, digests={"all": folder_digest(folder)})
-        save_manifest(folder, manifest)
-    return manifest
+def write_folder(store: ArtifactStore, content: str = "content") -> Manifest:
+    def fill(folder: Path) -> Manifest:
+        (folder / "data").write_text(content)
+        return replace(MANIFEST, digests={})
+
+    return store.write(KEY.asset, MANIFEST.fingerprint, fill).manifest
+
+
+def test_whoever_comes_second_takes_what_is_there(store: ArtifactStore) -> None:
+    """With a state folder of its own a process does not see the locks of another one."""
+    first = store.write_table(TABLE, MANIFEST)
+    other = ArtifactStore(store.root, store.root.parent / "elsewhere")
+    found = other.write_table(TABLE.slice(1), replace(MANIFEST, digests={"all": "f" * 64}, rows=1))
+    assert found == first
+    assert found.table().equals(TABLE)
 
 
 def test_folder_comes_back_with_its_manifest(store: ArtifactStore) -> None:
     manifest = write_folder(store)
-    found = store.find(KEY, MANIFEST.fingerprint)
+    found = store.find(KEY.asset, MANIFEST.fingerprint)
     assert found is not None
     assert found.manifest == manifest
     assert (found.path / "data").read_text() == "content"
@@ -90,42 +99,37 @@ def test_folder_comes_back_with_its_manifest(store: ArtifactStore) -> None:
 
 def again(store: ArtifactStore) -> ArtifactStore:
     """The store as another process sees it."""
-    return ArtifactStore(store.root.parent, "tiny", store.root.parent.parent / "locks")
+    return ArtifactStore(store.root, store.root.parent / "locks")
 
 
 @pytest.mark.parametrize("saved", [True, False])
 def test_a_damaged_body_is_not_found_and_is_replaced(
     store: ArtifactStore, saved: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = store.write_table(KEY, TABLE, MANIFEST).path
+    path = store.write_table(TABLE, MANIFEST).file
     if saved:
         store.verified.save()
     content = bytearray(path.read_bytes())
     content[10] ^= 255
     path.write_bytes(content)
     other = again(store)
-    assert other.find(KEY, MANIFEST.fingerprint) is None
-    assert other.find(KEY, MANIFEST.fingerprint) is None
+    assert other.find(KEY.asset, MANIFEST.fingerprint) is None
+    assert other.find(KEY.asset, MANIFEST.fingerprint) is None
     assert len(caplog.records) == 1
     assert "is damaged" in caplog.text
-    other.write_table(KEY, TABLE, MANIFEST)
-    assert again(store).find(KEY, MANIFEST.fingerprint) is not None
+    other.write_table(TABLE, MANIFEST)
+    assert again(store).find(KEY.asset, MANIFEST.fingerprint) is not None
 
 
-def test_the_name_of_the_seal_is_sealed_too(store: ArtifactStore) -> None:
-    path = store.write_table(KEY, TABLE, MANIFEST).path
-    content = path.read_bytes()
-    path.write_bytes(content.replace(MARK.encode(), b"x" * len(MARK)))
-    assert again(store).find(KEY, MANIFEST.fingerprint) is None
-
-
-def test_a_table_of_an_older_version_is_believed(store: ArtifactStore) -> None:
-    path = store.write_table(KEY, TABLE, MANIFEST).path
-    old = canonical_json(asdict(MANIFEST)).encode()
+def test_a_table_of_an_older_store_is_believed(store: ArtifactStore) -> None:
+    path = store.root / "tiny" / "runs" / "0123456789abcdef.parquet"
+    path.parent.mkdir(parents=True)
+    old = canonical_json({k: v for k, v in asdict(MANIFEST).items() if k != "files"}).encode()
     pq.write_table(TABLE.replace_schema_metadata({b"rag_assets": old}), path)
-    found = again(store).find(KEY, MANIFEST.fingerprint)
+    found = again(store).read(path)
     assert found is not None
     assert found.manifest == MANIFEST
+    assert found.table().equals(TABLE)
 
 
 @pytest.mark.parametrize(
@@ -136,55 +140,57 @@ def test_a_damaged_folder_is_not_found_and_is_replaced(
 ) -> None:
     write_folder(store)
     store.verified.save()
-    damaged = store.path(KEY, MANIFEST.fingerprint, directory=True) / file
+    damaged = store.path(KEY.asset, MANIFEST.fingerprint) / file
     damaged.write_text(damaged.read_text().replace(old, new))
-    assert again(store).find(KEY, MANIFEST.fingerprint) is None
+    assert again(store).find(KEY.asset, MANIFEST.fingerprint) is None
     write_folder(again(store))
-    assert again(store).find(KEY, MANIFEST.fingerprint) is not None
+    assert again(store).find(KEY.asset, MANIFEST.fingerprint) is not None
 
 
 def test_a_file_is_hashed_once_and_again_when_its_stamp_is_another(store: ArtifactStore) -> None:
-    path = store.write_table(KEY, TABLE, MANIFEST).path
-    assert not again(store).verified.holds(path)
+    artifact = store.write_table(TABLE, MANIFEST)
+    path, files = artifact.path, artifact.manifest.files
+    assert not again(store).verified.holds(path, files)
     store.verified.save()
-    assert again(store).verified.holds(path)
-    os.utime(path)
-    assert not again(store).verified.holds(path)
+    assert again(store).verified.holds(path, files)
+    assert not again(store).verified.holds(path, {"table.parquet": "0" * 64})
+    os.utime(artifact.file)
+    assert not again(store).verified.holds(path, files)
     other = again(store)
-    assert other.find(KEY, MANIFEST.fingerprint) is not None
+    assert other.find(KEY.asset, MANIFEST.fingerprint) is not None
     other.verified.save()
-    assert again(store).verified.holds(path)
+    assert again(store).verified.holds(path, files)
 
 
 def test_what_is_gone_is_forgotten(store: ArtifactStore) -> None:
-    path = store.write_table(KEY, TABLE, MANIFEST).path
+    path = store.write_table(TABLE, MANIFEST).path
     store.verified.save()
-    path.unlink()
-    write_folder(store)
+    shutil.rmtree(path)
+    store.write_table(TABLE, replace(MANIFEST, fingerprint="0" * 64))
     store.verified.save()
-    (file,) = (store.root.parent.parent / "locks").rglob("verified.json")
+    (file,) = (store.root.parent / "locks").rglob("verified.json")
     assert path.name not in file.read_text()
 
 
 def test_a_damaged_page_is_our_own_error(store: ArtifactStore) -> None:
-    artifact = store.write_table(KEY, TABLE, MANIFEST)
-    content = bytearray(artifact.path.read_bytes())
+    artifact = store.write_table(TABLE, MANIFEST)
+    content = bytearray(artifact.file.read_bytes())
     content[40] ^= 255
-    artifact.path.write_bytes(content)
-    with pytest.raises(StoreError, match=r"cannot read .*\.parquet, delete it"):
+    artifact.file.write_bytes(content)
+    with pytest.raises(StoreError, match=r"cannot read .*, delete it"):
         artifact.table()
-    artifact.path.unlink()
-    with pytest.raises(StoreError, match=r"cannot read .*\.parquet"):
+    artifact.file.unlink()
+    with pytest.raises(StoreError, match="cannot read "):
         artifact.table()
 
 
 @pytest.mark.parametrize("keep", [0, 10, -1, -20])
 def test_truncated_file_is_not_found_and_is_replaced(store: ArtifactStore, keep: int) -> None:
-    path = store.write_table(KEY, TABLE, MANIFEST).path
+    path = store.write_table(TABLE, MANIFEST).file
     path.write_bytes(path.read_bytes()[:keep])
-    assert store.find(KEY, MANIFEST.fingerprint) is None
-    store.write_table(KEY, TABLE, MANIFEST)
-    found = store.find(KEY, MANIFEST.fingerprint)
+    assert store.find(KEY.asset, MANIFEST.fingerprint) is None
+    store.write_table(TABLE, MANIFEST)
+    found = store.find(KEY.asset, MANIFEST.fingerprint)
     assert found is not None
     assert found.table().equals(TABLE)
 
@@ -193,19 +199,19 @@ def test_truncated_file_is_not_found_and_is_replaced(store: ArtifactStore, keep:
 def test_folder_with_a_damaged_manifest_is_not_found_and_is_replaced(
     store: ArtifactStore, damage: str
 ) -> None:
-    path = store.path(KEY, MANIFEST.fingerprint, directory=True)
+    path = store.path(KEY.asset, MANIFEST.fingerprint)
     path.mkdir(parents=True)
     (path / "manifest.json").write_text(damage, encoding="latin-1")
-    assert store.find(KEY, MANIFEST.fingerprint) is None
+    assert store.find(KEY.asset, MANIFEST.fingerprint) is None
     write_folder(store)
-    assert store.find(KEY, MANIFEST.fingerprint) is not None
+    assert store.find(KEY.asset, MANIFEST.fingerprint) is not None
 
 
 def test_file_of_another_fingerprint_is_not_found(store: ArtifactStore) -> None:
     """The first 16 digits name the file; all of them must agree."""
-    store.write_table(KEY, TABLE, MANIFEST)
+    store.write_table(TABLE, MANIFEST)
     other = MANIFEST.fingerprint[:16] + "0" * 48
-    assert store.find(KEY, other) is None
+    assert store.find(KEY.asset, other) is None
 
 
 def test_parquet_without_a_manifest_has_none(tmp_path: Path) -> None:

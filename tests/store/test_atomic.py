@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from rag_assets.errors import StoreError
-from rag_assets.store.atomic import atomic_directory, atomic_file, write_text
+from rag_assets.store.atomic import (
+    TEMPORARY_MARK,
+    atomic_directory,
+    atomic_file,
+    remove,
+    write_text,
+)
 
 
 class InterruptedWork(Exception):
@@ -102,3 +108,16 @@ def test_text_is_utf8_and_replaces(tmp_path: Path) -> None:
     write_text(tmp_path / "file", "old")
     write_text(tmp_path / "file", "größer")
     assert (tmp_path / "file").read_bytes() == "größer".encode()
+
+
+def test_what_is_removed_is_gone_whatever_it_is(tmp_path: Path) -> None:
+    unfinished = tmp_path / f"x{TEMPORARY_MARK}y"
+    (unfinished / "inner").mkdir(parents=True)
+    remove(unfinished)
+    (tmp_path / "folder" / "inner").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    remove(tmp_path / "link")
+    assert (tmp_path / "folder" / "inner").is_dir()  # a link goes, not what it leads to
+    remove(tmp_path / "folder")
+    remove(tmp_path / "absent")
+    assert list(tmp_path.iterdir()) == []

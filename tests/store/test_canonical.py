@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import random
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.store import canonical
-from rag_assets.store.canonical import canonical_json, fingerprint, folder_digest, table_digest
+from rag_assets.store.canonical import canonical_json, file_digests, fingerprint, table_digest
 
 SCHEMA = pa.schema(
     [
@@ -139,18 +140,14 @@ def test_empty_tables_are_told_apart_by_their_columns() -> None:
     )
 
 
-def test_folder_digest_sees_names_and_contents(tmp_path: Path) -> None:
-    digests: set[str] = set()
-    for name, content in [("a", "1"), ("a", "2"), ("b", "1"), ("sub/a", "1")]:
-        folder = tmp_path / str(len(digests))
-        (folder / name).parent.mkdir(parents=True)
-        (folder / name).write_text(content)
-        digests.add(folder_digest(folder))
-    assert len(digests) == 4
-
-
-def test_folder_digest_does_not_depend_on_the_place(tmp_path: Path) -> None:
-    for place in ("one", "other"):
-        (tmp_path / place / "sub").mkdir(parents=True)
-        (tmp_path / place / "sub" / "file").write_text("content")
-    assert folder_digest(tmp_path / "one") == folder_digest(tmp_path / "other")
+def test_file_digests_go_by_names_and_contents(tmp_path: Path) -> None:
+    for folder, text in (("one", "a"), ("other", "a"), ("third", "b")):
+        (tmp_path / folder / "below").mkdir(parents=True)
+        (tmp_path / folder / "below" / "data").write_text(text)
+        (tmp_path / folder / "manifest.json").write_text(folder)
+    one, other, third = (
+        file_digests(tmp_path / name, "manifest.json") for name in ("one", "other", "third")
+    )
+    assert one == other == {"below/data": hashlib.sha256(b"a").hexdigest()}
+    assert third != one
+    assert set(file_digests(tmp_path / "one")) == {"below/data", "manifest.json"}

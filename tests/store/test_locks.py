@@ -5,9 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock, Timeout
 
 from rag_assets.errors import StoreError
-from rag_assets.store.artifacts import ArtifactKey, ArtifactStore
+from rag_assets.store.artifacts import ArtifactStore
 from rag_assets.store.locks import locked
 
 ROOT = Path(__file__).parents[2]
@@ -15,11 +16,11 @@ ROOT = Path(__file__).parents[2]
 ADD_ONE = """
 import sys, time
 from pathlib import Path
-from rag_assets.store.artifacts import ArtifactKey, ArtifactStore
+from rag_assets.store.artifacts import ArtifactStore
 folder = Path(sys.argv[1])
-store = ArtifactStore(folder / "store", "tiny", folder / "locks")
+store = ArtifactStore(folder / "store", folder / "locks")
 for _ in range(20):
-    with store.lock(ArtifactKey.of("metrics")):
+    with store.lock("metrics", ["bb", "aa"]):
         number = int((folder / "number").read_text())
         time.sleep(0.002)
         (folder / "number").write_text(str(number + 1))
@@ -35,8 +36,16 @@ def test_two_processes_never_hold_one_lock(tmp_path: Path) -> None:
 
 
 def test_locks_of_two_keys_are_independent(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path, "tiny", tmp_path / "locks")
-    with store.lock(ArtifactKey.of("metrics")), store.lock(ArtifactKey.of("leaderboard")):
+    store = ArtifactStore(tmp_path, tmp_path / "locks")
+    with store.lock("metrics", ["aa", "bb"]), store.lock("metrics", ["cc"]):
+        pass
+
+
+def test_a_lock_that_is_held_is_taken(tmp_path: Path) -> None:
+    file = tmp_path / "locks" / "x.lock"
+    with locked(file), pytest.raises(Timeout):
+        FileLock(file).acquire(timeout=0)
+    with FileLock(file).acquire(timeout=0):
         pass
 
 
@@ -52,7 +61,7 @@ def test_lock_is_free_after_an_exception(tmp_path: Path) -> None:
 
 def test_error_of_the_work_is_not_blamed_on_the_lock(tmp_path: Path) -> None:
     def work() -> None:
-        with ArtifactStore(tmp_path, "tiny", tmp_path).lock(ArtifactKey.of("metrics")):
+        with ArtifactStore(tmp_path, tmp_path).lock("metrics", ["aa"]):
             raise PermissionError("of something else")
 
     with pytest.raises(PermissionError, match="of something else"):

@@ -1,4 +1,4 @@
-"""Analyzers: named, versioned ways to cut texts into tokens.
+"""Analyzers: named ways to cut texts into tokens.
 
 A name may end in ``+identifiers``: the analyzer's tokens, and those of
 :mod:`rag_assets.lexical.analyzers.identifiers`.
@@ -7,13 +7,13 @@ A name may end in ``+identifiers``: the analyzer's tokens, and those of
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.lexical.analyzers import auto, identifiers, snowball
 from rag_assets.lexical.analyzers.analyzer import Analyzer, Tokens
-from rag_assets.lexical.analyzers.auto import detect_analyzer
+from rag_assets.lexical.analyzers.auto import CHOICES, detect_analyzer
 from rag_assets.lexical.analyzers.cjk import CJK
 from rag_assets.lexical.analyzers.english import ENGLISH
 from rag_assets.lexical.analyzers.icu_words import ICU
@@ -32,6 +32,7 @@ __all__ = [
     "Analyzer",
     "analyze",
     "analyze_all",
+    "analyzer_code",
     "analyzer_versions",
     "check_analyzer",
     "detect_analyzer",
@@ -39,12 +40,24 @@ __all__ = [
 ]
 
 AUTO = "auto"
-ANALYZERS: dict[str, Analyzer] = {
-    each.name: each for each in (ENGLISH, STANDARD, CJK, NGRAMS, WHITESPACE, *SNOWBALL, JIEBA, ICU)
-}
-
 IDENTIFIERS = "+identifiers"
 """End of the name of an analyzer that also keeps identifiers whole."""
+
+# Code that a name stands for is found in these tables, see ``analyzer_code``.
+ANALYZERS: dict[str, Analyzer] = {
+    "english": ENGLISH,
+    "standard": STANDARD,
+    "cjk": CJK,
+    "ngrams": NGRAMS,
+    "whitespace": WHITESPACE,
+    **SNOWBALL,
+    "jieba": JIEBA,
+    "icu": ICU,
+}
+_CHOOSERS: Mapping[str, Callable[[Sequence[str]], str]] = {"auto": detect_analyzer}
+_ENDS: Mapping[str, Callable[[Analyzer, Sequence[str]], list[Tokens]]] = {
+    "+identifiers": with_identifiers
+}
 
 
 def analyze(name: str, text: str) -> Tokens:
@@ -64,7 +77,7 @@ def analyze_all(name: str, texts: Sequence[str]) -> list[Tokens]:
     """
     analyzer = _analyzer(name.removesuffix(IDENTIFIERS))
     if name.endswith(IDENTIFIERS):
-        return with_identifiers(analyzer, texts)
+        return _ENDS[IDENTIFIERS](analyzer, texts)
     return analyzer.analyze_all(texts)
 
 
@@ -76,27 +89,33 @@ def resolve_analyzer(name: str, texts: Sequence[str]) -> str:
     """
     check_analyzer(name)
     end = IDENTIFIERS if name.endswith(IDENTIFIERS) else ""
-    return f"{detect_analyzer(texts)}{end}" if name.removesuffix(end) == AUTO else name
+    choose = _CHOOSERS.get(name.removesuffix(end))
+    return name if choose is None else f"{choose(texts)}{end}"
+
+
+def analyzer_code(name: str) -> list[Root]:
+    """Return the roots of the code that a name stands for; ``auto`` for all that it may choose."""
+    plain = name.removesuffix(IDENTIFIERS)
+    chosen = CHOICES if plain == AUTO else (plain,)
+    entries = ["**SNOWBALL" if one in SNOWBALL else one for one in chosen]
+    roots = [f"ANALYZERS[{entry}]" for entry in dict.fromkeys(entries)]
+    roots += ["_CHOOSERS[auto]" if plain == AUTO else "_CHOOSERS[]"]
+    roots += ["_ENDS[]" if plain == name else f"_ENDS[{IDENTIFIERS}]"]
+    return [f"{__name__}:{root}" for root in roots]
 
 
 def analyzer_versions(name: str) -> dict[str, str]:
-    """Return all that determines the tokens besides the text: what to version -> its version.
+    """Return the versions of Unicode and of the packages that determine the tokens.
 
-    ``auto`` names every analyzer that it may choose, since the choice is not known beforehand.
+    ``auto`` names those of every analyzer that it may choose.
 
     Raises:
         UsageError: the name is neither ``auto`` nor an analyzer.
     """
-    versions = {"unicode": unicodedata.unidata_version}
-    if name.endswith(IDENTIFIERS):
-        versions["analyzer.identifiers"] = identifiers.VERSION
-        name = name.removesuffix(IDENTIFIERS)
-    if name != AUTO:
-        return versions | _own_versions(_analyzer(name))
-    for candidate in (STANDARD, CJK, NGRAMS, ENGLISH):
-        versions |= _own_versions(candidate)
-    # one for all stemmers, which are one piece of code
-    return versions | {"analyzer.snowball": snowball.VERSION, "analyzer.auto": auto.VERSION}
+    plain = name.removesuffix(IDENTIFIERS)
+    chosen = map(_analyzer, CHOICES if plain == AUTO else (plain,))
+    packages = sorted({package for one in chosen for package in one.distributions})
+    return {"unicode": unicodedata.unidata_version, **{one: version(one) for one in packages}}
 
 
 def check_analyzer(name: str) -> None:
@@ -113,11 +132,6 @@ def check_analyzer(name: str) -> None:
             f"analyzer {analyzer.name} needs the package {', '.join(analyzer.distributions)}: "
             f"pip install 'rag-assets[{analyzer.extra}]'"
         )
-
-
-def _own_versions(analyzer: Analyzer) -> dict[str, str]:
-    packages = {name: version(name) for name in analyzer.distributions}
-    return {f"analyzer.{analyzer.name}": analyzer.version, **packages}
 
 
 def _analyzer(name: str) -> Analyzer:

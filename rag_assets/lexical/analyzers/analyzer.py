@@ -12,13 +12,11 @@ Tokens = list[str]
 class Analyzer:
     """A named way to cut texts into the tokens that are indexed and searched for.
 
-    ``version`` changes whenever a text may give other tokens than before. ``distributions`` names
-    the installed packages that have a part in the result, ``extra`` what installs them where they
-    do not come with this package.
+    ``distributions`` names the installed packages that have a part in the result, ``extra`` what
+    installs them where they do not come with this package.
     """
 
     name: str
-    version: str
     analyze_all: Callable[[Sequence[str]], list[Tokens]]
     distributions: tuple[str, ...] = ()
     extra: str | None = None

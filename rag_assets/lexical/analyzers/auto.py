@@ -16,7 +16,6 @@ from rag_assets.lexical.analyzers.function_words import FUNCTION_WORDS
 from rag_assets.lexical.analyzers.snowball import LANGUAGES
 from rag_assets.lexical.analyzers.words import CJK_CHARACTER, UNSPACED_CHARACTER, words
 
-VERSION = "2"
 SAMPLE_TEXTS = 500
 SAMPLE_CHARACTERS = 1000
 """Of each text that many characters are looked at."""

@@ -12,8 +12,6 @@ from itertools import pairwise
 from rag_assets.lexical.analyzers.analyzer import Analyzer, Tokens
 from rag_assets.lexical.analyzers.words import CJK_CHARACTER, split_cjk, words
 
-VERSION = "1"
-
 
 def analyze_all(texts: Sequence[str]) -> list[Tokens]:
     """Return the tokens of each text."""
@@ -37,4 +35,4 @@ def _is_cjk(unit: str) -> bool:
     return CJK_CHARACTER.match(unit) is not None
 
 
-CJK = Analyzer("cjk", VERSION, analyze_all)
+CJK = Analyzer("cjk", analyze_all)

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from rag_assets.lexical.analyzers.analyzer import Analyzer, Tokens
 from rag_assets.lexical.analyzers.standard import standard_tokens
 
-VERSION = "1"
 STEMMER = "english"
 # fmt: off
 STOP_WORDS = frozenset((
@@ -46,4 +45,4 @@ def _stems(tokens: list[str]) -> dict[str, str]:
     return dict(zip(tokens, Stemmer.Stemmer(STEMMER).stemWords(tokens), strict=True))
 
 
-ENGLISH = Analyzer("english", VERSION, analyze_all, distributions=("PyStemmer",))
+ENGLISH = Analyzer("english", analyze_all, distributions=("PyStemmer",))

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from rag_assets.lexical.analyzers.analyzer import Analyzer, Tokens
 from rag_assets.lexical.analyzers.words import CJK, UNSPACED, tokens_of_runs
 
-VERSION = "1"
 PACKAGE, EXTRA = "icu4py", "icu"
 
 _UNCUT = re.compile(f"[{CJK}{UNSPACED}]")
@@ -32,4 +31,4 @@ def _of_run(run: str) -> Tokens:
     return list(WordBreaker(run, "root"))
 
 
-ICU = Analyzer("icu", VERSION, analyze_all, distributions=(PACKAGE,), extra=EXTRA)
+ICU = Analyzer("icu", analyze_all, distributions=(PACKAGE,), extra=EXTRA)

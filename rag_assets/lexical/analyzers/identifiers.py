@@ -22,8 +22,6 @@ from collections.abc import Sequence
 
 from rag_assets.lexical.analyzers.analyzer import Analyzer, Tokens
 
-VERSION = "1"
-
 _JOINT = r"(?:://|::|:\\|\\\\|__|[-_./\\:@])"
 _RUN = re.compile(rf"(?<![^\W_])[A-Za-z0-9]+(?:{_JOINT}[A-Za-z0-9]+)*(?![^\W_]|[\u0300-\u036f])")
 _SPLIT = re.compile(_JOINT)

@@ -14,7 +14,6 @@ from functools import cache
 from rag_assets.lexical.analyzers.analyzer import Analyzer, Tokens
 from rag_assets.lexical.analyzers.words import CJK, split_cjk, words
 
-VERSION = "1"
 PACKAGE, EXTRA = "jieba", "chinese"
 
 _RUNS = re.compile(f"[{CJK}]+|[^{CJK}]+")
@@ -55,4 +54,4 @@ def _cutter() -> Callable[[str], Tokens]:
     return cut
 
 
-JIEBA = Analyzer("jieba", VERSION, analyze_all, distributions=(PACKAGE,), extra=EXTRA)
+JIEBA = Analyzer("jieba", analyze_all, distributions=(PACKAGE,), extra=EXTRA)

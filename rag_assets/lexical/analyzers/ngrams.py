@@ -15,7 +15,6 @@ from rag_assets.lexical.analyzers.analyzer import Analyzer, Tokens
 from rag_assets.lexical.analyzers.cjk import cjk_tokens
 from rag_assets.lexical.analyzers.words import UNSPACED, UNSPACED_CHARACTER, tokens_of_runs
 
-VERSION = "1"
 SIZES = (2, 3)
 
 _RUNS = re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")
@@ -33,4 +32,4 @@ def _of_run(run: str) -> Tokens:
     return grams or [run]
 
 
-NGRAMS = Analyzer("ngrams", VERSION, analyze_all)
+NGRAMS = Analyzer("ngrams", analyze_all)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from rag_assets.lexical.analyzers.analyzer import Analyzer, Tokens
 from rag_assets.lexical.analyzers.standard import standard_tokens
 
-VERSION = "1"
 # fmt: off
 LANGUAGES = (
     "arabic", "armenian", "basque", "catalan", "czech", "danish", "dutch", "esperanto", "estonian",
@@ -43,7 +42,7 @@ def _stems(language: str, tokens: list[str]) -> dict[str, str]:
     return dict(zip(tokens, Stemmer.Stemmer(language).stemWords(tokens), strict=True))
 
 
-SNOWBALL = tuple(
-    Analyzer(language, VERSION, _analyze_all(language), distributions=("PyStemmer",))
+SNOWBALL = {
+    language: Analyzer(language, _analyze_all(language), distributions=("PyStemmer",))
     for language in LANGUAGES
-)
+}

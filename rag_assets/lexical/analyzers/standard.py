@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from rag_assets.lexical.analyzers.analyzer import Analyzer, Tokens
 from rag_assets.lexical.analyzers.words import split_cjk, words
 
-VERSION = "1"
-
 
 def standard_tokens(text: str) -> Tokens:
     """Return the words of ``text``, with every Chinese, Japanese or Korean character alone."""
@@ -26,4 +24,4 @@ def analyze_all(texts: Sequence[str]) -> list[Tokens]:
     return [standard_tokens(text) for text in texts]
 
 
-STANDARD = Analyzer("standard", VERSION, analyze_all)
+STANDARD = Analyzer("standard", analyze_all)

@@ -9,12 +9,10 @@ from collections.abc import Sequence
 
 from rag_assets.lexical.analyzers.analyzer import Analyzer, Tokens
 
-VERSION = "1"
-
 
 def analyze_all(texts: Sequence[str]) -> list[Tokens]:
     """Return the tokens of each text."""
     return [text.split() for text in texts]
 
 
-WHITESPACE = Analyzer("whitespace", VERSION, analyze_all)
+WHITESPACE = Analyzer("whitespace", analyze_all)

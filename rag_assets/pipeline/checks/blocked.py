@@ -26,7 +26,7 @@ class Blocked:
     def __init__(self, pipeline: Pipeline) -> None:
         """List what is known."""
         self._pipeline = pipeline
-        self._folder = pipeline.store.root / FOLDER
+        self._folder = pipeline.root / FOLDER
         self._names = {file.name for file in self._folder.glob("*.json")}
 
     def failed(self, key: ArtifactKey) -> bool:
@@ -38,7 +38,10 @@ class Blocked:
         if not self.failed(key):
             return None
         file = self._folder / str(self._name(key))
-        return f"{key}: {json.loads(file.read_text(encoding='utf-8'))['problems'][0]}"
+        try:
+            return f"{key}: {json.loads(file.read_text(encoding='utf-8'))['problems'][0]}"
+        except (OSError, ValueError, LookupError, TypeError):
+            return f"{key}: a blocking check failed; {file} is damaged, delete it to check again"
 
     def can_be_computed(self, key: ArtifactKey) -> bool:
         """Return whether no input failed, and none is missing because one of its own did."""

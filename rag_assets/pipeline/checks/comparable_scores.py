@@ -8,7 +8,7 @@ from typing import Any
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.query_sets import PromptedQuerySet
 from rag_assets.pipeline.checks.states import State
-from rag_assets.pipeline.failures import read_by
+from rag_assets.pipeline.failed_queries import read_by
 from rag_assets.pipeline.reasons import changes
 from rag_assets.pipeline.stages.base_runs import index_key
 from rag_assets.pipeline.stages.runs import run_key

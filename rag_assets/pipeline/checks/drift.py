@@ -148,7 +148,7 @@ def _best_scores(state: State, key: ArtifactKey) -> BestScores | None:
     if run is None or queries is None:
         return None
     try:
-        ranking = read_parquet(run.path, ["query_id", "rank", "score"])
+        ranking = read_parquet(run.file, ["query_id", "rank", "score"])
     except (OSError, pa.ArrowException):
         return None
     first = ranking.filter(pc.equal(ranking["rank"], 1))

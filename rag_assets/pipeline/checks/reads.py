@@ -59,7 +59,7 @@ class Reads:
         """
         chunkings = self.pipeline.experiment.chunkings_of(retriever)
         if chunkings not in self._units:
-            paths = [self.pipeline.artifact(chunks_key(name)).path for name in chunkings]
+            paths = [self.pipeline.artifact(chunks_key(name)).file for name in chunkings]
             tables = [read_parquet(path, _UNITS) for path in paths]
             self._units[chunkings] = pa.concat_tables(
                 [table.replace_schema_metadata(None) for table in tables]

@@ -36,7 +36,7 @@ def of_pipeline(pipeline: Pipeline) -> State:
 
 def of_evaluation(pipeline: Pipeline, evaluation: Evaluation) -> State:
     """Return what an evaluation of the same experiment names."""
-    paths = {entry.key: pipeline.store.root / entry.path for entry in evaluation.entries}
+    paths = {entry.key: pipeline.settings.store / entry.path for entry in evaluation.entries}
 
     def artifact(key: ArtifactKey) -> Artifact | None:
         return pipeline.store.read(paths[key]) if key in paths else None
@@ -46,11 +46,11 @@ def of_evaluation(pipeline: Pipeline, evaluation: Evaluation) -> State:
 
 def anchor_of(pipeline: Pipeline) -> State | str:
     """Return the pinned evaluation; or why there is none to compare with, as a phrase."""
-    root = pipeline.store.root
-    pinned = anchor_id(root)
-    if pinned is None:
-        return NO_ANCHOR
+    root = pipeline.root
     try:
+        pinned = anchor_id(root)
+        if pinned is None:
+            return NO_ANCHOR
         return of_evaluation(pipeline, read_evaluation(root / FOLDER / f"{pinned}.json"))
     except StoreError as error:
         return f"the anchor cannot be read: {error}"

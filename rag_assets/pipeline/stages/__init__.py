@@ -16,7 +16,12 @@ from rag_assets.pipeline.stages.fused import FusedRuns
 from rag_assets.pipeline.stages.imported import ImportedRankings, ImportedRuns
 from rag_assets.pipeline.stages.intervals import Intervals
 from rag_assets.pipeline.stages.judgments import Judgments
-from rag_assets.pipeline.stages.lexical import LexicalIndexes, LexicalQueries, LexicalRuns
+from rag_assets.pipeline.stages.lexical import (
+    LexicalIndexes,
+    LexicalQueries,
+    LexicalRuns,
+    TermCounts,
+)
 from rag_assets.pipeline.stages.list_similarities import ListSimilarities
 from rag_assets.pipeline.stages.metrics import Leaderboard, Metrics, MetricsSummary
 from rag_assets.pipeline.stages.overlaps import Overlaps
@@ -45,6 +50,7 @@ STAGES: Mapping[str, Stage] = {
         Chunks(),
         QuerySetAnswers(),
         QuerySets(),
+        TermCounts(),
         LexicalIndexes(),
         EmbeddingIndexes(),
         LexicalQueries(),

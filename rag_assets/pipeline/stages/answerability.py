@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
 from rag_assets.evaluation.answerability import Query, answerability, has_scores_of_ranks
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.failures import failures_of
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.pipeline.stages.sources import QRELS_KEY
 from rag_assets.schemas import ANSWERABILITY
 from rag_assets.store.artifacts import ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 ANSWERABILITY_KEY = ArtifactKey.of("answerability")
 
@@ -37,11 +38,13 @@ class Answerability(Stage):
     schema = ANSWERABILITY
     row = "One retriever and split: how well its best score tells the unanswerable queries."
     group = "metrics"
-    code_version = "3"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.answerability",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [ANSWERABILITY_KEY] if experiment.has_qrels else []
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        types = dict.fromkeys(type(one) for one in experiment.retrievers.values())
+        return [root_of(one, "compares_queries") for one in types]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         runs = [
@@ -50,19 +53,19 @@ class Answerability(Stage):
         ]
         return [*runs, Input("qrels", QRELS_KEY), Input("query_facts", QUERY_FACTS_KEY, "means")]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        return {"retrievers": list(_compared(pipeline.experiment))}
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return {"retrievers": list(_compared(context.experiment))}
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        qrels = pipeline.artifact(QRELS_KEY).table()
+        qrels = context.artifact(QRELS_KEY).table()
         positive = qrels.filter(pc.greater(qrels["grade"], 0))
         answerable = set(positive["query_id"].to_pylist())
-        facts = pipeline.artifact(QUERY_FACTS_KEY).table().select(["query_id", "split"]).to_pylist()
+        facts = context.artifact(QUERY_FACTS_KEY).table().select(["query_id", "split"]).to_pylist()
         tables = [ANSWERABILITY.empty()]
-        for name in _compared(pipeline.experiment):
-            run = pipeline.current(_run_key(pipeline.experiment, name))
+        for name in _compared(context.experiment):
+            run = context.current(_run_key(context.experiment, name))
             table = run.table() if run is not None else None
             if run is None or table is None or has_scores_of_ranks(table):
                 continue

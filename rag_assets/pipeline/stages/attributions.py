@@ -7,23 +7,22 @@ set without the dimension ``top_k`` could not be mapped exactly from those of th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+import pyarrow as pa
 
 from rag_assets.evaluation.attribution import attributions
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.judgments import judgments_key
 from rag_assets.pipeline.stages.runs import RunsStage, run_key
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QRELS_KEY
 from rag_assets.schemas import ATTRIBUTIONS
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.parquet_files import read_parquet
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from rag_assets.pipeline.pipeline import Pipeline
 
 
 class Attributions(Stage):
@@ -39,8 +38,6 @@ class Attributions(Stage):
     row = "One evidence of a query: the stage at which this retriever found or lost it."
     group = "metrics"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.attribution",)
 
     def __init__(self, rankers: Sequence[RunsStage]) -> None:
         """Know the stages that rank, of all families."""
@@ -63,68 +60,68 @@ class Attributions(Stage):
             ],
         ]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         """Return the cut-off, and the names of the inputs: they are in the table."""
-        experiment, retriever = pipeline.experiment, key["retriever"]
+        experiment, retriever = context.experiment, key["retriever"]
         return {
             "k": int(key["top_k"]),
             "family": experiment.family(retriever),
             "inputs": list(experiment.inputs(retriever)),
         }
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return {"duckdb": version("duckdb")}
 
     def input_digests(
-        self, pipeline: Pipeline, key: ArtifactKey
+        self, context: StageContext, key: ArtifactKey
     ) -> Iterator[tuple[str, str | None]]:
         """Yield the digests of labels and corpus, and of the rankings as deep as they are read."""
         missing = set()
-        for item in self.inputs(pipeline.experiment, key):
-            artifact = pipeline.current(item.key)
+        for item in self.inputs(context.experiment, key):
+            artifact = context.current(item.key)
             if not item.role.startswith("run_"):
                 yield item.role, artifact.manifest.digests[item.projection] if artifact else None
             elif artifact is None:
                 missing.add(item.key["retriever"])
-        for number, (name, top_k, depth) in enumerate(_looked_at(pipeline.experiment, key)):
-            known = None if name in missing else self._digest(pipeline, name, top_k, depth)
+        for number, (name, top_k, depth) in enumerate(_looked_at(context.experiment, key)):
+            known = None if name in missing else self._digest(context, name, top_k, depth)
             yield f"ranking_{number}", known
 
-    def _digest(self, pipeline: Pipeline, name: str, top_k: int, depth: int) -> str | None:
+    def _digest(self, context: StageContext, name: str, top_k: int, depth: int) -> str | None:
         """Return the digest of a ranking; a ranking that is a cell may be gone, the cell is not."""
         if depth == top_k:
-            artifact = pipeline.current(run_key(pipeline.experiment, name, top_k))
+            artifact = context.current(run_key(context.experiment, name, top_k))
             return artifact.manifest.digests["all"] if artifact else None
-        return pipeline.rankings.digest(self._ranker(pipeline, name), name, top_k, depth)
+        return context.rankings.digest(self._ranker(context, name), name, top_k, depth)
 
-    def _ranker(self, pipeline: Pipeline, name: str) -> RunsStage:
-        return self._rankers[pipeline.experiment.family(name)]
+    def _ranker(self, context: StageContext, name: str) -> RunsStage:
+        return self._rankers[context.experiment.family(name)]
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        experiment = pipeline.experiment
-        qrels = pipeline.artifact(QRELS_KEY).table()
-        corpus = pipeline.artifact(DOCUMENTS_KEY).path
+        experiment = context.experiment
+        qrels = context.artifact(QRELS_KEY).table()
+        corpus = context.artifact(DOCUMENTS_KEY).file
         documents = read_parquet(corpus, ["document_id"])
         for key in keys:
             retriever = key["retriever"]
             own, *inputs = _looked_at(experiment, key)
             table = attributions(
-                self._ranking(pipeline, *own),
-                pipeline.artifact(judgments_key(retriever)).table(),
+                self._ranking(context, *own),
+                context.artifact(judgments_key(retriever)).table(),
                 qrels,
                 documents,
                 k=int(key["top_k"]),
                 family=experiment.family(retriever),
-                inputs={one[0]: self._ranking(pipeline, *one) for one in inputs},
+                inputs={one[0]: self._ranking(context, *one) for one in inputs},
             )
             yield key, TableProduct(table)
 
-    def _ranking(self, pipeline: Pipeline, name: str, top_k: int, depth: int) -> pa.Table:
+    def _ranking(self, context: StageContext, name: str, top_k: int, depth: int) -> pa.Table:
         if depth == top_k:
-            return pipeline.artifact(run_key(pipeline.experiment, name, top_k)).table()
-        return pipeline.rankings.table(self._ranker(pipeline, name), name, top_k, depth).table
+            return context.artifact(run_key(context.experiment, name, top_k)).table()
+        return context.rankings.table(self._ranker(context, name), name, top_k, depth).table
 
 
 def _looked_at(experiment: Experiment, key: ArtifactKey) -> list[tuple[str, int, int]]:

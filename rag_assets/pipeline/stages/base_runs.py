@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,9 +14,9 @@ from rag_assets.evaluation.units import Search as ChunkSearch
 from rag_assets.evaluation.units import unit_ranking
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.ordering import Hits, Positions
-from rag_assets.pipeline.latency_sample import Part, Search, values_by_query
-from rag_assets.pipeline.rankings import Ranked
-from rag_assets.pipeline.stage import Input, Recipe
+from rag_assets.pipeline.latency_sample import values_by_query
+from rag_assets.pipeline.recipe import Input, Recipe
+from rag_assets.pipeline.stage_context import Part, Ranked, Search, StageContext
 from rag_assets.pipeline.stages.exact_recall import exact_recall
 from rag_assets.pipeline.stages.index_units import load_units
 from rag_assets.pipeline.stages.query_filters import QUERY_FILTERS_KEY, uses_filters
@@ -26,9 +26,6 @@ from rag_assets.query_sets.variant_fusion import VARIANT_RUNS, fuse_variants
 from rag_assets.retrievers.base import BaseRetriever
 from rag_assets.retrievers.retriever import Divisible, Searcher
 from rag_assets.store.artifacts import Artifact, ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 Report = Callable[[int], None]
 
@@ -41,18 +38,6 @@ class BaseRuns(RunsStage):
 
     The family has an asset of indexes and one of queries, named after it.
     """
-
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.evaluation.filtered_search",
-        "rag_assets.evaluation.tied_at_cut",
-        "rag_assets.evaluation.units",
-        "rag_assets.ordering",
-        "rag_assets.query_sets.variant_fusion",
-        "rag_assets.pipeline.stages.runs",
-        "rag_assets.pipeline.stages.base_runs",
-        "rag_assets.pipeline.stages.exact_recall",
-        "rag_assets.pipeline.stages.index_units",
-    )
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         """Return the index, the queries and, where a retriever of the family uses them, filters."""
@@ -69,30 +54,30 @@ class BaseRuns(RunsStage):
         """Return Parquet and what searches."""
         return self.kinds | search_kinds(experiment, self.family)
 
-    def recipe(self, pipeline: Pipeline, key: ArtifactKey) -> Recipe | None:
+    def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
         """Return what determines the ranking; filters only where this retriever uses them."""
-        found = super().recipe(pipeline, key)
-        if found is None or uses_filters(pipeline.experiment, key["retriever"]):
+        found = super().recipe(context, key)
+        if found is None or uses_filters(context.experiment, key["retriever"]):
             return found
         inputs = {role: digest for role, digest in found.inputs.items() if role != FILTERS}
         return replace(found, inputs=inputs)
 
-    def ranking_config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+    def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         """Return the judged unit and the options of the search."""
-        options = self._config(pipeline.experiment, key["retriever"]).search_config()
-        return {**super().ranking_config(pipeline, key), **options}
+        options = self._config(context.experiment, key["retriever"]).search_config()
+        return {**super().ranking_config(context, key), **options}
 
-    def rank(self, pipeline: Pipeline, retriever: str, top_k: int, depth: int) -> Ranked:
+    def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
         """Search for every query."""
-        artifact = pipeline.artifact(index_key(self.family, retriever))
-        asked = pipeline.artifact(queries_key(self.family, retriever))
+        artifact = context.artifact(index_key(self.family, retriever))
+        asked = context.artifact(queries_key(self.family, retriever))
         queries = asked.table()
         has_variants = pc.max(queries.column("variant")).as_py()
         # Variants of a query are searched as queries of their own, named by their row.
         names = range(queries.num_rows) if has_variants else queries.column("query_id").to_pylist()
-        searcher = self._spread(pipeline, self._open(pipeline, retriever, artifact))
+        searcher = self._spread(context, self._open(context, retriever, artifact))
         units = load_units(artifact.folder, searcher.chunk_ids)
-        with pipeline.progress(f"search {retriever}", queries.num_rows) as advance:
+        with context.progress(f"search {retriever}", queries.num_rows) as advance:
 
             def search(numbers: Sequence[int], k: int) -> list[Hits]:
                 return self._search(searcher, queries, numbers, k, advance)
@@ -100,47 +85,52 @@ class BaseRuns(RunsStage):
             table = unit_ranking(
                 list(map(str, names)),
                 units,
-                self._restricted(pipeline, retriever, search, searcher, queries, units),
-                judge=pipeline.experiment.judge,
+                self._restricted(context, retriever, search, searcher, queries, units),
+                judge=context.experiment.judge,
                 depth=depth,
             )
         if has_variants:
-            config = self._config(pipeline.experiment, retriever)
+            config = self._config(context.experiment, retriever)
             table = _fused(config, _of_variants(table, queries), depth)
 
         def search_by(one: Searcher[Any], numbers: Sequence[int], k: int) -> list[Hits]:
             return self._search(one, queries, numbers, k, None)
 
-        facts = exact_recall(searcher, search_by, retriever, queries.num_rows)
+        facts = exact_recall(searcher, search_by, queries.num_rows)
         return Ranked(table, asked.manifest.failures, facts)
 
     def searcher(
-        self, pipeline: Pipeline, retriever: str, top_k: int, depth: int, query_ids: Sequence[str]
+        self,
+        context: StageContext,
+        retriever: str,
+        top_k: int,
+        depth: int,
+        query_ids: Sequence[str],
     ) -> Search:
         """Return the search for the variants of one query."""
-        artifact = pipeline.artifact(index_key(self.family, retriever))
-        queries = pipeline.artifact(queries_key(self.family, retriever)).table()
+        artifact = context.artifact(index_key(self.family, retriever))
+        queries = context.artifact(queries_key(self.family, retriever)).table()
         rows = values_by_query(queries.column("query_id"), range(queries.num_rows))
-        searcher = self._open(pipeline, retriever, artifact)
+        searcher = self._open(context, retriever, artifact)
 
         def search(numbers: Sequence[int], k: int) -> list[Hits]:
             return self._search(searcher, queries, numbers, k, None)
 
-        if not uses_filters(pipeline.experiment, retriever):
+        if not uses_filters(context.experiment, retriever):
             return lambda query_id: search(rows[query_id], depth)
         units = load_units(artifact.folder, searcher.chunk_ids)
-        restricted = self._restricted(pipeline, retriever, search, searcher, queries, units)
+        restricted = self._restricted(context, retriever, search, searcher, queries, units)
         return lambda query_id: restricted(rows[query_id], depth)
 
     def parts_before(
-        self, pipeline: Pipeline, retriever: str, top_k: int, *, cached: bool
+        self, context: StageContext, retriever: str, top_k: int, *, cached: bool
     ) -> list[Part] | None:
         """Return what writing the query set takes; ``cached`` makes no difference to it."""
-        return None if cached else writing_parts(pipeline, retriever)
+        return None if cached else writing_parts(context, retriever)
 
     def _restricted(
         self,
-        pipeline: Pipeline,
+        context: StageContext,
         retriever: str,
         search: ChunkSearch,
         searcher: Searcher[Any],
@@ -148,21 +138,21 @@ class BaseRuns(RunsStage):
         units: pa.Table,
     ) -> ChunkSearch:
         """Return the search, restricted to what each query may find where filters are used."""
-        if not uses_filters(pipeline.experiment, retriever):
+        if not uses_filters(context.experiment, retriever):
             return search
 
         def part(positions: Positions) -> ChunkSearch:
             some = searcher.among(positions) if isinstance(searcher, Divisible) else searcher
             return lambda numbers, k: self._search(some, queries, numbers, k, None)
 
-        filters = pipeline.artifact(QUERY_FILTERS_KEY).table()
+        filters = context.artifact(QUERY_FILTERS_KEY).table()
         allowed = restriction(filters, queries.column("query_id").to_pylist(), units)
         return filtered(search, allowed, part if isinstance(searcher, Divisible) else None)
 
-    def _open(self, pipeline: Pipeline, retriever: str, index: Artifact) -> Searcher[Any]:
+    def _open(self, context: StageContext, retriever: str, index: Artifact) -> Searcher[Any]:
         raise NotImplementedError
 
-    def _spread(self, pipeline: Pipeline, searcher: Searcher[Any]) -> Searcher[Any]:
+    def _spread(self, context: StageContext, searcher: Searcher[Any]) -> Searcher[Any]:
         """Return a searcher with the same hits, by workers elsewhere where that is worth it."""
         return searcher
 

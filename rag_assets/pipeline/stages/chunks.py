@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from rag_assets.chunking.semantic import Embed
 from rag_assets.chunking.spans import cut_documents, indexed_texts
+from rag_assets.code_versions.closure import Root
 from rag_assets.embedding.encoder import Encoder
 from rag_assets.embedding.unit_vectors import Vectors
 from rag_assets.experiment.config import NoneChunking, ParentChunking
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY
-from rag_assets.pipeline.stages.strategies import cutter, cutting, indexes_headings, versions
+from rag_assets.pipeline.stages.strategies import (
+    NO_STRATEGY,
+    code,
+    cuts_by_blocks,
+    cutter,
+    cutting,
+    indexes_headings,
+    versions,
+)
 from rag_assets.schemas import CHUNKS
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.blocks import BlockedTable, KnownBlocks, rows_digest, table_blocks
 
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
+_CUT = ("document_id", "title", "text")
+"""What of a document is cut, or stands in its chunks."""
 
 
 class Chunks(Stage):
@@ -32,11 +44,6 @@ class Chunks(Stage):
     schema = CHUNKS
     row = "One chunk: the span [start, end) of a document's text that is retrieved as a unit."
     group = "chunks"
-    code_version = "4"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.chunking",
-        "rag_assets.pipeline.stages.strategies",
-    )
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "indexed": ("chunk_id", "title", "heading_path", "text", "parent_chunk_id"),
         "spans": (
@@ -53,38 +60,56 @@ class Chunks(Stage):
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [chunks_key(name) for name in experiment.chunkings]
 
+    def own_code(self) -> list[Root]:
+        return [*super().own_code(), NO_STRATEGY]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return code(experiment.chunkings[key["chunking"]])
+
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("documents", DOCUMENTS_KEY, "text")]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        return cutting(pipeline.experiment.chunkings[key["chunking"]])
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return cutting(context.experiment.chunkings[key["chunking"]])
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        return versions(pipeline.experiment.chunkings[key["chunking"]])
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return versions(context.experiment.chunkings[key["chunking"]])
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        documents = pipeline.artifact(DOCUMENTS_KEY).table()
+        documents = context.artifact(DOCUMENTS_KEY).table()
         for key in keys:
             name = key["chunking"]
-            config = pipeline.experiment.chunkings[name]
+            config = context.experiment.chunkings[name]
             outer = config.parent if isinstance(config, ParentChunking) else None
-            table = cut_documents(
-                documents,
-                cutter(config, partial(_embed, pipeline, name)),
+            cut = partial(
+                cut_documents,
+                cut=cutter(config, partial(_embed, context, name)),
                 whole=isinstance(config, NoneChunking),
                 whole_parents=isinstance(outer, NoneChunking),
             )
-            yield key, TableProduct(table)
+            if cuts_by_blocks(config):
+                yield key, _cut_by_blocks(documents, cut, self.made_alike(context, key))
+            else:
+                yield key, TableProduct(cut(documents))
 
 
-def _embed(pipeline: Pipeline, chunking: str, model: str) -> Embed:
-    cache = pipeline.settings.store / "cache" / "embeddings"
-    encoder = Encoder(model, cache=cache, compute=pipeline.compute)
+def _cut_by_blocks(
+    documents: pa.Table, cut: Callable[[pa.Table], pa.Table], alike: Iterable[Artifact]
+) -> TableProduct:
+    built = BlockedTable(KnownBlocks(alike))
+    for block in table_blocks(documents.select(_CUT), "document_id", "text"):
+        built.add(rows_digest(block), partial(cut, block))
+    return TableProduct(built.table(), blocks=built.blocks)
+
+
+def _embed(context: StageContext, chunking: str, model: str) -> Embed:
+    cache = context.cache_folder("embeddings")
+    encoder = Encoder(model, cache=cache, compute=context.compute)
 
     def embed(texts: Sequence[str]) -> Vectors:
-        with pipeline.progress(f"embed sentences for {chunking}", len(texts)) as advance:
+        with context.progress(f"embed sentences for {chunking}", len(texts)) as advance:
             return encoder.encode(texts, kind="document", progress=advance)
 
     return embed

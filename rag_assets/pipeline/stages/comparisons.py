@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 from rag_assets.evaluation.query_clusters import NONE, with_shared_documents
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.counting import (
     COUNTING_INPUT,
     counting_of,
@@ -20,9 +22,6 @@ from rag_assets.pipeline.stages.sources import QRELS_KEY
 from rag_assets.schemas import COMPARISONS
 from rag_assets.statistics.pairs import all_pairs, comparisons
 from rag_assets.store.artifacts import ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 COMPARISONS_KEY = ArtifactKey.of("comparisons")
 
@@ -40,12 +39,6 @@ class Comparisons(Stage):
     schema = COMPARISONS
     row = "Two retrievers by the primary metric: their difference, and whether it may be chance."
     group = "statistics"
-    code_version = "2"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.statistics",
-        "rag_assets.evaluation.query_clusters",
-        "rag_assets.pipeline.stages.counting",
-    )
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [COMPARISONS_KEY] if experiment.has_qrels and len(experiment.retrievers) > 1 else []
@@ -59,8 +52,8 @@ class Comparisons(Stage):
         shared = [Input("qrels", QRELS_KEY)] if experiment.statistics.cluster == NONE else []
         return [*cells, COUNTING_INPUT, *shared]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        experiment = pipeline.experiment
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        experiment = context.experiment
         return {
             "primary": str(experiment.primary),
             "retrievers": list(experiment.retrievers),
@@ -68,20 +61,20 @@ class Comparisons(Stage):
             SHARED: experiment.statistics.cluster == NONE,
         }
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return {"numpy": version("numpy"), "scipy": version("scipy")}
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        experiment = pipeline.experiment
-        counting = counting_of(lambda key: pipeline.artifact(key).table())
+        experiment = context.experiment
+        counting = counting_of(lambda key: context.artifact(key).table())
         if experiment.statistics.cluster == NONE:
-            counting, _ = with_shared_documents(counting, pipeline.artifact(QRELS_KEY).table())
+            counting, _ = with_shared_documents(counting, context.artifact(QRELS_KEY).table())
         metric = experiment.primary.column, experiment.primary.cutoff or 0
         cells = {}
         for name in experiment.retrievers:
-            artifact = pipeline.current(metrics_key(name, metric[1]))
+            artifact = context.current(metrics_key(name, metric[1]))
             if artifact is not None:
                 cells[name] = artifact.table()
         for key in keys:

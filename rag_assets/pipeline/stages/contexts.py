@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from rag_assets.embedding.context_tokenizer import context_tokenizer_file
 from rag_assets.embedding.model_files import sha256
-from rag_assets.embedding.models import open_tokenizer
-from rag_assets.evaluation.contexts import contexts, of_retriever
+from rag_assets.embedding.token_counts import counts_by
+from rag_assets.evaluation.contexts import CountTokens, contexts, of_retriever
 from rag_assets.evaluation.windows import expanded_contexts
 from rag_assets.experiment.config import ParentChunking
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
-from rag_assets.pipeline.counted_before import counted_before, with_known_counts
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.chunks import chunks_key
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY
 from rag_assets.retrievers.expansion import WindowExpansion
 from rag_assets.schemas import CONTEXTS, RETRIEVER_CONTEXTS
 from rag_assets.store.artifacts import ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
-
-TEXTS_AT_ONCE = 2_000
-"""Texts that are tokenized together: their tokens are in memory until they are counted."""
+from rag_assets.store.blocks import BlockedTable, KnownBlocks, rows_digest, table_blocks
 
 
 class Contexts(Stage):
@@ -38,12 +36,6 @@ class Contexts(Stage):
     schema = CONTEXTS
     row = "One chunk: the span that is returned for it, and the tokens of its text."
     group = "chunks"
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.evaluation.contexts",
-        "rag_assets.embedding.context_tokenizer",
-        "rag_assets.pipeline.counted_before",
-    )
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         names = experiment.chunkings if experiment.has_qrels else ()
@@ -58,20 +50,38 @@ class Contexts(Stage):
             Input("documents", DOCUMENTS_KEY, "text" if has_parents else "ids"),
         ]
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        return _tokenizer_versions(pipeline)
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return _tokenizer_versions(context)
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        documents = document_texts(pipeline)
         for key in keys:
-            chunks = pipeline.artifact(chunks_key(key["chunking"])).table()
+            chunks = context.artifact(chunks_key(key["chunking"])).table()
+            count = partial(_count_tokens, context, key=key)
+            if isinstance(context.experiment.chunkings[key["chunking"]], ParentChunking):
+                yield key, TableProduct(contexts(chunks, document_texts(context), count))
+            else:
+                yield key, _by_blocks(chunks, count, KnownBlocks(self.made_alike(context, key)))
 
-            def count(texts: Sequence[str], own: ArtifactKey = key) -> list[int]:
-                return _count_tokens(pipeline, texts, own, self.code_version)
 
-            yield key, TableProduct(contexts(chunks, documents, count))
+def _by_blocks(chunks: pa.Table, count: CountTokens, known: KnownBlocks) -> TableProduct:
+    """Return the contexts of chunks that return themselves; those of known blocks as they were."""
+    blocks = [(rows_digest(block), block) for block in table_blocks(chunks, "chunk_id", "text")]
+    new = [
+        text for name, block in blocks if name not in known for text in block["text"].to_pylist()
+    ]
+    distinct = list(dict.fromkeys(new))  # counted together: one opening of tokenizer and cache
+    tokens = dict(zip(distinct, count(distinct) if distinct else [], strict=True))
+
+    def counted(texts: Sequence[str]) -> list[int]:
+        found = [tokens.get(text) for text in texts]
+        return [one for one in found if one is not None] if None not in found else count(texts)
+
+    built = BlockedTable(known)
+    for digest, block in blocks:
+        built.add(digest, partial(contexts, block, {}, counted))
+    return TableProduct(built.table(), blocks=built.blocks)
 
 
 class RetrieverContexts(Stage):
@@ -82,13 +92,6 @@ class RetrieverContexts(Stage):
     schema = RETRIEVER_CONTEXTS
     row = "One text that this retriever can return, and its tokens."
     group = "chunks"
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.evaluation.contexts",
-        "rag_assets.evaluation.windows",
-        "rag_assets.embedding.context_tokenizer",
-        "rag_assets.pipeline.counted_before",
-    )
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {"tokens": ("context_id", "n_tokens")}
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
@@ -106,76 +109,63 @@ class RetrieverContexts(Stage):
             found.append(Input("documents", DOCUMENTS_KEY, "text" if expands else "ids"))
         return found
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        expand = pipeline.experiment.retrievers[key["retriever"]].neighbours
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        expand = context.experiment.retrievers[key["retriever"]].neighbours
         expanded = {} if expand is None else {"expand": expand.model_dump(mode="json")}
-        return {"judge": pipeline.experiment.judge, **expanded}
+        return {"judge": context.experiment.judge, **expanded}
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        expands = pipeline.experiment.retrievers[key["retriever"]].neighbours is not None
-        return _tokenizer_versions(pipeline) if expands else {}
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        expands = context.experiment.retrievers[key["retriever"]].neighbours is not None
+        return _tokenizer_versions(context) if expands else {}
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
-            chunkings = pipeline.experiment.chunkings_of(key["retriever"])
-            tables = [pipeline.artifact(contexts_key(name)).table() for name in chunkings]
-            expand = pipeline.experiment.retrievers[key["retriever"]].neighbours
+            chunkings = context.experiment.chunkings_of(key["retriever"])
+            tables = [context.artifact(contexts_key(name)).table() for name in chunkings]
+            expand = context.experiment.retrievers[key["retriever"]].neighbours
             if expand is not None:
-                tables = _expanded(pipeline, key, self.code_version, tables, expand)
-            yield key, TableProduct(of_retriever(tables, pipeline.experiment.judge))
+                tables = _expanded(context, key, tables, expand)
+            yield key, TableProduct(of_retriever(tables, context.experiment.judge))
 
 
 def _expanded(
-    pipeline: Pipeline,
+    context: StageContext,
     key: ArtifactKey,
-    code_version: str,
     tables: Sequence[pa.Table],
     expand: WindowExpansion,
 ) -> list[pa.Table]:
-    documents = document_texts(pipeline)
+    documents = document_texts(context)
 
     def count(texts: Sequence[str]) -> list[int]:
-        return _count_tokens(pipeline, texts, key, code_version)
+        return _count_tokens(context, texts, key)
 
     return [expanded_contexts(one, expand.chunks, documents, count) for one in tables]
 
 
-def _tokenizer_versions(pipeline: Pipeline) -> Mapping[str, str]:
-    file = context_tokenizer_file(pipeline.experiment.context_tokenizer)
-    return {"tokenizers": version("tokenizers"), "tokenizer_sha256": sha256(file)}
+def _tokenizer_versions(context: StageContext) -> Mapping[str, str]:
+    digest = sha256(_tokenizer(context))
+    return {"tokenizers": version("tokenizers"), "tokenizer_sha256": digest}
 
 
-def document_texts(pipeline: Pipeline) -> dict[str, str]:
+def document_texts(context: StageContext) -> dict[str, str]:
     """Return the text of every document by its id."""
-    table = pipeline.artifact(DOCUMENTS_KEY).table()
+    table = context.artifact(DOCUMENTS_KEY).table()
     return dict(zip(table["document_id"].to_pylist(), table["text"].to_pylist(), strict=True))
 
 
-def _count_tokens(
-    pipeline: Pipeline, texts: Sequence[str], key: ArtifactKey, code_version: str
-) -> list[int]:
-    versions = _tokenizer_versions(pipeline)
-    known = counted_before(pipeline.store, key, code_version, versions)
+def _count_tokens(context: StageContext, texts: Sequence[str], key: ArtifactKey) -> list[int]:
+    """Count tokens; those of a text that was counted before are in a cache."""
+    file, cache = _tokenizer(context), context.cache_folder("token_counts")
     _, name = key.partition[0]
-
-    def count(new: list[str]) -> list[int]:
-        return _count_by_tokenizer(pipeline, new, name)
-
-    return with_known_counts(texts, known, count)
+    with context.progress(f"count tokens of {name}", len(texts)) as advance:
+        counts = counts_by(file, sha256(file), texts, cache, special=False, progress=advance)
+    return list(counts.tolist())
 
 
-def _count_by_tokenizer(pipeline: Pipeline, texts: Sequence[str], name: str) -> list[int]:
-    tokenizer = open_tokenizer(context_tokenizer_file(pipeline.experiment.context_tokenizer))
-    found: list[int] = []
-    with pipeline.progress(f"count tokens of {name}", len(texts)) as advance:
-        for start in range(0, len(texts), TEXTS_AT_ONCE):
-            batch = list(texts[start : start + TEXTS_AT_ONCE])
-            encoded = tokenizer.encode_batch_fast(batch, add_special_tokens=False)
-            found += [len(one) for one in encoded]
-            advance(len(found))
-    return found
+def _tokenizer(context: StageContext) -> Path:
+    return context_tokenizer_file(context.experiment.context_tokenizer)
 
 
 def contexts_key(chunking: str) -> ArtifactKey:

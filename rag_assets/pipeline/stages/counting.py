@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.stage import Input
+from rag_assets.pipeline.recipe import Input
 from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
 from rag_assets.statistics.resampling import Resampling
 from rag_assets.store.artifacts import ArtifactKey
 
 TableOf = Callable[[ArtifactKey], pa.Table]
-"""Gives the table of a partition: of the pipeline, or of a snapshot."""
+"""Gives the table of a partition: of the context, or of a snapshot."""
 
 COUNTING_INPUT = Input("counting", QUERY_FACTS_KEY, "counting")
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.evaluation.tied_at_cut import BELOW
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.latency_sample import LATENCY, Part, kept_part, without
-from rag_assets.pipeline.rankings import Ranking
-from rag_assets.pipeline.stage import Input
+from rag_assets.pipeline.latency_sample import LATENCY, kept_part, without
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage_context import Part, Ranking, StageContext
 from rag_assets.pipeline.stages.query_sets import writing_parts
 from rag_assets.pipeline.stages.runs import RunsStage, run_key
 from rag_assets.retrievers.base import BaseRetriever
 from rag_assets.retrievers.derived import DerivedRetriever
 from rag_assets.store.artifacts import ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 
 class DerivedRuns(RunsStage):
@@ -38,32 +35,32 @@ class DerivedRuns(RunsStage):
             for number, name in enumerate(names)
         ]
 
-    def ranking_config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+    def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         """Return the retriever's options, with the number of candidates of this cell."""
-        experiment, retriever = pipeline.experiment, key["retriever"]
+        experiment, retriever = context.experiment, key["retriever"]
         chosen = dict(experiment.retrievers[retriever].described())
         chosen["candidates"] = self.candidates(experiment, retriever, int(key["top_k"]))
         return {**chosen, "judge": experiment.judge}
 
     def input_digests(
-        self, pipeline: Pipeline, key: ArtifactKey
+        self, context: StageContext, key: ArtifactKey
     ) -> Iterator[tuple[str, str | None]]:
         """Yield the digests of the inputs' rankings at the depth that is read, then of the rest."""
-        experiment, top_k = pipeline.experiment, int(key["top_k"])
+        experiment, top_k = context.experiment, int(key["top_k"])
         candidates = self.candidates(experiment, key["retriever"], top_k)
         names = experiment.inputs(key["retriever"])
         for number, name in enumerate(names):
             stage = self._families[experiment.family(name)]
-            digest = pipeline.rankings.digest(stage, name, top_k, candidates)
-            there = pipeline.current(run_key(experiment, name, top_k)) is not None
+            digest = context.rankings.digest(stage, name, top_k, candidates)
+            there = context.current(run_key(experiment, name, top_k)) is not None
             yield f"input_{number}", digest if there else None
         for item in self.inputs(experiment, key)[len(names) :]:
-            artifact = pipeline.current(item.key)
+            artifact = context.current(item.key)
             yield item.role, artifact.manifest.digests[item.projection] if artifact else None
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         """Return the versions of what computes the retriever."""
-        return pipeline.versions_of(key["retriever"])
+        return context.versions_of(key["retriever"])
 
     def depth(self, experiment: Experiment, retriever: str, top_k: int) -> int:
         """Return the depth of the ranking: over lists cut at top_k it is that of its cell."""
@@ -77,51 +74,50 @@ class DerivedRuns(RunsStage):
         return top_k if candidates == "top_k" else candidates
 
     def parts_before(
-        self, pipeline: Pipeline, retriever: str, top_k: int, *, cached: bool
+        self, context: StageContext, retriever: str, top_k: int, *, cached: bool
     ) -> list[Part] | None:
         """Return what the inputs take, one after the other; a shared query set is written once."""
         found: list[Part] = []
         any_cached, written = False, set[str]()
-        for name in pipeline.experiment.inputs(retriever):
-            stage = self._families[pipeline.experiment.family(name)]
-            recipe = stage.ranking_recipe(pipeline, name, top_k)
-            if recipe is None:
+        for name in context.experiment.inputs(retriever):
+            stage = self._families[context.experiment.family(name)]
+            candidates = self.candidates(context.experiment, retriever, top_k)
+            ranking = context.rankings.measured(stage, name, top_k, candidates)
+            if ranking is None:
                 return None
             part = None
             if cached:
-                part = kept_part(pipeline, LATENCY, recipe.fingerprint, name, cached=True)
+                part = kept_part(context, LATENCY, ranking, cached=True)
                 any_cached |= part is not None
-            part = part or kept_part(pipeline, LATENCY, recipe.fingerprint, name)
+            part = part or kept_part(context, LATENCY, ranking)
             if part is None:
                 return None
-            if isinstance(pipeline.experiment.retrievers[name], BaseRetriever):
-                query_set = pipeline.experiment.query_set_of(name)
+            if isinstance(context.experiment.retrievers[name], BaseRetriever):
+                query_set = context.experiment.query_set_of(name)
                 if query_set in written:
-                    part = without(part, writing_parts(pipeline, name) or [])
+                    part = without(part, writing_parts(context, name) or [])
                 written.add(query_set)
             found.append(part)
         return found if any_cached or not cached else None
 
     def rankings_by_query(
-        self, pipeline: Pipeline, retriever: str, top_k: int, query_ids: Sequence[str]
+        self, context: StageContext, retriever: str, top_k: int, query_ids: Sequence[str]
     ) -> dict[str, list[pa.Table]]:
         """Return query -> its rows in the ranking of each input."""
         wanted = pa.array(query_ids, pa.string())
-        tables = [one.table for one in self.input_rankings(pipeline, retriever, top_k)]
+        tables = [one.table for one in self.input_rankings(context, retriever, top_k)]
         few = [t.filter(pc.is_in(t.column("query_id"), value_set=wanted)) for t in tables]
         return {
             one: [table.filter(pc.equal(table.column("query_id"), one)) for table in few]
             for one in query_ids
         }
 
-    def input_rankings(self, pipeline: Pipeline, retriever: str, top_k: int) -> list[Ranking]:
+    def input_rankings(self, context: StageContext, retriever: str, top_k: int) -> list[Ranking]:
         """Return the rankings of the inputs, cut at the candidates."""
-        experiment = pipeline.experiment
+        experiment = context.experiment
         candidates = self.candidates(experiment, retriever, top_k)
         return [
-            pipeline.rankings.table(
-                self._families[experiment.family(name)], name, top_k, candidates
-            )
+            context.rankings.table(self._families[experiment.family(name)], name, top_k, candidates)
             for name in experiment.inputs(retriever)
         ]
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.evaluation.query_facts import DEV
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.judgments import judgments_key
 from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
 from rag_assets.schemas import JUDGMENTS
 from rag_assets.store.artifacts import ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 
 class DevJudgments(Stage):
@@ -28,7 +27,6 @@ class DevJudgments(Stage):
     schema = JUDGMENTS
     row = "One unit of this retriever that satisfies one evidence of a query of the dev split."
     group = "chunks"
-    code_version = "1"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [dev_judgments_key(name) for name in experiment.tuned_fusions]
@@ -40,17 +38,17 @@ class DevJudgments(Stage):
         ]
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        dev = pa.array(list(dev_weights(pipeline)), pa.string())
+        dev = pa.array(list(dev_weights(context)), pa.string())
         for key in keys:
-            table = pipeline.artifact(judgments_key(key["retriever"])).table()
+            table = context.artifact(judgments_key(key["retriever"])).table()
             yield key, TableProduct(table.filter(pc.is_in(table["query_id"], value_set=dev)))
 
 
-def dev_weights(pipeline: Pipeline) -> dict[str, float]:
+def dev_weights(context: StageContext) -> dict[str, float]:
     """Return query id -> weight, of the queries of the dev split."""
-    facts = pipeline.artifact(QUERY_FACTS_KEY).table()
+    facts = context.artifact(QUERY_FACTS_KEY).table()
     dev = facts.filter(pc.equal(facts["split"], DEV))
     return dict(zip(dev["query_id"].to_pylist(), dev["weight"].to_pylist(), strict=True))
 

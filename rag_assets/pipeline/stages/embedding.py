@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
+from rag_assets.compute.local import LocalCompute
 from rag_assets.embedding.unknown_tokens import unknown_share, warning
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.ordering import Hits
-from rag_assets.pipeline.latency_sample import Part
-from rag_assets.pipeline.stage import FolderProduct, Input, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import FolderProduct, Stage, TableProduct, retriever_code
+from rag_assets.pipeline.stage_context import Part, StageContext
 from rag_assets.pipeline.stages.base_runs import (
     BaseRuns,
     Report,
@@ -36,9 +40,6 @@ from rag_assets.retrievers.workspace import Workspace
 from rag_assets.schemas import QUERY_VECTORS
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
-
 FAMILY = "embedding"
 
 
@@ -49,11 +50,6 @@ class EmbeddingIndexes(Stage):
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     row = "The vectors of all chunks under one embedding model, as they are searched."
     group = "search"
-    code_version = "3"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.chunking.spans",
-        "rag_assets.pipeline.stages.index_units",
-    )
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
         return model_kinds(experiment, FAMILY) | search_kinds(experiment, FAMILY)
@@ -61,34 +57,37 @@ class EmbeddingIndexes(Stage):
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [index_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
 
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return retriever_code(experiment, key)
+
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunking = experiment.chunking_of(key["retriever"])
         return [Input("chunks", chunks_key(chunking), "indexed")]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        config = _config(pipeline.experiment, key["retriever"])
-        chunking = pipeline.experiment.chunking_of(key["retriever"])
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        config = _config(context.experiment, key["retriever"])
+        chunking = context.experiment.chunking_of(key["retriever"])
         return {
             **config.index_options(),
             **config.describe("document"),
-            "indexed": indexed_fields(pipeline.experiment, chunking),
+            "indexed": indexed_fields(context.experiment, chunking),
         }
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        return pipeline.versions_of(key["retriever"])
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return context.versions_of(key["retriever"])
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
         for key in keys:
             retriever = key["retriever"]
-            chunking = pipeline.experiment.chunking_of(retriever)
-            chunks = pipeline.artifact(chunks_key(chunking)).table()
-            texts = texts_to_index(pipeline.experiment, chunking, chunks)
-            config = _config(pipeline.experiment, retriever)
-            unread = _unread(config, retriever, texts)
-            workspace = pipeline.workspace(retriever, key)
-            yield key, _index(config, chunks, texts, workspace, retriever, unread)
+            chunking = context.experiment.chunking_of(retriever)
+            chunks = context.artifact(chunks_key(chunking)).table()
+            texts = texts_to_index(context.experiment, chunking, chunks)
+            config = _config(context.experiment, retriever)
+            unread = _unread(config, texts)
+            workspace = context.workspace(retriever, key)
+            yield key, _index(config, chunks, texts, workspace, unread)
 
 
 def _index(
@@ -96,23 +95,22 @@ def _index(
     chunks: pa.Table,
     texts: list[str],
     workspace: Workspace,
-    retriever: str,
     more_notes: Sequence[str],
 ) -> FolderProduct:
     def write(folder: Path) -> tuple[int, Mapping[str, Any]]:
         facts = config.build(chunks, texts, folder, workspace)
         save_units(folder, chunks)
-        notes = [*(f"{retriever}: {note}" for note in facts.get("notes", ())), *more_notes]
+        notes = [*facts.get("notes", ()), *more_notes]
         return chunks.num_rows, {**facts, "notes": notes} if notes else facts
 
     return FolderProduct(write)
 
 
-def _unread(config: EmbeddingRetriever, retriever: str, texts: list[str]) -> list[str]:
+def _unread(config: EmbeddingRetriever, texts: list[str]) -> list[str]:
     """Return what is to be said of chunks that the retriever's model cannot read."""
     files = config.read_by()
     share = unknown_share(texts, files) if files is not None else None
-    line = warning(retriever, "chunks", share, files) if files is not None else None
+    line = warning("chunks", share, files) if files is not None else None
     return [line] if line is not None else []
 
 
@@ -124,7 +122,6 @@ class EmbeddingQueries(Stage):
     schema = QUERY_VECTORS
     row = "The vector of one variant of one query, as this retriever searches for it."
     group = "search"
-    code_version = "2"
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
         return self.kinds | model_kinds(experiment, FAMILY)
@@ -132,29 +129,32 @@ class EmbeddingQueries(Stage):
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [queries_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
 
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return retriever_code(experiment, key)
+
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("query_set", query_set_key(experiment.query_set_of(key["retriever"])))]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        return _config(pipeline.experiment, key["retriever"]).describe("query")
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return _config(context.experiment, key["retriever"]).describe("query")
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        return pipeline.versions_of(key["retriever"])
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return context.versions_of(key["retriever"])
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
             retriever = key["retriever"]
-            query_set = pipeline.experiment.query_set_of(retriever)
-            artifact = pipeline.artifact(query_set_key(query_set))
-            config = _config(pipeline.experiment, retriever)
+            query_set = context.experiment.query_set_of(retriever)
+            artifact = context.artifact(query_set_key(query_set))
+            config = _config(context.experiment, retriever)
             variants = artifact.table()
-            workspace = pipeline.workspace(retriever, key)
+            workspace = context.workspace(retriever, key)
             if config.asks_server:
-                workspace = one_at_a_time(pipeline, key, config, variants, workspace)
+                workspace = one_at_a_time(context, key, config, variants, workspace)
             table = config.encode(variants, workspace)
-            measure_encoding(pipeline, key, config, variants)
+            measure_encoding(context, key, config, variants)
             yield key, TableProduct(table, failures=artifact.manifest.failures)
 
 
@@ -163,17 +163,18 @@ class EmbeddingRuns(BaseRuns):
 
     name = "embedding_runs"
     family = FAMILY
-    code_version = "4"
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        config = _config(pipeline.experiment, key["retriever"])
-        return {f"retriever.{config.type}": config.code_version, **config.search_versions()}
+    def own_code(self) -> list[Root]:
+        return [*super().own_code(), root_of(LocalCompute)]
 
-    def _open(self, pipeline: Pipeline, retriever: str, index: Artifact) -> Searcher[pa.Table]:
-        return _config(pipeline.experiment, retriever).open(index.folder)
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return _config(context.experiment, key["retriever"]).search_versions()
 
-    def _spread(self, pipeline: Pipeline, searcher: Searcher[pa.Table]) -> Searcher[pa.Table]:
-        return spread(searcher, pipeline.compute)
+    def _open(self, context: StageContext, retriever: str, index: Artifact) -> Searcher[pa.Table]:
+        return _config(context.experiment, retriever).open(index.folder)
+
+    def _spread(self, context: StageContext, searcher: Searcher[pa.Table]) -> Searcher[pa.Table]:
+        return spread(searcher, context.compute)
 
     def _search(
         self,
@@ -186,13 +187,13 @@ class EmbeddingRuns(BaseRuns):
         return searcher.search(queries.take(pa.array(numbers, pa.int64())), depth, report)
 
     def parts_before(
-        self, pipeline: Pipeline, retriever: str, top_k: int, *, cached: bool
+        self, context: StageContext, retriever: str, top_k: int, *, cached: bool
     ) -> list[Part] | None:
         """Return what writing the query set takes, and the model where the vector is not known."""
-        written = writing_parts(pipeline, retriever)
+        written = writing_parts(context, retriever)
         if cached or written is None:
             return written
-        encoded = encoding_part(pipeline, retriever, _config(pipeline.experiment, retriever))
+        encoded = encoding_part(context, retriever, _config(context.experiment, retriever))
         return None if encoded is None else [*written, encoded]
 
 

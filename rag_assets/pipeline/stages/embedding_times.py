@@ -10,45 +10,41 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from rag_assets.pipeline.latency_sample import (
     BUDGET_SECONDS,
-    Part,
     keep_part,
     kept_part,
-    pipeline_sample,
     time_each,
+    timed_queries,
     values_by_query,
 )
+from rag_assets.pipeline.stage_context import Part, StageContext
 from rag_assets.progress import no_progress
 from rag_assets.retrievers.base import ORIGINAL, EmbeddingRetriever
 from rag_assets.retrievers.workspace import Summed, Workspace
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import fingerprint
 
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
-
 ENCODE = "encode"
 
 
 def measure_encoding(
-    pipeline: Pipeline, key: ArtifactKey, config: EmbeddingRetriever, variants: pa.Table
+    context: StageContext, key: ArtifactKey, config: EmbeddingRetriever, variants: pa.Table
 ) -> None:
     """Time single queries through a model that is loaded anyway, past its cache."""
     texts = values_by_query(variants.column("query_id"), variants.column("text").to_pylist())
-    sample = pipeline_sample(pipeline)
+    sample = timed_queries(context)
     if not sample or not config.encode_now(texts[sample[0]]):
         return
     part = Part(time_each(sample, lambda one: config.encode_now(texts[one])))
-    _keep(pipeline, key, config, part)
+    _keep(context, key, config, part)
 
 
 def one_at_a_time(
-    pipeline: Pipeline,
+    context: StageContext,
     key: ArtifactKey,
     config: EmbeddingRetriever,
     variants: pa.Table,
@@ -63,7 +59,7 @@ def one_at_a_time(
     times: dict[str, float] = {}
     asked = Summed()
     started = time.perf_counter()
-    for query_id in pipeline_sample(pipeline):
+    for query_id in timed_queries(context):
         before, known = time.perf_counter(), asked.known
         single = replace(workspace, measure=asked, progress=no_progress)
         config.encode(variants.take(pa.array(rows[query_id])), single)
@@ -72,27 +68,27 @@ def one_at_a_time(
             times[query_id] = 1000 * (after - before)
         if after - started > BUDGET_SECONDS:
             break
-    earlier = encoding_part(pipeline, key["retriever"], config) or Part({}, None)
+    earlier = encoding_part(context, key["retriever"], config) or Part({}, None)
     cost = None if asked.cost is None or not times else asked.cost / len(times)
     part = Part({**earlier.times, **times}, earlier.cost if cost is None else cost)
-    _keep(pipeline, key, config, part)
+    _keep(context, key, config, part)
     return replace(workspace, measure=asked.and_then(workspace.measure))
 
 
-def encoding_part(pipeline: Pipeline, retriever: str, config: EmbeddingRetriever) -> Part | None:
+def encoding_part(context: StageContext, retriever: str, config: EmbeddingRetriever) -> Part | None:
     """Return what single queries take through the model; None when it was never timed."""
-    return kept_part(pipeline, ENCODE, _described(pipeline, retriever, config), retriever)
+    return kept_part(context, ENCODE, _described(context, retriever, config))
 
 
-def _keep(pipeline: Pipeline, key: ArtifactKey, config: EmbeddingRetriever, part: Part) -> None:
-    described = _described(pipeline, key["retriever"], config)
-    keep_part(pipeline, ENCODE, described, part, asset=key.asset, retriever=key["retriever"])
+def _keep(context: StageContext, key: ArtifactKey, config: EmbeddingRetriever, part: Part) -> None:
+    described = _described(context, key["retriever"], config)
+    keep_part(context, ENCODE, described, part, asset=key.asset, retriever=key["retriever"])
 
 
-def _described(pipeline: Pipeline, retriever: str, config: EmbeddingRetriever) -> str:
+def _described(context: StageContext, retriever: str, config: EmbeddingRetriever) -> str:
     """Return what the times belong to: a model, and how many texts it reads for a query."""
-    query_set = pipeline.experiment.query_set_of(retriever)
+    query_set = context.experiment.query_set_of(retriever)
     if query_set == ORIGINAL:
         return fingerprint(config.describe("query"))
-    written = pipeline.experiment.query_sets[query_set].model_dump(mode="json")
+    written = context.experiment.query_sets[query_set].model_dump(mode="json")
     return fingerprint([config.describe("query"), written])

@@ -20,7 +20,6 @@ RECALL, COUNT = "exact_recall_at_10", "exact_recall_queries"
 def exact_recall(
     searcher: Searcher[Any],
     search: Callable[[Searcher[Any], Sequence[int], int], list[Hits]],
-    retriever: str,
     n_queries: int,
 ) -> Mapping[str, Any]:
     """Return the mean share of the ten best chunks of exact search that a searcher finds.
@@ -28,7 +27,6 @@ def exact_recall(
     Args:
         searcher: of the retriever.
         search: searches by a searcher for queries, given by their numbers, to a depth.
-        retriever: its name, for the note.
         n_queries: how many queries there are.
 
     Returns:
@@ -47,6 +45,6 @@ def exact_recall(
     if not shares:
         return {}
     share = round(float(np.mean(shares)), 4)
-    note = f"{retriever}: the graph finds {share:.2%} of the {DEPTH} chunks that exact search finds"
+    note = f"the graph finds {share:.2%} of the {DEPTH} chunks that exact search finds"
     told = f"{note} ({len(shares)} queries)"
     return {RECALL: share, COUNT: len(shares), "notes": [told]}

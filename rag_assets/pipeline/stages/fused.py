@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.latency_sample import Search
-from rag_assets.pipeline.rankings import Ranked
-from rag_assets.pipeline.stage import Input
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage_context import Ranked, Search, StageContext
 from rag_assets.pipeline.stages.derived_runs import DerivedRuns, derived
 from rag_assets.pipeline.stages.tuning import chosen_weights, tuning_key
 from rag_assets.retrievers.derived import FusedRetriever
 from rag_assets.store.artifacts import ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 
 class FusedRuns(DerivedRuns):
@@ -23,13 +19,6 @@ class FusedRuns(DerivedRuns):
 
     name = "fused_runs"
     family = "fused"
-    code_version = "4"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.pipeline.stages.derived_runs",
-        "rag_assets.pipeline.stages.runs",
-        "rag_assets.evaluation.tied_at_cut",
-        "rag_assets.evaluation.units",
-    )
 
     config_of_inputs: ClassVar[frozenset[str]] = frozenset({"weights"})
 
@@ -40,56 +29,61 @@ class FusedRuns(DerivedRuns):
         return [*super().inputs(experiment, key), *[Input("tuning", one) for one in tuned]]
 
     def input_digests(
-        self, pipeline: Pipeline, key: ArtifactKey
+        self, context: StageContext, key: ArtifactKey
     ) -> Iterator[tuple[str, str | None]]:
         """Yield the rankings' digests; of a tuning only what it chose counts, as configuration."""
-        for role, digest in super().input_digests(pipeline, key):
+        for role, digest in super().input_digests(context, key):
             if role != "tuning":
                 yield role, digest
             elif digest is None:
                 yield "", None
 
-    def ranking_config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
+    def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         """Return the options, with the weights that were chosen in place of those to choose."""
-        config = dict(super().ranking_config(pipeline, key))
-        weights = _chosen(pipeline, key["retriever"])
+        config = dict(super().ranking_config(context, key))
+        weights = _chosen(context, key["retriever"])
         if weights is not None:
             config["weights"] = list(weights)
-        elif pipeline.experiment.tune(key["retriever"]):
+        elif context.experiment.tune(key["retriever"]):
             del config["weights"]
         return config
 
-    def rank(self, pipeline: Pipeline, retriever: str, top_k: int, depth: int) -> Ranked:
+    def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
         """Fuse the inputs' rankings."""
-        rankings = self.input_rankings(pipeline, retriever, top_k)
-        candidates = self.candidates(pipeline.experiment, retriever, top_k)
+        rankings = self.input_rankings(context, retriever, top_k)
+        candidates = self.candidates(context.experiment, retriever, top_k)
         tables = [ranking.table for ranking in rankings]
         failures = {q: why for ranking in rankings for q, why in ranking.failures.items()}
-        config = _config(pipeline, retriever)
+        config = _config(context, retriever)
         return Ranked(config.fuse(tables, candidates=candidates, depth=depth), failures)
 
     def searcher(
-        self, pipeline: Pipeline, retriever: str, top_k: int, depth: int, query_ids: Sequence[str]
+        self,
+        context: StageContext,
+        retriever: str,
+        top_k: int,
+        depth: int,
+        query_ids: Sequence[str],
     ) -> Search:
         """Return the fusion of one query's candidates."""
-        candidates = self.candidates(pipeline.experiment, retriever, top_k)
-        read = self.rankings_by_query(pipeline, retriever, top_k, query_ids)
-        config = _config(pipeline, retriever)
+        candidates = self.candidates(context.experiment, retriever, top_k)
+        read = self.rankings_by_query(context, retriever, top_k, query_ids)
+        config = _config(context, retriever)
         return lambda one: config.fuse(read[one], candidates=candidates, depth=depth)
 
 
-def _config(pipeline: Pipeline, retriever: str) -> FusedRetriever:
+def _config(context: StageContext, retriever: str) -> FusedRetriever:
     """Return the options of a fusion, with its chosen weights if they are tuned."""
-    config = derived(pipeline.experiment, retriever)
+    config = derived(context.experiment, retriever)
     if not isinstance(config, FusedRetriever):
         raise TypeError(f"{retriever} is not a fused retriever")
-    weights = _chosen(pipeline, retriever)
+    weights = _chosen(context, retriever)
     return config if weights is None else config.weighted(weights)
 
 
-def _chosen(pipeline: Pipeline, retriever: str) -> tuple[float, ...] | None:
+def _chosen(context: StageContext, retriever: str) -> tuple[float, ...] | None:
     """Return the weights that were chosen; None: none are tuned, or not yet."""
-    if pipeline.experiment.tune(retriever) is None:
+    if context.experiment.tune(retriever) is None:
         return None
-    artifact = pipeline.current(tuning_key(pipeline.experiment, retriever))
+    artifact = context.current(tuning_key(context.experiment, retriever))
     return chosen_weights(artifact) if artifact else None

@@ -14,18 +14,18 @@ import pyarrow.parquet as pq
 
 from rag_assets.store.parquet_files import read_parquet
 
-_FILE = "units.parquet"
+UNITS_FILE = "units.parquet"
 
 
 def save_units(folder: Path, chunks: pa.Table) -> None:
     """Write the ids of all chunks, their documents and parents, in the order of the chunks' ids."""
     units = chunks.select(["chunk_id", "document_id", "parent_chunk_id"]).sort_by("chunk_id")
-    pq.write_table(units, folder / _FILE, compression="zstd", write_statistics=False)
+    pq.write_table(units, folder / UNITS_FILE, compression="zstd", write_statistics=False)
 
 
 def load_units(folder: Path, chunk_ids: Sequence[str]) -> pa.Table:
     """Return the ids of these chunks, of their documents and parents, in the same order."""
-    units = read_parquet(folder / _FILE)
+    units = read_parquet(folder / UNITS_FILE)
     wanted = pa.array(chunk_ids, pa.string())
     rows = pc.index_in(wanted, units.column("chunk_id").combine_chunks())
     return units.take(rows)

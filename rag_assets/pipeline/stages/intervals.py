@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.counting import COUNTING_INPUT, counting_of, resampling_of
 from rag_assets.pipeline.stages.metrics import metrics_key
 from rag_assets.schemas import INTERVALS
 from rag_assets.statistics.intervals import intervals
 from rag_assets.store.artifacts import ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 
 class Intervals(Stage):
@@ -27,15 +26,6 @@ class Intervals(Stage):
     schema = INTERVALS
     row = "One mean of one retriever, with its bootstrap interval."
     group = "statistics"
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.statistics.bootstrap",
-        "rag_assets.statistics.counted",
-        "rag_assets.statistics.intervals",
-        "rag_assets.statistics.resampling",
-        "rag_assets.statistics.units",
-        "rag_assets.pipeline.stages.counting",
-    )
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         names = experiment.retrievers if experiment.has_qrels else ()
@@ -48,21 +38,21 @@ class Intervals(Stage):
         ]
         return [*cells, COUNTING_INPUT]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        return asdict(resampling_of(pipeline.experiment))
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return asdict(resampling_of(context.experiment))
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return {"numpy": version("numpy")}
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        experiment = pipeline.experiment
-        counting = counting_of(lambda key: pipeline.artifact(key).table())
+        experiment = context.experiment
+        counting = counting_of(lambda key: context.artifact(key).table())
         for key in keys:
             cells = {}
             for top_k in experiment.top_k:
-                artifact = pipeline.current(metrics_key(key["retriever"], top_k))
+                artifact = context.current(metrics_key(key["retriever"], top_k))
                 if artifact is not None:
                     cells[top_k] = artifact.table()
             yield key, TableProduct(intervals(cells, counting, resampling_of(experiment)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -12,15 +12,14 @@ from rag_assets.evaluation.units import item_spans
 from rag_assets.evaluation.windows import with_neighbours
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.chunks import chunks_key
 from rag_assets.pipeline.stages.sources import QRELS_KEY
 from rag_assets.retrievers.expansion import WindowExpansion
 from rag_assets.schemas import JUDGMENTS
 from rag_assets.store.artifacts import ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 
 class Judgments(Stage):
@@ -32,12 +31,6 @@ class Judgments(Stage):
     row = "One unit of this retriever that satisfies one evidence of a query."
     group = "chunks"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
-    code_version = "2"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.evaluation.judging",
-        "rag_assets.evaluation.units",
-        "rag_assets.evaluation.windows",
-    )
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         names = experiment.retrievers if experiment.has_qrels else ()
@@ -53,24 +46,24 @@ class Judgments(Stage):
             ],
         ]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        expand = pipeline.experiment.retrievers[key["retriever"]].neighbours
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        expand = context.experiment.retrievers[key["retriever"]].neighbours
         expanded = {} if expand is None else {"expand": expand.model_dump(mode="json")}
-        return {"judge": pipeline.experiment.judge, **expanded}
+        return {"judge": context.experiment.judge, **expanded}
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return {"duckdb": version("duckdb")}
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        qrels = pipeline.artifact(QRELS_KEY).table()
+        qrels = context.artifact(QRELS_KEY).table()
         for key in keys:
-            chunkings = pipeline.experiment.chunkings_of(key["retriever"])
-            chunks = [pipeline.artifact(chunks_key(name)).table() for name in chunkings]
-            expand = pipeline.experiment.retrievers[key["retriever"]].neighbours
+            chunkings = context.experiment.chunkings_of(key["retriever"])
+            chunks = [context.artifact(chunks_key(name)).table() for name in chunkings]
+            expand = context.experiment.retrievers[key["retriever"]].neighbours
             units = None if expand is None else _expanded(chunks, expand)
-            table = judgments(qrels, pa.concat_tables(chunks), pipeline.experiment.judge, units)
+            table = judgments(qrels, pa.concat_tables(chunks), context.experiment.judge, units)
             yield key, TableProduct(table)
 
 

@@ -1,16 +1,28 @@
-"""The lexical branch: ``lexical_index``, ``lexical_queries`` and ``lexical_runs``."""
+"""The lexical branch: ``term_counts``, ``lexical_index``, ``lexical_queries``, ``lexical_runs``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from shutil import copyfile
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
+from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.lexical.analysed_texts import BLOCKS_FILE, AnalysedTexts, Analysis
+from rag_assets.lexical.analyzers import analyzer_code, analyzer_versions
 from rag_assets.ordering import Hits
-from rag_assets.pipeline.stage import FolderProduct, Input, Stage, TableProduct
+from rag_assets.pipeline.counts_read import counts_read
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import USED, FolderProduct, Stage, TableProduct, retriever_code
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.base_runs import (
     BaseRuns,
     Report,
@@ -19,17 +31,92 @@ from rag_assets.pipeline.stages.base_runs import (
     search_kinds,
 )
 from rag_assets.pipeline.stages.chunks import chunks_key, indexed_fields, texts_to_index
-from rag_assets.pipeline.stages.index_units import save_units
+from rag_assets.pipeline.stages.index_units import UNITS_FILE, save_units
 from rag_assets.pipeline.stages.query_sets import query_set_key
 from rag_assets.retrievers.base import LexicalRetriever
 from rag_assets.retrievers.retriever import Searcher
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
-
 FAMILY = "lexical"
+
+
+class TermCounts(Stage):
+    """One partition a chunking and analysis: ``sections:english``, whatever retrievers read it."""
+
+    name = "term_counts"
+    dimensions: ClassVar[tuple[str, ...]] = ("analysis",)
+    row = "How often each word occurs in each chunk under one analyzer, as plain files."
+    group = "search"
+    kinds: ClassVar[frozenset[str]] = frozenset()
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return list(_analyses(experiment))
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        _, analysis = _analyses(experiment)[key]
+        readers = [
+            one for one in experiment.of_family(FAMILY) if counts_read(experiment, one) == key
+        ]
+        owners = {_owner(type(experiment.retrievers[one])) for one in readers}
+        said = [root_of(owner, "analysis") for owner in sorted(owners, key=repr)]
+        return [*analyzer_code(analysis.analyzer), *said]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        chunking, _ = _analyses(experiment)[key]
+        return [Input("chunks", chunks_key(chunking), "indexed")]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        chunking, analysis = _analyses(context.experiment)[key]
+        return {**asdict(analysis), "indexed": indexed_fields(context.experiment, chunking)}
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        _, analysis = _analyses(context.experiment)[key]
+        return analyzer_versions(analysis.analyzer)
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
+        analyses = _analyses(context.experiment)
+        for key in keys:
+            chunking, analysis = analyses[key]
+            chunks = context.artifact(chunks_key(chunking)).table()
+            texts = texts_to_index(context.experiment, chunking, chunks)
+            alike = next(self.made_alike(context, key), None)
+            count = partial(_count, analysis, chunks, texts, alike)
+            yield key, FolderProduct(count, aside=BLOCKS_FILE)
+
+
+def _owner(retriever: type) -> type:
+    """Return the class whose ``analysis`` it is: one of many types, which all share the counts."""
+    return next(one for one in retriever.__mro__ if "analysis" in vars(one))
+
+
+def _count(
+    analysis: Analysis,
+    chunks: pa.Table,
+    texts: list[str],
+    alike: Artifact | None,
+    folder: Path,
+) -> tuple[int, Mapping[str, Any]]:
+    known = None
+    if alike is not None:
+        with suppress(StoreError):  # damaged: everything is analysed
+            known = AnalysedTexts.load(alike.folder)
+    analysed = analysis.analysed(chunks, texts, known)
+    analysed.save(folder)
+    save_units(folder, chunks)
+    return chunks.num_rows, analysed.facts
+
+
+def _analyses(experiment: Experiment) -> dict[ArtifactKey, tuple[str, Analysis]]:
+    """Return the partitions of ``term_counts``, each with its chunking and analysis."""
+    found = {}
+    for name in experiment.of_family(FAMILY):
+        key, analysis = counts_read(experiment, name), _config(experiment, name).analysis()
+        if key is not None and analysis is not None:
+            found[key] = (experiment.chunking_of(name), analysis)
+    return found
 
 
 class LexicalIndexes(Stage):
@@ -39,11 +126,6 @@ class LexicalIndexes(Stage):
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     row = "The inverted index of one lexical retriever over its chunks, as plain files."
     group = "search"
-    code_version = "3"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.chunking.spans",
-        "rag_assets.pipeline.stages.index_units",
-    )
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
         return search_kinds(experiment, FAMILY)
@@ -51,37 +133,56 @@ class LexicalIndexes(Stage):
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [index_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
 
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return retriever_code(experiment, key)
+
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        counted = counts_read(experiment, key["retriever"])
+        if counted is not None:
+            return [Input("term_counts", counted, USED)]
         chunking = experiment.chunking_of(key["retriever"])
         return [Input("chunks", chunks_key(chunking), "indexed")]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        chunking = pipeline.experiment.chunking_of(key["retriever"])
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        chunking = context.experiment.chunking_of(key["retriever"])
         return {
-            **_config(pipeline.experiment, key["retriever"]).index_options(),
-            "indexed": indexed_fields(pipeline.experiment, chunking),
+            **_config(context.experiment, key["retriever"]).index_options(),
+            "indexed": indexed_fields(context.experiment, chunking),
         }
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        return pipeline.versions_of(key["retriever"])
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return context.versions_of(key["retriever"])
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
         for key in keys:
-            chunking = pipeline.experiment.chunking_of(key["retriever"])
-            chunks = pipeline.artifact(chunks_key(chunking)).table()
-            texts = texts_to_index(pipeline.experiment, chunking, chunks)
-            yield key, _index(_config(pipeline.experiment, key["retriever"]), chunks, texts)
+            config = _config(context.experiment, key["retriever"])
+            counted = counts_read(context.experiment, key["retriever"])
+            if counted is not None:
+                index = partial(_index_counts, config, context.artifact(counted))
+                yield key, FolderProduct(index)
+                continue
+            chunking = context.experiment.chunking_of(key["retriever"])
+            chunks = context.artifact(chunks_key(chunking)).table()
+            texts = texts_to_index(context.experiment, chunking, chunks)
+            yield key, FolderProduct(partial(_index, config, chunks, texts))
 
 
-def _index(config: LexicalRetriever, chunks: pa.Table, texts: list[str]) -> FolderProduct:
-    def write(folder: Path) -> tuple[int, Mapping[str, Any]]:
-        facts = config.build(chunks, texts, folder)
-        save_units(folder, chunks)
-        return chunks.num_rows, facts
+def _index_counts(
+    config: LexicalRetriever, counted: Artifact, folder: Path
+) -> tuple[int, Mapping[str, Any]]:
+    facts = config.build_of(AnalysedTexts.load(counted.folder), folder)
+    copyfile(counted.folder / UNITS_FILE, folder / UNITS_FILE)
+    return counted.manifest.rows, facts
 
-    return FolderProduct(write)
+
+def _index(
+    config: LexicalRetriever, chunks: pa.Table, texts: list[str], folder: Path
+) -> tuple[int, Mapping[str, Any]]:
+    facts = config.build(chunks, texts, folder)
+    save_units(folder, chunks)
+    return chunks.num_rows, facts
 
 
 class LexicalQueries(Stage):
@@ -92,7 +193,6 @@ class LexicalQueries(Stage):
     schema = QUERY_VARIANTS
     row = "One variant of one query, as this retriever searches for it."
     group = "search"
-    code_version = "1"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [queries_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
@@ -101,11 +201,11 @@ class LexicalQueries(Stage):
         return [Input("query_set", query_set_key(experiment.query_set_of(key["retriever"])))]
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
-            query_set = pipeline.experiment.query_set_of(key["retriever"])
-            artifact = pipeline.artifact(query_set_key(query_set))
+            query_set = context.experiment.query_set_of(key["retriever"])
+            artifact = context.artifact(query_set_key(query_set))
             yield key, TableProduct(artifact.table(), failures=artifact.manifest.failures)
 
 
@@ -114,13 +214,14 @@ class LexicalRuns(BaseRuns):
 
     name = "lexical_runs"
     family = FAMILY
-    code_version = "4"
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        return pipeline.versions_of(key["retriever"])
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return context.versions_of(key["retriever"])
 
-    def _open(self, pipeline: Pipeline, retriever: str, index: Artifact) -> Searcher[Sequence[str]]:
-        return _config(pipeline.experiment, retriever).open(index.folder)
+    def _open(
+        self, context: StageContext, retriever: str, index: Artifact
+    ) -> Searcher[Sequence[str]]:
+        return _config(context.experiment, retriever).open(index.folder)
 
     def _search(
         self,

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.evaluation.list_similarity import intra_list_similarity
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.failures import failures_of
 from rag_assets.pipeline.latency_sample import values_by_query
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import Stage, TableProduct, retriever_code
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.reranked import FAMILY, texts_by_chunk, texts_key
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.retrievers.mmr import MMR
 from rag_assets.schemas import LIST_SIMILARITIES
 from rag_assets.store.artifacts import ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 
 class ListSimilarities(Stage):
@@ -35,8 +35,6 @@ class ListSimilarities(Stage):
     row = "One query: how alike the results of a reranker, and of its input, are."
     group = "runs"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "sentence-transformers"})
-    code_version = "2"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.list_similarity",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         if not any(isinstance(one, MMR) for one in experiment.retrievers.values()):
@@ -48,6 +46,9 @@ class ListSimilarities(Stage):
             if top_k > 1
         ]
 
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return retriever_code(experiment, key)
+
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         (before,) = experiment.inputs(key["retriever"])
         return [
@@ -56,22 +57,22 @@ class ListSimilarities(Stage):
             Input("texts", texts_key(key["retriever"])),
         ]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        return {"vectors": _config(pipeline.experiment, key["retriever"]).describe()["document"]}
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return {"vectors": _config(context.experiment, key["retriever"]).describe()["document"]}
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        return _config(pipeline.experiment, key["retriever"]).versions()
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return _config(context.experiment, key["retriever"]).versions()
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
             run, before, _ = (
-                pipeline.artifact(item.key) for item in self.inputs(pipeline.experiment, key)
+                context.artifact(item.key) for item in self.inputs(context.experiment, key)
             )
             failed = failures_of(run.manifest).keys()
             found, found_before = (
-                _similarities(pipeline, key["retriever"], one.table()) for one in (run, before)
+                _similarities(context, key["retriever"], one.table()) for one in (run, before)
             )
             rows: list[dict[str, object]] = [
                 {
@@ -84,12 +85,12 @@ class ListSimilarities(Stage):
             yield key, TableProduct(LIST_SIMILARITIES.from_rows(rows))
 
 
-def _similarities(pipeline: Pipeline, retriever: str, run: pa.Table) -> dict[str, float | None]:
+def _similarities(context: StageContext, retriever: str, run: pa.Table) -> dict[str, float | None]:
     """Return query id -> the mean cosine of its results, at most top_k of them."""
-    texts = texts_by_chunk(pipeline, retriever)
+    texts = texts_by_chunk(context, retriever)
     read = [texts[chunk_id] for chunk_id in run.column("chunk_id").to_pylist()]
-    config = _config(pipeline.experiment, retriever)
-    vectors = config.document_vectors(read, pipeline.workspace(retriever))
+    config = _config(context.experiment, retriever)
+    vectors = config.document_vectors(read, context.workspace(retriever))
     rows = values_by_query(run.column("query_id"), range(run.num_rows))
     return {
         query_id: intra_list_similarity(vectors[own], max(len(own), 1))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.evaluation.answer_hits import MEASURES as ANSWER_MEASURES
 from rag_assets.evaluation.failures import without_failed
-from rag_assets.evaluation.families import all_metrics
+from rag_assets.evaluation.families import all_metrics, family_code
 from rag_assets.evaluation.judging import not_in_corpus
 from rag_assets.evaluation.leaderboard import leaderboard
 from rag_assets.evaluation.metric_names import Metric, parse_metric
@@ -16,8 +17,10 @@ from rag_assets.evaluation.tied_at_cut import TIES, with_ties
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
 from rag_assets.pipeline.failures import failures_of
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
-from rag_assets.pipeline.stages.context_columns import context_columns
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage_context import StageContext
+from rag_assets.pipeline.stages.context_columns import answer_code, context_columns
 from rag_assets.pipeline.stages.contexts import retriever_contexts_key
 from rag_assets.pipeline.stages.judgments import judgments_key
 from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
@@ -27,9 +30,6 @@ from rag_assets.schemas import LEADERBOARD, METRICS_SUMMARY, QUERY_METRICS
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.parquet_files import read_parquet
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 LEADERBOARD_KEY = ArtifactKey.of("leaderboard")
 
@@ -43,23 +43,6 @@ class Metrics(Stage):
     row = "One query of one retriever at one top_k: every metric of its run."
     group = "metrics"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
-    code_version = "4"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.evaluation.answer_hits",
-        "rag_assets.evaluation.answer_text",
-        "rag_assets.evaluation.context_tokens",
-        "rag_assets.evaluation.returned_texts",
-        "rag_assets.evaluation.failures",
-        "rag_assets.pipeline.stages.context_columns",
-        "rag_assets.evaluation.metrics",
-        "rag_assets.evaluation.metric_names",
-        "rag_assets.evaluation.cells",
-        "rag_assets.evaluation.families",
-        "rag_assets.evaluation.grouped",
-        "rag_assets.evaluation.metric_sql",
-        "rag_assets.evaluation.metric_tables",
-        "rag_assets.evaluation.tied_at_cut",
-    )
     batched = True
     config_of_inputs: ClassVar[frozenset[str]] = frozenset({"failed", "ties"})
 
@@ -67,6 +50,13 @@ class Metrics(Stage):
         retrievers = experiment.retrievers if experiment.has_qrels else ()
         return [
             metrics_key(retriever, top_k) for retriever in retrievers for top_k in experiment.top_k
+        ]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        answers = _measures_answers(experiment, int(key["top_k"]))
+        return [
+            *family_code(_asked_metrics(experiment, [key])),
+            *answer_code(wanted=answers),
         ]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
@@ -83,51 +73,51 @@ class Metrics(Stage):
             *([Input("answers", QUERY_FACTS_KEY, "answers")] if any_answers else []),
         ]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        run = pipeline.current(run_key(pipeline.experiment, key["retriever"], key["top_k"]))
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        run = context.current(run_key(context.experiment, key["retriever"], key["top_k"]))
         failed = sorted(failures_of(run.manifest)) if run else []
         ties = run.manifest.facts.get(TIES) if run else None
         return {
             "top_k": int(key["top_k"]),
-            "metrics": list(pipeline.experiment.measures_at(int(key["top_k"]))),
+            "metrics": list(context.experiment.measures_at(int(key["top_k"]))),
             **({"failed": failed} if failed else {}),
             # A digest: there may be as many as queries.
             **({"ties": fingerprint(ties)} if ties else {}),
         }
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return {"duckdb": version("duckdb")}
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        experiment = pipeline.experiment
+        experiment = context.experiment
         names = {key: f"{key['retriever']}|{key['top_k']}" for key in keys}
         runs, judged_by, judged = {}, {}, {}
         for key, name in names.items():
             run = run_key(experiment, key["retriever"], key["top_k"])
-            runs[name] = pipeline.artifact(run)
+            runs[name] = context.artifact(run)
             judged_by[name] = key["retriever"]
             judged[key["retriever"]] = judgments_key(key["retriever"])
         cells = [(name, int(key["top_k"])) for key, name in names.items()]
         tables = all_metrics(
-            {name: run.path for name, run in runs.items()},
-            {name: pipeline.artifact(item).path for name, item in judged.items()},
+            {name: run.file for name, run in runs.items()},
+            {name: context.artifact(item).file for name, item in judged.items()},
             judged_by,
-            pipeline.artifact(QUERIES_KEY).table(),
+            context.artifact(QUERIES_KEY).table(),
             cells,
             _asked_metrics(experiment, keys),
         )
         texts = {name: run.table() for name, run in runs.items()}
         asked = [cell for cell in cells if _measures_answers(experiment, cell[1])]
-        for cell, column, values in context_columns(pipeline, texts, judged_by, cells, asked):
+        for cell, column, values in context_columns(context, texts, judged_by, cells, asked):
             others = [other for other in tables[cell].column_names if other != column]
             tables[cell] = tables[cell].select(others).append_column(column, values)
         for key, name in names.items():
             top_k = int(key["top_k"])
             counts = list(QUERY_METRICS.arrow().names)
             columns = [*counts, *experiment.measures_at(top_k)]
-            failed = _failures(pipeline, key)
+            failed = _failures(context, key)
             ties = runs[name].manifest.facts.get(TIES, {})
             table = with_ties(tables[name, top_k].select(columns), ties)
             table = without_failed(table, failed)
@@ -154,11 +144,6 @@ class MetricsSummary(Stage):
     schema = METRICS_SUMMARY
     row = "One split and top_k of one retriever: the mean of every metric, and what it is over."
     group = "metrics"
-    code_version = "4"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.evaluation.summary",
-        "rag_assets.evaluation.judging",
-    )
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         names = experiment.retrievers if experiment.has_qrels else ()
@@ -174,15 +159,15 @@ class MetricsSummary(Stage):
         return [*cells, facts, *(kept if experiment.keeps_unknown else [])]
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        experiment = pipeline.experiment
-        counting = pipeline.artifact(QUERY_FACTS_KEY).table()
-        missing = _not_in_corpus(pipeline) if experiment.keeps_unknown else {}
+        experiment = context.experiment
+        counting = context.artifact(QUERY_FACTS_KEY).table()
+        missing = _not_in_corpus(context) if experiment.keeps_unknown else {}
         for key in keys:
             cells = {}
             for top_k in experiment.top_k:
-                artifact = pipeline.current(metrics_key(key["retriever"], top_k))
+                artifact = context.current(metrics_key(key["retriever"], top_k))
                 if artifact is not None:
                     cells[top_k] = artifact.table()
             measures = {top_k: experiment.measures_at(top_k) for top_k in cells}
@@ -196,8 +181,6 @@ class Leaderboard(Stage):
     schema = LEADERBOARD
     row = "One retriever at one top_k on one split, placed by the primary metric."
     group = "metrics"
-    code_version = "3"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.leaderboard",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [LEADERBOARD_KEY] if experiment.has_qrels else []
@@ -208,16 +191,16 @@ class Leaderboard(Stage):
             for name in experiment.retrievers
         ]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        tuned = sorted(pipeline.experiment.tuned)
-        return {"primary": str(pipeline.experiment.primary), **({"tuned": tuned} if tuned else {})}
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        tuned = sorted(context.experiment.tuned)
+        return {"primary": str(context.experiment.primary), **({"tuned": tuned} if tuned else {})}
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        experiment, summaries = pipeline.experiment, {}
+        experiment, summaries = context.experiment, {}
         for name in experiment.retrievers:
-            artifact = pipeline.current(summary_key(name))
+            artifact = context.current(summary_key(name))
             if artifact is not None and artifact.manifest.rows:
                 summaries[name] = artifact.table()
         for key in keys:
@@ -225,16 +208,16 @@ class Leaderboard(Stage):
             yield key, TableProduct(board)
 
 
-def _failures(pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+def _failures(context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
     """Return the queries on which the retriever of a cell failed, each with the reason."""
-    run = pipeline.artifact(run_key(pipeline.experiment, key["retriever"], key["top_k"]))
+    run = context.artifact(run_key(context.experiment, key["retriever"], key["top_k"]))
     return failures_of(run.manifest)
 
 
-def _not_in_corpus(pipeline: Pipeline) -> dict[str, int]:
-    corpus = pipeline.artifact(DOCUMENTS_KEY).path
+def _not_in_corpus(context: StageContext) -> dict[str, int]:
+    corpus = context.artifact(DOCUMENTS_KEY).file
     documents = read_parquet(corpus, ["document_id"])
-    return not_in_corpus(pipeline.artifact(QRELS_KEY).table(), documents)
+    return not_in_corpus(context.artifact(QRELS_KEY).table(), documents)
 
 
 def metrics_key(retriever: str, top_k: int | str) -> ArtifactKey:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -11,13 +11,12 @@ from rag_assets.evaluation.overlap import PERSISTENCE, Pair, overlaps, pairs
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
 from rag_assets.pipeline.failures import failures_of
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.schemas import OVERLAPS
 from rag_assets.store.artifacts import ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 
 class Overlaps(Stage):
@@ -33,8 +32,6 @@ class Overlaps(Stage):
     row = "Two retrievers at one top_k: the share of common units, and rank-biased overlap."
     group = "metrics"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
-    code_version = "2"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.overlap",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         if experiment.has_qrels or len(experiment.retrievers) < 2:
@@ -47,20 +44,20 @@ class Overlaps(Stage):
             for name in experiment.retrievers
         ]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        return {"p": PERSISTENCE, "pairs": [list(pair) for pair in _pairs(pipeline.experiment)]}
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return {"p": PERSISTENCE, "pairs": [list(pair) for pair in _pairs(context.experiment)]}
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return {"duckdb": version("duckdb"), "numpy": version("numpy")}
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        experiment = pipeline.experiment
+        experiment = context.experiment
         for key in keys:
             runs, failed = dict[str, pa.Table](), dict[str, Collection[str]]()
             for name in experiment.retrievers:
-                artifact = pipeline.current(run_key(experiment, name, key["top_k"]))
+                artifact = context.current(run_key(experiment, name, key["top_k"]))
                 if artifact is not None:
                     runs[name], failed[name] = artifact.table(), failures_of(artifact.manifest)
             wanted = [p for p in _pairs(experiment) if p.first in runs and p.second in runs]

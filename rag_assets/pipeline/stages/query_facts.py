@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -27,13 +27,12 @@ from rag_assets.evaluation.query_facts import (
 from rag_assets.evaluation.query_splits import cut_clusters, field_splits, hashed_splits
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.yaml_file import read_yaml
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.sources import QRELS_KEY, QUERIES_KEY
 from rag_assets.schemas import QUERY_FACTS
 from rag_assets.store.artifacts import ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 QUERY_FACTS_KEY = ArtifactKey.of("query_facts")
 
@@ -45,12 +44,6 @@ class QueryFacts(Stage):
     schema = QUERY_FACTS
     row = "One query: its answers, its weight, its split and its cluster."
     group = "data"
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.evaluation.query_facts",
-        "rag_assets.evaluation.query_clusters",
-        "rag_assets.evaluation.query_splits",
-    )
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "answers": ("query_id", "answers"),
         "counting": ("query_id", "weight", "split", "cluster"),
@@ -66,8 +59,8 @@ class QueryFacts(Stage):
             queries.append(Input("qrels", QRELS_KEY))
         return queries
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        experiment = pipeline.experiment
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        experiment = context.experiment
         return {
             "split": experiment.split.model_dump() if experiment.split else None,
             "weight": experiment.weight,
@@ -75,14 +68,14 @@ class QueryFacts(Stage):
         }
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        experiment = pipeline.experiment
-        metadata = metadata_of(pipeline.artifact(QUERIES_KEY).table())
+        experiment = context.experiment
+        metadata = metadata_of(context.artifact(QUERIES_KEY).table())
         for key in keys:
             found = {query_id: answers_of(fields) for query_id, fields in metadata.items()}
             weights = _weights(experiment, metadata)
-            clusters = _clusters(pipeline, metadata)
+            clusters = _clusters(context, metadata)
             splits = _splits(experiment, metadata, clusters)
             answers = {query_id: texts for query_id, texts in found.items() if texts is not None}
             table = facts_table(list(metadata), answers, weights, splits, clusters)
@@ -97,12 +90,12 @@ def _weights(experiment: Experiment, metadata: Mapping[str, Fields]) -> dict[str
     return field_weights(metadata, experiment.weight, _failing(experiment, "weight"))
 
 
-def _clusters(pipeline: Pipeline, metadata: Mapping[str, Fields]) -> dict[str, str]:
-    cluster, found = pipeline.experiment.statistics.cluster, dict[str, str]()
+def _clusters(context: StageContext, metadata: Mapping[str, Fields]) -> dict[str, str]:
+    cluster, found = context.experiment.statistics.cluster, dict[str, str]()
     if cluster == DOCUMENT:
-        found = document_clusters(pipeline.artifact(QRELS_KEY).table())
+        found = document_clusters(context.artifact(QRELS_KEY).table())
     elif cluster.startswith(QUERY):
-        fail = _failing(pipeline.experiment, "statistics", "cluster")
+        fail = _failing(context.experiment, "statistics", "cluster")
         found = field_clusters(metadata, cluster.removeprefix(QUERY), fail)
     return {query_id: found.get(query_id, query_id) for query_id in metadata}
 

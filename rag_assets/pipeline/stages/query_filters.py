@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
 
 from rag_assets.datasets.notes import note
 from rag_assets.errors import DataError
@@ -14,13 +13,12 @@ from rag_assets.evaluation.query_filters import (
     without_documents,
 )
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.retrievers.base import BaseRetriever
 from rag_assets.store.artifacts import ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 QUERY_FILTERS_KEY = ArtifactKey.of("query_filters")
 
@@ -37,8 +35,6 @@ class QueryFilters(Stage):
     schema = QUERY_FILTERS
     row = "One filter: the queries that have it, and the documents that match it."
     group = "search"
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = ("rag_assets.evaluation.query_filters",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         used = any(uses_filters(experiment, name) for name in experiment.retrievers)
@@ -48,16 +44,16 @@ class QueryFilters(Stage):
         return [Input("queries", QUERIES_KEY, "metadata"), Input("documents", DOCUMENTS_KEY)]
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        dataset = pipeline.experiment.dataset
+        dataset = context.experiment.dataset
 
         def fail(problem: str) -> Exception:
             return DataError(problem, file=dataset.query_files()[0], key=FIELD)
 
         for key in keys:
-            queries = pipeline.artifact(QUERIES_KEY).table()
-            table = query_filters(queries, pipeline.artifact(DOCUMENTS_KEY).table(), fail)
+            queries = context.artifact(QUERIES_KEY).table()
+            table = query_filters(queries, context.artifact(DOCUMENTS_KEY).table(), fail)
             n_queries = sum(len(query_ids) for query_ids in table["query_ids"].to_pylist())
             facts = {"notes": note(*_LONELY, without_documents(table)), "n_queries": n_queries}
             yield key, TableProduct(table, facts)

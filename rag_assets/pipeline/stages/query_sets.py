@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.query_sets import FileQuerySet, PromptedQuerySet
 from rag_assets.llm.budget import Limits, taken
-from rag_assets.pipeline.latency_sample import Part, keep_part, kept_part
-from rag_assets.pipeline.stage import Input, Recipe, Stage, TableProduct
+from rag_assets.options import Options
+from rag_assets.pipeline.attempts import UNANSWERED
+from rag_assets.pipeline.latency_sample import keep_part, kept_part
+from rag_assets.pipeline.recipe import Input, Recipe
+from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage_context import Part, StageContext
 from rag_assets.pipeline.stages.sources import QUERIES_KEY
 from rag_assets.query_sets import original
-from rag_assets.query_sets.file import FileVariants, read_variants
+from rag_assets.query_sets.file import read_variants
 from rag_assets.query_sets.prompted import ANSWERS, PromptedVariants, prompted_variants
 from rag_assets.retrievers.base import ORIGINAL
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.store.artifacts import ArtifactKey
 
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
-
 WRITE = "write"
-
-_IMPLEMENTATION = ("rag_assets.query_sets", "rag_assets.llm.templates")
 
 
 class QuerySetAnswers(Stage):
@@ -36,30 +40,38 @@ class QuerySetAnswers(Stage):
     row = "One answer of a language model about one query: what was asked, and what it said."
     group = "search"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "openai"})
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = _IMPLEMENTATION
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         sets = experiment.query_sets
         prompted = [name for name, one in sets.items() if isinstance(one, PromptedQuerySet)]
         return [answers_key(name) for name in prompted]
 
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return [root_of(type(experiment.query_sets[key["query_set"]]))]
+
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("queries", QUERIES_KEY, "text")]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        return _prompted_config(pipeline, key["query_set"])
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return _prompted_config(context, key["query_set"])
 
-    def recipe(self, pipeline: Pipeline, key: ArtifactKey) -> Recipe | None:
-        found = super().recipe(pipeline, key)
-        return pipeline.attempts.numbered(found) if found is not None else None
+    def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
+        found = super().recipe(context, key)
+        return context.attempts.numbered(found) if found is not None else None
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
-            found = _asked(pipeline, key["query_set"], measured=True)
-            yield key, TableProduct(found.answers, {"failed_queries": len(found.failures)})
+            found = _asked(context, key["query_set"], measured=True)
+            facts = {"failed_queries": len(found.failures)}
+            unanswered = found.answers.filter(pc.is_null(found.answers.column("text"))).num_rows
+            yield (
+                key,
+                TableProduct(
+                    found.answers, {**facts, UNANSWERED: unanswered} if unanswered else facts
+                ),
+            )
 
 
 class QuerySets(Stage):
@@ -74,11 +86,13 @@ class QuerySets(Stage):
     schema = QUERY_VARIANTS
     row = "One variant of one query; variant 0 is the query as it was asked."
     group = "search"
-    code_version = "2"
-    implementation: ClassVar[tuple[str, ...]] = _IMPLEMENTATION
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [query_set_key(name) for name in (ORIGINAL, *experiment.query_sets)]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        config = experiment.query_sets.get(key["query_set"])
+        return writer_code(None if config is None else type(config))
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         config = experiment.query_sets.get(key["query_set"])
@@ -87,53 +101,80 @@ class QuerySets(Stage):
             return [queries, Input("answers", answers_key(key["query_set"]))]
         return [queries]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        config = pipeline.experiment.query_sets.get(key["query_set"])
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        config = context.experiment.query_sets.get(key["query_set"])
         if config is None:
             return {}
         if isinstance(config, FileQuerySet):
-            return {"strategy": "file", "file": pipeline.file_digest(config.path)}
-        return _prompted_config(pipeline, key["query_set"])
+            return {"strategy": "file", "file": context.file_digest(config.path)}
+        return _prompted_config(context, key["query_set"])
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        queries = pipeline.artifact(QUERIES_KEY).table()
+        queries = context.artifact(QUERIES_KEY).table()
         for key in keys:
-            config = pipeline.experiment.query_sets.get(key["query_set"])
-            if config is None:
-                yield key, TableProduct(original.variants(queries))
-            elif isinstance(config, FileQuerySet):
-                yield key, _from_file(key["query_set"], read_variants(config.path, queries))
-            else:
-                # Its answers are in the cache: nothing is asked twice.
-                found = _asked(pipeline, key["query_set"])
-                yield key, TableProduct(found.variants, failures=found.failures)
+            config = context.experiment.query_sets.get(key["query_set"])
+            write = _WRITERS[_writer(None if config is None else type(config))]
+            yield key, write(context, key["query_set"], queries)
 
 
-def _from_file(name: str, found: FileVariants) -> TableProduct:
+def _original(context: StageContext, name: str, queries: pa.Table) -> TableProduct:
+    return TableProduct(original.variants(queries))
+
+
+def _prompted_set(context: StageContext, name: str, queries: pa.Table) -> TableProduct:
+    # Its answers are in the cache: nothing is asked twice.
+    found = _asked(context, name)
+    return TableProduct(found.variants, failures=found.failures)
+
+
+def _from_file(context: StageContext, name: str, queries: pa.Table) -> TableProduct:
+    config = context.experiment.query_sets[name]
+    if not isinstance(config, FileQuerySet):
+        raise TypeError(f"{name} is not read from a file")
+    found = read_variants(config.path, queries)
     counts = {"without": len(found.without), "unknown": len(found.unknown)}
     words = {
         "without": "queries without a variant in the file keep their original alone",
         "unknown": "entries of the file are for other queries",
     }
-    notes = [f"{name}: {count} {words[kind]}" for kind, count in counts.items() if count]
+    notes = [f"{count} {words[kind]}" for kind, count in counts.items() if count]
     return TableProduct(found.variants, {"notes": notes})
 
 
-def _asked(pipeline: Pipeline, query_set: str, *, measured: bool = False) -> PromptedVariants:
-    queries = pipeline.artifact(QUERIES_KEY).table()
-    strategy = _prompted(pipeline.experiment, query_set).prompted()
-    with pipeline.completions(f"ask for {query_set}", queries.num_rows) as completions:
+_WRITERS: Mapping[str, Callable[[StageContext, str, pa.Table], TableProduct]] = {
+    "original": _original,
+    "file": _from_file,
+    "prompted": _prompted_set,
+}
+
+
+def _writer(strategy: type[Options] | None) -> str:
+    if strategy is None:
+        return "original"
+    return "file" if issubclass(strategy, FileQuerySet) else "prompted"
+
+
+def writer_code(strategy: type[Options] | None) -> list[Root]:
+    """Return the roots of what writes a query set of a strategy; None is the original."""
+    own = [] if strategy is None else [root_of(strategy)]
+    return [f"{__name__}:_WRITERS[{name}]" for name in ("", _writer(strategy))] + own
+
+
+def _asked(context: StageContext, query_set: str, *, measured: bool = False) -> PromptedVariants:
+    queries = context.artifact(QUERIES_KEY).table()
+    strategy = _prompted(context.experiment, query_set).prompted()
+    with context.completions(f"ask for {query_set}", queries.num_rows) as completions:
         budget, started = completions.budget, time.perf_counter()
         calls, tokens, cost = budget.calls, budget.tokens, budget.cost
         found = prompted_variants(queries, strategy, completions)
-        recipe = pipeline.recipe(answers_key(query_set)) if measured else None
+        recipe = context.recipe(answers_key(query_set)) if measured else None
         if recipe is not None:
             part = _written(found, budget.limits)
-            keep_part(pipeline, WRITE, recipe.fingerprint, part, asset=QuerySetAnswers.name)
+            keep_part(context, WRITE, recipe.fingerprint, part, asset=QuerySetAnswers.name)
         if recipe is not None:
-            pipeline.measurements.add(
+            context.measurements.add(
                 "ask",
                 recipe.fingerprint,
                 time.perf_counter() - started,
@@ -151,23 +192,23 @@ def _written(found: PromptedVariants, limits: Limits) -> Part:
     return Part({query_id: 1000 * one for query_id, one in seconds.items()}, cost)
 
 
-def writing_parts(pipeline: Pipeline, retriever: str) -> list[Part] | None:
+def writing_parts(context: StageContext, retriever: str) -> list[Part] | None:
     """Return what a language model takes to write what a retriever searches for.
 
     Returns:
         Nothing of a query set that no model writes; None where it was not measured.
     """
-    query_set = pipeline.experiment.query_set_of(retriever)
-    if not isinstance(pipeline.experiment.query_sets.get(query_set), PromptedQuerySet):
+    query_set = context.experiment.query_set_of(retriever)
+    if not isinstance(context.experiment.query_sets.get(query_set), PromptedQuerySet):
         return []
-    fingerprint = pipeline.artifact(answers_key(query_set)).manifest.fingerprint
-    part = kept_part(pipeline, WRITE, fingerprint)
+    fingerprint = context.artifact(answers_key(query_set)).manifest.fingerprint
+    part = kept_part(context, WRITE, fingerprint)
     return None if part is None else [part]
 
 
-def _prompted_config(pipeline: Pipeline, query_set: str) -> Mapping[str, Any]:
-    config = _prompted(pipeline.experiment, query_set)
-    strategy, llm = config.prompted(), pipeline.experiment.llm
+def _prompted_config(context: StageContext, query_set: str) -> Mapping[str, Any]:
+    config = _prompted(context.experiment, query_set)
+    strategy, llm = config.prompted(), context.experiment.llm
     return {
         **config.model_dump(mode="json", exclude={"template"}),
         "template": strategy.template.label,

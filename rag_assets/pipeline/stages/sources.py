@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar
 
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
 from rag_assets.datasets.dataset import Read
-from rag_assets.datasets.file_types import engine_versions
+from rag_assets.datasets.document_blocks import reading_in_blocks
+from rag_assets.datasets.file_types import engine_versions, reader_code
 from rag_assets.datasets.folder_labels import LabelledFolder
 from rag_assets.datasets.ir_datasets import IrDataset
 from rag_assets.datasets.rows import KEEP, UNKNOWN_DOCUMENTS
+from rag_assets.errors import DataError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
 from rag_assets.store.artifacts import ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.store.blocks import KnownBlocks
 
 DOCUMENTS_KEY = ArtifactKey.of("documents")
 QUERIES_KEY = ArtifactKey.of("queries")
@@ -28,36 +34,38 @@ class _SourceStage(Stage):
     """Read from files; the fingerprint holds the digest of their names and contents."""
 
     group: ClassVar[str] = "data"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.datasets",
-        "rag_assets.text_files",
-        "rag_assets.trec_lines",
-    )
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [ArtifactKey.of(self.name)]
 
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return [root_of(type(experiment.dataset)), *reader_code(self.read_by_type(experiment))]
+
+    def read_by_type(self, experiment: Experiment) -> list[Path]:
+        """Return the files whose type says by what they are read."""
+        return []
+
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return []
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        dataset = pipeline.experiment.dataset
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        dataset = context.experiment.dataset
         origin: dict[str, Any] = {"id": dataset.identity} if isinstance(dataset, IrDataset) else {}
         if isinstance(dataset, LabelledFolder) and dataset.columns.given:
             origin = {"columns": dict(dataset.columns.given)}
-        return {"format": dataset.format, "files": pipeline.source_digests[self.name], **origin}
+        return {"format": dataset.format, "files": context.source_digests[self.name], **origin}
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
-            ahead = pipeline.read_ahead.pop(self.name, None)
-            table, notes = ahead or self.read(pipeline)
-            pipeline.check_source(self.name)
-            yield key, TableProduct(table, {"notes": notes})
+            ahead = context.read_ahead.pop(self.name, None)
+            table, notes, blocks = ahead or self.read(context)
+            context.check_source(self.name)
+            yield key, TableProduct(table, {"notes": notes}, blocks=blocks)
 
     @abstractmethod
-    def read(self, pipeline: Pipeline) -> Read:
+    def read(self, context: StageContext) -> Read:
         """Read the table."""
 
 
@@ -67,17 +75,22 @@ class Documents(_SourceStage):
     name = "documents"
     schema = DOCUMENTS
     row = "One source document: its id, title, text and other fields."
-    code_version = "3"
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "text": ("document_id", "title", "text"),
         "ids": ("document_id",),
     }
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        return engine_versions(pipeline.experiment.dataset.document_files())
+    def read_by_type(self, experiment: Experiment) -> list[Path]:
+        with suppress(DataError):  # it is said when they are read
+            return experiment.dataset.document_files()
+        return []
 
-    def read(self, pipeline: Pipeline) -> Read:
-        return pipeline.experiment.dataset.read_documents()
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return engine_versions(context.experiment.dataset.document_files())
+
+    def read(self, context: StageContext) -> Read:
+        with reading_in_blocks(KnownBlocks(self.made_alike(context, DOCUMENTS_KEY))):
+            return context.experiment.dataset.read_documents()
 
 
 class Queries(_SourceStage):
@@ -86,15 +99,14 @@ class Queries(_SourceStage):
     name = "queries"
     schema = QUERIES
     row = "One query: its id, text and tags."
-    code_version = "3"
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "text": ("query_id", "text"),
         "ids": ("query_id",),
         "metadata": ("query_id", "metadata"),
     }
 
-    def read(self, pipeline: Pipeline) -> Read:
-        return pipeline.experiment.dataset.read_queries()
+    def read(self, context: StageContext) -> Read:
+        return context.experiment.dataset.read_queries()
 
 
 class Qrels(_SourceStage):
@@ -103,7 +115,6 @@ class Qrels(_SourceStage):
     name = "qrels"
     schema = QRELS
     row = "One judgment: a document, or a span of it, that is evidence for a query, with a grade."
-    code_version = "4"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return super().keys(experiment) if experiment.has_qrels else []
@@ -114,11 +125,11 @@ class Qrels(_SourceStage):
             Input("queries", QUERIES_KEY, "ids"),
         ]
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        kept = {UNKNOWN_DOCUMENTS: KEEP} if pipeline.experiment.keeps_unknown else {}
-        return {**super().config(pipeline, key), **kept}
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        kept = {UNKNOWN_DOCUMENTS: KEEP} if context.experiment.keeps_unknown else {}
+        return {**super().config(context, key), **kept}
 
-    def read(self, pipeline: Pipeline) -> Read:
-        documents = pipeline.artifact(DOCUMENTS_KEY).table()
-        queries = pipeline.artifact(QUERIES_KEY).table()
-        return pipeline.experiment.read_qrels(documents, queries)
+    def read(self, context: StageContext) -> Read:
+        documents = context.artifact(DOCUMENTS_KEY).table()
+        queries = context.artifact(QUERIES_KEY).table()
+        return context.experiment.read_qrels(documents, queries)

@@ -9,6 +9,7 @@ from rag_assets.chunking import fixed, markdown, none, parent, recursive, semant
 from rag_assets.chunking.pieces import Cutter
 from rag_assets.chunking.semantic import Embed
 from rag_assets.chunking.size import Size
+from rag_assets.code_versions.closure import Root
 from rag_assets.embedding.encoder import Encoder
 from rag_assets.embedding.models import resolve_model
 from rag_assets.experiment.config import (
@@ -87,9 +88,20 @@ _LIBRARIES: Mapping[type, tuple[str, ...]] = {
 }
 
 
+NO_STRATEGY: Root = f"{__name__}:_CUTTERS[]"
+"""Of the strategies, only those count that are named."""
+
+
 def cutter(config: ChunkingConfig, embed_by: EmbedBy) -> Cutter:
     """Return the function that cuts as ``config`` says."""
     return _CUTTERS[type(config)](config, embed_by)
+
+
+def code(config: ChunkingConfig) -> list[Root]:
+    """Return the roots of the code that cuts."""
+    inner = [config.child, config.parent] if isinstance(config, ParentChunking) else []
+    names = dict.fromkeys(type(one).__name__ for one in (config, *inner))
+    return [f"{__name__}:_CUTTERS[{name}]" for name in names]
 
 
 def versions(config: ChunkingConfig) -> Mapping[str, str]:
@@ -109,6 +121,13 @@ def versions(config: ChunkingConfig) -> Mapping[str, str]:
     if isinstance(config, SemanticChunking):
         found["encoder"] = fingerprint(Encoder(config.model).describe("document"))
     return found
+
+
+def cuts_by_blocks(config: ChunkingConfig) -> bool:
+    """Return whether a document is cut the same whatever else is cut with it."""
+    if isinstance(config, ParentChunking):
+        return config.child.by_blocks and config.parent.by_blocks
+    return config.by_blocks
 
 
 def indexes_headings(config: ChunkingConfig) -> bool:

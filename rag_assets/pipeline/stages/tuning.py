@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.errors import DataError
 from rag_assets.evaluation.families import all_metrics
 from rag_assets.evaluation.summary import mean
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.fusion.weight_search import Search, Weights, search_weights
 from rag_assets.package_versions import version
-from rag_assets.pipeline.stage import Input, Stage, TableProduct
+from rag_assets.pipeline.recipe import Input
+from rag_assets.pipeline.stage import Stage, TableProduct, retriever_code
+from rag_assets.pipeline.stage_context import StageContext
 from rag_assets.pipeline.stages.dev_judgments import dev_judgments_key, dev_weights
 from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
 from rag_assets.pipeline.stages.runs import RunsStage, run_key
@@ -22,9 +25,6 @@ from rag_assets.retrievers.derived import FusedRetriever
 from rag_assets.schemas import TUNING
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.canonical import fingerprint
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.pipeline import Pipeline
 
 AT_ONCE = 16
 """Fused rankings that are in memory together."""
@@ -46,18 +46,6 @@ class Tuning(Stage):
     row = "One weight vector that was tried for this fusion, and its value on the dev split."
     group = "runs"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
-    code_version = "1"
-    implementation: ClassVar[tuple[str, ...]] = (
-        "rag_assets.fusion.weight_search",
-        "rag_assets.evaluation.summary",
-        "rag_assets.evaluation.families",
-        "rag_assets.evaluation.metrics",
-        "rag_assets.evaluation.metric_names",
-        "rag_assets.evaluation.metric_sql",
-        "rag_assets.evaluation.metric_tables",
-        "rag_assets.evaluation.cells",
-        "rag_assets.evaluation.grouped",
-    )
 
     def __init__(self, families: Mapping[str, RunsStage]) -> None:
         """Know the stages that rank the inputs, by family."""
@@ -65,6 +53,9 @@ class Tuning(Stage):
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [tuning_key(experiment, name) for name in experiment.tuned_fusions]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return retriever_code(experiment, key)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         names = experiment.inputs(key["retriever"])
@@ -78,21 +69,21 @@ class Tuning(Stage):
         ]
 
     def input_digests(
-        self, pipeline: Pipeline, key: ArtifactKey
+        self, context: StageContext, key: ArtifactKey
     ) -> Iterator[tuple[str, str | None]]:
         """Yield the digests of the inputs' rankings at the depth that is read, then of the rest."""
-        experiment = pipeline.experiment
+        experiment = context.experiment
         depth = experiment.tuning_depth(key["retriever"])
         names = experiment.inputs(key["retriever"])
         for item, name in zip(self.inputs(experiment, key), names, strict=False):
-            digest = pipeline.rankings.digest(self._ranker(pipeline, name), name, _k(key), depth)
-            yield item.role, digest if pipeline.current(item.key) is not None else None
+            digest = context.rankings.digest(self._ranker(context, name), name, _k(key), depth)
+            yield item.role, digest if context.current(item.key) is not None else None
         for item in self.inputs(experiment, key)[len(names) :]:
-            artifact = pipeline.current(item.key)
+            artifact = context.current(item.key)
             yield item.role, artifact.manifest.digests[item.projection] if artifact else None
 
-    def config(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, Any]:
-        experiment, retriever = pipeline.experiment, key["retriever"]
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        experiment, retriever = context.experiment, key["retriever"]
         fusion = _config(experiment, retriever)
         return {
             "fusion": fusion.described(exclude=frozenset({"weights", "candidates"})),
@@ -101,19 +92,19 @@ class Tuning(Stage):
             "grid": fusion.tune.grid if fusion.tune else None,
         }
 
-    def versions(self, pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, str]:
-        return {**pipeline.versions_of(key["retriever"]), "duckdb": version("duckdb")}
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return {**context.versions_of(key["retriever"]), "duckdb": version("duckdb")}
 
-    def data_version(self, pipeline: Pipeline, key: ArtifactKey, digest: str) -> str:
+    def data_version(self, context: StageContext, key: ArtifactKey, digest: str) -> str:
         """Return a version that is another one only where other weights were chosen."""
-        return fingerprint(chosen_weights(pipeline.artifact(key)))
+        return fingerprint(chosen_weights(context.artifact(key)))
 
     def compute(
-        self, pipeline: Pipeline, keys: Sequence[ArtifactKey]
+        self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
-            metric = str(pipeline.experiment.tuning_metric(key["retriever"]))
-            trials = self._trials(pipeline, key)
+            metric = str(context.experiment.tuning_metric(key["retriever"]))
+            trials = self._trials(context, key)
             found = trials.search()
             rows: list[dict[str, object]] = [
                 {
@@ -135,22 +126,22 @@ class Tuning(Stage):
             }
             yield key, TableProduct(TUNING.from_rows(rows), facts)
 
-    def _trials(self, pipeline: Pipeline, key: ArtifactKey) -> _Trials:
+    def _trials(self, context: StageContext, key: ArtifactKey) -> _Trials:
         """Read the inputs' rankings of the dev queries on which none of them failed."""
-        experiment = pipeline.experiment
+        experiment = context.experiment
         depth = experiment.tuning_depth(key["retriever"])
         found = [
-            pipeline.rankings.table(self._ranker(pipeline, name), name, _k(key), depth)
+            context.rankings.table(self._ranker(context, name), name, _k(key), depth)
             for name in experiment.inputs(key["retriever"])
         ]
         failed = {query_id for ranking in found for query_id in ranking.failures}
-        weights = {q: w for q, w in dev_weights(pipeline).items() if q not in failed}
+        weights = {q: w for q, w in dev_weights(context).items() if q not in failed}
         wanted = pa.array(list(weights), pa.string())
         tables = [one.table.filter(pc.is_in(one.table["query_id"], wanted)) for one in found]
-        return _Trials(pipeline, key["retriever"], tables, weights)
+        return _Trials(context, key["retriever"], tables, weights)
 
-    def _ranker(self, pipeline: Pipeline, name: str) -> RunsStage:
-        return self._families[pipeline.experiment.family(name)]
+    def _ranker(self, context: StageContext, name: str) -> RunsStage:
+        return self._families[context.experiment.family(name)]
 
 
 class _Trials:
@@ -158,16 +149,16 @@ class _Trials:
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        context: StageContext,
         retriever: str,
         rankings: Sequence[pa.Table],
         weights: Mapping[str, float],
     ) -> None:
-        self._pipeline, self._retriever = pipeline, retriever
-        self._config = _config(pipeline.experiment, retriever)
-        self._metric = pipeline.experiment.tuning_metric(retriever)
+        self._context, self._retriever = context, retriever
+        self._config = _config(context.experiment, retriever)
+        self._metric = context.experiment.tuning_metric(retriever)
         self._rankings, self._weights = rankings, weights
-        self._labels = pipeline.artifact(dev_judgments_key(retriever)).table()
+        self._labels = context.artifact(dev_judgments_key(retriever)).table()
         self.n_queries = 0
 
     def search(self) -> Search:
@@ -179,14 +170,14 @@ class _Trials:
 
     def _values(self, vectors: Sequence[Weights]) -> list[float]:
         values: list[float] = []
-        with self._pipeline.progress(f"tune {self._retriever}", len(vectors)) as advance:
+        with self._context.progress(f"tune {self._retriever}", len(vectors)) as advance:
             for start in range(0, len(vectors), AT_ONCE):
                 values += self._batch(vectors[start : start + AT_ONCE])
                 advance(len(values))
         return values
 
     def _batch(self, vectors: Sequence[Weights]) -> list[float]:
-        depth = self._pipeline.experiment.tuning_depth(self._retriever)
+        depth = self._context.experiment.tuning_depth(self._retriever)
         cutoff = self._metric.cutoff or depth
         runs = {
             str(number): self._config.weighted(vector).fuse(
@@ -210,7 +201,7 @@ class _Trials:
             raise DataError(
                 f"no query of the dev split has a relevant judgment, by which the weights of "
                 f"{self._retriever} could be chosen",
-                file=self._pipeline.experiment.source,
+                file=self._context.experiment.source,
                 key=f"retrievers.{self._retriever}",
             )
         return value

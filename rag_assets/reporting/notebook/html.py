@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jinja2 import Environment, PackageLoader
-
 MOST = 200
 """Rows that are shown."""
 
@@ -49,6 +47,9 @@ def table_html(
     """
     more = len(rows) - MOST
     notes = [*notes, *([f"{more} more rows are left out"] if more > 0 else [])]
+    # Loaded here: a history is printed without a template.
+    from jinja2 import Environment, PackageLoader
+
     loader = PackageLoader("rag_assets.reporting.notebook", "templates")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return environment.get_template("table.html").render(

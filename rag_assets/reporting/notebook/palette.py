@@ -74,3 +74,22 @@ def figure(
         },
     )
     return drawn
+
+
+def whiskers(
+    values: list[float | None], lows: list[float | None], highs: list[float | None], dark: bool
+) -> dict[str, Any]:
+    """Return plotly's bars of intervals; of length 0 where none is known."""
+    rows = list(zip(values, lows, highs, strict=True))
+    return {
+        "type": "data",
+        "symmetric": False,
+        "thickness": 1,
+        "color": colours(dark)["soft"],
+        "array": [_length(value, high) for value, _, high in rows],
+        "arrayminus": [_length(low, value) for value, low, _ in rows],
+    }
+
+
+def _length(low: float | None, high: float | None) -> float:
+    return 0.0 if low is None or high is None else high - low

@@ -7,7 +7,6 @@ from rag_assets.reporting.analyzer_advice import likely_cause, unlabelled_findin
 from rag_assets.reporting.comparisons import Compared
 from rag_assets.reporting.pooling_advice import pooling_advice
 from rag_assets.reporting.report.view import Context, View
-from rag_assets.store.artifacts import read_manifest
 
 SHOWN = 20
 """Failed queries of one retriever that are listed."""
@@ -60,7 +59,7 @@ def _notes(view: View) -> list[str]:
     notes: list[str] = []
     for asset in ("documents", "queries", "qrels", "query_facts"):
         for entry in view.result.evaluation.entries_of(asset):
-            manifest = read_manifest(view.result.root / entry.path)
+            manifest = view.result.manifest_of(entry)
             notes += manifest.facts.get("notes", []) if manifest is not None else []
     return notes
 

@@ -10,7 +10,7 @@ from rag_assets.package_versions import version
 from rag_assets.pipeline.evaluations import SnapshotEntry
 from rag_assets.reporting.analyzer_advice import chosen_analyzers
 from rag_assets.reporting.report.view import Context, View
-from rag_assets.store.artifacts import Manifest, read_manifest
+from rag_assets.store.artifacts import Manifest
 from rag_assets.store.canonical import canonical_json
 
 _HASHES = "sha256"
@@ -46,7 +46,7 @@ def _manifests(view: View) -> Iterator[tuple[SnapshotEntry, Manifest]]:
     for entry in view.result.evaluation.entries:
         if _shared(entry) not in seen:
             seen.add(_shared(entry))
-            manifest = read_manifest(view.result.root / entry.path)
+            manifest = view.result.manifest_of(entry)
             if manifest is not None:
                 yield entry, manifest
 

@@ -1,4 +1,4 @@
-"""The artifacts of one experiment in a remote store, as its working copy shows them."""
+"""The artifacts of a remote store, as its working copy shows them."""
 
 from __future__ import annotations
 
@@ -8,26 +8,24 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
-
 from rag_assets.errors import RagAssetsError, StoreError
-from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest
+from rag_assets.store.artifacts import Artifact, ArtifactStore, Manifest
 from rag_assets.store.atomic import remove
 from rag_assets.store.remote.opened import working_copy_of
-from rag_assets.store.remote.working_copy import MANIFEST, WorkingCopy
+from rag_assets.store.remote.working_copy import MANIFEST, TABLE, WorkingCopy
 
 
 def artifact_store(root: Path, locks: Path, before_first: Callable[[], None]) -> ArtifactStore:
-    """Return the artifacts of one experiment.
+    """Return the artifacts of a store.
 
     Args:
-        root: its folder in the store, or in the working copy of a remote one.
+        root: its folder, or the working copy of a remote one.
         locks: folder of lock files.
         before_first: what to do before an artifact is fetched for the first time.
     """
     copy = working_copy_of(root)
     if copy is None:
-        return ArtifactStore(root.parent, root.name, locks)
+        return ArtifactStore(root, locks)
     return RemoteArtifacts(root, locks, copy, before_first)
 
 
@@ -58,8 +56,8 @@ class RemoteArtifacts(ArtifactStore):
     def __init__(
         self, root: Path, locks: Path, copy: WorkingCopy, before_first: Callable[[], None]
     ) -> None:
-        """Use the folder ``root`` of a working copy; see :func:`artifact_store`."""
-        super().__init__(root.parent, root.name, locks)
+        """Use the working copy ``root``; see :func:`artifact_store`."""
+        super().__init__(root, locks)
         self._copy = copy
         self._before_first: Callable[[], None] | None = before_first
 
@@ -77,24 +75,27 @@ class RemoteArtifacts(ArtifactStore):
         if self._before_first is not None:
             before, self._before_first = self._before_first, None
             before()
-        return self._table(path) if path.suffix == ".parquet" else self._folder(path)
+        return self._older_table(path) if path.suffix == ".parquet" else self._artifact(path)
 
-    def _table(self, path: Path) -> Artifact | None:
+    def _older_table(self, path: Path) -> Artifact | None:
         # Anew, even if it is here: it cannot be read here.
         self._copy.bring([path], anew=True)
-        artifact = super().read(path)
-        if artifact is None:
-            self._copy.note_damaged(path)
-        return artifact
+        return super().read(path)
 
-    def _folder(self, path: Path) -> Artifact | None:
+    def _artifact(self, path: Path) -> Artifact | None:
         try:
             manifest = Manifest.from_json(self._copy.manifest(path) or b"")
         except (TypeError, ValueError):
             self._copy.note_damaged(path)
             return None
         remove(path)  # the rest of one, or one that is damaged
-        return RemoteFolder(path, manifest, partial(self._bring, path))
+        if TABLE not in manifest.files:
+            return RemoteFolder(path, manifest, partial(self._bring, path))
+        self._copy.bring_tables([path])
+        artifact = super().read(path)
+        if artifact is None:
+            self._copy.note_damaged(path)
+        return artifact
 
     def _bring(self, path: Path) -> None:
         if _is_here(path):
@@ -104,25 +105,18 @@ class RemoteArtifacts(ArtifactStore):
             where = f"{self._copy.objects.address.url}/{self._copy.name(path)}"
             raise StoreError(f"{where} is gone or damaged; delete it there and evaluate again")
 
-    def children(self, folder: Path) -> set[str]:
-        """Return the names of what lies in a folder of an asset, here or there."""
-        first = f"{self._copy.name(folder)}/"
-        listed = self._copy.listing(self._asset(folder))
-        there = {n[len(first) :].partition("/")[0] for n in listed if n.startswith(first)}
-        return super().children(folder) | there
+    def names(self, asset: str) -> set[str]:
+        """Return the names of all artifacts of an asset, here or there."""
+        folder = self.objects / asset
+        first = len(self._copy.name(folder)) + 1
+        there = {name[first:].partition("/")[0] for name in self._copy.listing(folder)}
+        return super().names(asset) | there
 
-    def write_table(self, key: ArtifactKey, table: pa.Table, manifest: Manifest) -> Artifact:
-        """Write a table with its manifest inside, to be sent later."""
-        artifact = super().write_table(key, table, manifest)
+    def write(self, asset: str, fingerprint: str, fill: Callable[[Path], Manifest]) -> Artifact:
+        """Keep what ``fill`` writes, to be sent later."""
+        artifact = super().write(asset, fingerprint, fill)
         self._copy.note(artifact.path)
         return artifact
-
-    @contextmanager
-    def write_directory(self, key: ArtifactKey, fingerprint: str) -> Iterator[Path]:
-        """Yield an empty folder to fill, to be sent later."""
-        with super().write_directory(key, fingerprint) as temporary:
-            yield temporary
-        self._copy.note(self.path(key, fingerprint, directory=True))
 
     @contextmanager
     def sending(self) -> Iterator[None]:
@@ -140,7 +134,11 @@ class RemoteArtifacts(ArtifactStore):
         self._copy.flush()
 
     def _asset(self, path: Path) -> Path:
-        return self.root / path.relative_to(self.root).parts[0]
+        return path.parent if path.is_relative_to(self.objects) else self._oldest(path)
+
+    def _oldest(self, path: Path) -> Path:
+        """Return the folder of an asset as stores of before objects had them."""
+        return self.root.joinpath(*path.relative_to(self.root).parts[:2])
 
 
 def _is_here(path: Path) -> bool:

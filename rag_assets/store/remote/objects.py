@@ -1,34 +1,57 @@
 """The objects of a remote store: listed, fetched, sent and deleted, many at a time.
 
-An object is there as a whole or not at all: S3 shows it when its upload is complete. pyarrow's file
-system is used; credentials are found as AWS's tools find them, and are never read here.
+An object is there as a whole or not at all: S3 shows it when its upload is complete. botocore, the
+library under AWS's own tools, finds the credentials, signs, and reads answers; the requests go by
+the transport of all our clients, which bounds their time and follows no redirect.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import cached_property
+from contextlib import suppress
+from functools import cache
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from rag_assets.errors import StoreError
+from rag_assets.servers.failures import ServerFailure
+from rag_assets.servers.transport import Server, Transport
 from rag_assets.store.atomic import atomic_file
 from rag_assets.store.remote.address import Address
-from rag_assets.store.remote.failures import failure
-
-if TYPE_CHECKING:
-    from pyarrow import NativeFile
-    from pyarrow.fs import S3FileSystem
+from rag_assets.store.remote.failures import MISSING, Refused, failure
 
 AT_ONCE = 16
 """Requests in flight."""
 
-_BLOCK = 8 << 20
+ANY = "*"
+"""As what is expected in the place of an object: whatever it is, it is overwritten."""
+
+ABSENT = ""
+"""As what is expected in the place of an object: nothing."""
+
+SECONDS = 120.0
+"""For one request; none carries more than a part of a large object."""
+
+SILENCE = 30.0
+"""Seconds of it in which no byte comes."""
+
+_PART = 8 << 20
+_TRIES = 5
+_NO_CONDITIONS = (400, 405, 501)
+_CONFLICT = 409
+_CHANGED = 412
+_EMPTY = 416
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+Answer = Mapping[str, Any]
+"""What botocore makes of an answer."""
 
 
 class Listed(NamedTuple):
@@ -38,30 +61,28 @@ class Listed(NamedTuple):
     modified: int
 
 
+class Found(NamedTuple):
+    """What an object holds, and the tag by which S3 knows that it has not changed since."""
+
+    content: bytes
+    tag: str
+
+
 class Objects:
     """The objects below one address; names are relative to it."""
 
-    def __init__(self, address: Address) -> None:
-        """Use an address; nothing is asked yet."""
+    def __init__(
+        self, address: Address, *, seconds: float = SECONDS, silence: float = SILENCE
+    ) -> None:
+        """Use an address; nothing is asked yet.
+
+        Args:
+            address: of the store.
+            seconds: for one request, to the last byte of its answer.
+            silence: seconds of it in which no byte comes.
+        """
         self.address = address
-
-    @cached_property
-    def _files(self) -> S3FileSystem:
-        from pyarrow import fs
-
-        endpoint = self.address.endpoint
-        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-        if endpoint is None:
-            region = region or fs.resolve_s3_region(self.address.bucket)
-            return fs.S3FileSystem(region=region, allow_delayed_open=True)
-        scheme, _, host = endpoint.partition("://")
-        return fs.S3FileSystem(
-            endpoint_override=host,
-            scheme=scheme,
-            region=region or "us-east-1",
-            # Small objects are then one request.
-            allow_delayed_open=True,
-        )
+        self._bounds = (seconds, silence)
 
     def listed(self, folder: str, *, recursive: bool = True) -> dict[str, Listed]:
         """Return name -> what is known of every object below a folder; none where there is none.
@@ -69,21 +90,9 @@ class Objects:
         Raises:
             StoreError: the store cannot be used.
         """
-        from pyarrow import fs
-
-        selector = fs.FileSelector(self._path(folder), recursive=recursive)
-        try:
-            # A missing bucket is an error here; with allow_not_found it would be an empty one.
-            with self._errors():
-                infos = self._files.get_file_info(selector)
-        except FileNotFoundError:
-            return {}
-        first = len(self._path("")) + 1
-        return {
-            info.path[first:]: Listed(info.size, info.mtime_ns or 0)
-            for info in infos
-            if info.type == fs.FileType.File
-        }
+        first = len(self._key(""))
+        pages = self._pages(folder, lambda page: _listed(page, first), recursive=recursive)
+        return {name: listed for page in pages for name, listed in page.items()}
 
     def folders(self, folder: str = "") -> list[str]:
         """Return the names of the folders in a folder.
@@ -91,14 +100,8 @@ class Objects:
         Raises:
             StoreError: the store cannot be used.
         """
-        from pyarrow import fs
-
-        try:
-            with self._errors():
-                infos = self._files.get_file_info(fs.FileSelector(self._path(folder)))
-        except FileNotFoundError:
-            return []
-        return [info.base_name for info in infos if info.type == fs.FileType.Directory]
+        pages = self._pages(folder, _folders, recursive=False)
+        return [name for page in pages for name in page]
 
     def existing(self, names: Iterable[str]) -> set[str]:
         """Return those of some names that are there now.
@@ -107,7 +110,7 @@ class Objects:
             StoreError: the store cannot be used.
         """
         asked = set(names)
-        # One request a folder; asking for an object that is not there takes two.
+        # One request a folder, not one a name.
         folders = {name.rpartition("/")[0] for name in asked}
         listings = self.each(lambda folder: self.listed(folder, recursive=False), folders)
         return {name for listing in listings for name in listing} & asked
@@ -118,12 +121,21 @@ class Objects:
         Raises:
             StoreError: the store cannot be used.
         """
+        found = self.find(name)
+        return None if found is None else found.content
+
+    def find(self, name: str) -> Found | None:
+        """Return a small object with its tag; None: there is none.
+
+        Raises:
+            StoreError: the store cannot be used.
+        """
         try:
-            with self._errors(), self._files.open_input_stream(self._path(name)) as stream:
-                content: bytes = stream.read()
-        except FileNotFoundError:
-            return None
-        return content
+            return self._ask("get_object", _found, name)
+        except Refused as error:
+            if error.is_missing:
+                return None
+            raise
 
     def fetch(self, name: str, path: Path, modified: int | None = None) -> bool:
         """Write an object to a file, whole or not at all; return whether there is one.
@@ -136,47 +148,74 @@ class Objects:
         Raises:
             StoreError: the store cannot be used, or the file cannot be written.
         """
-        try:
-            with self._errors():
-                stream = self._files.open_input_stream(self._path(name))
-        except FileNotFoundError:
+        blocks = self._blocks(name)
+        first = next(blocks, None)
+        if first is None:
             return False
-        with stream, atomic_file(path, durable=False) as temporary:
+        with atomic_file(path, durable=False) as temporary:
             with temporary.open("wb") as file:
-                for block in self._blocks(stream):
+                file.write(first)
+                for block in blocks:
                     file.write(block)
             if modified is not None:
                 os.utime(temporary, ns=(modified, modified))
         return True
 
-    def write(self, name: str, content: bytes) -> None:
-        """Write a small object.
+    def write(self, name: str, content: bytes, expected: str = ANY) -> str | None:
+        """Write a small object, and return its tag; None: something else is there than expected.
+
+        A server that knows no conditions is asked before and afterwards what is there.
+
+        Args:
+            name: of the object.
+            content: of it.
+            expected: what it replaces: :data:`ANY`, :data:`ABSENT`, or what has a tag.
 
         Raises:
             StoreError: the store cannot be used.
         """
-        with self._errors(), self._files.open_output_stream(self._path(name)) as stream:
-            stream.write(content)
+        for number in range(_TRIES):
+            try:
+                return self._ask("put_object", _tag, name, Body=content, **_condition(expected))
+            except Refused as error:
+                if expected == ANY:
+                    raise
+                if error.status in _NO_CONDITIONS:
+                    return self._write_and_look(name, content, expected)
+                if error.status == _CHANGED or error.is_missing:
+                    # Of a request that was repeated, the first may have come through.
+                    return self._tag_of(name, content)
+                if error.status != _CONFLICT or number == _TRIES - 1:
+                    raise
+                time.sleep(0.1 * 2**number)  # it is being written by another one just now
+        return None
 
-    def send(self, path: Path, name: str) -> None:
-        """Write a file as an object.
+    def send(self, path: Path, name: str, expected: str = ANY) -> bool:
+        """Write a file as an object; return whether what was there is as expected.
+
+        Args:
+            path: of the file.
+            name: of the object.
+            expected: :data:`ANY` or :data:`ABSENT`.
 
         Raises:
             StoreError: the store cannot be used.
             OSError: the file cannot be read.
         """
-        if path.stat().st_size <= _BLOCK:
-            self.write(name, path.read_bytes())
-            return
-        with path.open("rb") as file, self._errors():
-            try:
-                with self._files.open_output_stream(self._path(name)) as stream:
-                    while block := file.read(_BLOCK):
-                        stream.write(block)
-            except BaseException:
-                # Leaving the block completes the upload, of a part of the file.
-                self.delete(name)
-                raise
+        if path.stat().st_size <= _PART:
+            return self.write(name, path.read_bytes(), expected) is not None
+        upload = self._ask("create_multipart_upload", _upload, name)
+        try:
+            with path.open("rb") as file:
+                parts = [
+                    {"PartNumber": number, "ETag": self._part(name, upload, number, block)}
+                    for number, block in enumerate(iter(lambda: file.read(_PART), b""), 1)
+                ]
+            return self._complete(name, upload, parts, expected)
+        except BaseException:
+            with suppress(StoreError):  # an upload that never ends is not shown either
+                self._ask("abort_multipart_upload", _nothing, name, **upload)
+            raise
 
     def delete(self, name: str) -> None:
         """Delete an object; one that is gone is no failure.
@@ -185,10 +224,10 @@ class Objects:
             StoreError: the store cannot be used.
         """
         try:
-            with self._errors():
-                self._files.delete_file(self._path(name))
-        except FileNotFoundError:
-            return
+            self._ask("delete_object", _nothing, name)
+        except Refused as error:
+            if not error.is_missing:
+                raise
 
     @staticmethod
     def each(do: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
@@ -208,24 +247,213 @@ class Objects:
                     future.cancel()
                 raise
 
-    def _blocks(self, stream: NativeFile) -> Iterator[bytes]:
-        while True:
-            with self._errors():
-                block: bytes = stream.read(_BLOCK)
-            if not block:
-                return
+    def _blocks(self, name: str) -> Iterator[bytes]:
+        """Yield the content of one object as of one moment; nothing: there is none."""
+        start, end = 0, 1
+        condition: dict[str, str] = {}
+        while start < end:
+            wanted = f"bytes={start}-{start + _PART - 1}"
+            try:
+                (block, tag), end = self._ask("get_object", _range, name, Range=wanted, **condition)
+            except Refused as error:
+                if error.is_missing and not condition:
+                    return
+                if error.status == _EMPTY and not condition:  # no range of it can be had
+                    yield b""
+                    return
+                raise
             yield block
+            start += max(len(block), 1)
+            condition = {"IfMatch": tag}
 
-    def _path(self, name: str) -> str:
-        parts = (self.address.bucket, self.address.prefix, name)
-        return "/".join(part for part in parts if part)
+    def _write_and_look(self, name: str, content: bytes, expected: str) -> str | None:
+        found = self.find(name)
+        if (ABSENT if found is None else found.tag) != expected:
+            return None
+        self._ask("put_object", _nothing, name, Body=content)
+        return self._tag_of(name, content)
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _tag_of(self, name: str, content: bytes) -> str | None:
+        """Return the tag of an object if that is its content."""
+        found = self.find(name)
+        return found.tag if found is not None and found.content == content else None
+
+    def _part(self, name: str, upload: dict[str, str], number: int, block: bytes) -> str:
+        return self._ask("upload_part", _tag, name, Body=block, PartNumber=number, **upload)
+
+    def _complete(
+        self, name: str, upload: dict[str, str], parts: list[dict[str, Any]], expected: str
+    ) -> bool:
+        end = {**upload, "MultipartUpload": {"Parts": parts}}
         try:
-            yield
-        except FileNotFoundError:
+            self._ask("complete_multipart_upload", _nothing, name, **end, **_condition(expected))
+        except Refused as error:
+            if expected == ANY or error.status not in (*_NO_CONDITIONS, _CHANGED):
+                raise
+            if error.status == _CHANGED or self.existing([name]):
+                self._ask("abort_multipart_upload", _nothing, name, **upload)
+                return False
+            self._ask("complete_multipart_upload", _nothing, name, **end)
+        return True
+
+    def _pages(
+        self, folder: str, take: Callable[[Answer], Result], *, recursive: bool
+    ) -> Iterator[Result]:
+        within = {"Prefix": f"{self._key(folder).rstrip('/')}/".lstrip("/")}
+        within |= {} if recursive else {"Delimiter": "/"}
+        more: str | None = ""
+        while more is not None:
+            within |= {"ContinuationToken": more} if more else {}
+            page, more = self._ask(
+                "list_objects_v2", lambda page: (take(page), _next_page(page)), **within
+            )
+            yield page
+
+    def _key(self, name: str) -> str:
+        return f"{self.address.prefix}/{name}".lstrip("/")
+
+    def _ask(
+        self,
+        operation: str,
+        take: Callable[[Answer], Result],
+        name: str | None = None,
+        **parameters: object,
+    ) -> Result:
+        """Return what is taken from the answer to one request; it may be whatever a server sends.
+
+        Raises:
+            Refused: the server answered with an error.
+            StoreError: there is no answer that can be read.
+        """
+        if name is not None:
+            parameters["Key"] = self._key(name)
+        try:
+            client = _client(self.address.endpoint, *self._bounds, _environment())
+            return take(getattr(client, operation)(Bucket=self.address.bucket, **parameters))
+        except StoreError:
             raise
-        except OSError as error:
-            # Not chained: pyarrow repeats what the server says.
-            raise failure(self.address, error) from None
+        except Exception as error:  # whatever the library makes of what a server sends
+            found = failure(self.address, error)
+        raise found  # out here, nothing foreign is its context
+
+
+def _listed(page: Answer, first: int) -> dict[str, Listed]:
+    return {
+        one["Key"][first:]: Listed(one["Size"], int(one["LastModified"].timestamp() * 1e9))
+        for one in page.get("Contents", ())
+        # Others are no files below a folder, and somebody else's.
+        if all(part not in ("", ".", "..") for part in one["Key"][first:].split("/"))
+    }
+
+
+def _folders(page: Answer) -> list[str]:
+    names = [one["Prefix"].split("/")[-2] for one in page.get("CommonPrefixes", ())]
+    return [name for name in names if name not in ("", ".", "..")]
+
+
+def _next_page(page: Answer) -> str | None:
+    return page["NextContinuationToken"] if page.get("IsTruncated") else None
+
+
+def _found(answer: Answer) -> Found:
+    return Found(answer["Body"].read(), answer["ETag"])
+
+
+def _range(answer: Answer) -> tuple[Found, int]:
+    """Return a part of an object, and the length of all of it."""
+    found = _found(answer)
+    # A server that knows no ranges gives all of it.
+    whole = answer.get("ContentRange", f"/{len(found.content)}")
+    return found, int(whole.rpartition("/")[2])
+
+
+def _tag(answer: Answer) -> str:
+    return str(answer["ETag"])
+
+
+def _upload(answer: Answer) -> dict[str, str]:
+    return {"UploadId": answer["UploadId"]}
+
+
+def _nothing(_: Answer) -> None:
+    return None
+
+
+class _Content(BytesIO):
+    """The content of an answer, as botocore reads it."""
+
+    def stream(self) -> Iterator[bytes]:
+        yield self.read()
+
+
+def _environment() -> tuple[tuple[str, str], ...]:
+    """Return what decides which client is the right one."""
+    return tuple((name, text) for name, text in os.environ.items() if name.startswith("AWS_"))
+
+
+@cache
+def _client(endpoint: str | None, seconds: float, silence: float, _: object) -> Any:  # noqa: ANN401
+    """Return botocore's client for S3: a class that it makes at run time.
+
+    Raises:
+        StoreError: botocore is not installed.
+    """
+    try:
+        import botocore.session
+        from botocore.config import Config
+    except ImportError:
+        raise StoreError(MISSING) from None
+    logger = logging.getLogger("botocore")
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.WARNING)  # below, it logs what is signed, with the session's token
+    config = Config(
+        s3={"addressing_style": "path" if endpoint else "auto", "payload_signing_enabled": True},
+        retries={"mode": "standard"},
+        # Checksums of newer kinds are not known to every server; what is signed has its SHA-256.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        ignore_configured_endpoint_urls=True,
+    )
+    session = botocore.session.Session()
+    region = os.environ.get("AWS_REGION") or session.get_config_variable("region")
+    client = session.create_client(
+        "s3", region_name=region or "us-east-1", endpoint_url=endpoint, config=config
+    )
+    # It names AWS's own host otherwise, which depends on the bucket and its region.
+    server = Server(endpoint or "https://s3.amazonaws.com", timeout=seconds, silence=silence)
+    client.meta.events.register("before-send.s3", _carrier(server))
+    return client
+
+
+def _carrier(server: Server) -> Callable[..., Any]:
+    """Return what sends a signed request: our transport in the place of botocore's own."""
+    import httpx2
+    from botocore import awsrequest, exceptions
+
+    transport = Transport(httpx2, server)
+
+    def carry(request: Any, **_: object) -> Any:  # noqa: ANN401 (botocore's)
+        headers = {n: t.decode() if isinstance(t, bytes) else t for n, t in request.headers.items()}
+        headers.pop("Expect", None)  # the transport does not wait between head and body
+        try:
+            status, found, content = transport.exchange(
+                request.method, request.url, headers, request.body or b""
+            )
+        except ServerFailure as failed:
+            kind, told = failed.kind, str(failed)
+        else:
+            return awsrequest.AWSResponse(request.url, status, found, _Content(content))
+        # Of these kinds, so that it is tried again.
+        if kind == "late":
+            raise exceptions.ReadTimeoutError(endpoint_url=server.place)
+        if kind == "unconnected":
+            raise exceptions.EndpointConnectionError(endpoint_url=server.place)
+        raise exceptions.HTTPClientError(error=told)
+
+    return carry
+
+
+def _condition(expected: str) -> dict[str, str]:
+    if expected == ANY:
+        return {}
+    return {"IfMatch": expected} if expected else {"IfNoneMatch": "*"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 
@@ -58,6 +59,9 @@ def folder_manifest(folder: Path) -> bytes:
 def mirror(path: Path) -> None:
     """Do to the remote store, if there is one, what was done to a small file: write or delete it.
 
+    For files whose content follows from their name, whichever machine writes them; others are
+    written by :func:`write_shared`.
+
     Raises:
         StoreError: the remote store cannot be used.
     """
@@ -68,6 +72,27 @@ def mirror(path: Path) -> None:
         copy.put([path])
     else:
         copy.objects.delete(copy.name(path))
+
+
+def write_shared(path: Path, text: str, merged: Callable[[bytes | None], str]) -> str:
+    """Write a small file that other machines write too, to the remote store first if there is one.
+
+    Args:
+        path: of the file.
+        text: what is to be in it, if there is no remote store.
+        merged: given what the remote store has (None: nothing), returns what is to be there.
+
+    Returns:
+        What was written.
+
+    Raises:
+        StoreError: the file or the remote store cannot be written; or ``merged`` raised it.
+    """
+    copy = working_copy_of(path)
+    if copy is not None:
+        text = (copy.merge(path, lambda there: merged(there).encode()) or b"").decode()
+    write_text(path, text)
+    return text
 
 
 _opened: dict[Path, WorkingCopy] = {}

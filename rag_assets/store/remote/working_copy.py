@@ -7,16 +7,21 @@ noted and sent by :meth:`WorkingCopy.flush`; nothing refers to it before a snaps
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Lock
 
 from rag_assets.errors import StoreError
 from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory, remove
-from rag_assets.store.remote.objects import Listed, Objects
+from rag_assets.store.remote.objects import ABSENT, ANY, Listed, Objects
 
 MANIFEST = "manifest.json"
-"""The last file of an artifact that is a folder: with it, the folder is whole."""
+"""The last file of an artifact: with it, the artifact is whole."""
+
+TABLE = "table.parquet"
+"""The file of an artifact that is a table."""
+
+_TRIES = 10
 
 
 class WorkingCopy:
@@ -78,6 +83,16 @@ class WorkingCopy:
         """
         missing = [path for path in dict.fromkeys(paths) if anew or not path.exists()]
         return sum(Objects.each(lambda path: self.objects.fetch(self.name(path), path), missing))
+
+    def bring_tables(self, paths: Iterable[Path]) -> None:
+        """Fetch artifacts that are tables and not here; one of an older store is one file.
+
+        Raises:
+            StoreError: the remote store cannot be used, or the folder cannot be written.
+        """
+        found = list(paths)
+        self.bring(map(table_file, found))
+        self.bring(path / MANIFEST for path in found if (path / TABLE).is_file())
 
     def bring_folder(self, path: Path) -> bool:
         """Fetch a folder with all its files, and return whether it is here then.
@@ -142,26 +157,81 @@ class WorkingCopy:
         objects = {path: _object_of(self.name(path)) for path in found}
         there = self.objects.existing(objects.values())
         old = [path for path in found if objects[path] in there and path not in self._damaged]
-        self.put(path for path in found if path not in old)
+        new = [path for path in found if path not in old]
+        replaced = [path for path in new if path in self._damaged]
+        self.put(replaced)
+        old += self.put((path for path in new if path not in replaced), expected=ABSENT)
         with self._lock:
             self._sent.update(objects.values())
             self._damaged.difference_update(found)
         return old
 
-    def put(self, paths: Iterable[Path]) -> None:
-        """Send files and folders, there or not; the manifest of a folder is its last file.
+    def put(self, paths: Iterable[Path], expected: str = ANY) -> list[Path]:
+        """Send files and folders; the manifest of a folder is its last file.
+
+        Args:
+            paths: of them.
+            expected: what they replace, :data:`ANY` or :data:`ABSENT`. Files in a folder without a
+                manifest are the rest of one, and are overwritten.
+
+        Returns:
+            Those that are not sent, since others are there.
 
         Raises:
             StoreError: the remote store cannot be used.
         """
-        files: list[Path] = []
-        last: list[Path] = []
+        files: list[tuple[Path, Path]] = []
+        last: list[tuple[Path, Path]] = []
         for path in paths:
             inside = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else []
-            files += [file for file in inside or [path] if file.name != MANIFEST]
-            last += [file for file in inside if file.name == MANIFEST]
-        for group in (files, last):
-            Objects.each(lambda file: self.objects.send(file, self.name(file)), group)
+            files += [(path, file) for file in inside or [path] if file.name != MANIFEST]
+            last += [(path, file) for file in inside if file.name == MANIFEST]
+        refused = self._send_each(files, expected)
+        folders = {path: f"{self.name(path)}/{MANIFEST}" for path, _ in refused if path.is_dir()}
+        whole = self.objects.existing(folders.values())
+        rests = {path for path, manifest in folders.items() if manifest not in whole}
+        self._send_each([one for one in refused if one[0] in rests], ANY)
+        lost = {path for path, _ in refused} - rests
+        # Whose file another one overwrote leaves the manifest to that one, so that both are of one.
+        self._send_each([one for one in last if one[0] in rests], ANY)
+        created = [one for one in last if one[0] not in rests | lost]
+        lost |= {path for path, _ in self._send_each(created, expected)}
+        return sorted(lost)
+
+    def _send_each(self, files: list[tuple[Path, Path]], expected: str) -> list[tuple[Path, Path]]:
+        """Send files, each with the artifact that it is of; return those that are refused."""
+        sent = Objects.each(
+            lambda one: self.objects.send(one[1], self.name(one[1]), expected), files
+        )
+        return [one for one, came in zip(files, sent, strict=True) if not came]
+
+    def merge(self, path: Path, merged: Callable[[bytes | None], bytes | None]) -> bytes | None:
+        """Overwrite a small object without losing what another machine writes meanwhile.
+
+        Afterwards it is looked at again: a server may take no notice of conditions.
+
+        Args:
+            path: of the file that is a copy of it.
+            merged: given what is there, returns what is to be there; None: as it is.
+
+        Returns:
+            What is there.
+
+        Raises:
+            StoreError: the remote store cannot be used, or others change the object all the time.
+        """
+        name = self.name(path)
+        for _ in range(_TRIES):
+            found = self.objects.find(name)
+            there = None if found is None else found.content
+            content = merged(there)
+            if content is None or content == there:
+                return there
+            self.objects.write(name, content, ABSENT if found is None else found.tag)
+        raise StoreError(
+            f"{self.objects.address.url}/{name} is changed by other machines all the time; "
+            "run the command again"
+        )
 
     def _take_theirs(self, paths: Iterable[Path]) -> None:
         """Put what another machine sent first in the place of what was computed here meanwhile."""
@@ -190,6 +260,11 @@ class WorkingCopy:
 
     def _is_new(self, file: Path, there: dict[str, Listed]) -> bool:
         return TEMPORARY_MARK not in file.as_posix() and self.name(file) not in there
+
+
+def table_file(path: Path) -> Path:
+    """Return the Parquet file of a table at a path; in older stores that is the path itself."""
+    return path if path.suffix == ".parquet" else path / TABLE
 
 
 def _object_of(name: str) -> str:

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from rag_assets.errors import StoreError
-from rag_assets.store.atomic import remove
 from rag_assets.store.remote.address import Address
 from rag_assets.store.remote.objects import Objects
 from rag_assets.store.remote.opened import make_working_copy, mirror, working_copy_of
-from rag_assets.store.remote.removed import apply_removed, whole
+from rag_assets.store.remote.removed import apply_removed, bring_all, remove_everywhere
 from rag_assets.store.remote.working_copy import WorkingCopy
 from rag_assets.store.segments import KEY, Segments
 from tests.s3_server import deny_access
@@ -132,12 +134,11 @@ def test_a_removal_reaches_other_copies_once(here: WorkingCopy, other: WorkingCo
     for name in ("a/old.parquet", "a/x/12/manifest.json", "a/x/12/data", "a/kept.parquet"):
         here.objects.write(name, b"")
     apply_removed(other)
-    with whole(other.root):
-        pass
-    with whole(here.root):
-        remove(here.root / "a/old.parquet")
-        remove(here.root / "a/x/12")
-        written(here, "a/new.parquet", "")
+    bring_all(other.root)
+    bring_all(here.root)
+    here.note(written(here, "a/new.parquet", ""))
+    here.flush()
+    remove_everywhere(here.root, [here.root / "a/old.parquet", here.root / "a/x/12"])
     assert set(here.objects.listed("a")) == {"a/kept.parquet", "a/new.parquet"}
     assert (other.root / "a/x/12/data").exists()
     apply_removed(other)
@@ -149,10 +150,9 @@ def test_a_removal_reaches_other_copies_once(here: WorkingCopy, other: WorkingCo
 
 def test_what_was_made_again_after_a_removal_stays(here: WorkingCopy, other: WorkingCopy) -> None:
     here.objects.write("a/1.parquet", b"")
-    with whole(other.root):
-        pass
-    with whole(here.root):
-        remove(here.root / "a/1.parquet")
+    bring_all(other.root)
+    bring_all(here.root)
+    remove_everywhere(here.root, [here.root / "a/1.parquet"])
     here.objects.write("a/1.parquet", b"")
     apply_removed(other)
     assert (other.root / "a/1.parquet").exists()
@@ -198,6 +198,48 @@ def test_denied_access_is_one_line(s3_store: str, s3_url: str) -> None:
             assert "ferry-" not in str(error.value)
     finally:
         deny_access(s3_url, deny=False)
+
+
+def test_without_botocore_it_is_said_what_to_install(
+    s3_store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "botocore.session", None)
+    found = Address.of(s3_store)
+    assert found is not None
+    with pytest.raises(StoreError, match=re.escape("pip install 'rag-assets[s3]'")):
+        Objects(found, seconds=7).listed("")
+
+
+LISTS = """
+import subprocess
+import sys
+from rag_assets.store.remote.address import Address
+from rag_assets.store.remote.objects import Objects
+print(Objects(Address.of(sys.argv[1])).listed(""))
+"""
+
+
+def test_a_process_that_used_it_ends_in_silence(s3_store: str) -> None:
+    command = [sys.executable, "-c", LISTS, s3_store]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("{}\n", "")
+
+
+def test_a_profile_that_is_not_there_is_one_line(
+    s3_store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    with pytest.raises(StoreError, match=r"cannot be used: The config profile \(nobody\)"):
+        objects(s3_store).listed("")
+
+
+def test_an_empty_object_and_odd_names_come_back(s3_store: str, tmp_path: Path) -> None:
+    store = objects(s3_store)
+    for name in ("a/empty", "a/x=1/ü #?%2F&+.txt"):
+        store.write(name, b"")
+        assert store.fetch(name, tmp_path / "back")
+        assert (tmp_path / "back").read_bytes() == b""
+    assert set(store.listed("a")) == {"a/empty", "a/x=1/ü #?%2F&+.txt"}
 
 
 def test_a_server_that_is_not_there_is_one_line(

@@ -1,4 +1,4 @@
-"""An evaluation in a notebook: its leaderboard, or without labels how alike retrievers rank."""
+"""An evaluation as a table, for Python and for a notebook."""
 
 from __future__ import annotations
 
@@ -9,20 +9,47 @@ import pyarrow as pa
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.reporting.notebook.html import Cell, number, table_html, words
-from rag_assets.reporting.notebook.palette import colours, figure, look, plain
+from rag_assets.reporting.notebook.palette import colours, figure, look, plain, whiskers
+from rag_assets.reporting.notebook.tabular import Tabular
 from rag_assets.reporting.overlap_rows import overlap_rows
 from rag_assets.reporting.report.headline import headline
 from rag_assets.reporting.report.leaderboard import leaderboard
 from rag_assets.reporting.report.view import Context, View
+from rag_assets.reporting.result import EvaluationResult
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from rag_assets.reporting.result import EvaluationResult
+
+class EvaluationTable(EvaluationResult, Tabular):
+    """An evaluation as a table: its leaderboard, or without labels how alike retrievers rank."""
+
+    def to_arrow(self) -> pa.Table:
+        """Return the leaderboard of all splits and cut-offs; without labels the overlaps.
+
+        Raises:
+            NotEvaluated: there are neither labels nor two retrievers.
+        """
+        return _table(self)
+
+    def plot(self, metric: str | None = None, *, dark: bool = False) -> go.Figure:
+        """Return bars of a metric by retriever and top_k, with intervals.
+
+        Args:
+            metric: without a cut-off; the primary metric when absent.
+            dark: for a dark page.
+
+        Raises:
+            NotEvaluated: there are no labels, so no metric.
+            UsageError: the leaderboard has no such metric.
+        """
+        return _figure(self, metric, dark)
+
+    def _repr_html_(self) -> str:
+        return _html(self)
 
 
-def evaluation_table(result: EvaluationResult) -> pa.Table:
-    """Return the leaderboard of all splits and cut-offs; without labels the overlaps."""
+def _table(result: EvaluationResult) -> pa.Table:
     if result.has_metrics:
         return result.leaderboard
     tables = [
@@ -36,7 +63,7 @@ def evaluation_table(result: EvaluationResult) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def evaluation_html(result: EvaluationResult) -> str:
+def _html(result: EvaluationResult) -> str:
     """Return the headline and the leaderboard at the primary cut-off."""
     view = View(result)
     board = leaderboard(view)
@@ -110,13 +137,7 @@ def _overlaps_html(result: EvaluationResult, title: str) -> str:
     return table_html(title, ["retrievers", "top_k", "overlap", "RBO"], rows, said)
 
 
-def evaluation_figure(result: EvaluationResult, metric: str | None, dark: bool) -> go.Figure:
-    """Return grouped bars of a metric, by retriever and top_k, with intervals.
-
-    Raises:
-        NotEvaluated: there are no labels, so no metric.
-        UsageError: the leaderboard has no such metric.
-    """
+def _figure(result: EvaluationResult, metric: str | None, dark: bool) -> go.Figure:
     view = View(result)
     known = metric_columns(result.leaderboard.column_names)
     chosen = metric or view.measure
@@ -157,22 +178,3 @@ def _bars(view: View, measure: str, number: int, dark: bool) -> dict[str, Any]:
         },
         "hovertemplate": "%{fullData.name}<br>%{x}: %{y:.4f}<extra></extra>",
     }
-
-
-def whiskers(
-    values: list[float | None], lows: list[float | None], highs: list[float | None], dark: bool
-) -> dict[str, Any]:
-    """Return plotly's bars of intervals; of length 0 where none is known."""
-    rows = list(zip(values, lows, highs, strict=True))
-    return {
-        "type": "data",
-        "symmetric": False,
-        "thickness": 1,
-        "color": colours(dark)["soft"],
-        "array": [_length(value, high) for value, _, high in rows],
-        "arrayminus": [_length(low, value) for value, low, _ in rows],
-    }
-
-
-def _length(low: float | None, high: float | None) -> float:
-    return 0.0 if low is None or high is None else high - low

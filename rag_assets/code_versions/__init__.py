@@ -1,0 +1,1 @@
+"""Code versions: hashes of all code that a computation can reach, found in the source."""

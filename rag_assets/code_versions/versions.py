@@ -1,0 +1,178 @@
+"""The version of the code behind a computation: the hash of all that its roots can reach."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache, cached_property
+from importlib.util import find_spec
+from pathlib import Path
+
+from rag_assets.code_versions.closure import Closure, Root, SourceGraph, is_source
+from rag_assets.errors import StoreError, UsageError
+from rag_assets.store.atomic import write_text
+from rag_assets.store.source_files import SourceFiles
+
+PACKAGE = "rag_assets"
+FOLDER = Path(__file__).parent.parent
+LENGTH = 16
+"""Hexadecimal digits of a version: 64 bits tell any two states of the code apart."""
+
+
+class CodeVersions:
+    """Versions by roots; kept by the SHA-256 of the sources, so that equal ones are parsed once."""
+
+    def __init__(self, folder: Path | None = None, source: Path = FOLDER) -> None:
+        """Remember in ``folder`` what was found; None remembers nothing across processes.
+
+        Nothing is written before the folder's parent exists: loading definitions makes no store.
+
+        Args:
+            folder: where it is remembered.
+            source: the folder of the package's source.
+        """
+        self._folder = folder
+        self._source = source
+        # The source of this process stays what it is, so it is parsed once, whatever is opened.
+        self._graph = _own_graph() if source == FOLDER else SourceGraph({PACKAGE: source})
+        self._followed = _FOLLOWED if source == FOLDER else {}
+
+    @cached_property
+    def source_digest(self) -> str:
+        """SHA-256 of the names and contents of all files of this package."""
+        stamps = self._folder / "files.json" if self._folder and self._may_write else None
+        files = sorted(file for file in self._source.rglob("*") if is_source(file))
+        return SourceFiles(stamps).digest(files, self._source)
+
+    def of(self, roots: Iterable[Root]) -> str:
+        """Return the version of what these roots reach.
+
+        A root of another package stands for all files of that package.
+
+        Raises:
+            LookupError: there is no such definition.
+        """
+        wanted = tuple(sorted(set(roots)))
+        foreign = sorted({_top(root) for root in wanted} - {PACKAGE})
+        name = " ".join([*wanted, *(f"{one}={_package_digest(one)}" for one in foreign)])
+        if name not in self._kept:
+            if name not in self._followed:
+                self._followed[name] = self.closure(wanted, foreign).digest[:LENGTH]
+            self._kept[name] = self._followed[name]
+            self._save()
+        return self._kept[name]
+
+    def closure(self, roots: Iterable[Root], foreign: Iterable[str] = ()) -> Closure:
+        """Return all definitions that roots and whole packages reach."""
+        for package in foreign:
+            self._graph.packages[package] = _package_place(package)
+        own = (root for root in roots if _top(root) == PACKAGE)
+        return Closure(self._graph, own, foreign)
+
+    @cached_property
+    def _kept(self) -> dict[str, str]:
+        try:
+            known = json.loads(self._file.read_text(encoding="utf-8")) if self._file else {}
+        except (OSError, ValueError):
+            return {}
+        return known if isinstance(known, dict) else {}
+
+    @property
+    def _file(self) -> Path | None:
+        return self._folder / f"{self.source_digest[:LENGTH]}.json" if self._folder else None
+
+    @property
+    def _may_write(self) -> bool:
+        return self._folder is not None and self._folder.parent.is_dir()
+
+    def _save(self) -> None:
+        if self._file is not None and self._may_write:
+            write_text(self._file, json.dumps(self._kept), durable=False)
+
+
+_FOLLOWED: dict[str, str] = {}
+"""Roots of this process's source -> their version, whatever folder remembers it."""
+
+
+@cache
+def _own_graph() -> SourceGraph:
+    return SourceGraph({PACKAGE: FOLDER})
+
+
+@cache
+def _opened(folder: Path | None) -> CodeVersions:
+    return CodeVersions(folder)
+
+
+_last: list[Path | None] = [None]
+
+
+def code_versions(folder: Path | None = None) -> CodeVersions:
+    """Return the versions that are remembered in a folder, one object a process."""
+    _last[0] = folder
+    return _opened(folder)
+
+
+def filled_by(*roots: Root) -> str:
+    """Return the version of the code that fills a cache of computed values, for its keys.
+
+    What another version computed is not found, and is computed once again. It is remembered in the
+    folder that this process opened last.
+    """
+    return _opened(_last[0]).of(roots)
+
+
+def root_of(definition: type, method: str = "") -> Root:
+    """Return the root for a class, or for one of its methods."""
+    return f"{definition.__module__}:{definition.__qualname__}{method and f'.{method}'}"
+
+
+def check_unchanged() -> None:
+    """Check that the source on disk is what this process was started with.
+
+    Raises:
+        UsageError: it was changed since; what would be computed now is neither old nor new.
+    """
+    if _stamps() != _AT_START:
+        raise UsageError(
+            "the source of rag_assets changed since this process started; restart it: "
+            "nothing was written"
+        )
+
+
+def _stamps() -> Mapping[str, tuple[int, int]]:
+    found = {}
+    for file in FOLDER.rglob("*.py"):
+        status = file.stat()
+        found[str(file)] = (status.st_size, status.st_mtime_ns)
+    return found
+
+
+def _top(root: Root) -> str:
+    return root.partition(":")[0].partition(".")[0]
+
+
+@cache
+def _package_place(package: str) -> Path:
+    """Return the folder of an installed package, or the file of one that is a module."""
+    spec = find_spec(package)
+    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+    place = folders[0] if folders else spec.origin if spec is not None else None
+    if place is None or not Path(place).exists():
+        raise StoreError(f"the source of the package {package} cannot be found")
+    return Path(place)
+
+
+@cache
+def _package_digest(package: str) -> str:
+    place = _package_place(package)
+    files = [place] if place.is_file() else sorted(filter(is_source, place.rglob("*")))
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(f"{file.relative_to(place.parent)}\0".encode())
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:LENGTH]
+
+
+_AT_START = _stamps()

@@ -1,0 +1,257 @@
+"""Tables in blocks by content: what is computed record by record is computed once a block.
+
+A table that was put together from blocks names them in its manifest, in their order: the digest of
+what each was computed from, and how many rows it has. The next table of the same asset, made by the
+same code, takes the rows of every block that is named there out of the stored table, and computes
+the others. There is no other copy of a block and nothing to sweep: a block lives as long as a table
+that holds it.
+
+Where a block ends follows from one record alone: from its hash, with a chance that is in
+proportion to its size, so that blocks have about :data:`TARGET` bytes whatever the size of their
+records. An inserted, removed or edited record so changes the block in which it lies, and at most
+splits it or joins it with the next one. A least size would let a boundary depend on the one before,
+and an edit move all that follow; the few small blocks cost next to nothing. The most is kept by
+cuts inside of such a block, which end with it.
+
+For a stage that computes each record without looking at another one. What looks at its neighbours,
+or at all, cannot be done by blocks, and says so where it is defined.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rag_assets.schemas import SCHEMA_VERSION
+from rag_assets.store.artifacts import Artifact, ArtifactStore, Manifest, read_manifest
+from rag_assets.store.atomic import TEMPORARY_MARK
+from rag_assets.store.canonical import table_digest
+
+TARGET = 1 << 19
+"""Bytes of a block, on average."""
+
+MOST = 1 << 22
+"""A block is cut behind the record with which it has so many bytes."""
+
+NEWEST = 32
+"""How many tables of an asset are looked into; those of other configurations are among them."""
+
+FILES = "files"
+"""What of a configuration says which files are read: blocks of other files are taken over."""
+
+_HASHES = 1 << 32
+_DIGITS = 32
+_KEPT_GROUPS = 2
+"""A block may lie across two row groups."""
+
+Record = TypeVar("Record", bound=tuple[Any, bytes])
+
+
+class Block(NamedTuple):
+    """A part of a table.
+
+    Attributes:
+        digest: of all that its rows are computed from.
+        rows: how many it has.
+    """
+
+    digest: str
+    rows: int
+
+
+def in_blocks(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Yield records, each of anything and of its bytes, in blocks."""
+    block: list[Record] = []
+    together = 0
+    for record in records:
+        content = record[1]
+        n_bytes = len(content)
+        block.append(record)
+        together += n_bytes
+        if crc32(content) * TARGET < n_bytes * _HASHES or together >= MOST:
+            yield block
+            block, together = [], 0
+    if block:
+        yield block
+
+
+def block_ends(ids: Iterable[str], sizes: Iterable[int]) -> list[int]:
+    """Return behind which row each block of a table ends, by the ids of rows and their bytes."""
+    ends, together, row = [], 0, 0
+    for row, (name, n_bytes) in enumerate(zip(ids, sizes, strict=True), start=1):
+        together += n_bytes
+        if crc32(name.encode()) * TARGET < n_bytes * _HASHES or together >= MOST:
+            ends.append(row)
+            together = 0
+    return ends if not row or (ends and ends[-1] == row) else [*ends, row]
+
+
+def table_blocks(table: pa.Table, name: str, text: str) -> Iterator[pa.Table]:
+    """Yield a table in blocks; ``name`` and ``text`` are the columns of an id and of a text."""
+    sizes = pc.binary_length(table.column(text)).to_pylist()
+    start = 0
+    for end in block_ends(table.column(name).to_pylist(), sizes):
+        yield table.slice(start, end - start)
+        start = end
+
+
+def records_digest(records: Sequence[bytes], seed: str) -> str:
+    """Return the digest of some records and of what else their rows are computed from."""
+    lengths = np.fromiter(map(len, records), np.int64, len(records))
+    digest = hashlib.sha256(f"{seed}\0".encode())
+    digest.update(lengths.tobytes())
+    digest.update(b"".join(records))
+    return digest.hexdigest()[:_DIGITS]
+
+
+def rows_digest(rows: pa.Table) -> str:
+    """Return the digest of some rows in their order."""
+    return table_digest(rows, ())[:_DIGITS]
+
+
+class KnownBlocks:
+    """The blocks of stored tables, by digest; with no table it knows none."""
+
+    def __init__(self, artifacts: Iterable[Artifact] = ()) -> None:
+        """Know the blocks of some tables; where several have one, it is of the first of them."""
+        self._places: dict[str, tuple[_Groups, int, int]] = {}
+        for artifact in artifacts:
+            groups, start = _Groups(artifact.file), 0
+            for digest, rows in artifact.manifest.blocks:
+                self._places.setdefault(digest, (groups, start, rows))
+                start += rows
+
+    def __contains__(self, digest: str) -> bool:
+        """Return whether a table has the block."""
+        return digest in self._places
+
+    def rows(self, digest: str) -> pa.Table | None:
+        """Return the rows of a block; None where no table has it, or it cannot be read."""
+        if digest not in self._places:
+            return None
+        groups, start, n_rows = self._places[digest]
+        try:
+            return groups.rows(start, n_rows)
+        except (OSError, pa.ArrowException):  # removed or damaged meanwhile: computed again
+            return None
+
+
+class BlockedTable:
+    """A table that is put together block by block.
+
+    Attributes:
+        blocks: those that it has so far.
+        computed: how many of them were not known.
+    """
+
+    def __init__(self, known: KnownBlocks) -> None:
+        """Start without rows."""
+        self._known = known
+        self._parts: list[pa.Table] = []
+        self.blocks: list[Block] = []
+        self.computed = 0
+
+    def add(self, digest: str, compute: Callable[[], pa.Table]) -> None:
+        """Add the rows of a block; ``compute`` is asked for them where they are not known."""
+        rows = self._known.rows(digest)
+        if rows is None:
+            rows = compute()
+            self.computed += 1
+        self._parts.append(rows)
+        self.blocks.append(Block(digest, rows.num_rows))
+
+    def table(self) -> pa.Table:
+        """Return all rows; there is at least one block."""
+        return pa.concat_tables(self._parts)
+
+
+class _Groups:
+    """The rows of a Parquet file, read a row group at a time, each once when asked in order."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._recent: dict[int, pa.Table] = {}
+
+    def rows(self, start: int, n_rows: int) -> pa.Table:
+        first = bisect_right(self._starts, start) - 1
+        last = max(bisect_left(self._starts, start + n_rows), first + 1)
+        parts = [self._group(number) for number in range(first, last)]
+        return pa.concat_tables(parts).slice(start - self._starts[first], n_rows)
+
+    @cached_property
+    def _file(self) -> pq.ParquetFile:
+        return pq.ParquetFile(self._path, page_checksum_verification=True)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        about = self._file.metadata
+        sizes = (about.row_group(number).num_rows for number in range(about.num_row_groups))
+        return [0, *accumulate(sizes)][:-1]
+
+    def _group(self, number: int) -> pa.Table:
+        if number not in self._recent:
+            while len(self._recent) >= _KEPT_GROUPS:
+                del self._recent[next(iter(self._recent))]
+            table = self._file.read_row_group(number)
+            self._recent[number] = table.replace_schema_metadata(None)
+        return self._recent[number]
+
+
+def made_alike(
+    store: ArtifactStore,
+    asset: str,
+    code_version: str,
+    config: Mapping[str, Any],
+    versions: Mapping[str, str],
+) -> Iterator[Artifact]:
+    """Yield the newest artifacts of an asset that the same code made the same way.
+
+    Of a remote store, those of its working copy; one is not fetched to look into it.
+
+    Args:
+        store: where they are.
+        asset: its name.
+        code_version: of the code that computes the partition.
+        config: the partition's; which files are read need not be the same.
+        versions: of the engines that compute it.
+    """
+
+    def is_alike(manifest: Manifest) -> bool:
+        return (
+            manifest.schema_version == SCHEMA_VERSION
+            and manifest.code_version == code_version
+            and dict(manifest.versions) == dict(versions)
+            and _without_files(manifest.config) == _without_files(config)
+        )
+
+    for path in _newest(store.objects / asset):
+        manifest = read_manifest(path)
+        if manifest is not None and is_alike(manifest):
+            artifact = store.read(path)
+            if artifact is not None:
+                yield artifact
+
+
+def _newest(folder: Path) -> list[Path]:
+    changed = {}
+    for path in folder.iterdir() if folder.is_dir() else ():
+        with suppress(OSError):  # another process removed it
+            if TEMPORARY_MARK not in path.name:
+                changed[path] = path.stat().st_mtime_ns
+    return sorted(changed, key=lambda path: changed[path], reverse=True)[:NEWEST]
+
+
+def _without_files(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in config.items() if name != FILES}

@@ -1,0 +1,211 @@
+"""What a root reaches in small packages that are written for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.code_versions.made import closure, digests, reached, write
+
+BODIES = {
+    "other.py": """
+        LIMIT = 3
+        UNUSED = 4
+
+        def used():
+            return LIMIT
+
+        def unused():
+            return UNUSED
+        """,
+}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from pkg.other import used\ndef root():\n    return used()\n",
+        "from pkg.other import used as renamed\ndef root():\n    return renamed()\n",
+        "from .other import used\ndef root():\n    return used()\n",
+        "from . import other\ndef root():\n    return other.used()\n",
+        "import pkg.other\ndef root():\n    return pkg.other.used()\n",
+        "import pkg.other as far\ndef root():\n    return far.used()\n",
+        "def root():\n    from pkg.other import used\n    return used()\n",
+        "def root():\n    import pkg.other\n    return pkg.other.used()\n",
+        "from pkg.again import used\ndef root():\n    return used()\n",
+        "from pkg.other import used\nalias = used\ndef root():\n    return alias()\n",
+        "try:\n    from pkg.other import used\nexcept ImportError:\n    used = None\n"
+        "def root():\n    return used()\n",
+        "from functools import partial\nfrom pkg.other import used\n"
+        "def root():\n    return partial(used)\n",
+        "from pkg.other import used\ndef root(call=used):\n    return call()\n",
+        "from pkg.other import used\n@used\ndef root():\n    return 1\n",
+    ],
+)
+def test_a_name_is_followed_to_what_it_was_bound_to(source: str, tmp_path: Path) -> None:
+    files = {**BODIES, "again.py": "from pkg.other import used\n", "main.py": source}
+    found = reached(write(tmp_path / "pkg", files), "pkg.main:root")
+    assert {"main:root", "other:used", "other:LIMIT"} <= found
+    assert not {"other:unused", "other:UNUSED"} & found
+
+
+def test_a_whole_module_counts_where_its_use_is_not_resolved(tmp_path: Path) -> None:
+    source = "from pkg import other\ndef root(name):\n    return vars(other)[name]\n"
+    found = reached(write(tmp_path / "pkg", {**BODIES, "main.py": source}), "pkg.main:root")
+    assert {"other:used", "other:unused"} <= found
+    dynamic = "from pkg.other import made_at_run_time\ndef root():\n    return made_at_run_time()\n"
+    found = reached(write(tmp_path / "pkg", {"main.py": dynamic}), "pkg.main:root")
+    assert "other:unused" in found
+
+
+CLASSES = {
+    "shapes.py": """
+        class Shape:
+            def area(self):
+                return 0
+
+            def name(self):
+                return "shape"
+
+        class Square(Shape):
+            def area(self):
+                return self.side ** 2
+
+            def side(self):
+                return 1
+
+            def __len__(self):
+                return 4
+
+        class Circle(Shape):
+            def area(self):
+                return 3
+        """,
+    "main.py": """
+        from pkg.shapes import Shape, Square
+
+        def root():
+            return Square().area()
+
+        def measured(shape: Shape):
+            return shape.area()
+
+        def named():
+            return getattr(Square(), "name")()
+        """,
+}
+
+
+def test_an_attribute_is_followed_in_the_classes_that_are_reached(tmp_path: Path) -> None:
+    folder = write(tmp_path / "pkg", CLASSES)
+    found = reached(folder, "pkg.main:root")
+    assert {"shapes:Square.area", "shapes:Square.side", "shapes:Square.__len__"} <= found
+    # its base may be asked by super()
+    assert "shapes:Shape.area" in found
+    assert not {"shapes:Circle.area", "shapes:Shape.name"} & found
+    assert "shapes:Shape.name" in reached(folder, "pkg.main:named")
+
+
+def test_a_class_of_an_annotation_gives_its_methods_alone(tmp_path: Path) -> None:
+    found = reached(write(tmp_path / "pkg", CLASSES), "pkg.main:measured")
+    assert "shapes:Shape.area" in found
+    assert not {"shapes:Shape", "shapes:Square.area"} & found
+    # the class that the configuration names is a root
+    both = reached(tmp_path / "pkg", "pkg.main:measured", "pkg.shapes:Circle")
+    assert {"shapes:Circle", "shapes:Circle.area"} <= both
+
+
+FOREIGN = {
+    "main.py": """
+        import io
+        from abc import ABC
+
+        class Stream(io.RawIOBase):
+            def readinto(self, buffer):
+                return 0
+
+        class Plain(ABC):
+            def readinto(self, buffer):
+                return 0
+
+            def handle_request(self, request):
+                return request
+
+        def root(wrap):
+            return wrap(Stream()), wrap(Plain())
+        """,
+}
+
+
+def test_methods_that_other_packages_call_count(tmp_path: Path) -> None:
+    found = reached(write(tmp_path / "pkg", FOREIGN), "pkg.main:root")
+    assert {"main:Stream.readinto", "main:Plain.handle_request"} <= found
+    assert "main:Plain.readinto" not in found
+
+
+TABLE = {
+    "ways.py": "def one():\n    return 1\ndef two():\n    return 2\ndef many():\n    return 3\n",
+    "main.py": """
+        from pkg.ways import many, one, two
+
+        MANY = {f"{n}": many for n in range(9)}
+        WAYS = {"one": one, "two": lambda: two(), **MANY}
+
+        def root(name):
+            return WAYS[name]()
+        """,
+}
+
+
+def test_of_a_table_only_the_named_entries_count(tmp_path: Path) -> None:
+    folder = write(tmp_path / "pkg", TABLE)
+    every = {"ways:one", "ways:two", "ways:many"}
+    assert every <= reached(folder, "pkg.main:root")
+    for entries, expected in (
+        ((), set()),
+        (("one",), {"ways:one"}),
+        (("two",), {"ways:two"}),
+        (("one", "**MANY"), {"ways:one", "ways:many"}),
+    ):
+        roots = [f"pkg.main:WAYS[{entry}]" for entry in ("", *entries)]
+        assert reached(folder, "pkg.main:root", *roots) & every == expected
+    with pytest.raises(LookupError, match=r"no WAYS\[three\] in pkg\.main"):
+        reached(folder, "pkg.main:WAYS[three]")
+    with pytest.raises(LookupError, match=r"no absent in pkg\.main"):
+        reached(folder, "pkg.main:absent")
+
+
+def test_a_table_that_is_changed_later_cannot_be_chosen_from(tmp_path: Path) -> None:
+    files = {"main.py": "WAYS = {'one': 1}\nWAYS['two'] = 2\nLEFT = RIGHT = {'a': 1}\n"}
+    with pytest.raises(LookupError):
+        closure(write(tmp_path / "pkg", files), "pkg.main:WAYS[one]")
+
+
+DATA = {
+    "prompts/ask.txt": "Ask.",
+    "main.py": """
+        from importlib import resources
+
+        def root():
+            return (resources.files("pkg") / "prompts" / "ask.txt").read_text()
+
+        def other():
+            return 1
+        """,
+}
+
+
+def test_packaged_files_count_for_what_reads_them(tmp_path: Path) -> None:
+    folder = write(tmp_path / "pkg", DATA)
+    before, after = digests(folder, ["pkg.main:root"], {"prompts/ask.txt": "Beg."})
+    assert before != after
+    before, after = digests(folder, ["pkg.main:other"], {"prompts/ask.txt": "Plead."})
+    assert before == after
+
+
+def test_what_stands_elsewhere_under_another_name_is_the_same(tmp_path: Path) -> None:
+    here = write(tmp_path / "one" / "pkg", {"a.py": "def f():\n    return g()\ndef g(): return 1"})
+    there = {"x/__init__.py": "", "x/y.py": "def g(): return 1\ndef f():\n    return g()"}
+    moved = closure(write(tmp_path / "two" / "pkg", there), "pkg.x.y:f")
+    assert moved.digest == closure(here, "pkg.a:f").digest

@@ -1,0 +1,89 @@
+"""Every function that runs while a stage computes is in the code version of that stage."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag_assets.code_versions.closure import Closure
+from rag_assets.code_versions.source_modules import Definition
+from rag_assets.code_versions.versions import FOLDER, CodeVersions
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.stages import STAGES
+from tests.assets.test_graph import use_everything
+from tests.code_versions.tracer import Place, Tracer
+from tests.retrievers.contract import DOCUMENTS, QUERIES, Evaluated
+from tests.retrievers.test_contract import retrievers
+from tests.tiny_experiment import Tiny
+
+__all__ = ["retrievers"]
+
+VERSIONS = CodeVersions()
+
+
+def missing(tracer: Tracer, pipeline: Pipeline) -> Mapping[str, list[Place]]:
+    """Return, for each stage, the functions that ran and are in none of its closures."""
+    found = {}
+    for name, places in tracer.executed.items():
+        stage = STAGES[name]
+        codes = {tuple(stage.code(pipeline.experiment, k)) for k in stage.keys(pipeline.experiment)}
+        covered = {place for code in codes for place in lines(VERSIONS.closure(code))}
+        outside = sorted(place for place in places if place not in covered)
+        if outside:
+            found[name] = outside
+    return found
+
+
+def lines(closure: Closure) -> Iterator[Place]:
+    """Yield all lines of the definitions of a closure."""
+    for definition in closure.definitions:
+        yield from lines_of(definition)
+
+
+def lines_of(definition: Definition) -> Iterator[Place]:
+    parts = definition.module.split(".")[1:]
+    folder = Path(FOLDER, *parts)
+    file = "/".join(parts) + ("/__init__.py" if folder.is_dir() else ".py")
+    for node in definition.nodes:
+        # The head of a class is what stands in it besides its methods.
+        for part in node.body if isinstance(node, ast.ClassDef) else [node]:
+            decorators = getattr(part, "decorator_list", [])
+            first = min([part.lineno, *(one.lineno for one in decorators)])
+            for line in range(first, (part.end_lineno or first) + 1):
+                yield file, line
+
+
+@pytest.fixture(scope="module")
+def traced(
+    retrievers: dict[str, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Tracer, Pipeline]:
+    tracer = Tracer()
+    few = {name: QUERIES[name] for name in ("plain", "empty", "none", "hostile")}
+    root = tmp_path_factory.mktemp("traced")
+    evaluated = Evaluated(root, retrievers, DOCUMENTS, few, top_k=(2,))
+    with tracer.watching():
+        evaluated.run()
+    return tracer, evaluated.pipeline
+
+
+def test_every_retriever_type(traced: tuple[Tracer, Pipeline]) -> None:
+    tracer, pipeline = traced
+    ran = {name for name in tracer.executed if name.endswith("_runs")}
+    assert ran == {"lexical_runs", "embedding_runs", "imported_runs", "fused_runs", "reranked_runs"}
+    assert sum(map(len, tracer.executed.values())) > 500
+    assert missing(tracer, pipeline) == {}
+
+
+def test_every_stage_of_an_experiment_with_labels(tmp_path: Path) -> None:
+    tiny = use_everything(Tiny(tmp_path / "tiny").write())
+    tracer = Tracer()
+    with tracer.watching():
+        tiny.run()
+    pipeline = tiny.pipeline()
+    used = {stage.name for stage in pipeline.stages()}
+    assert used - tracer.executed.keys() == set()
+    assert missing(tracer, pipeline) == {}

@@ -1,0 +1,152 @@
+"""Versions of packages as they are installed, and what a process does whose source changes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rag_assets.code_versions import closure
+from rag_assets.code_versions.source_modules import SourceModule
+from rag_assets.code_versions.versions import FOLDER, CodeVersions, code_versions, filled_by
+from rag_assets.embedding.encoder import Encoder, space_of
+from rag_assets.embedding.token_counts import token_counts
+from tests.code_versions.made import write
+from tests.conftest import REPOSITORY
+from tests.tiny_experiment import Tiny
+
+ROOT = "rag_assets.ordering:top_k"
+PLUG_IN = """
+import sys
+from rag_assets.code_versions.versions import CodeVersions
+print(CodeVersions().of([sys.argv[1]]))
+"""
+
+
+def version_of(root: str, site: Path) -> str:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(REPOSITORY)])}
+    done = subprocess.run(
+        [sys.executable, "-c", PLUG_IN, root],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("editable", [False, True])
+def test_a_plug_in_of_several_modules_counts_whole(tmp_path: Path, editable: bool) -> None:
+    """An editable one lies elsewhere: here a link in the site's folder leads to it."""
+    place = write(
+        tmp_path / "src" / "plug", {"a.py": "class A: pass", "b.py": "X = 1", "w.txt": "a"}
+    )
+    site = tmp_path / "src"
+    if editable:
+        site = tmp_path / "site"
+        site.mkdir()
+        (site / "plug").symlink_to(place)
+    first = version_of("plug.a:A", site)
+    assert first == version_of("plug.a:A", site)
+    write(place, {"b.py": "X = 2"})
+    second = version_of("plug.a:A", site)
+    write(place, {"w.txt": "b"})
+    assert len({first, second, version_of("plug.a:A", site)}) == 3
+
+
+def test_a_plug_in_of_one_file_counts(tmp_path: Path) -> None:
+    (tmp_path / "single.py").write_text("X = 1\nclass A: pass\n")
+    first = version_of("single:A", tmp_path)
+    (tmp_path / "single.py").write_text("X = 2\nclass A: pass\n")
+    assert version_of("single:A", tmp_path) != first
+
+
+def test_an_unchanged_start_parses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+
+    class Counted(SourceModule):
+        def __init__(self, name: str, path: Path) -> None:
+            parsed.append(name)
+            super().__init__(name, path)
+
+    monkeypatch.setattr(closure, "SourceModule", Counted)
+    copy = shutil.copytree(FOLDER, tmp_path / "copy", ignore=shutil.ignore_patterns("__pycache__"))
+    first = CodeVersions(tmp_path / "kept", copy).of([ROOT])
+    assert "rag_assets.ordering" in parsed
+    parsed.clear()
+    assert CodeVersions(tmp_path / "kept", copy).of([ROOT]) == first
+    assert parsed == []
+
+
+def test_a_copy_of_the_source_has_the_same_versions(tmp_path: Path) -> None:
+    unwanted = shutil.ignore_patterns("__pycache__")
+    copy = Path(shutil.copytree(FOLDER, tmp_path / "copy", ignore=unwanted))
+    first = CodeVersions(tmp_path / "kept", copy).of([ROOT])
+    assert first == CodeVersions().of([ROOT])
+    file = copy / "ordering.py"
+    file.write_text(f"{file.read_text()}\n\ndef top_k():\n    return 'planted'\n")
+    assert CodeVersions(tmp_path / "kept", copy).of([ROOT]) != first
+
+
+def test_caches_of_computed_values_carry_the_version_of_what_fills_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = Encoder(cache=tmp_path / "vectors")
+    counts = tmp_path / "counts"
+    space = space_of(encoder.describe("query"))
+    token_counts(["a ferry"], encoder.files, cache=counts)
+    assert len([*counts.iterdir()]) == 1
+    plain = CodeVersions.of
+    monkeypatch.setattr(CodeVersions, "of", lambda self, roots: f"{plain(self, roots)}-changed")
+    assert space_of(encoder.describe("query")) != space
+    token_counts(["a ferry"], encoder.files, cache=counts)
+    assert len([*counts.iterdir()]) == 2  # what the other code counted stays, and is not read
+
+
+def test_caches_use_the_versions_that_were_opened_last(tmp_path: Path) -> None:
+    opened = code_versions(tmp_path / "kept")
+    assert filled_by(ROOT) == opened.of([ROOT])
+    assert [file.suffix for file in (tmp_path / "kept").iterdir()] == [".json"] * 2
+    code_versions()
+
+
+RESTART = """
+import sys
+from pathlib import Path
+import rag_assets.ordering
+from rag_assets.errors import UsageError
+from tests.tiny_experiment import Tiny
+
+tiny = Tiny(Path(sys.argv[1]))
+pipeline = tiny.pipeline()
+source = Path(rag_assets.ordering.__file__)
+source.write_text(source.read_text() + "PLANTED = 1\\n")
+try:
+    list(pipeline.materialize("documents", pipeline.stages()[0].keys(pipeline.experiment)))
+except UsageError as error:
+    print(error)
+"""
+
+
+def test_a_process_whose_source_changed_writes_nothing(tmp_path: Path) -> None:
+    unwanted = shutil.ignore_patterns("__pycache__")
+    site = tmp_path / "site"
+    shutil.copytree(FOLDER, site / "rag_assets", ignore=unwanted)
+    tiny = Tiny(tmp_path / "tiny").write()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(REPOSITORY)])}
+    done = subprocess.run(
+        [sys.executable, "-c", RESTART, str(tiny.root)],
+        env=environment,
+        cwd=site,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "the source of rag_assets changed since this process started; restart it" in done.stdout
+    assert done.returncode == 0, done.stderr
+    assert not list(tiny.settings.store.glob("tiny/documents/**/*.parquet"))

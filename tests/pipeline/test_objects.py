@@ -1,0 +1,180 @@
+"""Artifacts are objects by fingerprint: equal work is done once, whatever it is called."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.manifests import table_manifest
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.plan import COMPUTE, REUSE
+from rag_assets.pipeline.recipe import Recipe
+from rag_assets.pipeline.recording import record
+from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.stage import Product, Stage, TableProduct
+from rag_assets.pipeline.stages.runs import run_key
+from rag_assets.reporting.plan_rows import flat_plan_rows
+from rag_assets.reporting.result import EvaluationResult
+from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
+from tests.planned import planned
+from tests.tiny_experiment import Tiny, materialize, short
+
+
+def keys_of(pipeline: Pipeline) -> list[ArtifactKey]:
+    return [key for stage in pipeline.stages() for key in stage.keys(pipeline.experiment)]
+
+
+def computed(tiny: Tiny) -> int:
+    """How many partitions an evaluation computes."""
+    pipeline = tiny.pipeline()
+    for asset, keys in Selection.of(pipeline.experiment).keys(pipeline.experiment).items():
+        pipeline.materialize(asset, keys)
+    return pipeline.n_computed
+
+
+def test_a_renamed_retriever_is_found_and_keeps_its_latency(tiny: Tiny) -> None:
+    before = EvaluationResult.current(tiny.artifacts).milliseconds_per_query()
+    kept = tiny.config["retrievers"]
+    kept = {"other" if name == "bm25-whole" else name: one for name, one in kept.items()}
+    kept["hybrid"] = {**kept["hybrid"], "inputs": ["bm25", "other"]}
+    tiny.config["retrievers"] = kept
+    tiny.write_config()
+    assert computed(tiny) <= 5
+    tiny.snapshot()
+    after = EvaluationResult.current(tiny.artifacts).milliseconds_per_query()
+    assert after["other"] == before["bm25-whole"]
+    assert after["hybrid"] == before["hybrid"]
+
+
+def grid(one: Tiny, size: int) -> Tiny:
+    """As many retrievers of one corpus that differ in what comes after its words are counted."""
+    kinds: list[dict[str, object]] = [
+        {"type": "bm25", "b": 0.5},
+        {"type": "bm25", "variant": "bm25plus"},
+        {"type": "bm25", "engine": "rank_bm25"},
+        {"type": "bm25", "expand": {"type": "rm3"}},
+        {"type": "tfidf"},
+    ]
+    kinds += [{"type": "bm25", "k1": 1 + number / 10} for number in range(size)]
+    base = {"chunking": "parts", "analyzer": "english"}
+    one.config["retrievers"] = {f"b{n}": base | kind for n, kind in enumerate(kinds[:size])}
+    one.config["baseline"] = "b0"
+    one.write_config()
+    return one
+
+
+def test_what_a_grid_shares_is_stored_once(one: Tiny) -> None:
+    pipeline = grid(one, 6).pipeline()
+    wanted = Selection.of(pipeline.experiment).keys(pipeline.experiment)
+    n_partitions = sum(map(len, wanted.values()))
+    planned_before = planned(one).count(COMPUTE)
+    # Judgments, queries and lengths of contexts are the same for all six.
+    assert planned_before == n_partitions - 3 * 5
+    done = computed(one)
+    assert done <= planned_before  # where two find the same, their numbers are one artifact too
+    assert planned(one).count(REUSE) == done
+    for asset in ("judgments", "lexical_queries", "retriever_contexts", "term_counts"):
+        assert len(pipeline.store.names(asset)) == 1, asset
+    assert len(pipeline.store.names("lexical_index")) == 6
+
+
+def test_two_experiments_share_what_is_equal(tiny: Tiny, tmp_path: Path) -> None:
+    """The second one has another baseline, and a retriever of its own."""
+    config = {**tiny.config, "name": "other", "baseline": "bm25-whole"}
+    config["retrievers"] = {**config["retrievers"], "new": {"type": "bm25", "chunking": "parts"}}
+    config["retrievers"]["new"]["k1"] = 0.3
+    other = Tiny(tmp_path / "other", config).write()
+    before = EvaluationResult.current(tiny.artifacts).milliseconds_per_query()
+    pipeline = Pipeline(load_experiment(other.folder), tiny.settings)
+    names = {short(key) for key in keys_of(pipeline)}
+    done = materialize(pipeline)
+    shared = {"leaderboard", "comparisons", "answerability", "overlaps"}
+    own = {name for name in names if "/new" in name} | {"term_counts/parts:auto"}
+    assert {name for name in done if name.split("/")[0] not in shared} <= own
+    record(pipeline, started=datetime.now(UTC), trigger="test", computed=len(done))
+    after = EvaluationResult.current(pipeline.root).milliseconds_per_query()
+    assert {name: after[name] for name in before} == before
+    assert tiny.run() == set()
+
+
+def test_what_another_process_stored_meanwhile_is_taken(tiny: Tiny, tmp_path: Path) -> None:
+    """A model gives other bytes for the same inputs: what is below is made of what is stored."""
+    tiny.configure("bm25-whole", b=0.1)
+    elsewhere = ArtifactStore(tiny.settings.store, tmp_path / "locks of another machine")
+    theirs: dict[str, str] = {}
+
+    class Slow(Pipeline):
+        """Another process stores its own result while this one computes."""
+
+        def _write(self, stage: Stage, product: Product, recipe: Recipe) -> Artifact:
+            if stage.name == "lexical_runs" and isinstance(product, TableProduct):
+                other = replace(product, table=product.table.slice(1))
+                manifest = table_manifest(stage, other, recipe)
+                first = elsewhere.write_table(other.table, manifest)
+                theirs[recipe.fingerprint] = first.manifest.digests["all"]
+            return super()._write(stage, product, recipe)
+
+    pipeline = Slow(load_experiment(tiny.folder), tiny.settings)
+    materialize(pipeline)
+    evaluation = record(pipeline, started=datetime.now(UTC), trigger="test", computed=1)
+    digests = {entry.fingerprint: entry.digest for entry in evaluation.entries}
+    assert theirs
+    assert {one: digests[one] for one in theirs} == theirs
+    for entry in evaluation.entries_of("metrics"):
+        inputs = tiny.pipeline().artifact(entry.key).manifest.inputs
+        run = run_key(pipeline.experiment, entry.partition["retriever"], entry.partition["top_k"])
+        assert pipeline.artifact(run).manifest.digests["all"] in inputs.values()
+    assert tiny.run() == set(), "everything below is of what is stored"
+
+
+def test_a_snapshot_has_the_checksum_of_each_file_rankings_too(tiny: Tiny) -> None:
+    evaluation = tiny.snapshot()
+    assert {one.partition["retriever"] for one in evaluation.rankings} == {
+        *tiny.config["retrievers"]
+    }
+    for entry in (*evaluation.entries, *evaluation.rankings):
+        folder = tiny.settings.store / entry.path
+        found = {file.name for file in folder.rglob("*") if file.is_file()}
+        assert {Path(name).name for name in entry.files} | {"manifest.json"} == found
+        for name, stated in entry.files.items():
+            assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == stated
+
+
+def test_one_more_of_a_grid_analyses_no_text(one: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert computed(grid(one, 5))
+    one.snapshot()
+    grid(one, 7)
+    monkeypatch.setattr("rag_assets.lexical.analysed_texts.analyze_all", None)
+    actions = {step.key.asset: step.action for step in planned(one).artifacts}
+    assert (actions["term_counts"], actions["lexical_index"]) == (REUSE, COMPUTE)
+    assert computed(one) > 0
+
+
+def test_a_plan_says_which_partition_an_equal_one_is_computed_with(one: Tiny) -> None:
+    found = planned(grid(one, 3))
+    same = {short(step.key): step.same_as and short(step.same_as) for step in found.steps}
+    assert same["judgments/b0"] is None
+    assert same["judgments/b1"] == same["judgments/b2"] == "judgments/b0"
+    assert same["lexical_index/b1"] is None
+    rows = {row["partition"]: row for row in flat_plan_rows(found) if row["asset"] == "judgments"}
+    assert rows["retriever=b1"]["same_as"] == "retriever=b0"
+
+
+def test_no_object_holds_the_name_of_a_retriever_or_a_path(tiny: Tiny) -> None:
+    """But where names are in the rows: the leaderboard, and what compares retrievers."""
+    named = {"leaderboard", "comparisons", "overlaps", "answerability", "attributions"}
+    for folder in tiny.objects("").glob("*/*"):
+        told = (folder / "manifest.json").read_text()
+        assert str(tiny.root) not in told, folder
+        assert "bm25-whole" not in json.dumps(json.loads(told)["facts"]), folder
+        if folder.parent.name not in named:
+            files = folder.rglob("*.parquet")
+            rows = [pq.read_table(file, partitioning=None).to_pylist() for file in files]
+            assert "bm25-whole" not in f"{told}{rows}", folder

@@ -1,0 +1,201 @@
+"""Several machines write the same small object: none of them loses what another one wrote."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from rag_assets.errors import StoreError
+from rag_assets.store.remote.address import Address
+from rag_assets.store.remote.objects import ABSENT, ANY, Objects
+from rag_assets.store.remote.opened import make_working_copy, working_copy_of, write_shared
+from rag_assets.store.remote.working_copy import WorkingCopy
+from tests.s3_server import VARIABLES, Conditions, conditions
+from tests.servers.hostile import Handler, Hostile
+
+CONFLICT = b"<Error><Code>ConditionalRequestConflict</Code></Error>"
+
+
+def copy_at(folder: Path, address: str) -> WorkingCopy:
+    found = Address.of(address)
+    assert found is not None
+    make_working_copy(found, folder)
+    copy = working_copy_of(folder)
+    assert copy is not None
+    return copy
+
+
+@pytest.fixture
+def here(tmp_path: Path, s3_store: str) -> WorkingCopy:
+    return copy_at(tmp_path / "here", s3_store)
+
+
+def words(content: bytes | None) -> set[str]:
+    return set((content or b"").decode().split())
+
+
+def with_word(content: bytes | None, word: str) -> bytes:
+    return " ".join(sorted(words(content) | {word})).encode()
+
+
+@pytest.mark.parametrize("mode", ["kept", "refused"])
+def test_a_write_expects_what_was_read(here: WorkingCopy, s3_url: str, mode: Conditions) -> None:
+    store = here.objects
+    with conditions(s3_url, mode):
+        first = store.write("current", b"1", ABSENT)
+        assert first
+        assert store.write("current", b"2", ABSENT) is None
+        second = store.write("current", b"2", first)
+        assert second not in (None, first)
+        assert store.write("current", b"3", first) is None
+        assert store.find("current") == (b"2", second)
+        store.delete("current")
+        assert store.write("current", b"3", second or "") is None
+        assert store.read("current") is None
+        assert store.write("current", b"4", ABSENT) == store.write("current", b"4")
+
+
+def test_a_write_whose_answer_was_lost_is_not_taken_for_that_of_another(here: WorkingCopy) -> None:
+    first = here.objects.write("current", b"1")
+    second = here.objects.write("current", b"2", first or "")
+    # As the same request comes again, when the connection broke before the answer.
+    assert here.objects.write("current", b"2", first or "") == second
+    assert here.objects.write("other", b"1", ABSENT) == here.objects.write("other", b"1", ABSENT)
+
+
+@pytest.mark.parametrize("mode", ["kept", "refused"])
+def test_a_large_file_replaces_nothing_that_was_not_expected(
+    here: WorkingCopy, tmp_path: Path, s3_url: str, mode: Conditions
+) -> None:
+    large = tmp_path / "large"
+    large.write_bytes(bytes(9 << 20))
+    with conditions(s3_url, mode):
+        assert here.objects.send(large, "large", ABSENT)
+        here.objects.write("theirs", b"theirs")
+        assert not here.objects.send(large, "theirs", ABSENT)
+    assert here.objects.read("theirs") == b"theirs"
+    assert here.objects.listed("")["large"].size == 9 << 20
+
+
+def test_many_writers_at_once_lose_nothing(s3_store: str, tmp_path: Path) -> None:
+    def write(number: int) -> None:
+        copy = copy_at(tmp_path / str(number), s3_store)
+        for word in range(3):
+            copy.merge(copy.root / "shared", partial(with_word, word=f"{number}-{word}"))
+
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(write, range(3)))
+    content = copy_at(tmp_path / "reader", s3_store).objects.read("shared")
+    assert words(content) == {f"{number}-{word}" for number in range(3) for word in range(3)}
+
+
+# A server that ignores conditions overwrites what came before, and nothing can be known of it.
+@pytest.mark.parametrize(
+    ("mode", "before"),
+    [("kept", True), ("kept", False), ("refused", True), ("refused", False), ("ignored", False)],
+)
+def test_what_comes_between_is_merged(
+    here: WorkingCopy,
+    s3_url: str,
+    mode: Conditions,
+    before: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write, came = Objects.write, False
+
+    def between(self: Objects, name: str, content: bytes, expected: str = ANY) -> str | None:
+        nonlocal came
+        if before and not came:
+            came = bool(write(self, name, b"theirs"))
+        tag = write(self, name, content, expected)
+        if not before and not came:
+            came = bool(write(self, name, b"theirs"))
+        return tag
+
+    monkeypatch.setattr(Objects, "write", between)
+    path = here.root / "shared"
+    with conditions(s3_url, mode):
+        written = write_shared(path, "", lambda there: with_word(there, "ours").decode())
+    assert (written, path.read_text()) == ("ours theirs", "ours theirs")
+    assert here.objects.read("shared") == b"ours theirs"
+
+
+def test_who_never_comes_through_says_so(
+    here: WorkingCopy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Objects.write
+    number = 0
+
+    def first(self: Objects, name: str, content: bytes, expected: str = ANY) -> str | None:
+        nonlocal number
+        number += 1
+        write(self, name, str(number).encode())
+        return write(self, name, content, expected)
+
+    monkeypatch.setattr(Objects, "write", first)
+    with pytest.raises(StoreError, match="current is changed by other machines all the time; run"):
+        here.merge(here.root / "current", lambda there: b"ours")
+    assert here.objects.read("current") == str(number).encode()
+
+
+def test_the_first_of_two_that_send_one_artifact_wins(
+    here: WorkingCopy, s3_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = copy_at(tmp_path / "other", s3_store)
+    for copy in (here, other):
+        path = copy.root / "objects" / "chunks" / "1.parquet"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"of {copy.root.name}")
+        copy.note(path)
+    # Both look before one of them sends.
+    monkeypatch.setattr(Objects, "existing", lambda self, names: set())
+    here.flush()
+    other.flush()
+    for copy in (here, other):
+        assert (copy.root / "objects" / "chunks" / "1.parquet").read_text() == "of here"
+
+
+def test_two_that_send_one_folder_leave_one_that_is_whole(
+    here: WorkingCopy, s3_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = copy_at(tmp_path / "other", s3_store)
+    for copy in (here, other):
+        for name in ("manifest.json", "table.parquet"):
+            path = copy.root / "objects" / "chunks" / "12ab" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"of {copy.root.name}")
+        copy.note(path.parent)
+    send, came = Objects.send, False
+
+    def other_comes_in_between(self: Objects, path: Path, name: str, expected: str = ANY) -> bool:
+        nonlocal came
+        if name.endswith("manifest.json") and not came:
+            came = True
+            other.flush()
+        return send(self, path, name, expected)
+
+    monkeypatch.setattr(Objects, "send", other_comes_in_between)
+    here.flush()
+    for copy in (here, other):
+        found = (copy.root / "objects" / "chunks" / "12ab").iterdir()
+        assert {path.read_text() for path in found} == {"of other"}
+    names = here.objects.listed("objects")
+    assert {here.objects.read(name) for name in names} == {b"of other"}
+
+
+def test_a_conflict_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(handler: Handler) -> None:
+        if len(server.received) < 3:
+            handler.send(CONFLICT, 409)
+        else:
+            handler.send(b"", 200, ETag='"3"')
+
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    with Hostile(answer) as server:
+        store = Objects(Address("bucket", "", server.root))
+        assert store.write("current", b"1", '"2"') == '"3"'
+        assert [headers["if-match"] for _, headers, _ in server.received] == ['"2"'] * 3

@@ -1,0 +1,136 @@
+"""Who evaluates and who removes: on one machine, on several, and when one of them dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from rag_assets.errors import StoreError
+from rag_assets.store import leases
+from rag_assets.store.leases import FOLDER, check_lease, removing, working
+from rag_assets.store.settings import StoreSettings
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from rag_assets.store.leases import working, removing
+with {kind}(Path(sys.argv[1]), "an evaluation of ferry"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def held(store: Path) -> list[Path]:
+    return sorted((store / FOLDER).glob("*.json"))
+
+
+def holder(store: Path, kind: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", HOLDER.format(kind=kind), str(store)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def elsewhere(store: Path, kind: str, *, seconds_ago: float = 0) -> Path:
+    """Write the lease of another machine."""
+    fields: dict[str, object] = {"kind": kind, "what": "an evaluation of ferry", "host": "north"}
+    fields |= {"process": 1, "since": "2026-01-01T00:00:00+00:00", "machine": "another"}
+    file = store / FOLDER / "0.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(fields))
+    then = time.time() - seconds_ago
+    os.utime(file, (then, then))
+    return file
+
+
+def test_a_lease_is_there_as_long_as_the_block(tmp_path: Path) -> None:
+    with working(tmp_path, "a"), working(tmp_path, "b"):
+        assert len(held(tmp_path)) == 1
+        check_lease(tmp_path)
+    assert held(tmp_path) == []
+    with pytest.raises(KeyError), removing(tmp_path, "c"):
+        raise KeyError
+    assert held(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", ["working", "removing"])
+def test_nothing_is_removed_while_another_process_is_at_work_and_lives(
+    tmp_path: Path, kind: str
+) -> None:
+    process = holder(tmp_path, kind)
+    try:
+        refused = pytest.raises(StoreError, match=f"^an evaluation of .*process {process.pid}")
+        with refused, removing(tmp_path, "clean"):
+            raise AssertionError
+        assert len(held(tmp_path)) == 1
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+    with removing(tmp_path, "clean"):
+        assert len(held(tmp_path)) == 1  # its own: that of the dead one is gone
+
+
+def test_an_evaluation_waits_for_what_removes(tmp_path: Path) -> None:
+    lease = elsewhere(tmp_path, "removes")
+    threading.Timer(0.3, lease.unlink).start()
+    started = time.monotonic()
+    with working(tmp_path, "an evaluation"):
+        assert time.monotonic() - started > 0.25
+
+
+def test_that_of_another_machine_ends_when_it_is_not_renewed(tmp_path: Path) -> None:
+    elsewhere(tmp_path, "evaluates", seconds_ago=leases.ENDS - 10)
+    with pytest.raises(StoreError, match="north"), removing(tmp_path, "clean"):
+        raise AssertionError
+    elsewhere(tmp_path, "evaluates", seconds_ago=leases.ENDS + 10)
+    with removing(tmp_path, "clean"):
+        assert [file.name for file in held(tmp_path)] != ["0.json"]
+
+
+def test_it_is_renewed_and_whoever_overslept_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "RENEWED", 0.02)
+    with working(tmp_path, "an evaluation of ferry"):
+        (file,) = held(tmp_path)
+        os.utime(file, (1, 1))
+        while file.stat().st_mtime < 2:
+            time.sleep(0.01)
+        file.unlink()  # another machine took it for ended
+        time.sleep(0.1)
+        assert held(tmp_path) == []
+        with pytest.raises(StoreError, match="an evaluation of ferry was asleep"):
+            check_lease(tmp_path)
+
+
+def test_clocks_of_machines_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere(tmp_path, "evaluates")
+    monkeypatch.setattr(time, "time", lambda: 1e10)
+    with pytest.raises(StoreError, match="north"), removing(tmp_path, "clean"):
+        raise AssertionError
+
+
+def test_machines_see_each_other_on_s3(
+    s3_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = []
+    for name in ("a", "b"):
+        monkeypatch.setenv("RAG_ASSETS_STATE_DIR", str(tmp_path / name))
+        stores.append(StoreSettings.resolve(s3_store).store)
+    with working(stores[0], "an evaluation of ferry"):
+        with pytest.raises(StoreError, match="an evaluation of ferry"), removing(stores[1], "x"):
+            raise AssertionError
+        check_lease(stores[0])
+    refused = pytest.raises(StoreError, match="clean")
+    with removing(stores[1], "clean"), refused, removing(stores[0], "clean"):
+        raise AssertionError
