@@ -47,7 +47,6 @@ $(INSTALLED): pyproject.toml constraints.txt
 lint: $(INSTALLED) ## style, formatting and the import rules between layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/lint-imports --no-cache
 
 .PHONY: types
 types: $(INSTALLED) ## static types

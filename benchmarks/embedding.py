@@ -32,9 +32,9 @@ import numpy as np
 import numpy.typing as npt
 from result import Limit, Result, Table
 
-from rag_assets.embedding.encoder import Encoder
-from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
-from rag_assets.embedding.precision import resolved
+from rag_assets.models.encoder import Encoder
+from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
+from rag_assets.models.precision import resolved
 
 PACKAGES = ("numpy", "sentence-transformers", "tokenizers", "torch", "transformers")
 NEAREST = 10

@@ -13,14 +13,14 @@ import pyarrow.parquet as pq
 
 from rag_assets.assets.names import asset_key
 from rag_assets.assets.numbers import numbers_of
+from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.leaderboard import splits_of
 from rag_assets.evaluation.tied_at_cut import TIES
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.column_origins import ColumnOrigins
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
-from rag_assets.pipeline.stage import Stage
 from rag_assets.plain_text import markdown, printable
-from rag_assets.reporting.html import REPORT_FILE
+from rag_assets.report.html import REPORT_FILE
 from rag_assets.schemas import TableSchema
 from rag_assets.store.artifacts import Artifact
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rag_assets.chunking.pieces import Cutter, Piece
-from rag_assets.embedding.models import load_tokenizer
+from rag_assets.models.model_names import load_tokenizer
 
 if TYPE_CHECKING:
     from semantic_text_splitter import MarkdownSplitter, TextSplitter

@@ -14,10 +14,10 @@ from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.selection import Selection
-from rag_assets.reporting.comparisons import Compared
-from rag_assets.reporting.formats import as_json, formatted
-from rag_assets.reporting.result import EvaluationResult
-from rag_assets.reporting.rows import Row
+from rag_assets.report.comparisons import Compared
+from rag_assets.report.formats import as_json, formatted
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.rows import Row
 from rag_assets.statistics.pairs import all_pairs
 from rag_assets.store.settings import StoreSettings
 
@@ -93,7 +93,7 @@ def _metric(result: EvaluationResult, name: str | None) -> Metric | None:
 
 
 def _print_all(compared: Compared, form: str) -> None:
-    from rag_assets.reporting.compare_view import pairs_view
+    from rag_assets.report.compare_view import pairs_view
 
     rows = compared.rows(all_pairs(list(compared.cells)))
     if not rows:
@@ -107,8 +107,8 @@ def _print_all(compared: Compared, form: str) -> None:
 
 
 def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> None:
-    from rag_assets.reporting.compare_view import pair_view
-    from rag_assets.reporting.rank_moves import moved_queries
+    from rag_assets.report.compare_view import pair_view
+    from rag_assets.report.rank_moves import moved_queries
 
     rows = compared.rows([(a, b)])
     if not rows:
@@ -128,14 +128,14 @@ def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> Non
 
 
 def _verdict(compared: Compared, row: Row) -> str:
-    from rag_assets.reporting.verdict import verdict
+    from rag_assets.report.verdict import verdict
 
     return verdict(row, len(compared.family), compared.caveat)
 
 
 def _print_moves(compared: Compared, a: str, b: str, form: str) -> None:
-    from rag_assets.reporting.compare_view import moves_view
-    from rag_assets.reporting.rank_moves import move_rows
+    from rag_assets.report.compare_view import moves_view
+    from rag_assets.report.rank_moves import move_rows
 
     compared.check(a, b)
     rows = move_rows(compared, a, b)

@@ -33,14 +33,14 @@ from rag_assets.pipeline.retry import try_again, unanswered
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.shallow_graphs import shallow_graphs
 from rag_assets.pipeline.unread_languages import unread_languages
-from rag_assets.reporting.analyzer_advice import unlabelled_findings
-from rag_assets.reporting.formats import formatted
-from rag_assets.reporting.html import write_report
-from rag_assets.reporting.overlap_rows import overlap_rows
-from rag_assets.reporting.pooling_advice import pooling_advice
-from rag_assets.reporting.result import EvaluationResult
-from rag_assets.reporting.rows import Row, result_rows
-from rag_assets.reporting.slices import Slice
+from rag_assets.report.analyzer_advice import unlabelled_findings
+from rag_assets.report.formats import formatted
+from rag_assets.report.html import write_report
+from rag_assets.report.overlap_rows import overlap_rows
+from rag_assets.report.pooling_advice import pooling_advice
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.rows import Row, result_rows
+from rag_assets.report.slices import Slice
 from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
 
 
@@ -139,7 +139,7 @@ def _print_notes(pipeline: Pipeline) -> None:
 
 
 def _print_overlaps(result: EvaluationResult, rows: list[Row]) -> None:
-    from rag_assets.reporting.overlap_view import overlaps_view
+    from rag_assets.report.overlap_view import overlaps_view
 
     output().print(overlaps_view(result, rows))
 
@@ -162,7 +162,7 @@ def _print_unanswered(pipeline: Pipeline) -> None:
 
 
 def _print_tables(slices: list[Slice], result: EvaluationResult, rows: list[Row]) -> None:
-    from rag_assets.reporting.terminal import leaderboard_view, slices_view
+    from rag_assets.report.terminal import leaderboard_view, slices_view
 
     console = output()
     console.print(leaderboard_view(result, rows))

@@ -13,7 +13,7 @@ from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.run_writers import write_run
 from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.selection import Selection
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.result import EvaluationResult
 from rag_assets.store.settings import StoreSettings
 
 

@@ -15,11 +15,11 @@ from rag_assets.evaluation.query_facts import ALL, DEV, TEST
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.selection import Selection
-from rag_assets.reporting.formats import formatted
-from rag_assets.reporting.latency_rows import latency_rows
-from rag_assets.reporting.result import EvaluationResult
-from rag_assets.reporting.rows import Row, result_rows
-from rag_assets.reporting.slices import TAG, Slice
+from rag_assets.report.formats import formatted
+from rag_assets.report.latency_rows import latency_rows
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.rows import Row, result_rows
+from rag_assets.report.slices import TAG, Slice
 from rag_assets.store.settings import StoreSettings
 
 
@@ -110,7 +110,7 @@ def _print_board(result: EvaluationResult, selection: Selection, form: str, spli
     if form != "table":
         print_data(formatted(rows, form))
         return
-    from rag_assets.reporting.terminal import leaderboard_view
+    from rag_assets.report.terminal import leaderboard_view
 
     output().print(leaderboard_view(result, rows))
 
@@ -122,7 +122,7 @@ def _print_latency(
     if form != "table":
         print_data(formatted(rows, form))
         return
-    from rag_assets.reporting.latency_view import latency_view
+    from rag_assets.report.latency_view import latency_view
 
     output().print(latency_view(result.evaluation.experiment, rows))
 
@@ -130,20 +130,20 @@ def _print_latency(
 def _print_budget(
     result: EvaluationResult, selection: Selection, form: str, budget: int, split: str
 ) -> None:
-    from rag_assets.reporting.budget_rows import budget_rows
+    from rag_assets.report.budget_rows import budget_rows
 
     rows = budget_rows(result, selection.retrievers, budget, split)
     print_tuned_note(result, selection.retrievers, split)
     if form != "table":
         print_data(formatted(rows, form))
         return
-    from rag_assets.reporting.budget_view import budget_view
+    from rag_assets.report.budget_view import budget_view
 
     output().print(budget_view(result, rows))
 
 
 def _print_ties(result: EvaluationResult, selection: Selection, form: str, split: str) -> None:
-    from rag_assets.reporting.tie_rows import tie_rows
+    from rag_assets.report.tie_rows import tie_rows
 
     cutoffs = selection.top_k
     top_k = result.primary.cutoff if result.primary.cutoff in cutoffs else max(cutoffs)
@@ -152,7 +152,7 @@ def _print_ties(result: EvaluationResult, selection: Selection, form: str, split
     if form != "table":
         print_data(formatted(rows, form))
         return
-    from rag_assets.reporting.tie_view import tie_view
+    from rag_assets.report.tie_view import tie_view
 
     output().print(tie_view(result.evaluation.experiment, rows, split))
 
@@ -173,7 +173,7 @@ def _print_slices(
     metric: Metric,
     split: str,
 ) -> None:
-    from rag_assets.reporting.terminal import slices_view
+    from rag_assets.report.terminal import slices_view
 
     name = result.evaluation.experiment
     cells = result.query_metrics(metric.cutoff or 0)

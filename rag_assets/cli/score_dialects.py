@@ -15,8 +15,8 @@ from rag_assets.evaluation.dialects.tool_input import ToolInput
 from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.metric_names import split_metrics
 from rag_assets.evaluation.tool_files import read_hits, repetitions, tool_input
-from rag_assets.reporting.formats import Rows, as_json, columns_of, formatted
-from rag_assets.reporting.rows_view import rows_view
+from rag_assets.report.formats import Rows, as_json, columns_of, formatted
+from rag_assets.report.rows_view import rows_view
 
 SHOWN_REPETITIONS = 20
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from rag_assets.cli.terminal import messages
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.result import EvaluationResult
 
 
 def print_tuned_note(result: EvaluationResult, retrievers: Collection[str], split: str) -> None:

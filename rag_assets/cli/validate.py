@@ -10,12 +10,12 @@ import click
 from rag_assets.cli.options import Number, format_option, path_argument, store_option
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, output, print_data, print_line, print_note
-from rag_assets.label_health.judged import DEFAULT_THRESHOLD
+from rag_assets.labels.health.judged import DEFAULT_THRESHOLD
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.validation import Validation, validate
-from rag_assets.reporting.formats import formatted
-from rag_assets.reporting.rows import Row
+from rag_assets.report.formats import formatted
+from rag_assets.report.rows import Row
 from rag_assets.store.settings import StoreSettings
 
 SHOWN = 10
@@ -72,7 +72,7 @@ def _located(findings: list[Row], root: Path) -> list[Row]:
 
 
 def _print_table(findings: list[Row]) -> None:
-    from rag_assets.reporting.findings import findings_view
+    from rag_assets.report.findings import findings_view
 
     output().print(findings_view(findings, SHOWN))
 

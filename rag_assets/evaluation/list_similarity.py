@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rag_assets.embedding.unit_vectors import Vectors
 from rag_assets.errors import UsageError
+from rag_assets.models.unit_vectors import Vectors
 
 
 def intra_list_similarity(vectors: Vectors, k: int) -> float | None:

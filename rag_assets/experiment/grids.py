@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 from rag_assets.errors import ConfigError
 from rag_assets.experiment.names import name_from
 from rag_assets.experiment.yaml_file import Location, YamlFile, dotted
-from rag_assets.retrievers.registry import RETRIEVER_TYPES
+from rag_assets.retrieval.registry import RETRIEVER_TYPES
 
 MOST_MEMBERS = 64
 """Retrievers that one block may stand for."""

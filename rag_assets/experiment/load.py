@@ -9,11 +9,6 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from rag_assets.datasets.dataset import Dataset
-from rag_assets.datasets.detect import open_dataset, with_columns
-from rag_assets.datasets.ir_datasets import IrDataset
-from rag_assets.datasets.rows import KEEP
-from rag_assets.datasets.unread_labels import unread_labels
 from rag_assets.errors import ConfigError, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.experiment.config import (
@@ -44,8 +39,13 @@ from rag_assets.experiment.tuning import check_tuning, tuned_retrievers
 from rag_assets.experiment.yaml_file import Location, YamlFile, dotted, read_yaml
 from rag_assets.plain_text import shortened
 from rag_assets.regular_files import missing_file, unusable
-from rag_assets.retrievers.base import ORIGINAL, BaseRetriever
-from rag_assets.retrievers.imported import ImportedRetriever
+from rag_assets.retrieval.base import ORIGINAL, BaseRetriever
+from rag_assets.retrieval.imported.imported import ImportedRetriever
+from rag_assets.sources.dataset import Dataset
+from rag_assets.sources.detect import open_dataset, with_columns
+from rag_assets.sources.ir_datasets import IrDataset
+from rag_assets.sources.rows import KEEP
+from rag_assets.sources.unread_labels import unread_labels
 
 EXPERIMENT_FILE = "experiment.yaml"
 YAML_SUFFIXES = (".yaml", ".yml")

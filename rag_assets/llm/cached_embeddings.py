@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from rag_assets.embedding.cache_writer import CacheWriter
-from rag_assets.embedding.similarity_search import checked_lengths
-from rag_assets.embedding.unit_vectors import Vectors, to_unit_rows
 from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
+from rag_assets.models.cache_writer import CacheWriter
+from rag_assets.models.unit_vectors import Vectors, checked_lengths, to_unit_rows
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.vector_cache import VectorCache
 

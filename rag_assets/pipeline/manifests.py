@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rag_assets.pipeline.recipe import Recipe
-from rag_assets.pipeline.stage import Stage, TableProduct
+from rag_assets.engine.recipe import Recipe
+from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.store.artifacts import Manifest
 from rag_assets.store.canonical import fingerprint, table_digest
 

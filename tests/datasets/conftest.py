@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.datasets import Dataset, Read
+from rag_assets.sources import Dataset, Read
 
 Files = Mapping[str, str | bytes]
 Write = Callable[[Files], Path]

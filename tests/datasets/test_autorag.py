@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rag_assets.datasets import open_dataset
 from rag_assets.errors import DataError, UsageError
+from rag_assets.sources import open_dataset
 
 GROUPS = pa.list_(pa.list_(pa.string()))
 

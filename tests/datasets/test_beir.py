@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.datasets import Dataset, Read, open_dataset
 from rag_assets.errors import DataError, UsageError
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
+from rag_assets.sources import Dataset, Read, open_dataset
 
 Write = Callable[[Mapping[str, str | bytes]], Path]
 ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]
@@ -108,7 +108,7 @@ def test_integral_scores(write: Write, read_all: ReadAll, score: str) -> None:
 
 
 def test_many_batches_give_one_table(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rag_assets.datasets.tables.BATCH_ROWS", 7)
+    monkeypatch.setattr("rag_assets.sources.tables.BATCH_ROWS", 7)
     corpus = "".join(f'{{"_id": {i}, "text": "t{i}"}}\n' for i in range(100))
     table = open_dataset(write({**FILES, "corpus.jsonl": corpus})).read_documents().table
     assert table.column("text").to_pylist() == [f"t{i}" for i in range(100)]

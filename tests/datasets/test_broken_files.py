@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.datasets import Dataset, Read, open_dataset
 from rag_assets.errors import DataError
+from rag_assets.sources import Dataset, Read, open_dataset
 
 Write = Callable[[Mapping[str, str | bytes]], Path]
 ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]

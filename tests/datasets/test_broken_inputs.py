@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from rag_assets.datasets import open_dataset
 from rag_assets.errors import DataError
+from rag_assets.sources import open_dataset
 
 BROKEN = Path(__file__).parent / "broken"
 CASES = [

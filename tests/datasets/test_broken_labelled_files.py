@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rag_assets.datasets import open_dataset
 from rag_assets.errors import DataError
+from rag_assets.sources import open_dataset
 
 TREC: dict[str, str | bytes | None] = {
     "topics.txt": "q1 text\n",

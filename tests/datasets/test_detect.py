@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.datasets import FORMATS, open_dataset
 from rag_assets.errors import DataError, UsageError
+from rag_assets.sources import FORMATS, open_dataset
 
 Write = Callable[[Mapping[str, str | bytes]], Path]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.datasets.dataset import Read
-from rag_assets.datasets.detect import open_dataset
-from rag_assets.datasets.document_blocks import reading_in_blocks
 from rag_assets.errors import DataError
+from rag_assets.sources.dataset import Read
+from rag_assets.sources.detect import open_dataset
+from rag_assets.sources.document_blocks import reading_in_blocks
 from rag_assets.store import blocks
 from rag_assets.store.artifacts import ArtifactStore, Manifest
 from rag_assets.store.blocks import KnownBlocks

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.datasets import open_dataset
 from rag_assets.errors import RagAssetsError
+from rag_assets.sources import open_dataset
 
 BEIR = {
     "corpus.jsonl": b'{"_id": "d", "text": "t"}\n',

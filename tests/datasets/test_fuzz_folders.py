@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.datasets import Dataset, open_dataset
 from rag_assets.errors import RagAssetsError
+from rag_assets.sources import Dataset, open_dataset
 from tests.datasets.pdf_files import pdf_file
 
 pytest.importorskip("selectolax")

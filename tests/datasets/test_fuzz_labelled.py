@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.datasets import open_dataset
-from rag_assets.datasets.problems import collecting
 from rag_assets.errors import RagAssetsError
+from rag_assets.sources import open_dataset
+from rag_assets.sources.problems import collecting
 
 
 def parquet(**columns: object) -> bytes:

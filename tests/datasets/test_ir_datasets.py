@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rag_assets.datasets import open_dataset
-from rag_assets.datasets.ir_datasets import IrDataset
 from rag_assets.errors import DataError, UsageError
 from rag_assets.experiment import load_experiment
+from rag_assets.sources import open_dataset
+from rag_assets.sources.ir_datasets import IrDataset
 
 library = pytest.importorskip("ir_datasets")
 from ir_datasets.formats import BaseDocs, BaseQrels, BaseQueries  # noqa: E402
@@ -129,7 +129,7 @@ def test_in_an_experiment(write: Any) -> None:
 
 
 def test_the_id_is_part_of_the_fingerprint(write: Any, tmp_path: Path) -> None:
-    stages = pytest.importorskip("rag_assets.pipeline.stages.sources")
+    stages = pytest.importorskip("rag_assets.sources.stage")
     from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.store.settings import StoreSettings
 

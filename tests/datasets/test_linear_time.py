@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.datasets.csv_rows import read_csv
-from rag_assets.datasets.jsonl import read_objects
-from rag_assets.datasets.markdown_document import read_markdown
-from rag_assets.datasets.trec_corpus import read_corpus_file
-from rag_assets.datasets.trec_topics import read_topics
 from rag_assets.errors import DataError
+from rag_assets.sources.csv_rows import read_csv
+from rag_assets.sources.jsonl import read_objects
+from rag_assets.sources.markdown_document import read_markdown
+from rag_assets.sources.trec_corpus import read_corpus_file
+from rag_assets.sources.trec_topics import read_topics
 
 N = 8_000
 MOST_SECONDS = 2.5
@@ -49,7 +49,7 @@ def soon() -> Iterator[None]:
 @pytest.mark.parametrize("page", HTML.values(), ids=HTML)
 def test_html(tmp_path: Path, page: str) -> None:
     pytest.importorskip("selectolax", reason="HTML is read by an extra")
-    from rag_assets.datasets.html_document import read_html
+    from rag_assets.sources.html_document import read_html
 
     (tmp_path / "x.html").write_text(page, encoding="utf-8")
     text = read_html(tmp_path / "x.html").text

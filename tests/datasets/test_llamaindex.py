@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from rag_assets.datasets import Dataset, Read, open_dataset
-from rag_assets.datasets.problems import collecting
+from rag_assets.sources import Dataset, Read, open_dataset
+from rag_assets.sources.problems import collecting
 
 Write = Callable[[Mapping[str, str | bytes]], Path]
 ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]

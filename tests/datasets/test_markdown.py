@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.datasets import Dataset, Read, open_dataset
-from rag_assets.datasets.markdown_document import read_markdown
+from rag_assets.sources import Dataset, Read, open_dataset
+from rag_assets.sources.markdown_document import read_markdown
 
 Write = Callable[[Mapping[str, str | bytes]], Path]
 ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.datasets import open_dataset
-from rag_assets.datasets.problems import collecting
-from rag_assets.datasets.query_log import read_query_log
 from rag_assets.errors import DataError
 from rag_assets.experiment import load_experiment
+from rag_assets.sources import open_dataset
+from rag_assets.sources.problems import collecting
+from rag_assets.sources.query_log import read_query_log
 
 Write = Callable[[Mapping[str, str | bytes]], Path]
 

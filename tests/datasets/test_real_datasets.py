@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
-from rag_assets.datasets import Dataset, Read, open_dataset
+from rag_assets.sources import Dataset, Read, open_dataset
 
 ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]
 SharedData = Callable[[str], Path]

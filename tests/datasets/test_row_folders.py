@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rag_assets.datasets import open_dataset
-from rag_assets.datasets.detect import with_columns
-from rag_assets.datasets.problems import collecting
 from rag_assets.errors import DataError, UsageError
 from rag_assets.experiment.load import load_experiment
+from rag_assets.sources import open_dataset
+from rag_assets.sources.detect import with_columns
+from rag_assets.sources.problems import collecting
 
 LABELS = {
     "queries.jsonl": '{"query_id": "q1", "text": "t"}\n',

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from rag_assets.datasets import open_dataset
-from rag_assets.datasets.problems import collecting
-from rag_assets.datasets.tagged_blocks import elements
 from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.trec_files import read_qrels
+from rag_assets.sources import open_dataset
+from rag_assets.sources.problems import collecting
+from rag_assets.sources.tagged_blocks import elements
 
 TOPICS = """
 <top>

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.datasets import open_dataset
-from rag_assets.datasets.writers import WRITERS, Tables, write_dataset
 from rag_assets.errors import DataError, UsageError
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
+from rag_assets.sources import open_dataset
+from rag_assets.sources.writers import WRITERS, Tables, write_dataset
 from rag_assets.store.canonical import canonical_json
 
 NAMES = ("document_id", "text")

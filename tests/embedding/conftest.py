@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.embedding.models import resolve_model
+from rag_assets.models.model_names import resolve_model
 
 ROOT = Path(__file__).parents[2]
 Run = Callable[..., subprocess.CompletedProcess[str]]

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rag_assets.embedding import sparse_encoder, token_encoder
-from rag_assets.embedding.batches import batch_lengths, in_batches
-from rag_assets.embedding.encoder import Encoder
-from rag_assets.embedding.loading import load_model, load_multi_vector_model, load_sparse_model
-from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
-from rag_assets.embedding.sparse_encoder import SparseTextEncoder
-from rag_assets.embedding.token_encoder import TokenEncoder
-from rag_assets.embedding.truncation import count_truncated
+from rag_assets.models import sparse_encoder, token_encoder
+from rag_assets.models.batches import batch_lengths, in_batches
+from rag_assets.models.encoder import Encoder
+from rag_assets.models.loading import load_model, load_multi_vector_model, load_sparse_model
+from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
+from rag_assets.models.sparse_encoder import SparseTextEncoder
+from rag_assets.models.token_encoder import TokenEncoder
+from rag_assets.models.truncation import count_truncated
 from tests.reranking.tiny_models import LONGEST, colbert, masked_language_model
 from tests.static_model import save_static_model
 
@@ -112,7 +112,7 @@ def test_texts_of_as_many_tokens_are_one_batch(
     for one, same in zip(found, alone, strict=True):
         # Those of tokens are kept in half precision.
         np.testing.assert_allclose(one, same, atol=1e-5 if one.dtype == np.float32 else 2e-3)
-    monkeypatch.setattr("rag_assets.embedding.token_counts._counted", None)
+    monkeypatch.setattr("rag_assets.models.token_counts._counted", None)
     kind(models, tmp_path)[1](texts)  # every text was counted before
 
 
@@ -123,7 +123,7 @@ def test_tokens_that_are_counted_for_batches_tell_what_is_not_read(
     encoder = SparseTextEncoder(str(models / "splade"), counted=tmp_path)
     texts = ["a", "b", "a " * LONGEST]
     encoder.encode(texts, kind="document")
-    monkeypatch.setattr("rag_assets.embedding.token_counts._counted", None)
+    monkeypatch.setattr("rag_assets.models.token_counts._counted", None)
     assert count_truncated(texts, encoder.files, cache=tmp_path) == 1
 
 

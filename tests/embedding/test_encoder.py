@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from rag_assets.compute.local import LocalCompute
-from rag_assets.embedding.encoder import Encoder
-from rag_assets.embedding.loading import forget_models
-from rag_assets.embedding.truncation import count_truncated
 from rag_assets.errors import DataError, ModelUnavailable
+from rag_assets.models.encoder import Encoder
+from rag_assets.models.loading import forget_models
+from rag_assets.models.truncation import count_truncated
 from rag_assets.store.vector_cache import VectorCache
 
 Result = TypeVar("Result")
@@ -76,7 +76,7 @@ class Groups(LocalCompute):
 def test_texts_with_most_tokens_come_first_however_many_letters_they_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rag_assets.embedding.encoder.BATCHES_PER_GROUP", 1)
+    monkeypatch.setattr("rag_assets.models.encoder.BATCHES_PER_GROUP", 1)
     few, many, beyond, most = "internationally " * 9, "a " * 40, "long " * 300, "a " * 254
     texts = [few, many, beyond, most]
     groups = Groups()
@@ -97,7 +97,7 @@ def test_tokens_are_counted_once_for_batches_and_for_what_is_not_read(
     texts = ["one two", "three", "four " * 300]
     encoder = Encoder(device="cpu", batch_size=2, counted=tmp_path)
     encoder.encode(texts, kind="document")
-    monkeypatch.setattr("rag_assets.embedding.token_counts._counted", None)
+    monkeypatch.setattr("rag_assets.models.token_counts._counted", None)
     assert count_truncated(texts, encoder.files, cache=tmp_path) == 1
 
 
@@ -176,7 +176,7 @@ def test_second_encode_loads_no_model(run_python: Run, tmp_path: Path) -> None:
     code = """
 import sys
 from pathlib import Path
-from rag_assets.embedding.encoder import Encoder
+from rag_assets.models.encoder import Encoder
 encoder = Encoder(cache=Path({cache!r}))
 encoder.describe("query")
 assert "torch" not in sys.modules, "describe imports torch"
@@ -193,7 +193,8 @@ def test_killed_run_continues_where_it_was_flushed(run_python: Run, tmp_path: Pa
     code = f"""
 import os, signal
 from pathlib import Path
-from rag_assets.embedding import cache_writer, encoder
+from rag_assets.models import cache_writer
+from rag_assets.models import encoder
 cache_writer.FLUSH_TEXTS = 8
 encoder.BATCHES_PER_GROUP = 1
 def die(done, total):
@@ -216,7 +217,7 @@ encoder.Encoder(cache=Path({str(tmp_path)!r}), batch_size=4).encode(
 
 
 def test_interruption_writes_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rag_assets.embedding.encoder.BATCHES_PER_GROUP", 1)
+    monkeypatch.setattr("rag_assets.models.encoder.BATCHES_PER_GROUP", 1)
     encoder = Encoder(cache=tmp_path, device="cpu", batch_size=2)
 
     def interrupt(done: int, total: int) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rag_assets.embedding.flat_index import FlatIndex, build, vectors_on_disk
 from rag_assets.errors import DataError, StoreError
+from rag_assets.retrieval.dense.flat_index import FlatIndex, build, vectors_on_disk
 
 
 def axes(count: int) -> np.ndarray:

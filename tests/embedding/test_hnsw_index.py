@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rag_assets.embedding import hnsw_index
-from rag_assets.embedding.flat_index import FlatIndex
-from rag_assets.embedding.hnsw_index import GRAPH_FILE, HnswIndex, Measure, load, search
-from rag_assets.embedding.similarity_search import search as exact_search
-from rag_assets.embedding.similarity_search import searchable
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.ordering import Hits
+from rag_assets.retrieval.dense import hnsw_index
+from rag_assets.retrieval.dense.flat_index import FlatIndex
+from rag_assets.retrieval.dense.hnsw_index import GRAPH_FILE, HnswIndex, Measure, load, search
+from rag_assets.retrieval.dense.similarity_search import search as exact_search
+from rag_assets.retrieval.dense.similarity_search import searchable
 
 MEASURES: tuple[Measure, ...] = ("dot", "euclidean")
 every_measure = pytest.mark.parametrize("measure", MEASURES)

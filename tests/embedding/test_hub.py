@@ -17,7 +17,7 @@ from tests.servers.hostile import ANSWERS, KEY, Handler, Hostile, echo, leaked
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 RESOLVE = """
-from rag_assets.embedding.models import resolve_model
+from rag_assets.models.model_names import resolve_model
 from rag_assets.errors import ModelUnavailable
 try:
     files = resolve_model("some/model")
@@ -153,7 +153,7 @@ def test_a_hub_that_means_harm(run_python: Callable[..., CompletedProcess[str]])
         answers[names[number]](handler)
 
     code = (
-        "from rag_assets.embedding.hub import hub_snapshot\n"
+        "from rag_assets.models.hub import hub_snapshot\n"
         "from rag_assets.errors import ModelUnavailable\n"
         f"for number in range({len(names)}):\n"
         "    try:\n        hub_snapshot(f'm/{number}')\n"

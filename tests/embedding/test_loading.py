@@ -5,8 +5,8 @@ import sys
 
 SCRIPT = """
 import sys
-from rag_assets.embedding.loading import is_loaded
-from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
+from rag_assets.models.loading import is_loaded
+from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 assert not is_loaded(resolve_model(DEFAULT_MODEL))
 assert "torch" not in sys.modules
 """

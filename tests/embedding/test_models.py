@@ -10,19 +10,19 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from rag_assets.embedding.models import (
+from rag_assets.errors import ModelUnavailable
+from rag_assets.models.model_names import (
     DEFAULT_MODEL,
     DEFAULT_WEIGHTS_SHA256,
     load_tokenizer,
     resolve_model,
 )
-from rag_assets.errors import ModelUnavailable
 
 Run = Callable[..., CompletedProcess[str]]
 
 RESOLVE = """
 import sys, time
-from rag_assets.embedding.models import resolve_model
+from rag_assets.models.model_names import resolve_model
 from rag_assets.errors import ModelUnavailable
 started = time.monotonic()
 try:

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from rag_assets.embedding import precision
-from rag_assets.embedding.encoder import Encoder
-from rag_assets.embedding.loading import forget_models
-from rag_assets.embedding.precision import has_bfloat16, precision_facts, resolved
-from rag_assets.retrievers.embedding import BiEncoder
-from rag_assets.retrievers.workspace import Workspace
+from rag_assets.models import precision
+from rag_assets.models.encoder import Encoder
+from rag_assets.models.loading import forget_models
+from rag_assets.models.precision import has_bfloat16, precision_facts, resolved
+from rag_assets.retrieval.dense.embedding import BiEncoder
+from rag_assets.retrieval.workspace import Workspace
 from tests.embedding_texts import handbook_sentences
 
 X86 = "processor\t: 0\nmodel name\t: Some CPU\nflags\t\t: fpu avx2 avx512f {}\nbugs\t\t: bf16\n"

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.embedding.flat_index import FlatIndex
-from rag_assets.embedding.search import MARGIN, inner_products, search
 from rag_assets.errors import DataError, UsageError
+from rag_assets.retrieval.dense.flat_index import FlatIndex
+from rag_assets.retrieval.dense.search import MARGIN, inner_products, search
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.embedding import similarity_search
-from rag_assets.embedding.flat_index import FlatIndex
-from rag_assets.embedding.search import MARGIN
-from rag_assets.embedding.similarity_search import search, searchable
 from rag_assets.errors import DataError, UsageError
+from rag_assets.retrieval.dense import similarity_search
+from rag_assets.retrieval.dense.flat_index import FlatIndex
+from rag_assets.retrieval.dense.search import MARGIN
+from rag_assets.retrieval.dense.similarity_search import search, searchable
 
 Measure = Literal["dot", "euclidean"]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rag_assets.embedding.loading import forget_models
-from rag_assets.embedding.sparse_encoder import SparseTextEncoder
 from rag_assets.errors import ModelUnavailable
+from rag_assets.models.loading import forget_models
+from rag_assets.models.sparse_encoder import SparseTextEncoder
 from rag_assets.store.sparse_vector_cache import SparseVector
 from tests.reranking.tiny_models import masked_language_model
 

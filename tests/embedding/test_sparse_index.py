@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.embedding import sparse_index
-from rag_assets.embedding.query_vectors import sparse_table, sparse_vectors
-from rag_assets.embedding.sparse_index import SparseIndex, load, search
 from rag_assets.errors import DataError, StoreError, UsageError
+from rag_assets.retrieval.dense import sparse_index
+from rag_assets.retrieval.dense.query_vectors import sparse_table, sparse_vectors
+from rag_assets.retrieval.dense.sparse_index import SparseIndex, load, search
 from rag_assets.store.sparse_vector_cache import SparseVector, SparseVectorCache
 
 Weights = dict[int, float]

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.embedding import token_index
-from rag_assets.embedding.late_interaction import maxsim
-from rag_assets.embedding.query_vectors import token_table, token_vectors
-from rag_assets.embedding.token_index import TokenIndex
 from rag_assets.errors import DataError, StoreError, UsageError
+from rag_assets.models.max_sim import maxsim
+from rag_assets.retrieval.dense import token_index
+from rag_assets.retrieval.dense.query_vectors import token_table, token_vectors
+from rag_assets.retrieval.dense.token_index import TokenIndex
 from rag_assets.store.token_vector_cache import TokenVectors
 
 DIMENSION = 8

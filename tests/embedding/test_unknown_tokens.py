@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from rag_assets.embedding.model_files import ModelFiles
-from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
-from rag_assets.embedding.unknown_tokens import unknown_share, warning
+from rag_assets.models.model_files import ModelFiles
+from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
+from rag_assets.models.unknown_tokens import unknown_share, warning
 
 VOCABULARY = {"[UNK]": 0, "a": 1, "b": 2}
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from rag_assets.fusion import contributions
-from rag_assets.fusion.normalisation import NORMALISED, Normalisation
-from rag_assets.fusion.rank_sums import borda
-from rag_assets.fusion.score_sums import comb_mnz
+from rag_assets.retrieval.fusion import contributions
+from rag_assets.retrieval.fusion.normalisation import NORMALISED, Normalisation
+from rag_assets.retrieval.fusion.rank_sums_scores import borda
+from rag_assets.retrieval.fusion.score_sums_scores import comb_mnz
 from tests.fusion.fusing import ranking
 
 

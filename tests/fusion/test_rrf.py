@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.fusion.rrf import reciprocal_rank_fusion
+from rag_assets.retrieval.fusion.rrf_scores import reciprocal_rank_fusion
 from rag_assets.schemas import RUNS
 
 Ranking = dict[str, list[tuple[str, str]]]

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
-from rag_assets.fusion.normalisation import NORMALISED, Normalisation
-from rag_assets.fusion.rrf import reciprocal_rank_fusion
-from rag_assets.fusion.score_sums import comb_mnz, comb_sum
+from rag_assets.retrieval.fusion.normalisation import NORMALISED, Normalisation
+from rag_assets.retrieval.fusion.rrf_scores import reciprocal_rank_fusion
+from rag_assets.retrieval.fusion.score_sums_scores import comb_mnz, comb_sum
 from tests.fusion.fusing import Scored, expected_order, ranking, scores
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.fusion.weight_search import SAME, Search, Weights, search_weights
+from rag_assets.retrieval.fusion.weight_search import SAME, Search, Weights, search_weights
 
 
 def near(target: Sequence[float]) -> object:

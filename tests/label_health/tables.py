@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from rag_assets.evaluation.judging import judgments
-from rag_assets.label_health.findings import FINDINGS
+from rag_assets.labels.health.findings import FINDINGS
 from rag_assets.schemas import CHUNKS, DOCUMENTS, QRELS, QUERIES
 
 Span = tuple[int, int]

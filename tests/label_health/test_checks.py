@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.evaluation.judging import judgments
-from rag_assets.label_health.coverage import unreachable_evidence
-from rag_assets.label_health.duplicate_documents import duplicate_documents
-from rag_assets.label_health.duplicate_queries import duplicate_queries
-from rag_assets.label_health.ids import dangling_ids
-from rag_assets.label_health.judged import judged_at_k
-from rag_assets.label_health.quotes import QUOTES, unlocated_quotes
-from rag_assets.label_health.unanswerable import queries_without_relevant
+from rag_assets.labels.health.coverage import unreachable_evidence
+from rag_assets.labels.health.duplicate_documents import duplicate_documents
+from rag_assets.labels.health.duplicate_queries import duplicate_queries
+from rag_assets.labels.health.ids import dangling_ids
+from rag_assets.labels.health.judged import judged_at_k
+from rag_assets.labels.health.quotes import QUOTES, unlocated_quotes
+from rag_assets.labels.health.unanswerable import queries_without_relevant
 from rag_assets.schemas import METRICS_SUMMARY
 from tests.label_health.tables import chunks, documents, kinds, qrels, queries, reached
 

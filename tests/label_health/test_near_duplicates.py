@@ -8,8 +8,8 @@ import re
 import pyarrow as pa
 import pytest
 
-from rag_assets.label_health.false_negatives import near_duplicate_documents, unjudged_twins
-from rag_assets.label_health.near_duplicates import near_duplicates
+from rag_assets.labels.health.false_negatives import near_duplicate_documents, unjudged_twins
+from rag_assets.labels.health.near_duplicates import near_duplicates
 from tests.label_health.tables import documents, kinds, qrels
 
 WORDS = [f"w{number}" for number in range(500)]

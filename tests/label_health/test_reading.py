@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.datasets import Dataset, open_dataset
-from rag_assets.datasets.problems import collecting
 from rag_assets.errors import DataError
-from rag_assets.label_health.reading import reading_problems
+from rag_assets.labels.health.reading import reading_problems
 from rag_assets.schemas import QRELS
+from rag_assets.sources import Dataset, open_dataset
+from rag_assets.sources.problems import collecting
 
 FOLDER = {
     "fares.md": "# Fares\nA dog costs 10 crowns.\nA cat costs 5 crowns.\nA cat costs 5 crowns.\n",

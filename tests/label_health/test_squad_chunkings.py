@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 import pytest
 import yaml
 
+from rag_assets.chunking.stage import chunks_key
+from rag_assets.evaluation.judgments_stage import judgments_key
+from rag_assets.evaluation.metrics_stage import Metrics, metrics_key
 from rag_assets.experiment import load_experiment
-from rag_assets.label_health.coverage import unreachable_evidence
+from rag_assets.labels.health.coverage import unreachable_evidence
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.stages.chunks import chunks_key
-from rag_assets.pipeline.stages.judgments import judgments_key
-from rag_assets.pipeline.stages.metrics import Metrics, metrics_key
-from rag_assets.pipeline.stages.sources import QRELS_KEY, QUERIES_KEY
+from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
 from rag_assets.store.settings import StoreSettings
 
 pytestmark = pytest.mark.real_data

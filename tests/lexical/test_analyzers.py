@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
-from rag_assets.lexical.analyzers import (
+from rag_assets.retrieval.lexical.analyzers import (
     ANALYZERS,
     analyze,
     analyze_all,
     analyzer_versions,
     check_analyzer,
 )
-from rag_assets.lexical.analyzers.english import STOP_WORDS
-from rag_assets.lexical.analyzers.snowball import LANGUAGES
+from rag_assets.retrieval.lexical.analyzers.english import STOP_WORDS
+from rag_assets.retrieval.lexical.analyzers.snowball import LANGUAGES
 
 STANDARD_CASES = {
     "part number": ("Use KFP-30417, rev. B2!", ["use", "kfp", "30417", "rev", "b2"]),

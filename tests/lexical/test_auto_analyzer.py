@@ -6,9 +6,14 @@ import time
 
 import pytest
 
-from rag_assets.lexical.analyzers import ANALYZERS, auto, detect_analyzer, resolve_analyzer
-from rag_assets.lexical.analyzers.function_words import FUNCTION_WORDS
-from rag_assets.lexical.analyzers.words import words
+from rag_assets.retrieval.lexical.analyzers import (
+    ANALYZERS,
+    auto,
+    detect_analyzer,
+    resolve_analyzer,
+)
+from rag_assets.retrieval.lexical.analyzers.function_words import FUNCTION_WORDS
+from rag_assets.retrieval.lexical.analyzers.words import words
 
 SURE = {
     "english": "The pump is cooled by water that flows to the heat exchanger.",

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
-from rag_assets.lexical import best_rows as searching
-from rag_assets.lexical import dense_columns, row_grid
-from rag_assets.lexical.best_rows import best_rows
-from rag_assets.lexical.column_sums import column_sums
-from rag_assets.lexical.row_grid import Grid
-from rag_assets.lexical.sparse_columns import SparseColumns
 from rag_assets.ordering import Hits, Positions, best_above_zero
+from rag_assets.retrieval.lexical import best_rows as searching
+from rag_assets.retrieval.lexical import dense_columns, row_grid
+from rag_assets.retrieval.lexical.best_rows import best_rows
+from rag_assets.retrieval.lexical.column_sums import column_sums
+from rag_assets.retrieval.lexical.row_grid import Grid
+from rag_assets.retrieval.lexical.sparse_columns import SparseColumns
 
 N_ROWS, N_COLUMNS = 300, 24
 VOCABULARY = {str(number): number for number in range(N_COLUMNS)}

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from rag_assets.lexical.bm25s_engine import Bm25sEngine
-from rag_assets.lexical.token_counts import TokenCounts
+from rag_assets.retrieval.lexical.bm25s_engine import Bm25sEngine
+from rag_assets.retrieval.lexical.token_counts import TokenCounts
 
 TOKENS = st.lists(st.sampled_from("abcdefg"), max_size=12)
 CORPORA = st.lists(TOKENS, min_size=1, max_size=12).filter(any)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from rag_assets.errors import DataError, StoreError, UsageError
-from rag_assets.lexical.index import LexicalIndex, build_index, engine_versions
-from rag_assets.lexical.search import search
+from rag_assets.retrieval.lexical.index import LexicalIndex, build_index, engine_versions
+from rag_assets.retrieval.lexical.search import search
 
 TEXTS = {
     "b": "The pump is cooled by the water.",
@@ -66,7 +66,8 @@ def test_the_order_of_the_corpus_leaves_every_byte_as_it_is(tmp_path: Path, engi
 
 def test_the_hash_seed_leaves_every_byte_as_it_is(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from rag_assets.lexical.index import build_index; "
+        "import sys; from pathlib import Path; "
+        "from rag_assets.retrieval.lexical.index import build_index; "
         "build_index(list('abc'), ['pump water', 'valve pump', 'crew of water'], engine='bm25s', "
         "analyzer='english', k1=1.2, b=0.75, folder=Path(sys.argv[1]))"
     )
@@ -162,7 +163,7 @@ def test_versions_name_engine_package_and_analyzer() -> None:
 
 def test_importing_loads_no_engine() -> None:
     code = (
-        "import sys, rag_assets.lexical.search; "
+        "import sys, rag_assets.retrieval.lexical.search; "
         "sys.exit(bool({'bm25s', 'rank_bm25', 'tantivy', 'Stemmer'} & set(sys.modules)))"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

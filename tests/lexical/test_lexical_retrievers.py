@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.lexical.tfidf_engine import WEIGHTINGS
-from rag_assets.retrievers.bm25 import BM25
-from rag_assets.retrievers.registry import RETRIEVER_TYPES
-from rag_assets.retrievers.tfidf import TfIdf
+from rag_assets.retrieval.lexical.bm25 import BM25
+from rag_assets.retrieval.lexical.tfidf import TfIdf
+from rag_assets.retrieval.lexical.tfidf_engine import WEIGHTINGS
+from rag_assets.retrieval.registry import RETRIEVER_TYPES
 
 TEXTS = {
     "b": "Die Pumpe KFP-30417 wird gek\u00fchlt",

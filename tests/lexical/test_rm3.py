@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.lexical.index import LexicalIndex, build_index
-from rag_assets.lexical.rm3 import Feedback, expanded, search_expanded
-from rag_assets.lexical.search import search
-from rag_assets.lexical.term_vectors import TermVectors
-from rag_assets.lexical.token_counts import TokenCounts
 from rag_assets.ordering import Hits
+from rag_assets.retrieval.lexical.index import LexicalIndex, build_index
+from rag_assets.retrieval.lexical.rm3 import Feedback, expanded, search_expanded
+from rag_assets.retrieval.lexical.search import search
+from rag_assets.retrieval.lexical.term_vectors import TermVectors
+from rag_assets.retrieval.lexical.token_counts import TokenCounts
 
 TEXTS = {"a": "dog dog fare crown", "b": "dog leash", "c": "leash rope", "d": "crown king", "e": ""}
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
-from rag_assets.lexical.analyzers import (
+from rag_assets.retrieval.lexical.analyzers import (
     ANALYZERS,
     analyze,
     analyze_all,
@@ -17,8 +17,8 @@ from rag_assets.lexical.analyzers import (
     analyzer_versions,
     resolve_analyzer,
 )
-from rag_assets.lexical.analyzers.identifiers import identifiers
-from rag_assets.lexical.analyzers.snowball import LANGUAGES
+from rag_assets.retrieval.lexical.analyzers.identifiers import identifiers
+from rag_assets.retrieval.lexical.analyzers.snowball import LANGUAGES
 
 SENTENCES = {
     "german": ("Die Pumpen wurden gek\u00fchlt", ["die", "pump", "wurd", "gekuhlt"]),
@@ -129,7 +129,7 @@ def test_auto_and_versions() -> None:
     assert set(analyzer_versions("german+identifiers")) == {"PyStemmer", "unicode"}
     chosen = set(analyzer_code("english+identifiers"))
     assert chosen - set(analyzer_code("auto+identifiers")) == {
-        "rag_assets.lexical.analyzers:_CHOOSERS[]"
+        "rag_assets.retrieval.lexical.analyzers:_CHOOSERS[]"
     }
     with pytest.raises(UsageError, match="analyzer 'x'; allowed: auto, english"):
         resolve_analyzer("x+identifiers", [])

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from rag_assets.errors import StoreError, UsageError
-from rag_assets.lexical import engine as engines
-from rag_assets.lexical.bm25s_engine import Bm25sEngine
-from rag_assets.lexical.engine import build_engine
-from rag_assets.lexical.tantivy_engine import LONGEST, TIES, TantivyEngine
-from rag_assets.lexical.token_counts import TokenCounts
 from rag_assets.ordering import Hits
-from rag_assets.retrievers.bm25 import BM25
+from rag_assets.retrieval.lexical import engine as engines
+from rag_assets.retrieval.lexical.bm25 import BM25
+from rag_assets.retrieval.lexical.bm25s_engine import Bm25sEngine
+from rag_assets.retrieval.lexical.engine import build_engine
+from rag_assets.retrieval.lexical.tantivy_engine import LONGEST, TIES, TantivyEngine
+from rag_assets.retrieval.lexical.token_counts import TokenCounts
 
 TOKENS = st.lists(st.sampled_from("abcdefg"), max_size=12)
 CORPORA = st.lists(TOKENS, min_size=1, max_size=12)

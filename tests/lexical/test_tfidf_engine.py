@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
-from rag_assets.lexical.engine import load_engine
-from rag_assets.lexical.tfidf_engine import WEIGHTINGS, TfIdfEngine
-from rag_assets.lexical.token_counts import TokenCounts
+from rag_assets.retrieval.lexical.engine import load_engine
+from rag_assets.retrieval.lexical.tfidf_engine import WEIGHTINGS, TfIdfEngine
+from rag_assets.retrieval.lexical.token_counts import TokenCounts
 
 TOKENS = st.lists(st.sampled_from("abcdefg"), max_size=12)
 QUERIES = st.lists(st.sampled_from("abcdefgxyz"), max_size=6)

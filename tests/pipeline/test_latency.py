@@ -10,20 +10,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from rag_assets.embedding.loading import forget_models
-from rag_assets.pipeline.latency_sample import (
+from rag_assets.engine.latency_sample import (
     BUDGET_SECONDS,
     added,
     percentiles,
     sample_of,
     time_each,
 )
-from rag_assets.pipeline.measurements import Measurement, Measurements
-from rag_assets.pipeline.stage_context import Part
-from rag_assets.pipeline.stages.runs import run_key
-from rag_assets.reranking import local_models
-from rag_assets.reranking.candidates import Scores
-from rag_assets.reranking.cross_encoder import CrossEncoderScorer
+from rag_assets.engine.measurements import Measurement, Measurements
+from rag_assets.engine.stage_context import Part
+from rag_assets.models.loading import forget_models
+from rag_assets.retrieval.reranking import local_models
+from rag_assets.retrieval.reranking.candidates import Scores
+from rag_assets.retrieval.reranking.cross_encoder_scores import CrossEncoderScorer
+from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.pair_score_cache import Pair
 from tests.all_measurements import all_measurements
 from tests.reranking.tiny_models import cross_encoder

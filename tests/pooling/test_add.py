@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from rag_assets.datasets.beir import BeirDataset
-from rag_assets.datasets.dataset import Dataset
-from rag_assets.datasets.llamaindex import LlamaIndexDataset
-from rag_assets.datasets.markdown import MarkdownDataset
-from rag_assets.datasets.trec import TrecDataset
 from rag_assets.errors import DataError, UsageError
-from rag_assets.pooling.add import Added, add_judgments
-from rag_assets.pooling.feedback import grade_of, read_feedback
-from rag_assets.pooling.judgment import Judgment
-from rag_assets.pooling.label_files import label_file, write_qrels
-from rag_assets.pooling.pool import PooledUnit
-from rag_assets.pooling.qrels_formats import QRELS_FORMATS
+from rag_assets.labels.pooling.add import Added, add_judgments
+from rag_assets.labels.pooling.feedback import grade_of, read_feedback
+from rag_assets.labels.pooling.judgment import Judgment
+from rag_assets.labels.pooling.label_files import label_file, write_qrels
+from rag_assets.labels.pooling.pool import PooledUnit
+from rag_assets.labels.pooling.qrels_formats import QRELS_FORMATS
+from rag_assets.sources.beir import BeirDataset
+from rag_assets.sources.dataset import Dataset
+from rag_assets.sources.llamaindex import LlamaIndexDataset
+from rag_assets.sources.markdown import MarkdownDataset
+from rag_assets.sources.trec import TrecDataset
 
 TEXT = "Fares rise. Fares rise. Dogs travel free.\n"
 
@@ -152,7 +152,7 @@ def test_a_format_that_cannot_be_added_to(tmp_path: Path) -> None:
 
 
 def test_labels_in_csv_are_not_mixed_with_lines(tmp_path: Path) -> None:
-    from rag_assets.datasets.jsonl_folder import JsonlDataset
+    from rag_assets.sources.jsonl_folder import JsonlDataset
 
     write_lines(tmp_path / "documents.jsonl", [{"doc_id": "d", "text": "t"}])
     write_lines(tmp_path / "queries.jsonl", [{"query_id": "q1", "text": "?"}])

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from rag_assets.datasets.beir import BeirDataset
-from rag_assets.datasets.dataset import Dataset
-from rag_assets.datasets.markdown import MarkdownDataset
-from rag_assets.pooling.add import Added, add_judgments
-from rag_assets.pooling.feedback import Votes, read_feedback
+from rag_assets.labels.pooling.add import Added, add_judgments
+from rag_assets.labels.pooling.feedback import Votes, read_feedback
+from rag_assets.sources.beir import BeirDataset
+from rag_assets.sources.dataset import Dataset
+from rag_assets.sources.markdown import MarkdownDataset
 
 TEXT = "Fares rise. Fares rise. Dogs travel free.\n"
 DOGS = {"query_id": "q1", "chunk_id": "a.md#24-41"}

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.datasets.spreadsheet_cells import CELL_LIMIT
 from rag_assets.errors import DataError
-from rag_assets.pooling.covered import covered_spans
-from rag_assets.pooling.pool import LONGEST_UNION, PooledUnit, in_blind_order, merged, pool
-from rag_assets.pooling.sheet import COLUMNS, NEEDED, cut_texts, read_sheet, sheet_text
+from rag_assets.labels.pooling.covered import covered_spans
+from rag_assets.labels.pooling.pool import LONGEST_UNION, PooledUnit, in_blind_order, merged, pool
+from rag_assets.labels.pooling.sheet import COLUMNS, NEEDED, cut_texts, read_sheet, sheet_text
 from rag_assets.schemas import DOCUMENTS, QUERIES, RUNS
+from rag_assets.sources.spreadsheet_cells import CELL_LIMIT
 
 TEXT = '- one\n\ntwo, "three"\n'
 

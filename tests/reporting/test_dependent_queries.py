@@ -7,10 +7,10 @@ from pathlib import Path
 
 from rag_assets import api
 from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.pipeline.stages.comparisons import COMPARISONS_KEY
-from rag_assets.reporting.gate import Rules, gate
-from rag_assets.reporting.html import write_report
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.gate import Rules, gate
+from rag_assets.report.html import write_report
+from rag_assets.report.result import EvaluationResult
+from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY
 from tests.beir_folder import write_beir
 
 N_QUERIES = 60

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.datasets.spreadsheet_cells import plain
-from rag_assets.reporting.formats import columns_of, formatted
+from rag_assets.report.formats import columns_of, formatted
+from rag_assets.sources.spreadsheet_cells import plain
 
 ROWS: list[dict[str, object]] = [
     {"retriever": "a", "top_k": 1, "ndcg": 0.123456},

@@ -6,9 +6,9 @@ from typing import Any
 
 from rich.console import Console
 
-from rag_assets.reporting.evaluation_changes import evaluation_changes
-from rag_assets.reporting.history_rows import flat_history_rows, history_rows
-from rag_assets.reporting.history_view import history_view
+from rag_assets.report.evaluation_changes import evaluation_changes
+from rag_assets.report.history_rows import flat_history_rows, history_rows
+from rag_assets.report.history_view import history_view
 
 
 def evaluation(number: int, retrievers: dict[str, Any], **columns: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import rag_assets
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.result import EvaluationResult
 from tests.beir_folder import HOSTILE_TAG, write_beir
 
 YAML = (

@@ -13,13 +13,13 @@ import pytest
 
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.pipeline.history import History
-from rag_assets.reporting.comparison import Comparison
-from rag_assets.reporting.evaluation_table import EvaluationTable
-from rag_assets.reporting.metric_history import SCHEMA, MetricHistory
-from rag_assets.reporting.notebook import palette
-from rag_assets.reporting.notebook.html import MOST, Cell, table_html, words
-from rag_assets.reporting.notebook.tabular import Tabular
-from rag_assets.reporting.report.view import View
+from rag_assets.report.comparison import Comparison
+from rag_assets.report.evaluation_table import EvaluationTable
+from rag_assets.report.metric_history import SCHEMA, MetricHistory
+from rag_assets.report.notebook import palette
+from rag_assets.report.notebook.html import MOST, Cell, table_html, words
+from rag_assets.report.notebook.tabular import Tabular
+from rag_assets.report.page.view import View
 from rag_assets.schemas import COMPARISONS, LEADERBOARD
 from tests.tiny_experiment import Tiny
 
@@ -195,7 +195,7 @@ def test_a_figure_of_differences_has_a_point_a_pair(changed: EvaluationTable) ->
 
 
 def test_figures_are_drawn_as_the_report_is() -> None:
-    script = resources.files("rag_assets.reporting.report").joinpath("script", "palette.js")
+    script = resources.files("rag_assets.report.page").joinpath("script", "palette.js")
     text = script.read_text(encoding="utf-8")
     for name in ("SYMBOLS", "DASHES", "PATTERNS"):
         listed = re.search(rf"const {name} = \[(.*)\];", text)

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from rag_assets.reporting.report import explorer as module
-from rag_assets.reporting.report.embedded_json import escaped_json
-from rag_assets.reporting.report.excerpts import shortened
-from rag_assets.reporting.report.explorer import explorer
-from rag_assets.reporting.report.view import Context, View
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.page import explorer as module
+from rag_assets.report.page.embedded_json import escaped_json
+from rag_assets.report.page.excerpts import shortened
+from rag_assets.report.page.explorer import explorer
+from rag_assets.report.page.view import Context, View
+from rag_assets.report.result import EvaluationResult
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.reporting.html import render, write_report
-from rag_assets.reporting.report.identity import identity, is_at
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.html import render, write_report
+from rag_assets.report.page.identity import identity, is_at
+from rag_assets.report.result import EvaluationResult
 from tests.tiny_experiment import Tiny
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from rag_assets.errors import UsageError
-from rag_assets.reporting.slices import members_by, slices
+from rag_assets.report.slices import members_by, slices
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES, QUERY_METRICS
 
 EQUAL = {"q1": 1.0, "q2": 1.0, "q3": 1.0}

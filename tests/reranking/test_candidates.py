@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from rag_assets.reranking.candidates import candidate_lists, reordered
+from rag_assets.retrieval.reranking.candidates import candidate_lists, reordered
 from rag_assets.schemas import QUERIES, RUNS
 from tests.fusion.fusing import ranking
 

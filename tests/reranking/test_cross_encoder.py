@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from rag_assets.errors import ModelUnavailable, UsageError
-from rag_assets.reranking.candidates import Candidates
-from rag_assets.reranking.cross_encoder import CrossEncoderScorer
-from rag_assets.reranking.pair_scores import rerank_by_pairs
+from rag_assets.retrieval.reranking.candidates import Candidates
+from rag_assets.retrieval.reranking.cross_encoder_scores import CrossEncoderScorer
+from rag_assets.retrieval.reranking.pair_scores import rerank_by_pairs
 from rag_assets.store.pair_score_cache import Pair
 from tests.reranking.tiny_models import LONGEST, cross_encoder
 

@@ -12,11 +12,11 @@ from pydantic import ValidationError
 
 from rag_assets.errors import ConfigError, ModelUnavailable, UsageError
 from rag_assets.llm.budget import BudgetReached
-from rag_assets.reranking.candidates import Candidates
-from rag_assets.reranking.listwise import Asking, windows
-from rag_assets.retrievers.derived import Reranked
-from rag_assets.retrievers.listwise import Listwise
-from rag_assets.retrievers.workspace import Workspace
+from rag_assets.retrieval.derived import Reranked
+from rag_assets.retrieval.reranking.candidates import Candidates
+from rag_assets.retrieval.reranking.listwise import Listwise
+from rag_assets.retrieval.reranking.listwise_scores import Asking, windows
+from rag_assets.retrieval.workspace import Workspace
 from tests.llm.server import Server, cut_off, error, hangs, refuses, says, serving
 
 

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rag_assets.embedding.model_files import SLOW_TOKENIZER_FILES, read_model_files
-from rag_assets.reranking import cross_encoder as module
-from rag_assets.reranking.candidates import Candidates
-from rag_assets.reranking.cross_encoder import CrossEncoderScorer
-from rag_assets.reranking.pair_lengths import pair_lengths
-from rag_assets.reranking.query_likelihood import QueryLikelihoodScorer
-from rag_assets.retrievers.pair_scoring import PairScorer, scored_by_pairs
-from rag_assets.retrievers.workspace import Workspace
+from rag_assets.models.model_files import SLOW_TOKENIZER_FILES, read_model_files
+from rag_assets.retrieval.reranking import cross_encoder_scores as module
+from rag_assets.retrieval.reranking.candidates import Candidates
+from rag_assets.retrieval.reranking.cross_encoder_scores import CrossEncoderScorer
+from rag_assets.retrieval.reranking.pair_lengths import pair_lengths
+from rag_assets.retrieval.reranking.pair_scoring import PairScorer, scored_by_pairs
+from rag_assets.retrieval.reranking.query_likelihood_scores import QueryLikelihoodScorer
+from rag_assets.retrieval.workspace import Workspace
 from rag_assets.store.pair_score_cache import Pair
 from tests.reranking.tiny_models import LONGEST, cross_encoder, language_model
 
@@ -95,7 +95,7 @@ def test_tokens_of_a_text_are_counted_once(
     scorer: PairScorer = CrossEncoderScorer(str(folder), batch_size=2)
     pairs = [Pair(QUERY, text) for text in TEXTS]
     first = scorer.lengths(pairs, tmp_path)
-    monkeypatch.setattr("rag_assets.embedding.token_counts._counted", None)
+    monkeypatch.setattr("rag_assets.models.token_counts._counted", None)
     other = [Pair(FEW, text) for text in TEXTS if text != FEW]
     assert scorer.lengths(pairs, tmp_path).tolist() == first.tolist()
     assert len(scorer.lengths(other, tmp_path)) == 3

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.llm.client import LENGTH, REFUSAL, STOP, Answer, Completion, Failure
-from rag_assets.reranking.permutation import NoOrder, read_permutation
+from rag_assets.retrieval.reranking.permutation import NoOrder, read_permutation
 
 FORMS = {
     "arrows": lambda ids: " > ".join(f"[{i}]" for i in ids),

@@ -8,10 +8,10 @@ import pytest
 from pydantic import ValidationError
 
 from rag_assets.errors import ModelUnavailable
-from rag_assets.reranking.candidates import Candidates
-from rag_assets.retrievers.derived import Reranked
-from rag_assets.retrievers.rerank_api import RerankApi
-from rag_assets.retrievers.workspace import Workspace
+from rag_assets.retrieval.derived import Reranked
+from rag_assets.retrieval.reranking.candidates import Candidates
+from rag_assets.retrieval.reranking.rerank_api import RerankApi
+from rag_assets.retrieval.workspace import Workspace
 from tests.llm.server import Server, error, json_reply, shared_words
 
 DOCUMENTS = ["a dog", "the wind", "wind in the northern harbour", "a dog"]

@@ -15,7 +15,7 @@ import yaml
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.stages.runs import run_key
+from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.settings import StoreSettings
 from tests.llm.server import vector
 

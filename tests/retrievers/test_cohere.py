@@ -12,10 +12,10 @@ import pytest
 from pydantic import ValidationError
 
 from rag_assets.errors import UsageError
-from rag_assets.reranking.candidates import Candidates
-from rag_assets.retrievers.cohere import Cohere
-from rag_assets.retrievers.derived import Reranked
-from rag_assets.retrievers.workspace import Measure, Usage, Workspace, unmeasured
+from rag_assets.retrieval.derived import Reranked
+from rag_assets.retrieval.reranking.candidates import Candidates
+from rag_assets.retrieval.reranking.cohere import Cohere
+from rag_assets.retrieval.workspace import Measure, Usage, Workspace, unmeasured
 from tests.llm.server import Server, error, json_reply, shared_words
 
 DOCUMENTS = ["a dog", "the wind", "wind in the northern harbour", "a dog"]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rag_assets.retrievers.registry import OWN_TYPES
+from rag_assets.retrieval.registry import OWN_TYPES
 from tests.llm.server import ordered, serving
 from tests.reranking.tiny_models import cross_encoder, language_model, masked_language_model
 from tests.retrievers.contract import DOCUMENTS, ONE_DOCUMENT, TOP_K, Evaluated

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from tokenizers import Encoding
 
-from rag_assets.embedding import token_counts
-from rag_assets.embedding.models import load_tokenizer, resolve_model
-from rag_assets.embedding.truncation import count_truncated
-from rag_assets.pipeline.stages.base_runs import index_key
-from rag_assets.pipeline.stages.chunks import chunks_key
-from rag_assets.pipeline.stages.runs import run_key
+from rag_assets.chunking.stage import chunks_key
+from rag_assets.models import token_counts
+from rag_assets.models.model_names import load_tokenizer, resolve_model
+from rag_assets.models.truncation import count_truncated
+from rag_assets.retrieval.base_runs_stage import index_key
+from rag_assets.retrieval.runs_stage import run_key
 from tests.tiny_experiment import Tiny
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"

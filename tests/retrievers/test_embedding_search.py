@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rag_assets.chunking.stage import chunks_key, texts_to_index
 from rag_assets.errors import ConfigError
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.stages.base_runs import index_key
-from rag_assets.pipeline.stages.chunks import chunks_key, texts_to_index
-from rag_assets.pipeline.stages.runs import run_key
-from rag_assets.retrievers.embedding import BiEncoder
+from rag_assets.retrieval.base_runs_stage import index_key
+from rag_assets.retrieval.dense.embedding import BiEncoder
+from rag_assets.retrieval.runs_stage import run_key
 from tests.tiny_experiment import QUERIES, Tiny, matching
 
 SIMILARITIES = ("cosine", "dot", "euclidean")

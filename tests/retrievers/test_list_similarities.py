@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from rag_assets.embedding.encoder import Encoder
+from rag_assets.chunking.stage import chunks_key, texts_to_index
+from rag_assets.evaluation.list_similarities_stage import similarities_key
+from rag_assets.models.encoder import Encoder
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.stages.chunks import chunks_key, texts_to_index
-from rag_assets.pipeline.stages.list_similarities import similarities_key
-from rag_assets.pipeline.stages.runs import run_key
-from rag_assets.reporting.rows import result_rows
-from rag_assets.reporting.similarity_view import similarity_parts
+from rag_assets.report.rows import result_rows
+from rag_assets.report.similarity_view import similarity_parts
+from rag_assets.retrieval.runs_stage import run_key
 from tests.shown_board import evaluated
 from tests.tiny_experiment import Tiny, matching
 

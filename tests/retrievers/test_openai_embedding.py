@@ -12,9 +12,9 @@ import pytest
 
 from rag_assets.errors import ConfigError, ModelUnavailable, UsageError
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.stages.runs import run_key
-from rag_assets.retrievers.openai_embedding import OpenAIEmbedding
-from rag_assets.retrievers.workspace import Workspace
+from rag_assets.retrieval.dense.openai_embedding import OpenAIEmbedding
+from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.retrieval.workspace import Workspace
 from rag_assets.schemas import QUERY_VARIANTS
 from tests.llm.server import (
     Server,

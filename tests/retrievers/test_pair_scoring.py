@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from rag_assets.reranking.candidates import Candidates, Scores
-from rag_assets.reranking.pair_lengths import letters
-from rag_assets.retrievers.pair_scoring import scored_by_pairs
-from rag_assets.retrievers.workspace import Usage, Workspace
+from rag_assets.retrieval.reranking.candidates import Candidates, Scores
+from rag_assets.retrieval.reranking.pair_lengths import letters
+from rag_assets.retrieval.reranking.pair_scoring import scored_by_pairs
+from rag_assets.retrieval.workspace import Usage, Workspace
 from rag_assets.store.pair_score_cache import Pair
 
 

@@ -15,15 +15,15 @@ import pytest
 import yaml
 
 from rag_assets.errors import ConfigError
-from rag_assets.retrievers.registry import OWN_TYPES, retriever_types
+from rag_assets.retrieval.registry import OWN_TYPES, retriever_types
 from tests.conftest import REPOSITORY
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
 
 RUN = """
 import json, sys
 from pathlib import Path
-from rag_assets.pipeline.stages.chunks import chunks_key, texts_to_index
-from rag_assets.pipeline.stages.runs import run_key
+from rag_assets.chunking.stage import chunks_key, texts_to_index
+from rag_assets.retrieval.runs_stage import run_key
 from tests.tiny_experiment import Tiny
 
 tiny = Tiny(Path(sys.argv[1]))
@@ -52,7 +52,7 @@ def install(folder: Path, source: str, pyproject: str) -> Path:
     info.mkdir(parents=True)
     points = project["entry-points"]["rag_assets.retrievers"]
     lines = [f"{point} = {value}\n" for point, value in points.items()]
-    (info / "entry_points.txt").write_text("[rag_assets.retrievers]\n" + "".join(lines))
+    (info / "entry_points.txt").write_text("[rag_assets.retrieval]\n" + "".join(lines))
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     modules = {value.partition(":")[0] for value in points.values()}
     for module in modules:
@@ -97,7 +97,7 @@ def expected(query: str, indexed: dict[str, str]) -> list[tuple[str, float]]:
     return sorted(found, key=lambda pair: (pair[1], pair[0]), reverse=True)
 
 
-POINT = "entry point rag_assets.retrievers "
+POINT = "entry point rag_assets.retrieval "
 FINE = block("python")
 BROKEN: dict[str, tuple[str, str, str]] = {
     "no such module": (

@@ -15,19 +15,19 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from rag_assets.embedding.flat_index import FlatIndex
-from rag_assets.embedding.query_vectors import dense_table
-from rag_assets.embedding.similarity_search import search as exact_search
-from rag_assets.embedding.similarity_search import searchable
 from rag_assets.errors import DataError, NotServed, UsageError
-from rag_assets.retrievers.qdrant import Qdrant
-from rag_assets.retrievers.workspace import Workspace
+from rag_assets.retrieval.dense.flat_index import FlatIndex
+from rag_assets.retrieval.dense.qdrant import Qdrant
+from rag_assets.retrieval.dense.query_vectors import dense_table
+from rag_assets.retrieval.dense.similarity_search import search as exact_search
+from rag_assets.retrieval.dense.similarity_search import searchable
+from rag_assets.retrieval.workspace import Workspace
 
 pytest.importorskip("qdrant_client", reason="needs pip install 'rag-assets[qdrant]'")
 
 from qdrant_client import QdrantClient, models
 
-from rag_assets.embedding import qdrant_search
+from rag_assets.retrieval.dense import qdrant_search
 
 KEY = "open sesame"
 

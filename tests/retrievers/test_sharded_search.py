@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.compute.local import LOCAL
-from rag_assets.embedding.flat_index import FlatIndex
-from rag_assets.embedding.query_vectors import dense_table
-from rag_assets.embedding.similarity_search import searchable
-from rag_assets.embedding.unit_vectors import Vectors
+from rag_assets.models.unit_vectors import Vectors
 from rag_assets.ordering import Hits
-from rag_assets.retrievers.dense_searchers import FlatSearcher, SimilaritySearcher
-from rag_assets.retrievers.sharded_search import Exact, ShardedSearcher, spread
+from rag_assets.retrieval.dense.dense_searchers import FlatSearcher, SimilaritySearcher
+from rag_assets.retrieval.dense.flat_index import FlatIndex
+from rag_assets.retrieval.dense.query_vectors import dense_table
+from rag_assets.retrieval.dense.similarity_search import searchable
+from rag_assets.retrieval.sharded_search import Exact, ShardedSearcher, spread
 
 Result = TypeVar("Result")
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rag_assets.embedding.vector_files import read_vectors
+from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.stages.base_runs import index_key
-from rag_assets.pipeline.stages.chunks import chunks_key
-from rag_assets.pipeline.stages.runs import run_key
+from rag_assets.retrieval.base_runs_stage import index_key
+from rag_assets.retrieval.dense.vector_files import read_vectors
+from rag_assets.retrieval.runs_stage import run_key
 from tests.tiny_experiment import QUERIES, Tiny, matching
 
 NPY = {

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
-from rag_assets.query_sets.generation import question_filters as filters
-from rag_assets.query_sets.generation.near_questions import near_earlier
-from rag_assets.query_sets.generation.question_filters import Filters, fault
-from rag_assets.query_sets.generation.question_words import (
+from rag_assets.labels.generation import question_filters as filters
+from rag_assets.labels.generation.near_questions import near_earlier
+from rag_assets.labels.generation.question_filters import Filters, fault
+from rag_assets.labels.generation.question_words import (
     contains_words,
     copied_share,
     question_words,

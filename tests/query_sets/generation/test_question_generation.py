@@ -10,14 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from rag_assets.datasets.jsonl_folder import JsonlDataset
 from rag_assets.errors import DataError, UsageError
-from rag_assets.llm.cache import CompletionCache
-from rag_assets.llm.client import Completion
-from rag_assets.llm.completions import Completions
-from rag_assets.query_sets.generation.dataset_folder import write_folder
-from rag_assets.query_sets.generation.question_answers import Question, parsed_questions
-from rag_assets.query_sets.generation.question_generation import (
+from rag_assets.labels.generation.dataset_folder import write_folder
+from rag_assets.labels.generation.question_answers import Question, parsed_questions
+from rag_assets.labels.generation.question_generation import (
     QUESTIONS,
     GeneratedQuestions,
     Generator,
@@ -26,9 +22,13 @@ from rag_assets.query_sets.generation.question_generation import (
     question_requests,
     question_template,
 )
-from rag_assets.query_sets.generation.review_sheet import read_review, review_sheet
+from rag_assets.labels.generation.review_sheet import read_review, review_sheet
+from rag_assets.llm.cache import CompletionCache
+from rag_assets.llm.client import Completion
+from rag_assets.llm.completions import Completions
 from rag_assets.query_sets.model_output import Unusable
 from rag_assets.schemas import CHUNKS, DOCUMENTS
+from rag_assets.sources.jsonl_folder import JsonlDataset
 from tests.llm import server as replies
 from tests.llm.requests import model
 from tests.llm.server import Server

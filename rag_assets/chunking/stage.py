@@ -1,0 +1,131 @@
+"""``chunks[chunking]``: the corpus, cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from rag_assets.chunking.semantic import Embed
+from rag_assets.chunking.spans import cut_documents, indexed_texts
+from rag_assets.chunking.strategies_stage import (
+    NO_STRATEGY,
+    code,
+    cuts_by_blocks,
+    cutter,
+    cutting,
+    indexes_headings,
+    versions,
+)
+from rag_assets.code_versions.closure import Root
+from rag_assets.engine.recipe import Input
+from rag_assets.engine.stage import Stage, TableProduct
+from rag_assets.engine.stage_context import StageContext
+from rag_assets.experiment.config import NoneChunking, ParentChunking
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.models.encoder import Encoder
+from rag_assets.models.unit_vectors import Vectors
+from rag_assets.schemas import CHUNKS
+from rag_assets.sources.stage import DOCUMENTS_KEY
+from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.blocks import BlockedTable, KnownBlocks, rows_digest, table_blocks
+
+_CUT = ("document_id", "title", "text")
+"""What of a document is cut, or stands in its chunks."""
+
+
+class Chunks(Stage):
+    """One partition a chunking."""
+
+    name = "chunks"
+    dimensions: ClassVar[tuple[str, ...]] = ("chunking",)
+    schema = CHUNKS
+    row = "One chunk: the span [start, end) of a document's text that is retrieved as a unit."
+    group = "chunks"
+    projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "indexed": ("chunk_id", "title", "heading_path", "text", "parent_chunk_id"),
+        "spans": (
+            "chunk_id",
+            "document_id",
+            "start",
+            "end",
+            "parent_chunk_id",
+            "parent_start",
+            "parent_end",
+        ),
+    }
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [chunks_key(name) for name in experiment.chunkings]
+
+    def own_code(self) -> list[Root]:
+        return [*super().own_code(), NO_STRATEGY]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return code(experiment.chunkings[key["chunking"]])
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return [Input("documents", DOCUMENTS_KEY, "text")]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return cutting(context.experiment.chunkings[key["chunking"]])
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return versions(context.experiment.chunkings[key["chunking"]])
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        documents = context.artifact(DOCUMENTS_KEY).table()
+        for key in keys:
+            name = key["chunking"]
+            config = context.experiment.chunkings[name]
+            outer = config.parent if isinstance(config, ParentChunking) else None
+            cut = partial(
+                cut_documents,
+                cut=cutter(config, partial(_embed, context, name)),
+                whole=isinstance(config, NoneChunking),
+                whole_parents=isinstance(outer, NoneChunking),
+            )
+            if cuts_by_blocks(config):
+                yield key, _cut_by_blocks(documents, cut, self.made_alike(context, key))
+            else:
+                yield key, TableProduct(cut(documents))
+
+
+def _cut_by_blocks(
+    documents: pa.Table, cut: Callable[[pa.Table], pa.Table], alike: Iterable[Artifact]
+) -> TableProduct:
+    built = BlockedTable(KnownBlocks(alike))
+    for block in table_blocks(documents.select(_CUT), "document_id", "text"):
+        built.add(rows_digest(block), partial(cut, block))
+    return TableProduct(built.table(), blocks=built.blocks)
+
+
+def _embed(context: StageContext, chunking: str, model: str) -> Embed:
+    cache = context.cache_folder("embeddings")
+    encoder = Encoder(model, cache=cache, compute=context.compute)
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        with context.progress(f"embed sentences for {chunking}", len(texts)) as advance:
+            return encoder.encode(texts, kind="document", progress=advance)
+
+    return embed
+
+
+def chunks_key(chunking: str) -> ArtifactKey:
+    """Return the partition of one chunking."""
+    return ArtifactKey.of("chunks", chunking=chunking)
+
+
+def indexed_fields(experiment: Experiment, chunking: str) -> str:
+    """Return which texts of a chunk are indexed, for the recipe of an index."""
+    headings = indexes_headings(experiment.chunkings[chunking])
+    return "title+heading+text" if headings else "title+text"
+
+
+def texts_to_index(experiment: Experiment, chunking: str, chunks: pa.Table) -> list[str]:
+    """Return what is indexed for each chunk of a chunking."""
+    return indexed_texts(chunks, headings=indexes_headings(experiment.chunkings[chunking]))

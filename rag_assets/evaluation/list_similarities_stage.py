@@ -1,0 +1,109 @@
+"""``list_similarities``: how alike the results of rerankers are, where one is for diversity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from rag_assets.code_versions.closure import Root
+from rag_assets.engine.failures import failures_of
+from rag_assets.engine.latency_sample import values_by_query
+from rag_assets.engine.recipe import Input
+from rag_assets.engine.stage import Stage, TableProduct, retriever_code
+from rag_assets.engine.stage_context import StageContext
+from rag_assets.evaluation.list_similarity import intra_list_similarity
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.retrieval.reranking.mmr import MMR
+from rag_assets.retrieval.reranking.stage import FAMILY, texts_by_chunk, texts_key
+from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.schemas import LIST_SIMILARITIES
+from rag_assets.store.artifacts import ArtifactKey
+
+
+class ListSimilarities(Stage):
+    """One partition a reranked retriever and top_k: its results, and those of its input.
+
+    It exists where there is an ``mmr`` retriever. The vectors are those by which that one chooses;
+    of other rerankers those of the first, so that they compare.
+    """
+
+    name = "list_similarities"
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever", "top_k")
+    schema = LIST_SIMILARITIES
+    row = "One query: how alike the results of a reranker, and of its input, are."
+    group = "runs"
+    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "sentence-transformers"})
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        if not any(isinstance(one, MMR) for one in experiment.retrievers.values()):
+            return []
+        return [
+            similarities_key(name, top_k)
+            for name in experiment.of_family(FAMILY)
+            for top_k in experiment.top_k
+            if top_k > 1
+        ]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return retriever_code(experiment, key)
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        (before,) = experiment.inputs(key["retriever"])
+        return [
+            Input("run", run_key(experiment, key["retriever"], key["top_k"])),
+            Input("input_run", run_key(experiment, before, key["top_k"])),
+            Input("texts", texts_key(key["retriever"])),
+        ]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return {"vectors": _config(context.experiment, key["retriever"]).describe()["document"]}
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return _config(context.experiment, key["retriever"]).versions()
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        for key in keys:
+            run, before, _ = (
+                context.artifact(item.key) for item in self.inputs(context.experiment, key)
+            )
+            failed = failures_of(run.manifest).keys()
+            found, found_before = (
+                _similarities(context, key["retriever"], one.table()) for one in (run, before)
+            )
+            rows: list[dict[str, object]] = [
+                {
+                    "query_id": query_id,
+                    "similarity": found.get(query_id),
+                    "input_similarity": found_before.get(query_id),
+                }
+                for query_id in sorted((found.keys() | found_before.keys()) - failed)
+            ]
+            yield key, TableProduct(LIST_SIMILARITIES.from_rows(rows))
+
+
+def _similarities(context: StageContext, retriever: str, run: pa.Table) -> dict[str, float | None]:
+    """Return query id -> the mean cosine of its results, at most top_k of them."""
+    texts = texts_by_chunk(context, retriever)
+    read = [texts[chunk_id] for chunk_id in run.column("chunk_id").to_pylist()]
+    config = _config(context.experiment, retriever)
+    vectors = config.document_vectors(read, context.workspace(retriever))
+    rows = values_by_query(run.column("query_id"), range(run.num_rows))
+    return {
+        query_id: intra_list_similarity(vectors[own], max(len(own), 1))
+        for query_id, own in rows.items()
+    }
+
+
+def _config(experiment: Experiment, retriever: str) -> MMR:
+    """Return the retriever itself, or the first one for diversity."""
+    configs = (experiment.retrievers[retriever], *experiment.retrievers.values())
+    return next(config for config in configs if isinstance(config, MMR))
+
+
+def similarities_key(retriever: str, top_k: int | str) -> ArtifactKey:
+    """Return the similarities of one retriever at one cut-off."""
+    return ArtifactKey.of("list_similarities", retriever=retriever, top_k=top_k)

@@ -1,0 +1,99 @@
+"""Generated questions with their documents as a dataset folder that is read like any other."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from rag_assets.errors import StoreError, UsageError
+from rag_assets.labels.generation.dataset_rows import dataset_rows
+from rag_assets.sources.folder_labels import JUDGMENTS, QUERIES
+from rag_assets.sources.jsonl_folder import DOCUMENTS
+from rag_assets.sources.writers.tables import json_line, metadata_of, rows_of, write_lines
+from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory
+
+EXPERIMENT = "experiment.yaml"
+FILES = frozenset({DOCUMENTS, f"{QUERIES}.jsonl", f"{JUDGMENTS}.jsonl", EXPERIMENT})
+
+_YAML = """\
+dataset: {format: jsonl}
+# Questions from one document are not independent: intervals and tests draw documents.
+statistics: {cluster: query.source_document}
+"""
+
+
+def check_free(folder: Path, *, force: bool) -> None:
+    """Check that a dataset may be written as ``folder``.
+
+    Raises:
+        UsageError: something is there, and it is no earlier dataset that ``force`` gives up.
+    """
+    if not folder.exists() and not folder.is_symlink():
+        return
+    if not folder.is_dir() or folder.is_symlink():
+        raise UsageError(f"{folder}: is there and is no folder; choose a new one")
+    found = sorted(path.name for path in folder.iterdir())
+    others = [name for name in found if name not in FILES]
+    if others:
+        raise UsageError(
+            f"{folder}: holds {others[0]}, which no generated dataset has; choose a new folder"
+        )
+    if found and not force:
+        raise UsageError(f"{folder}: is there already; choose a new folder, or replace it (force)")
+
+
+def write_folder(
+    questions: pa.Table, documents: pa.Table, folder: Path, *, force: bool = False
+) -> None:
+    """Write ``folder``, which is there in the end only when all of it is.
+
+    Its ``experiment.yaml`` makes intervals and tests cluster by ``source_document``.
+
+    Args:
+        questions: table of :data:`rag_assets.labels.generation.question_generation.QUESTIONS`.
+        documents: all documents that are searched, those of the questions among them.
+        folder: a new one.
+        force: replace an earlier dataset that was written here.
+
+    Raises:
+        UsageError: see :func:`check_free`.
+        StoreError: the folder cannot be written.
+    """
+    check_free(folder, force=force)
+    rows = dataset_rows(questions, documents)
+    aside = folder.with_name(f"{folder.name}{TEMPORARY_MARK}{uuid.uuid4().hex[:12]}")
+    with atomic_directory(folder) as temporary:
+        write_lines(temporary / DOCUMENTS, _document_lines(documents))
+        write_lines(temporary / f"{QUERIES}.jsonl", map(json_line, rows.queries))
+        write_lines(temporary / f"{JUDGMENTS}.jsonl", map(json_line, rows.judgments))
+        (temporary / EXPERIMENT).write_text(_YAML, encoding="utf-8")
+        if folder.is_dir() and any(folder.iterdir()):
+            folder.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def check_new_file(file: Path, *, force: bool) -> None:
+    """Check that a sheet may be written as ``file``.
+
+    Raises:
+        UsageError: it is there, perhaps with the work of people in it, or is a folder.
+        StoreError: its folder cannot be looked into.
+    """
+    try:
+        if file.is_dir():
+            raise UsageError(f"{file}: is a folder; name a file")
+        if file.exists() and not force:
+            raise UsageError(f"{file}: is there already; choose another, or replace it (force)")
+    except OSError as error:
+        raise StoreError(f"cannot write {file}: {error.strerror or error}") from error
+
+
+def _document_lines(documents: pa.Table) -> Iterator[str]:
+    for row in rows_of(documents):
+        line = {"document_id": row["document_id"], "title": row["title"], "text": row["text"]}
+        metadata = metadata_of(row)
+        yield json_line({**line, "metadata": metadata} if metadata else line)

@@ -1,0 +1,55 @@
+"""Queries that ask the same."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pyarrow as pa
+
+from rag_assets.labels.health.findings import WARNING, Finding, findings_table
+from rag_assets.sources.fields import shown
+
+SAME = "duplicate_query"
+CONFLICT = "conflicting_queries"
+
+_Judgment = tuple[str, int | None, int | None, int]
+_Evidences = frozenset[frozenset[_Judgment]]
+
+
+def duplicate_queries(queries: pa.Table, qrels: pa.Table) -> pa.Table:
+    """Return a warning for each query whose text another one has, but for case and white space.
+
+    ``duplicate_query``: their judgments are the same, so the question counts twice.
+    ``conflicting_queries``: their judgments differ, so no ranking can satisfy both.
+
+    Args:
+        queries: table of :data:`rag_assets.schemas.QUERIES`.
+        qrels: table of :data:`rag_assets.schemas.QRELS`.
+    """
+    groups: dict[str, list[str]] = defaultdict(list)
+    ids, texts = queries.column("query_id").to_pylist(), queries.column("text").to_pylist()
+    for query_id, text in zip(ids, texts, strict=True):
+        folded = " ".join(text.split()).casefold()
+        if folded:
+            groups[folded].append(query_id)
+    judged = _judgments(qrels)
+    return findings_table(
+        _finding(first, other, judged) for first, *others in groups.values() for other in others
+    )
+
+
+def _finding(first: str, other: str, judged: dict[str, _Evidences]) -> Finding:
+    if judged.get(first) == judged.get(other):
+        message = f"asks the same as query {shown(first)}, with the same judgments"
+        return Finding(WARNING, SAME, message, other)
+    message = f"asks the same as query {shown(first)}, but its judgments differ"
+    return Finding(WARNING, CONFLICT, message, other)
+
+
+def _judgments(qrels: pa.Table) -> dict[str, _Evidences]:
+    """Return the evidences of each query, whatever they are called."""
+    found: dict[str, dict[str, set[_Judgment]]] = defaultdict(lambda: defaultdict(set))
+    names = ("query_id", "evidence_id", "document_id", "start", "end", "grade")
+    for query, evidence, *rest in zip(*(qrels.column(n).to_pylist() for n in names), strict=True):
+        found[query][evidence].add((rest[0], rest[1], rest[2], rest[3]))
+    return {query: frozenset(map(frozenset, rows.values())) for query, rows in found.items()}

@@ -1,0 +1,209 @@
+"""From judged units to labels of a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from rag_assets.errors import DataError
+from rag_assets.labels.pooling.covered import Span, covered_spans
+from rag_assets.labels.pooling.earlier_feedback import Earlier, earlier_feedback
+from rag_assets.labels.pooling.judgment import Judgment, Key
+from rag_assets.labels.pooling.label_files import label_file, write_judgments, write_qrels
+from rag_assets.labels.pooling.pool import PooledUnit
+from rag_assets.labels.pooling.qrels_formats import qrels_format
+from rag_assets.sources.dataset import Dataset
+from rag_assets.sources.fields import shown
+from rag_assets.sources.judgments import read_judgments
+
+JsonRow = dict[str, Any]
+Rows = dict[Key, JsonRow]
+
+
+class Added(NamedTuple):
+    """What became of judgments: added to ``file``, there already, or covered by a shorter span.
+
+    Of earlier feedback: how many labels got another grade or other votes, and how many are gone.
+    """
+
+    file: Path
+    n_added: int
+    n_known: int
+    n_covered: int
+    n_changed: int = 0
+    n_withdrawn: int = 0
+
+
+def add_judgments(
+    dataset: Dataset,
+    judgments: Iterable[Judgment],
+    documents: pa.Table,
+    queries: pa.Table,
+    *,
+    judge: str,
+    on_conflict: Callable[[DataError], object],
+    renewed: Collection[PooledUnit] = (),
+) -> Added:
+    """Add judgments to the dataset's label file; one that is there with the same grade is known.
+
+    A folder of documents gets spans, or whole documents where ``judge`` is ``document``. A BEIR
+    folder gets documents, each with the highest grade of its spans. Of relevant spans that share
+    half of the shorter one only the shortest is added: the others satisfy it.
+
+    Args:
+        dataset: to which they are added.
+        judgments: units of known queries and documents, each unit once.
+        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
+        queries: table of :data:`rag_assets.schemas.QUERIES`.
+        judge: the unit that the experiment judges.
+        on_conflict: called where the labels have another grade already; theirs stays.
+        renewed: units on which the judgments say all that feedback says; labels of theirs that came
+            from earlier feedback are replaced, or taken back.
+
+    Raises:
+        UsageError: judgments cannot be added to this format.
+        DataError: the result would not be valid; nothing is written.
+        StoreError: the file cannot be written.
+    """
+    file = label_file(dataset)
+    form = qrels_format(dataset)
+    whole = judge == "document" or form is not None
+    wanted = _by_key(judgments, whole)
+    named = {_key(unit, whole) for unit in renewed}
+    outdated = _outdated(dataset, file, documents, named, wanted)
+    old = dataset.read_qrels(documents, queries).table.to_pylist() if dataset.has_qrels else []
+    old = [row for row in old if _key_of(row) not in outdated]
+    new = _unknown(wanted, old, on_conflict)
+    chosen = _without_covered(new, old)
+    if (chosen or outdated) and form is not None:
+        rows = {key: _row(key, judgment) for key, judgment in chosen}
+        write_qrels(form, file, *_placed(rows, outdated))
+    elif chosen or outdated:
+        rows = _span_rows(chosen, documents)
+        check = partial(read_judgments, documents=documents, queries=queries)
+        write_judgments(file, *_placed(rows, outdated), check)
+    n_changed = sum(key in outdated for key, _ in chosen)
+    return Added(
+        file,
+        n_added=len(chosen) - n_changed,
+        n_known=len(wanted) - len(new),
+        n_covered=len(new) - len(chosen),
+        n_changed=n_changed,
+        n_withdrawn=len(outdated) - n_changed,
+    )
+
+
+def _outdated(
+    dataset: Dataset,
+    file: Path,
+    documents: pa.Table,
+    named: Collection[Key],
+    wanted: Mapping[Key, Judgment],
+) -> dict[Key, Earlier]:
+    """Return the labels from feedback on the named units that say something else now."""
+    if not named or not dataset.has_qrels:
+        return {}
+    earlier = earlier_feedback(dataset, file, documents, named)
+    return {key: label for key, label in earlier.items() if not label.says(wanted.get(key))}
+
+
+def _unknown(
+    wanted: Mapping[Key, Judgment],
+    old: Iterable[Mapping[str, Any]],
+    on_conflict: Callable[[DataError], object],
+) -> list[tuple[Key, Judgment]]:
+    """Return the judgments that the labels do not have; tell of those with another grade."""
+    grades = {_key_of(row): row["grade"] for row in old}
+    for key, judgment in wanted.items():
+        if key in grades and grades[key] != judgment.grade:
+            on_conflict(_conflict(judgment, grades[key]))
+    return [(key, judgment) for key, judgment in wanted.items() if key not in grades]
+
+
+def _placed(
+    rows: Rows, outdated: Mapping[Key, Earlier]
+) -> tuple[list[JsonRow], dict[int, JsonRow | None]]:
+    """Return the rows to append, and by line number those that replace one, or None for none."""
+    replaced = {label.line: rows.get(key) for key, label in outdated.items()}
+    return [row for key, row in rows.items() if key not in outdated], replaced
+
+
+def _key(unit: PooledUnit, whole: bool) -> Key:
+    query_id, document_id, start, end = unit
+    return (query_id, document_id, None if whole else start, None if whole else end)
+
+
+def _key_of(row: Mapping[str, Any]) -> Key:
+    return (row["query_id"], row["document_id"], row["start"], row["end"])
+
+
+def _by_key(judgments: Iterable[Judgment], whole: bool) -> dict[Key, Judgment]:
+    """Return one judgment a key: the one with the highest grade, the first of several."""
+    found: dict[Key, Judgment] = {}
+    for judgment in judgments:
+        key = _key(judgment.unit, whole)
+        if key not in found or judgment.grade > found[key].grade:
+            found[key] = judgment
+    return found
+
+
+def _conflict(judgment: Judgment, known: int) -> DataError:
+    unit = judgment.unit
+    return DataError(
+        f"line {judgment.line}: query {shown(unit.query_id)} and document "
+        f"{shown(unit.document_id)}, characters {unit.start}-{unit.end}: grade {judgment.grade}, "
+        f"but the labels have {known}"
+    )
+
+
+def _row(key: Key, judgment: Judgment) -> dict[str, Any]:
+    row = {"query_id": key[0], "doc_id": key[1], "relevance": judgment.grade}
+    return {**row, "source": judgment.source}
+
+
+def _span_rows(new: Sequence[tuple[Key, Judgment]], documents: pa.Table) -> Rows:
+    names = ("document_id", "text")
+    texts = dict(zip(*(documents.column(name).to_pylist() for name in names), strict=True))
+    rows = {}
+    for key, judgment in new:
+        row = _row(key, judgment)
+        if key[2] is not None:
+            row |= _quoted(texts[key[1]], judgment)
+        rows[key] = row
+    return rows
+
+
+def _quoted(text: str, judgment: Judgment) -> dict[str, Any]:
+    start, end = judgment.unit.start, judgment.unit.end
+    quote = text[start:end]
+    if not quote.strip():
+        problem = f"line {judgment.line}: characters {start}-{end} of "
+        raise DataError(f"{problem}{shown(judgment.unit.document_id)} are blank, cannot be quoted")
+    first = text.find(quote)
+    unique = first == start and text.find(quote, first + 1) < 0
+    return {"quote": quote} if unique else {"quote": quote, "start": start}
+
+
+def _without_covered(
+    new: Sequence[tuple[Key, Judgment]], old: Sequence[dict[str, Any]]
+) -> list[tuple[Key, Judgment]]:
+    """Leave out relevant spans that a shorter, or an older, relevant span says already."""
+    labelled: dict[tuple[str, str], list[Span]] = {}
+    for row in old:
+        if row["grade"] > 0 and row["start"] is not None:
+            place = labelled.setdefault((row["query_id"], row["document_id"]), [])
+            place.append((row["start"], row["end"]))
+    spans: dict[tuple[str, str], list[Span]] = {}
+    for (query_id, document_id, start, end), judgment in new:
+        if judgment.grade > 0 and start is not None and end is not None:
+            spans.setdefault((query_id, document_id), []).append((start, end))
+    covered = {
+        (*place, *span)
+        for place, found in spans.items()
+        for span in covered_spans(found, labelled.get(place, ()))
+    }
+    return [(k, judgment) for k, judgment in new if judgment.grade <= 0 or k not in covered]

@@ -1,0 +1,246 @@
+"""The gate: does an evaluation pass, or did a retriever get worse?
+
+A retriever fails when its mean dropped by more than is allowed and chance does not explain a drop
+(p < alpha). With ``strict`` it fails unless the whole interval lies above the allowed drop, so
+what was not shown to be harmless fails too. An evaluation that is not complete always fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass
+
+from rag_assets.errors import UsageError, allowed_names
+from rag_assets.pipeline.evaluation_names import EvaluationNames
+from rag_assets.report.comparable import comparability
+from rag_assets.report.drops import Drop, drop_of
+from rag_assets.report.evaluation_pairs import EvaluationPair
+from rag_assets.report.formats import four_places
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.rows import Row
+from rag_assets.statistics.detectable import POWER
+from rag_assets.statistics.units import SAME
+
+BASELINE = "baseline"
+
+SHOWN = 3
+"""So many failed queries are told, each with its reason."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is allowed.
+
+    Attributes:
+        max_drop: by how much a mean may fall, in units of the metric.
+        alpha: level of the one-sided test.
+        strict: whether a drop must be ruled out, not just not shown.
+    """
+
+    max_drop: float = 0.01
+    alpha: float = 0.05
+    strict: bool = False
+
+
+@dataclass(frozen=True)
+class Check:
+    """One retriever.
+
+    Attributes:
+        retriever: its name.
+        against: the retriever that it is compared with: itself, or the baseline.
+        drop: what was measured; None: no query has a value in both.
+        failure: why it fails; None: it passes.
+        warning: what a pass does not say; None: nothing.
+    """
+
+    retriever: str
+    against: str
+    drop: Drop | None
+    failure: str | None
+    warning: str | None
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The result.
+
+    Attributes:
+        experiment: its name.
+        evaluation: id of the evaluation that passes or fails.
+        against: id of the one that it is compared with; the same for the baseline.
+        metric: with its cut-off.
+        split: the queries that count: ``all``, ``dev`` or ``test``.
+        rules: what was allowed.
+        incomplete: what of the evaluation is missing or failed; none: it is complete.
+        checks: one a retriever.
+        notes: what else a reader should know.
+    """
+
+    experiment: str
+    evaluation: str
+    against: str
+    metric: str
+    split: str
+    rules: Rules
+    incomplete: tuple[str, ...]
+    checks: tuple[Check, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether the evaluation is complete and no retriever failed."""
+        return not self.incomplete and all(check.failure is None for check in self.checks)
+
+    def as_json(self) -> Row:
+        """Return everything as a mapping."""
+        return {"passed": self.passed, **asdict(self)}
+
+
+def gate(
+    new: EvaluationResult,
+    names: EvaluationNames,
+    against: str,
+    rules: Rules,
+    *,
+    metric: str | None = None,
+    split: str | None = None,
+    retrievers: Collection[str] = (),
+    intersection: bool = False,
+) -> Gate:
+    """Judge an evaluation.
+
+    Args:
+        new: the evaluation; it must have metrics.
+        names: finds the evaluation to compare with.
+        against: ``baseline``, ``previous``, ``anchor``, or a part of an id.
+        rules: what is allowed.
+        metric: the primary one when absent.
+        split: test where there is one, when absent.
+        retrievers: only these; all that both evaluations have when empty.
+        intersection: compare also where queries or labels differ, on those that are the same.
+
+    Raises:
+        UsageError: the evaluations are not comparable, or a name is unknown.
+        NotEvaluated: there is nothing to compare with.
+    """
+    old = new if against == BASELINE else _older(names, new, against)
+    queries = comparability(old, new).chosen(intersection=intersection)
+    pair = EvaluationPair.of(old, new, queries, metric, split)
+    chosen = _chosen(pair, retrievers, against)
+    checks = tuple(_check(pair, name, other, rules) for name, other in chosen)
+    return Gate(
+        experiment=new.evaluation.experiment,
+        evaluation=new.evaluation.evaluation_id,
+        against=old.evaluation.evaluation_id,
+        metric=str(pair.metric),
+        split=pair.split,
+        rules=rules,
+        incomplete=tuple(_incomplete(new)),
+        checks=checks,
+        notes=tuple(_notes(pair, retrievers)) if against != BASELINE else (),
+    )
+
+
+def _older(names: EvaluationNames, new: EvaluationResult, against: str) -> EvaluationResult:
+    found = names.find(against)
+    if not found.complete:
+        problem = f"evaluation {found.evaluation_id} is not complete"
+        raise UsageError(f"{problem}; a gate compares with complete ones only")
+    old = EvaluationResult(new.root, found)
+    if not old.has_metrics:
+        problem = f"evaluation {found.evaluation_id} had no labels, so it has no metrics"
+        raise UsageError("; ".join(filter(None, (problem, found.unread_labels))))
+    return old
+
+
+def _chosen(pair: EvaluationPair, wanted: Collection[str], against: str) -> list[tuple[str, str]]:
+    """Return the retrievers to check, each with that with which it is compared."""
+    baseline = pair.new.evaluation.baseline
+    if against == BASELINE:
+        if baseline not in pair.new_cells:
+            raise UsageError(f"the baseline {baseline} has no cell of {pair.metric}")
+        there = {name: baseline for name in pair.new_cells if name != baseline}
+    else:
+        there = {name: name for name in pair.new_cells if name in pair.old_cells}
+    for name in wanted:
+        if name not in there:
+            raise UsageError(f"nothing to compare for {allowed_names(name, there)}")
+    chosen = [(name, other) for name, other in there.items() if not wanted or name in wanted]
+    if not chosen:
+        raise UsageError(f"no retriever has a cell of {pair.metric} to compare")
+    return chosen
+
+
+def _check(pair: EvaluationPair, retriever: str, against: str, rules: Rules) -> Check:
+    drop = drop_of(pair, against, retriever, rules.alpha)
+    if drop is None:
+        return Check(retriever, against, None, "no query has a value in both evaluations", None)
+    failure = _failure(drop, rules)
+    warning = None if failure else _warning(drop, rules)
+    return Check(retriever, against, drop, failure, warning)
+
+
+def _failure(drop: Drop, rules: Rules) -> str | None:
+    allowed = f"{rules.max_drop:g} are allowed"
+    if drop.drop > rules.max_drop + SAME and drop.p < rules.alpha:
+        return f"dropped by {drop.drop:.4f} (p = {four_places(drop.p)}); {allowed}"
+    if not rules.strict:
+        return None
+    if drop.low is None:
+        return f"strict: {drop.n} query is too few for an interval"
+    if drop.low < -rules.max_drop - SAME:
+        return f"strict: a drop of {-drop.low:.4f} is not ruled out; {allowed}"
+    return None
+
+
+def _warning(drop: Drop, rules: Rules) -> str | None:
+    if drop.n < 2:
+        return "one query shows nothing"
+    if rules.strict or drop.detectable is None or drop.detectable <= rules.max_drop:
+        return None
+    return (
+        f"{drop.n} queries show a drop of {drop.detectable:.4f} or more (level {rules.alpha:g}, "
+        f"power {POWER}); one of {rules.max_drop:g} may go unseen"
+    )
+
+
+def _incomplete(result: EvaluationResult) -> list[str]:
+    """Return what of an evaluation is missing, and on which queries a retriever failed."""
+    if result.evaluation.complete:
+        return []
+    return [*_missing(result), *_failed(result)] or ["not every cell was up to date at its end"]
+
+
+def _missing(result: EvaluationResult) -> Iterator[str]:
+    wanted = result.evaluation.origin.configuration
+    entries = result.evaluation.entries_of("metrics")
+    cells = {(entry.partition["retriever"], entry.partition["top_k"]) for entry in entries}
+    for name in wanted.get("retrievers", {}):
+        missing = [str(k) for k in wanted["top_k"] if (name, str(k)) not in cells]
+        if missing:
+            yield f"{name} has no cell at top_k {', '.join(missing)}"
+
+
+def _failed(result: EvaluationResult) -> Iterator[str]:
+    for retriever in result.run_retrievers:
+        failures: dict[str, str] = {}
+        for key in result.run_keys(retriever).values():
+            failures |= result.failures(key)
+        if failures:
+            shown = [f"{query}: {why}" for query, why in sorted(failures.items())[:SHOWN]]
+            more = "" if len(failures) <= SHOWN else f"; and {len(failures) - SHOWN} more"
+            yield f"{retriever} failed on queries: {'; '.join(shown)}{more}"
+
+
+def _notes(pair: EvaluationPair, wanted: Collection[str]) -> Iterator[str]:
+    old, new = pair.old_cells, pair.new_cells
+    if not wanted:
+        for name in [name for name in new if name not in old]:
+            yield f"{name} is new and has nothing to be compared with"
+        for name in [name for name in old if name not in new]:
+            yield f"{name} is gone"
+    count = len(set(pair.queries))
+    labelled = len(set(pair.new.table_of("qrels")["query_id"].to_pylist()))
+    if count < labelled:
+        yield f"only the {count} of {labelled} labelled queries that are the same in both count"

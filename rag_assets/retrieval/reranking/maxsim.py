@@ -1,0 +1,72 @@
+"""``type: maxsim``: late interaction over the token vectors of any bi-encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from rag_assets.models.loading import is_loaded
+from rag_assets.models.model_files import ModelFiles
+from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
+from rag_assets.models.token_encoder import TokenEncoder
+from rag_assets.package_versions import version
+from rag_assets.retrieval.derived import Reranked, RerankedRetriever
+from rag_assets.retrieval.reranking.candidates import Candidates
+from rag_assets.retrieval.reranking.maxsim_scores import rerank_by_maxsim
+from rag_assets.retrieval.workspace import ALONE, Workspace
+
+
+class MaxSim(RerankedRetriever):
+    """Reranking by late interaction: every query token takes its best document token.
+
+    It needs no model of its own: any bi-encoder's token vectors serve, and they are cached. A model
+    that was trained for it (ColBERT) is read as it was trained.
+    """
+
+    model_kind: ClassVar[str | None] = "sentence-transformers"
+
+    type: Literal["maxsim"]
+    model: str = Field(default=DEFAULT_MODEL, min_length=1)
+    query_prompt: str | None = None
+    document_prompt: str | None = None
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions of what embeds."""
+        names = ("sentence-transformers", "torch", "transformers")
+        return {name: version(name) for name in names}
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what determines the token vectors of queries and documents."""
+        encoder = self._encoder()
+        return {"query": encoder.describe("query"), "document": encoder.describe("document")}
+
+    def read_by(self) -> ModelFiles:
+        """Return the model's files."""
+        return resolve_model(self.model)
+
+    def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
+        """Score every pair by the mean of the highest cosines."""
+        encoder = self._encoder(workspace)
+        with workspace.progress("rerank", len(candidates)) as advance:
+            return Reranked(rerank_by_maxsim(candidates, encoder, advance))
+
+    def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
+        """Embed the query past the cache, when the model is in memory, and score."""
+        encoder = self._encoder(workspace)
+        if not is_loaded(encoder.files):
+            return False
+        self._encoder().encode([candidates.query], kind="query")
+        rerank_by_maxsim([candidates], encoder)
+        return True
+
+    def _encoder(self, workspace: Workspace = ALONE) -> TokenEncoder:
+        return TokenEncoder(
+            self.model,
+            cache=workspace.cache_of("token_vectors"),
+            query_prompt=self.query_prompt,
+            document_prompt=self.document_prompt,
+            compute=workspace.compute,
+            counted=workspace.cache_of("token_counts"),
+        )

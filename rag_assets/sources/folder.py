@@ -1,0 +1,105 @@
+"""The files of a folder that are documents, in one order, never outside of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from rag_assets.errors import DataError
+from rag_assets.regular_files import special_kind
+from rag_assets.sources.file_types import READERS, UNREAD, is_read
+from rag_assets.sources.lines import unreadable
+from rag_assets.sources.notes import note
+from rag_assets.text_files import GZIP, plain_name
+
+KNOWN = tuple(f"{suffix}{end}" for suffix in (*READERS, *UNREAD) for end in ("", GZIP))
+README = "readme"
+
+
+class Found(NamedTuple):
+    """Files in the order of their paths, and names of what is left out.
+
+    ``links`` are symbolic links that were not followed, ``unread`` documents that no reader is for.
+    """
+
+    files: list[Path]
+    readme: list[str]
+    links: list[str]
+    unread: list[str]
+
+
+def document_paths(root: Path) -> Found:
+    """Return all files below ``root`` with the suffix of a document, sorted by path.
+
+    Hidden files and folders are passed over. A README at the top describes the folder and is no
+    document; deeper ones are documents. A link to a file inside ``root`` counts as a file; links
+    to anywhere else, to folders and to nothing are not followed.
+
+    Raises:
+        DataError: a folder cannot be read.
+    """
+    inside = root.resolve()
+    found = Found([], [], [], [])
+    for path in _candidates(root):
+        name = path.relative_to(root).as_posix()
+        if path.is_symlink() and not _is_file_inside(path, inside):
+            found.links.append(name)
+        elif not path.is_file():
+            if kind := special_kind(path):
+                raise DataError(f"is {kind}, not a file", file=path)
+        elif not is_read(path):
+            found.unread.append(name)
+        elif _is_readme(path, root):
+            found.readme.append(name)
+        else:
+            found.files.append(path)
+    found.files.sort(key=lambda path: path.relative_to(root).as_posix())
+    return found
+
+
+def has_documents(root: Path) -> bool:
+    """Return whether there is a document below ``root``; stops at the first."""
+    return any(
+        is_read(path) and path.is_file() and not _is_readme(path, root)
+        for path in _candidates(root)
+    )
+
+
+def beside(root: Path, *read: Path) -> list[str]:
+    """Return a note on documents below ``root`` that are not among those ``read``."""
+    files = [path for path in document_paths(root).files if path not in read]
+    names = [path.relative_to(root).as_posix() for path in files]
+    one = "file beside the documents is not read"
+    return note(one, "files beside the documents are not read", names)
+
+
+def _candidates(root: Path) -> Iterator[Path]:
+    """Yield files that may be documents, and links to folders; nothing hidden."""
+    for folder, folders, files in os.walk(root, onerror=_raise):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        here = Path(folder)
+        # Names, not paths, until one may be a document: a folder may hold much else.
+        yield from (here / name for name in sorted(files) if _may_be_document(name))
+        yield from (here / name for name in folders if (here / name).is_symlink())
+
+
+def _may_be_document(name: str) -> bool:
+    return not name.startswith(".") and name.lower().endswith(KNOWN)
+
+
+def _is_readme(path: Path, root: Path) -> bool:
+    return path.parent == root and Path(plain_name(path)).stem.lower() == README
+
+
+def _is_file_inside(link: Path, inside: Path) -> bool:
+    try:
+        target = link.resolve(strict=True)
+    except (OSError, RuntimeError):
+        return False
+    return target.is_file() and target.is_relative_to(inside)
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise unreadable(Path(str(error.filename)), error) from error
