@@ -52,7 +52,7 @@ def install(folder: Path, source: str, pyproject: str) -> Path:
     info.mkdir(parents=True)
     points = project["entry-points"]["rag_assets.retrievers"]
     lines = [f"{point} = {value}\n" for point, value in points.items()]
-    (info / "entry_points.txt").write_text("[rag_assets.retrieval]\n" + "".join(lines))
+    (info / "entry_points.txt").write_text("[rag_assets.retrievers]\n" + "".join(lines))
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     modules = {value.partition(":")[0] for value in points.values()}
     for module in modules:
@@ -97,7 +97,7 @@ def expected(query: str, indexed: dict[str, str]) -> list[tuple[str, float]]:
     return sorted(found, key=lambda pair: (pair[1], pair[0]), reverse=True)
 
 
-POINT = "entry point rag_assets.retrieval "
+POINT = "entry point rag_assets.retrievers "
 FINE = block("python")
 BROKEN: dict[str, tuple[str, str, str]] = {
     "no such module": (
