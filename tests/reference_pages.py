@@ -151,9 +151,8 @@ def _block(model: type[Options]) -> str:
 
 
 def _inherited_doc(model: type[Options]) -> str:
-    own = inspect.cleandoc(model.__doc__ or "")
-    above = [one for one in model.__mro__[1:] if issubclass(one, Options) and one is not Options]
-    return "\n\n".join([own, *(inspect.cleandoc(one.__doc__ or "") for one in above)])
+    bases = [one for one in model.__mro__ if issubclass(one, Options) and one is not Options]
+    return "\n\n".join(inspect.cleandoc(one.__doc__) for one in bases if one.__doc__)
 
 
 def metrics_page() -> str:

@@ -18,7 +18,7 @@ from tests.tiny_experiment import materialize
 def evaluated(pipeline: Pipeline) -> EvaluationResult:
     materialize(pipeline)
     evaluation = record(pipeline, started=datetime.now(UTC), trigger="test", computed=0)
-    return EvaluationResult(pipeline.store.root, evaluation)
+    return EvaluationResult(pipeline.root, evaluation)
 
 
 def shown(result: EvaluationResult, split: str | None = None) -> list[str]:

@@ -19,16 +19,21 @@ from rag_assets.schemas import TableSchema
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.blocks import Block, made_alike
 
+USED = "used"
+"""Projection of a folder without the file that is set aside."""
+
 
 @dataclass(frozen=True)
 class FolderProduct:
     """A computed artifact that is a folder, such as an index.
 
     ``write`` fills an empty folder and returns the number of rows and facts worth showing. The
-    files must be the same, byte for byte, for the same inputs.
+    files must be the same, byte for byte, for the same inputs. ``aside`` names a file that only
+    the next such computation reads: the projection :data:`USED` is of all others.
     """
 
     write: Callable[[Path], tuple[int, Mapping[str, Any]]]
+    aside: str = ""
 
 
 @dataclass(frozen=True)

@@ -73,12 +73,8 @@ class DatasetConfig(Options):
 
 
 class _Chunking(Options):
-    """A way to cut documents.
-
-    ``by_blocks`` says whether a document is cut the same whatever else is cut with it, so that an
-    edit of one cuts its block only.
-    """
-
+    # Whether a document is cut the same whatever else is cut with it, so that an edit of one cuts
+    # its block only. Of readers of the reference this is no concern: it is no docstring.
     by_blocks: ClassVar[bool] = True
 
 

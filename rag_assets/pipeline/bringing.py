@@ -190,5 +190,5 @@ def read_json(file: Path) -> dict[str, Any]:
 def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8").strip()
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return ""

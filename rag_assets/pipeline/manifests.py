@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from rag_assets.engine.recipe import Recipe
-from rag_assets.engine.stage import Stage, TableProduct
+from rag_assets.engine.stage import USED, FolderProduct, Stage, TableProduct
 from rag_assets.store.artifacts import Manifest
-from rag_assets.store.canonical import fingerprint, table_digest
+from rag_assets.store.canonical import file_digests, fingerprint, table_digest
 
 
 def checked(stage: Stage, product: TableProduct) -> TableProduct:
@@ -33,6 +34,13 @@ def table_manifest(stage: Stage, product: TableProduct, recipe: Recipe) -> Manif
         digests[name] = table_digest(table, key, columns)
     manifest = manifest_of(recipe, digests, table.num_rows, product.facts, product.failures)
     return replace(manifest, blocks=product.blocks)
+
+
+def folder_digests(folder: Path, product: FolderProduct) -> dict[str, str]:
+    """Return the digests of the parts of a folder that have one of their own."""
+    if not product.aside:
+        return {}
+    return {USED: fingerprint(file_digests(folder, but=product.aside))}
 
 
 def manifest_of(

@@ -29,7 +29,7 @@ from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import ChatModel
 from rag_assets.llm.completions import Completions
 from rag_assets.pipeline.bringing import bring_pointed, bring_records
-from rag_assets.pipeline.manifests import checked, manifest_of, table_manifest
+from rag_assets.pipeline.manifests import checked, folder_digests, manifest_of, table_manifest
 from rag_assets.pipeline.rankings import Rankings
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.progress import Progress, no_progress
@@ -102,6 +102,7 @@ class Pipeline:
         self._llm_budget: Budget | None = None
         self._current: dict[ArtifactKey, Artifact] = {}
         self._computed: set[ArtifactKey] = set()
+        self._told: set[ArtifactKey] = set()
 
     @cached_property
     def source_digests(self) -> Mapping[str, str]:
@@ -244,7 +245,8 @@ class Pipeline:
             if artifact is None or not STAGES[key.asset].is_complete(self, key):
                 return None
             self._current[key] = artifact
-            if key not in self._computed:
+            if key not in self._computed and key not in self._told:
+                self._told.add(key)
                 _log.debug("reuse    %s", key)
         return self._current[key]
 
@@ -296,7 +298,8 @@ class Pipeline:
         Raises:
             MissingArtifact: a required input is not in the store.
         """
-        if all(self.current(key) is not None for key in keys):
+        # The lease makes the store, and without one nothing is up to date.
+        if self.settings.store.is_dir() and all(self.current(key) is not None for key in keys):
             return self._materialize(STAGES[asset], keys)
         with working(self.settings.store, f"a computation of {self.experiment.name}"):
             return self._materialize(STAGES[asset], keys)
@@ -376,6 +379,6 @@ class Pipeline:
     def _write_folder(self, product: FolderProduct, recipe: Recipe) -> Artifact:
         def fill(folder: Path) -> Manifest:
             rows, facts = product.write(folder)
-            return manifest_of(recipe, {}, rows, facts)
+            return manifest_of(recipe, folder_digests(folder, product), rows, facts)
 
         return self.store.write(recipe.stage, recipe.fingerprint, fill)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from rag_assets.engine.counts_read import counts_read
 from rag_assets.engine.measurements import MEASUREMENTS, Measurement, Measurements
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.query_sets import PromptedQuerySet
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.rows import Row
 from rag_assets.retrieval.base import BaseRetriever
-from rag_assets.retrieval.lexical.stage import counts_read
 
 _INDEXES = ("lexical_index", "embedding_index")
 _EMBEDDED = ("embedding_index", "embedding_queries")

@@ -30,7 +30,7 @@ class EvaluationResult:
     """An evaluation and its tables."""
 
     def __init__(self, root: Path, evaluation: Evaluation) -> None:
-        """Open ``evaluation``, whose artifacts lie below ``root``."""
+        """Open ``evaluation`` of the experiment in folder ``root`` of the store."""
         self.root = root
         self.evaluation = evaluation
 

@@ -250,8 +250,8 @@ class ArtifactStore:
         Args:
             asset: its asset.
             fingerprint: its fingerprint.
-            fill: writes files into an empty folder and returns their manifest; one without digests
-                gets the digest of the files.
+            fill: writes files into an empty folder and returns their manifest; one without a digest
+                ``all`` gets that of the files.
 
         Raises:
             StoreError: the store cannot be written.
@@ -306,7 +306,7 @@ def _rows_at_once(table: pa.Table) -> int:
 
 
 def _with_files(manifest: Manifest, files: Mapping[str, str]) -> Manifest:
-    digests = manifest.digests or {"all": fingerprint(files)}
+    digests = {"all": fingerprint(files), **manifest.digests}
     return replace(manifest, files=files, digests=digests)
 
 

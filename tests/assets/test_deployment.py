@@ -16,6 +16,7 @@ from rag_assets.assets.instance import open_instance
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.pipeline.evaluations import Evaluation, read_current
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.settings import StoreSettings
 from tests.background import free_port
@@ -131,8 +132,8 @@ def test_a_killed_run_is_taken_up_by_another(deployed: Tiny, tmp_path: Path) -> 
     everything = matching(deployed.pipeline(), "*")
     index = ArtifactKey.of("lexical_index", retriever="bm25")
     elsewhere = Pipeline(deployed.pipeline().experiment, StoreSettings.resolve(tmp_path / "other"))
-    for key in (ArtifactKey.of("documents"), ArtifactKey.of("chunks", chunking="parts")):
-        elsewhere.materialize(key.asset, [key])
+    for asset in ("documents", "chunks", "term_counts"):
+        elsewhere.materialize(asset, STAGES[asset].keys(elsewhere.experiment))
     recipe = elsewhere.recipe(index)
     assert recipe is not None
     with (

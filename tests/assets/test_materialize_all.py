@@ -72,10 +72,10 @@ def written(root: Path) -> Tiny:
 
 
 def artifacts(tiny: Tiny) -> Mapping[str, bytes]:
-    """Return the content of every stored artifact, rankings included."""
+    """Return the content of every stored object, rankings included."""
     assets = {*STAGES, "rankings"}
     files = [file for name in assets for file in tiny.objects(name).rglob("*")]
-    root = tiny.artifacts
+    root = tiny.settings.store
     return {str(f.relative_to(root)): f.read_bytes() for f in files if f.is_file()}
 
 

@@ -12,6 +12,7 @@ from rag_assets.assets.resources import ModelKeys, RetrievalStore, resources_of
 from rag_assets.assets.whole import definitions_of
 from rag_assets.experiment import Experiment
 from rag_assets.llm.keys import given_keys, key_of
+from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.settings import StoreSettings
 from tests.assets.asking import KEY_VARIABLE, ask
 from tests.dagster_state import QUIET
@@ -92,7 +93,7 @@ def test_a_code_location_gives_others(
     assert run(defs, ["queries"])
     assert run(defs, ["query_set_answers"], "clear")
     assert keys_sent(server) == {"Bearer sk-vault"}
-    assert (elsewhere / "tiny" / "queries").is_dir()
+    assert (elsewhere / OBJECTS / "queries").is_dir()
     assert not asking.objects("queries").exists()
 
 

@@ -17,6 +17,7 @@ import pytest
 from click.testing import Result
 
 from rag_assets.pipeline.evaluations import read_current
+from rag_assets.store.artifacts import OBJECTS
 from tests.beir_folder import write_beir
 
 Invoke = Callable[..., Result]
@@ -121,7 +122,7 @@ def test_options_narrow_what_is_computed(invoke: Invoke, tmp_path: Path, store: 
     assert [(row["retriever"], row["top_k"]) for row in one] == [("ab", 2)]
     entries = read_current(store / "tiny").entries_of("metrics")
     assert {entry.partition["retriever"] for entry in entries} == {"ab"}
-    stored = store / "tiny" / "objects"
+    stored = store / OBJECTS
     n_stored = [len(list((stored / name).iterdir())) for name in ("metrics", "lexical_index")]
     assert n_stored == [1, 2]
     options = ("--retriever", "c", "--retriever", "a", "--top-k", 1, "--top-k", 3)

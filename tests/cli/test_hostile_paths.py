@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,11 +30,11 @@ def evaluated(invoke: Invoke, folder: Path, store: Path) -> str:
 
 
 def read(store: Path) -> dict[str, Any]:
-    """Return how many rows a warehouse has of which retrievers, as somebody sees it who copies it.
+    """Return how many rows a warehouse has of which retrievers, opened where it lies.
 
     DuckDB itself cannot open a file for writing below a folder whose name holds a question mark.
     """
-    with duckdb.connect(str(shutil.copy(store / "warehouse.duckdb", store.parent))) as connection:
+    with duckdb.connect(str(store / "warehouse.duckdb"), read_only=True) as connection:
         counts = {
             name: connection.sql(f"SELECT count(*) FROM {name}").fetchall() for name in RELATIONS
         }
@@ -60,7 +59,7 @@ def test_a_store_is_not_its_neighbour(invoke: Invoke, tmp_path: Path) -> None:
         assert len(ours.stdout.splitlines()) == len(plain.stdout.splitlines()), ours.stdout
         assert "other" not in ours.stdout
     assert read(place / NAME) == read(tmp_path / "plain")
-    assert {path.name for path in place.iterdir()} == {NEIGHBOUR, NAME, "warehouse.duckdb"}
+    assert {path.name for path in place.iterdir()} == {NEIGHBOUR, NAME}
 
 
 def test_a_backslash_is_refused_before_anything_is_written(invoke: Invoke, tmp_path: Path) -> None:

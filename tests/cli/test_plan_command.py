@@ -6,9 +6,11 @@ import csv
 import io
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rag_assets.pipeline.evaluations import read_evaluation, snapshot_text
 from tests.cli.conftest import Invoke
 
 
@@ -26,7 +28,7 @@ def test_nothing_is_evaluated(invoke: Invoke, tiny: Path, store: Path) -> None:
     assert lines[0].split() == ["asset", "partitions", "why"]
     assert lines[1].split() == ["documents", "1", "compute", "nothing", "stored", "yet"]
     assert "retrievers: 1: bm25" in lines
-    assert not list(store.glob("*/objects"))
+    assert not (store / "objects").exists()
     found = rows(invoke, tiny, "--store", store)
     assert {row["action"] for row in found} == {"compute"}
     assert found[0] == {
@@ -46,7 +48,8 @@ def test_after_an_evaluation(invoke: Invoke, evaluated: tuple[Path, Path], tmp_p
     (copied / "experiments.json").unlink()
     other = shutil.copytree(folder, tmp_path / folder.name) / "experiment.yaml"
     for file in (copied / folder.name / "evaluations").glob("*.json"):
-        file.write_text(file.read_text().replace(str(folder), str(other.parent)))
+        moved = replace(read_evaluation(file), source=str(other))
+        file.write_text(snapshot_text(moved), encoding="utf-8")
     store = copied
     text = other.read_text(encoding="utf-8")
     other.write_text(text.replace("type: bm25", "type: bm25, k1: [0.9, 1.5]"), encoding="utf-8")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from rag_assets.engine.measurements import MEASUREMENTS
+from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.remote.working_copy import table_file
 from tests.changed_code import change_code
 from tests.pipeline.matrix_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Matrix
@@ -137,7 +139,7 @@ def without_vectors(matrix: Matrix) -> None:
 def without_state(matrix: Matrix) -> None:
     """All that is kept beside the artifacts: locks, stamps, the digests of source files."""
     for place in (matrix.root / "store").iterdir():
-        if place.name not in (matrix.artifacts.name, "cache"):
+        if place.name not in (matrix.artifacts.name, OBJECTS, MEASUREMENTS, "cache"):
             shutil.rmtree(place) if place.is_dir() else place.unlink()
 
 

@@ -10,11 +10,14 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from rag_assets.engine.measurements import MEASUREMENTS
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.report.latency_rows import latency_rows
 from rag_assets.report.page.charts import charts
 from rag_assets.report.page.view import View
 from rag_assets.report.rows import Row
+from rag_assets.store.artifacts import OBJECTS
+from rag_assets.store.atomic import remove
 from tests.llm.server import Server, ordered, serving
 from tests.shown_board import evaluated
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
@@ -136,11 +139,22 @@ def test_latency_and_cost_of_a_query_count_what_servers_take(tiny: Tiny, server:
     assert not {"hyde", "hyde2", "both", "asked"} & set(chart["front"][:1])
 
 
-def test_times_of_answers_are_kept_with_them(tiny: Tiny) -> None:
+def test_measurements_are_kept_with_what_was_measured(tiny: Tiny, server: Server) -> None:
     """Another experiment of the store asks nothing again, and knows what it took."""
-    first = rows_of(tiny)
+    first, n_asked = rows_of(tiny), len(server.received)
     tiny.config["name"] = "again"
     tiny.write_config()
+    assert rows_of(tiny) == first
+    assert len(server.received) == n_asked
+    for name in ("hyde", "asked", "vectors", "scored"):
+        assert first[name]["n_asked"]
+
+
+def test_times_of_answers_are_kept_with_them(tiny: Tiny) -> None:
+    """Where only the caches are left, nothing is asked again, and what answers took is known."""
+    first = rows_of(tiny)
+    for name in (OBJECTS, MEASUREMENTS):
+        remove(tiny.settings.store / name)
     second = rows_of(tiny)
     for name in ("hyde", "asked"):
         assert second[name]["n_asked"] == 0

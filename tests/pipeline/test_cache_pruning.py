@@ -10,11 +10,19 @@ from click.testing import CliRunner, Result
 from rag_assets.cli import main
 from rag_assets.errors import StoreError
 from rag_assets.pipeline.cache_pruning import prune, to_prune
+from rag_assets.store.atomic import remove
 from rag_assets.store.cache_files import cache_segments
 from rag_assets.store.pair_score_cache import Pair, PairScoreCache
 from rag_assets.store.token_vector_cache import TokenVectorCache
 from rag_assets.store.vector_cache import VectorCache
 from tests.tiny_experiment import Tiny
+
+
+@pytest.fixture
+def uncached(tiny: Tiny) -> Tiny:
+    """The experiment, evaluated, without the numbers of tokens that this left in the caches."""
+    remove(tiny.settings.store / "cache")
+    return tiny
 
 
 def cache(tiny: Tiny) -> VectorCache:
@@ -65,10 +73,12 @@ def test_unused_vectors_go_and_the_others_stay(tiny: Tiny) -> None:
 
 
 def test_a_segment_without_a_used_entry_is_removed(tiny: Tiny) -> None:
+    used = cache_segments(tiny.settings.store)
+    assert {segment.kind for segment in used} == {"token_counts"}, "of texts of chunks"
     vectors = {"nobody asks this": np.ones((2, 3), dtype=np.float16)}
     TokenVectorCache(tiny.settings.store / "cache" / "token_vectors", "b" * 64).put(vectors)
     prune(tiny.settings.store, to_prune(tiny.settings.store, None, unused=True))
-    assert cache_segments(tiny.settings.store) == []
+    assert cache_segments(tiny.settings.store) == used
 
 
 def test_what_an_older_snapshot_needs_is_used(tiny: Tiny) -> None:
@@ -87,7 +97,9 @@ def test_an_older_entry_goes(tiny: Tiny) -> None:
     store, now = tiny.settings.store, datetime.now(UTC)
     assert to_prune(store, timedelta(days=2), unused=False, now=now) == []
     later = now + timedelta(days=3)
-    assert len(to_prune(store, timedelta(days=2), unused=False, now=later)) == 2
+    old = to_prune(store, timedelta(days=2), unused=False, now=later)
+    kinds = [one.segment.kind for one in old]
+    assert kinds == ["embeddings", "pair_scores", "token_counts", "token_counts"]
     both = to_prune(store, timedelta(days=2), unused=True, now=later)
     assert [(one.segment.kind, one.entries) for one in both] == [("embeddings", 1)]
 
@@ -99,31 +111,31 @@ def test_a_snapshot_that_cannot_be_read_stops_it(tiny: Tiny) -> None:
         to_prune(tiny.settings.store, None, unused=True)
 
 
-def test_the_commands(tiny: Tiny) -> None:
-    assert command(tiny, "info").stdout == "the caches are empty\n"
-    found = put(tiny)
-    shown = command(tiny, "info").stdout
+def test_the_commands(uncached: Tiny) -> None:
+    assert command(uncached, "info").stdout == "the caches are empty\n"
+    found = put(uncached)
+    shown = command(uncached, "info").stdout
     assert "embeddings  aaaaaaaaaaaaaaaa        3         1" in shown
-    (row,) = json.loads(command(tiny, "info", "--format", "json").stdout)
+    (row,) = json.loads(command(uncached, "info", "--format", "json").stdout)
     assert (row["entries"], row["segments"], row["unreadable"]) == (3, 1, 0)
-    (file,) = (tiny.settings.store / "cache").rglob("*.parquet")
+    (file,) = (uncached.settings.store / "cache").rglob("*.parquet")
     assert row["bytes"] == file.stat().st_size
-    dry = command(tiny, "prune", "--unused")
+    dry = command(uncached, "prune", "--unused")
     assert "would be removed" in dry.stdout
     assert "--yes does it" in dry.stderr
-    assert known(tiny, found)["other"]
-    done = command(tiny, "prune", "--unused", "--yes")
+    assert known(uncached, found)["other"]
+    done = command(uncached, "prune", "--unused", "--yes")
     assert (done.exit_code, "removed" in done.stdout) == (0, True)
-    assert not known(tiny, found)["other"]
-    assert command(tiny, "prune", "--older-than", "0", "--yes").exit_code == 0
-    assert command(tiny, "info").stdout == "the caches are empty\n"
-    assert command(tiny, "prune").exit_code == 2
+    assert not known(uncached, found)["other"]
+    assert command(uncached, "prune", "--older-than", "0", "--yes").exit_code == 0
+    assert command(uncached, "info").stdout == "the caches are empty\n"
+    assert command(uncached, "prune").exit_code == 2
 
 
-def test_a_damaged_segment_is_counted(tiny: Tiny) -> None:
-    put(tiny)
-    (file,) = (tiny.settings.store / "cache").rglob("*.parquet")
+def test_a_damaged_segment_is_counted(uncached: Tiny) -> None:
+    put(uncached)
+    (file,) = (uncached.settings.store / "cache").rglob("*.parquet")
     file.write_bytes(b"PAR1")
-    (row,) = json.loads(command(tiny, "info", "--format", "json").stdout)
+    (row,) = json.loads(command(uncached, "info", "--format", "json").stdout)
     assert (row["entries"], row["unreadable"]) == (0, 1)
-    assert to_prune(tiny.settings.store, None, unused=True) == []
+    assert to_prune(uncached.settings.store, None, unused=True) == []

@@ -19,7 +19,9 @@ def test_a_snapshot_names_every_artifact(tiny: Tiny) -> None:
     evaluation = tiny.snapshot()
     assert read_current(tiny.artifacts) == evaluation
     assert evaluation.complete
-    assert len(evaluation.entries) == 73
+    counted = [entry.partition["analysis"] for entry in evaluation.entries_of("term_counts")]
+    assert sorted(counted) == ["parts:english", "parts:standard", "whole:english"]
+    assert len(evaluation.entries) == 73 + len(counted)
     for entry in evaluation.entries:
         artifact = tiny.pipeline().artifact(entry.key)
         assert tiny.settings.store / entry.path == artifact.path

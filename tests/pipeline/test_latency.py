@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,13 +18,14 @@ from rag_assets.engine.latency_sample import (
     sample_of,
     time_each,
 )
-from rag_assets.engine.measurements import Measurement, Measurements
+from rag_assets.engine.measurements import MEASUREMENTS, Measurement, Measurements
 from rag_assets.engine.stage_context import Part
 from rag_assets.models.loading import forget_models
 from rag_assets.retrieval.reranking import local_models
 from rag_assets.retrieval.reranking.candidates import Scores
 from rag_assets.retrieval.reranking.cross_encoder_scores import CrossEncoderScorer
 from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.pair_score_cache import Pair
 from tests.all_measurements import all_measurements
 from tests.reranking.tiny_models import cross_encoder
@@ -313,8 +315,9 @@ def test_a_local_reranker_is_timed_past_its_scores_or_not_at_all(
     scored.clear()
     monkeypatch.setattr(local_models, "_loaded", set())
     forget_models()
-    tiny.config["name"] = "again"
-    tiny.write_config()
-    tiny.run()
+    # Nothing is left but the caches.
+    shutil.rmtree(tiny.settings.store / MEASUREMENTS)
+    shutil.rmtree(tiny.settings.store / OBJECTS)
+    assert tiny.run()
     assert scored == [], "no model is loaded for a measurement"
     assert set(latencies(tiny)) == {("bm25", False)}

@@ -101,7 +101,7 @@ def test_history_and_measurements(tiny: Tiny) -> None:
     assert [row["is_current"] for row in rows] == [False, True]
     assert rows[-1]["evaluation_id"] == current.evaluation_id
     assert rows[-1]["complete"]
-    assert rows[-1]["n_artifacts"] == 73
+    assert rows[-1]["n_artifacts"] == 76
     measured = ask(warehouse, "SELECT what, count(*) AS n FROM measurements GROUP BY ALL")
     assert {"what": "metrics", "n": 15} in measured
     (built,) = ask(
@@ -230,7 +230,8 @@ def test_a_failed_rebuild_leaves_the_old_file(tiny: Tiny) -> None:
     warehouse = rebuild(tiny.settings)
     before = warehouse.read_bytes()
     (board,) = tiny.objects("leaderboard").iterdir()
-    board.write_bytes(board.read_bytes()[:-4] + b"oops")
+    table = board / "table.parquet"
+    table.write_bytes(table.read_bytes()[:-4] + b"oops")
     with pytest.raises(StoreError, match=board.name):
         rebuild(tiny.settings)
     assert warehouse.read_bytes() == before
@@ -247,6 +248,8 @@ def test_every_asset_with_rows_is_a_table_or_a_view(tiny: Tiny) -> None:
     warehouse = rebuild(tiny.settings)
     counts: dict[str, int] = {}
     for entry in evaluation.entries:
+        if entry.asset == "term_counts":  # arrays; its chunks are those of the indexes
+            continue
         named = {"metrics": "query_metrics", "overlaps": "run_overlaps"}.get(entry.asset)
         indexes = "indexes" if entry.asset.endswith("_index") else None
         runs = "runs" if entry.asset.endswith("_runs") else None

@@ -148,7 +148,7 @@ def test_an_evaluation_and_what_is_shown_of_it(unlabelled: Tiny) -> None:
     pipeline = unlabelled.pipeline()
     evaluation = evaluate(pipeline, Selection.of(pipeline.experiment)).evaluation
     assert evaluation.complete
-    result = EvaluationResult(pipeline.store.root, evaluation)
+    result = EvaluationResult(pipeline.root, evaluation)
     assert not result.has_metrics
     with pytest.raises(NotEvaluated, match="tiny had no labels when it was evaluated"):
         _ = result.leaderboard

@@ -22,6 +22,7 @@ from rag_assets.report.page.history import history
 from rag_assets.report.page.view import Context, View
 from rag_assets.report.result import EvaluationResult
 from rag_assets.schemas import HISTORY
+from rag_assets.store.artifacts import OBJECTS
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 LAST = "20270101T000000000000-0000"
@@ -44,6 +45,8 @@ def opened(tiny_result: EvaluationResult, tmp_path: Path) -> Callable[..., Evalu
         for entry in tiny_result.root.iterdir():
             if entry.name != history_files.FOLDER and not (root / entry.name).exists():
                 (root / entry.name).symlink_to(entry)
+        if not (tmp_path / OBJECTS).exists():
+            (tmp_path / OBJECTS).symlink_to(tiny_result.root.parent / OBJECTS)
         HistoryFiles(root, tmp_path).add(pa.Table.from_pylist(rows, schema=HISTORY.arrow()))
         evaluation = dataclasses.replace(tiny_result.evaluation, evaluation_id=LAST)
         return EvaluationResult(root, evaluation)
@@ -109,13 +112,13 @@ def test_rows_made_again_inside_a_gathered_file_are_in_order(
     rows = [at(row, n, content_digest=str(n)) for n in range(7)]
     opened([rows[1], rows[2], rows[4]])
     result = opened([rows[3], rows[0]])
-    assert len(list(result.root.glob("history/*--*"))) == 1
+    assert len(list(result.root.glob("history/*--*.parquet"))) == 1
     for wanted in ("01234", "0123456"):
         found = [one.row["content_digest"] for one in states(result, 10)]
         assert found == list(wanted)
         assert [one.row["content_digest"] for one in states(result, 3)] == list(wanted[-3:])
         opened([rows[5], rows[6]])
-    assert len(list(result.root.glob("history/*--*"))) == 2, "one lies within the other"
+    assert len(list(result.root.glob("history/*--*.parquet"))) == 2, "one lies within the other"
 
 
 def test_the_identity_changes_with_the_state_and_the_anchor(

@@ -33,6 +33,9 @@ MOST_RUNS = 40
 _CHUNK_IDS = "chunk_ids.json"
 _DESCRIPTION = "analysed_texts.json"
 
+BLOCKS_FILE = "blocks.json"
+"""Digests of texts, for the next counts; other texts of the same words change this file alone."""
+
 
 @dataclass(frozen=True)
 class AnalysedTexts:
@@ -89,8 +92,9 @@ class AnalysedTexts:
         Raises:
             StoreError: a file is missing or damaged.
         """
-        described = load_object(folder / _DESCRIPTION, "analyzer", "blocks")
-        blocks = [Block(digest, rows) for digest, rows in described["blocks"]]
+        described = load_object(folder / _DESCRIPTION, "analyzer")
+        named = load_object(folder / BLOCKS_FILE, "blocks")["blocks"]
+        blocks = [Block(digest, rows) for digest, rows in named]
         ids = load_list(folder / _CHUNK_IDS)
         return cls(ids, described["analyzer"], TokenCounts.load(folder), blocks)
 
@@ -98,7 +102,8 @@ class AnalysedTexts:
         """Write them as ``.npy`` and JSON files."""
         self.counts.save(folder)
         save_json(folder / _CHUNK_IDS, list(self.chunk_ids))
-        save_json(folder / _DESCRIPTION, {"analyzer": self.analyzer, "blocks": self.blocks})
+        save_json(folder / _DESCRIPTION, {"analyzer": self.analyzer})
+        save_json(folder / BLOCKS_FILE, {"blocks": self.blocks})
 
     @property
     def facts(self) -> dict[str, object]:

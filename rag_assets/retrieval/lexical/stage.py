@@ -15,8 +15,9 @@ import pyarrow as pa
 from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
+from rag_assets.engine.counts_read import counts_read
 from rag_assets.engine.recipe import Input
-from rag_assets.engine.stage import FolderProduct, Stage, TableProduct, retriever_code
+from rag_assets.engine.stage import USED, FolderProduct, Stage, TableProduct, retriever_code
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
@@ -31,7 +32,7 @@ from rag_assets.retrieval.base_runs_stage import (
     search_kinds,
 )
 from rag_assets.retrieval.index_units_stage import UNITS_FILE, save_units
-from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts, Analysis
+from rag_assets.retrieval.lexical.analysed_texts import BLOCKS_FILE, AnalysedTexts, Analysis
 from rag_assets.retrieval.lexical.analyzers import analyzer_code, analyzer_versions
 from rag_assets.retrieval.retriever import Searcher
 from rag_assets.schemas import QUERY_VARIANTS
@@ -82,7 +83,8 @@ class TermCounts(Stage):
             chunks = context.artifact(chunks_key(chunking)).table()
             texts = texts_to_index(context.experiment, chunking, chunks)
             alike = next(self.made_alike(context, key), None)
-            yield key, FolderProduct(partial(_count, analysis, chunks, texts, alike))
+            count = partial(_count, analysis, chunks, texts, alike)
+            yield key, FolderProduct(count, aside=BLOCKS_FILE)
 
 
 def _owner(retriever: type) -> type:
@@ -117,16 +119,6 @@ def _analyses(experiment: Experiment) -> dict[ArtifactKey, tuple[str, Analysis]]
     return found
 
 
-def counts_read(experiment: Experiment, retriever: str) -> ArtifactKey | None:
-    """Return the analysed texts that a retriever's index is made of; None: it has none."""
-    config = experiment.retrievers[retriever]
-    analysis = config.analysis() if isinstance(config, LexicalRetriever) else None
-    if analysis is None:
-        return None
-    chunking = experiment.chunking_of(retriever)
-    return ArtifactKey.of("term_counts", analysis=f"{chunking}:{analysis.label}")
-
-
 class LexicalIndexes(Stage):
     """One partition a lexical retriever: a folder of plain files."""
 
@@ -147,7 +139,7 @@ class LexicalIndexes(Stage):
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         counted = counts_read(experiment, key["retriever"])
         if counted is not None:
-            return [Input("term_counts", counted)]
+            return [Input("term_counts", counted, USED)]
         chunking = experiment.chunking_of(key["retriever"])
         return [Input("chunks", chunks_key(chunking), "indexed")]
 

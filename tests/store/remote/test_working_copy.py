@@ -136,7 +136,7 @@ def test_a_removal_reaches_other_copies_once(here: WorkingCopy, other: WorkingCo
     apply_removed(other)
     bring_all(other.root)
     bring_all(here.root)
-    written(here, "a/new.parquet", "")
+    here.note(written(here, "a/new.parquet", ""))
     here.flush()
     remove_everywhere(here.root, [here.root / "a/old.parquet", here.root / "a/x/12"])
     assert set(here.objects.listed("a")) == {"a/kept.parquet", "a/new.parquet"}
