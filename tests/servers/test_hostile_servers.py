@@ -199,8 +199,8 @@ def test_whatever_a_store_on_s3_answers_is_one_line(name: str, keys: None, tmp_p
         for answer in ANSWERS:
             server.answer = ANSWERS[answer]
             server.received.clear()
-            with within(3):
-                found = s3_outcome(name, server.root, tmp_path, seconds=0.3)
+            with within(10):  # a busy machine needs time to connect at all
+                found = s3_outcome(name, server.root, tmp_path, seconds=1)
             assert leaked(found) == [], answer
             assert server.received, answer
 
