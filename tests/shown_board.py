@@ -9,16 +9,15 @@ from rich.console import Console
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.recording import record
 from rag_assets.pipeline.selection import Selection
+from rag_assets.report.leaderboard import leaderboard_view, result_rows
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.rows import result_rows
-from rag_assets.report.terminal import leaderboard_view
 from tests.tiny_experiment import materialize
 
 
 def evaluated(pipeline: Pipeline) -> EvaluationResult:
     materialize(pipeline)
     evaluation = record(pipeline, started=datetime.now(UTC), trigger="test", computed=0)
-    return EvaluationResult(pipeline.store.root, evaluation)
+    return EvaluationResult(pipeline.root, evaluation)
 
 
 def shown(result: EvaluationResult, split: str | None = None) -> list[str]:

@@ -15,11 +15,9 @@ from rag_assets.errors import UsageError, allowed_names
 from rag_assets.pipeline.bringing import bring_records, experiment_roots
 from rag_assets.pipeline.cleaning import removable
 from rag_assets.pipeline.history import fill_in
-from rag_assets.report.formats import formatted
-from rag_assets.report.removed_rows import removed_rows
-from rag_assets.report.rows import Row
-from rag_assets.report.rows_view import rows_view
-from rag_assets.report.sizes import size_text
+from rag_assets.report.formats import Row, formatted, size_text
+from rag_assets.report.store_contents import removed_rows
+from rag_assets.report.terminal_table import rows_view
 from rag_assets.store.leases import removing
 from rag_assets.store.remote.removed import remove_everywhere
 from rag_assets.store.settings import StoreSettings

@@ -8,16 +8,13 @@ import click
 
 from rag_assets.cli.completion import complete_retrievers
 from rag_assets.cli.options import Integer, format_option, path_argument, refuse_given, store_option
-from rag_assets.cli.terminal import messages, output, print_data
-from rag_assets.cli.tuned_note import print_tuned_note
+from rag_assets.cli.terminal import messages, output, print_data, print_note
 from rag_assets.errors import NotEvaluated, UsageError
-from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.comparisons import Compared
-from rag_assets.report.formats import as_json, formatted
-from rag_assets.report.result import EvaluationResult
-from rag_assets.report.rows import Row
+from rag_assets.report.formats import Row, as_json, formatted
+from rag_assets.report.result import EvaluationResult, metric_at
 from rag_assets.statistics.pairs import all_pairs
 from rag_assets.store.settings import StoreSettings
 
@@ -74,26 +71,19 @@ def command(
     root = settings.store / experiment.name
     result = EvaluationResult.current(root)
     result.check_labels()
-    compared = Compared.of(result, _metric(result, metric), split)
+    compared = Compared.of(result, metric_at(metric, result.primary), split)
     if moves:
         _print_moves(compared, retrievers[0], retrievers[1], form)
     elif retrievers:
         _print_pair(compared, retrievers[0], retrievers[1], show, form)
     else:
         _print_all(compared, form)
-    print_tuned_note(result, retrievers or list(compared.cells), compared.split)
+    print_note(result.tuning_note(retrievers or list(compared.cells), compared.split))
     _print_note(compared)
 
 
-def _metric(result: EvaluationResult, name: str | None) -> Metric | None:
-    if name is None:
-        return None
-    metric = parse_metric(name)
-    return metric if metric.cutoff is not None else metric._replace(cutoff=result.primary.cutoff)
-
-
 def _print_all(compared: Compared, form: str) -> None:
-    from rag_assets.report.compare_view import pairs_view
+    from rag_assets.report.comparison_views import pairs_view
 
     rows = compared.rows(all_pairs(list(compared.cells)))
     if not rows:
@@ -107,7 +97,7 @@ def _print_all(compared: Compared, form: str) -> None:
 
 
 def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> None:
-    from rag_assets.report.compare_view import pair_view
+    from rag_assets.report.comparison_views import pair_view
     from rag_assets.report.rank_moves import moved_queries
 
     rows = compared.rows([(a, b)])
@@ -128,13 +118,13 @@ def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> Non
 
 
 def _verdict(compared: Compared, row: Row) -> str:
-    from rag_assets.report.verdict import verdict
+    from rag_assets.report.comparisons import verdict
 
     return verdict(row, len(compared.family), compared.caveat)
 
 
 def _print_moves(compared: Compared, a: str, b: str, form: str) -> None:
-    from rag_assets.report.compare_view import moves_view
+    from rag_assets.report.comparison_views import moves_view
     from rag_assets.report.rank_moves import move_rows
 
     compared.check(a, b)

@@ -13,9 +13,8 @@ from rag_assets.cli.terminal import messages, output, print_data
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.registry import open_to_read
-from rag_assets.report.comparable import Comparability, comparability
-from rag_assets.report.evaluation_diff import changes_between, partition_changes
-from rag_assets.report.evaluation_pairs import EvaluationPair
+from rag_assets.report.diff import changes_between, partition_changes
+from rag_assets.report.evaluation_pairs import Comparability, EvaluationPair, comparability
 from rag_assets.report.formats import as_json, formatted
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.settings import StoreSettings
@@ -91,7 +90,7 @@ def _print_table(
     pair: EvaluationPair | None,
     rows: list[dict[str, object]],
 ) -> None:
-    from rag_assets.report.diff_view import changes_view, means_view
+    from rag_assets.report.diff import changes_view, means_view
 
     output().print(changes_view(a.evaluation, b.evaluation, changes_between(a, b)))
     if pair is not None:

@@ -12,7 +12,7 @@ import click
 from rag_assets.assets.evaluate import evaluate
 from rag_assets.assets.work import Work
 from rag_assets.cli.options import selection_options
-from rag_assets.cli.progress_bars import progress_bar
+from rag_assets.cli.progress_bars import progress_bar, work_board
 from rag_assets.cli.terminal import (
     Verbosity,
     messages,
@@ -23,7 +23,6 @@ from rag_assets.cli.terminal import (
     shown_path,
     verbosity,
 )
-from rag_assets.cli.work_board import work_board
 from rag_assets.errors import Incomplete
 from rag_assets.pipeline.evaluations import is_of_older_store
 from rag_assets.pipeline.failed_queries import unfinished
@@ -33,13 +32,13 @@ from rag_assets.pipeline.retry import try_again, unanswered
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.shallow_graphs import shallow_graphs
 from rag_assets.pipeline.unread_languages import unread_languages
-from rag_assets.report.analyzer_advice import unlabelled_findings
-from rag_assets.report.formats import formatted
+from rag_assets.report.analyzers import unlabelled_findings
+from rag_assets.report.formats import Row, formatted
 from rag_assets.report.html import write_report
-from rag_assets.report.overlap_rows import overlap_rows
-from rag_assets.report.pooling_advice import pooling_advice
+from rag_assets.report.label_health import pooling_advice
+from rag_assets.report.leaderboard import result_rows
+from rag_assets.report.overlaps import overlap_rows
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.rows import Row, result_rows
 from rag_assets.report.slices import Slice
 from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
 
@@ -139,7 +138,7 @@ def _print_notes(pipeline: Pipeline) -> None:
 
 
 def _print_overlaps(result: EvaluationResult, rows: list[Row]) -> None:
-    from rag_assets.report.overlap_view import overlaps_view
+    from rag_assets.report.overlaps import overlaps_view
 
     output().print(overlaps_view(result, rows))
 
@@ -162,7 +161,8 @@ def _print_unanswered(pipeline: Pipeline) -> None:
 
 
 def _print_tables(slices: list[Slice], result: EvaluationResult, rows: list[Row]) -> None:
-    from rag_assets.report.terminal import leaderboard_view, slices_view
+    from rag_assets.report.leaderboard import leaderboard_view
+    from rag_assets.report.slice_tables import slices_view
 
     console = output()
     console.print(leaderboard_view(result, rows))

@@ -115,13 +115,13 @@ def command(
     except NotEvaluated as error:
         raise UsageError(str(error)) from error  # not to be mistaken for a regression
     if junit_file is not None:
-        from rag_assets.report.junit import junit
+        from rag_assets.report.gate_views import junit
 
         write_text(junit_file, junit(found))
     if form == "json":
         print_data(as_json(found.as_json()))
     else:
-        from rag_assets.report.gate_view import gate_markdown, gate_view
+        from rag_assets.report.gate_views import gate_markdown, gate_view
 
         if form == "table":
             output().print(gate_view(found))

@@ -17,7 +17,7 @@ from rag_assets.cli.terminal import output, print_data
 from rag_assets.pipeline.history import History
 from rag_assets.pipeline.registry import open_to_read
 from rag_assets.report.formats import formatted
-from rag_assets.report.history_rows import flat_history_rows
+from rag_assets.report.history import flat_history_rows
 from rag_assets.report.metric_history import MetricHistory
 from rag_assets.store.settings import StoreSettings
 
@@ -59,7 +59,7 @@ def command(
     found = MetricHistory.of(history, metric, retrievers, split, last)
     rows = found.rows
     if form == "table":
-        from rag_assets.report.history_view import history_view
+        from rag_assets.report.history import history_view
 
         output().print(history_view(rows, str(found.metric)))
     else:

@@ -12,7 +12,7 @@ from rag_assets.cli.terminal import messages, output, print_data
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.shallow_graphs import shallow_graphs
 from rag_assets.report.formats import formatted
-from rag_assets.report.plan_rows import flat_plan_rows, plan_rows
+from rag_assets.report.plan import flat_plan_rows, plan_rows
 
 
 @click.command("plan")
@@ -42,6 +42,6 @@ def command(
     elif form != "table":
         print_data(formatted(flat_plan_rows(found), form))
     else:
-        from rag_assets.report.plan_view import plan_view
+        from rag_assets.report.plan import plan_view
 
         output().print(plan_view(found, each=each))

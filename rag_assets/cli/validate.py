@@ -14,8 +14,7 @@ from rag_assets.labels.health.judged import DEFAULT_THRESHOLD
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.validation import Validation, validate
-from rag_assets.report.formats import formatted
-from rag_assets.report.rows import Row
+from rag_assets.report.formats import Row, formatted
 from rag_assets.store.settings import StoreSettings
 
 SHOWN = 10
@@ -72,7 +71,7 @@ def _located(findings: list[Row], root: Path) -> list[Row]:
 
 
 def _print_table(findings: list[Row]) -> None:
-    from rag_assets.report.findings import findings_view
+    from rag_assets.report.label_health import findings_view
 
     output().print(findings_view(findings, SHOWN))
 

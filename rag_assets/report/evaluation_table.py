@@ -8,14 +8,22 @@ import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import metric_columns
-from rag_assets.report.notebook.html import Cell, number, table_html, words
-from rag_assets.report.notebook.palette import colours, figure, look, plain, whiskers
-from rag_assets.report.notebook.tabular import Tabular
-from rag_assets.report.overlap_rows import overlap_rows
-from rag_assets.report.page.headline import headline
-from rag_assets.report.page.leaderboard import leaderboard
-from rag_assets.report.page.view import Context, View
+from rag_assets.report.notebook import (
+    Cell,
+    Tabular,
+    colours,
+    figure,
+    look,
+    number,
+    plain,
+    table_html,
+    whiskers,
+    words,
+)
+from rag_assets.report.overlaps import overlap_rows
+from rag_assets.report.page.leaderboard import headline, leaderboard
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.view import Context, View
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -10,11 +10,19 @@ import pyarrow as pa
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.pipeline.history import History
-from rag_assets.report.asked_metric import metric_at
-from rag_assets.report.history_rows import Row, changes_text, flat_history_rows, history_rows
-from rag_assets.report.notebook.html import Cell, number, table_html, words
-from rag_assets.report.notebook.palette import colours, figure, look, plain
-from rag_assets.report.notebook.tabular import Tabular
+from rag_assets.report.history import Row, changes_text, flat_history_rows, history_rows
+from rag_assets.report.notebook import (
+    Cell,
+    Tabular,
+    colours,
+    figure,
+    look,
+    number,
+    plain,
+    table_html,
+    words,
+)
+from rag_assets.report.result import metric_at
 from rag_assets.store.remote.opened import shown_store
 
 if TYPE_CHECKING:
@@ -52,7 +60,7 @@ class MetricHistory(Tabular):
     Attributes:
         experiment: its name.
         metric: with its cut-off.
-        rows: see :func:`rag_assets.report.history_rows.history_rows`.
+        rows: see :func:`rag_assets.report.history.history_rows`.
     """
 
     def __init__(self, experiment: str, metric: Metric, rows: Sequence[Row]) -> None:
@@ -88,14 +96,16 @@ class MetricHistory(Tabular):
             root = history.root
             raise NotEvaluated(f"{root.name} has no evaluation in {shown_store(root.parent)} yet")
         primary = parse_metric(str(evaluations[-1]["primary_metric"]))
-        asked = primary if metric is None else metric_at(metric, primary)
+        chosen_metric = metric_at(metric, primary)
         since = str(evaluations[0]["evaluation_id"])
-        values = history.metric(asked.column, asked.cutoff or 0, since=since)
-        _check(asked, retrievers, [str(row["retriever"]) for row in values])
+        values = history.metric(chosen_metric.column, chosen_metric.cutoff or 0, since=since)
+        _check(chosen_metric, retrievers, [str(row["retriever"]) for row in values])
         chosen = [row for row in values if not retrievers or row["retriever"] in retrievers]
         shown = {row["evaluation_id"] for row in evaluations[-last:]}
         rows = history_rows(evaluations, chosen, split)
-        return cls(history.root.name, asked, [row for row in rows if row["evaluation_id"] in shown])
+        return cls(
+            history.root.name, chosen_metric, [row for row in rows if row["evaluation_id"] in shown]
+        )
 
     def to_arrow(self) -> pa.Table:
         """Return a table of :data:`SCHEMA`."""

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from rag_assets.evaluation.judgments_stage import judgments_key
 from rag_assets.report.comparisons import Compared
+from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.rows import Row
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.units import SAME
 

@@ -278,8 +278,28 @@ class EvaluationResult:
                 found[retriever] = measured["p50_ms"]
         return found
 
+    def tuning_note(self, retrievers: Collection[str], split: str) -> str | None:
+        """Return that some of these retrievers were tuned on the split; None when none was."""
+        tuned = [name for name in self.tuned_on(split) if name in retrievers]
+        if not tuned:
+            return None
+        text = f"parameters of {', '.join(tuned)} were chosen on {split}, which flatters them there"
+        return f"{text}; see `--split test`"
+
     def _entry(self, asset: str) -> SnapshotEntry:
         return self.evaluation.entries_of(asset)[0]
 
     def _table(self, entry: SnapshotEntry) -> pa.Table:
         return table_of(self.root, self.evaluation, entry)
+
+
+def metric_at(name: str | None, primary: Metric) -> Metric:
+    """Return the metric of a name, the primary one for None; its cut-off where it names none.
+
+    Raises:
+        UsageError: there is no such metric.
+    """
+    if name is None:
+        return primary
+    metric = parse_metric(name)
+    return metric if metric.cutoff is not None else metric._replace(cutoff=primary.cutoff)

@@ -18,7 +18,7 @@ from rag_assets.evaluation.overlaps_stage import overlaps_key
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.html import render
-from rag_assets.report.overlap_rows import overlap_rows
+from rag_assets.report.overlaps import overlap_rows
 from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.runs_stage import run_key
 from tests.tiny_experiment import JUDGMENTS, Tiny, materialize
@@ -148,7 +148,7 @@ def test_an_evaluation_and_what_is_shown_of_it(unlabelled: Tiny) -> None:
     pipeline = unlabelled.pipeline()
     evaluation = evaluate(pipeline, Selection.of(pipeline.experiment)).evaluation
     assert evaluation.complete
-    result = EvaluationResult(pipeline.store.root, evaluation)
+    result = EvaluationResult(pipeline.root, evaluation)
     assert not result.has_metrics
     with pytest.raises(NotEvaluated, match="tiny had no labels when it was evaluated"):
         _ = result.leaderboard

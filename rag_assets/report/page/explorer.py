@@ -1,24 +1,115 @@
 """The per-query explorer: what each retriever returned for a query, and where its evidence lies.
 
 A page must stay small whatever the experiment is, so queries, results and texts are limited; what
-was left out is said on the page. Texts are stored once, whoever returned them.
+was left out is said on the page. Texts are stored once, whoever returned them: rows refer to what
+they share by number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from rag_assets.evaluation.attribution import PLACES
-from rag_assets.report.page.embedded_json import escaped_json
-from rag_assets.report.page.evidence import Evidence, evidence_of
-from rag_assets.report.page.excerpts import Documents, excerpts, read_documents, shortened
-from rag_assets.report.page.explorer_rows import Tables, number, query_row
-from rag_assets.report.page.results import results_of
-from rag_assets.report.page.shown_queries import shown_queries
-from rag_assets.report.page.stages import LOSSES
-from rag_assets.report.page.view import Context, View
+from rag_assets.report.attribution import LOSSES
+from rag_assets.report.page.embedded_data import escaped_json, shortened
+from rag_assets.report.page.query_results import (
+    Documents,
+    Evidence,
+    Results,
+    Unit,
+    evidence_of,
+    excerpts,
+    read_documents,
+    results_of,
+)
+from rag_assets.report.view import Context, View
 from rag_assets.sources.stage import DOCUMENTS_KEY
+
+
+def shown_queries(view: View, names: Sequence[str], most: int) -> list[Context]:
+    """Return at most so many queries of the split, those first on which the retrievers differ most.
+
+    Keys: ``query_id``, ``text``, ``tags``, and ``values``, the primary metric of each retriever in
+    the order of ``names``; None where it has none, because the query is unanswerable or it failed.
+    """
+    cells = view.result.query_metrics(view.cutoff)
+    values = []
+    for name in names:
+        table = cells[name]
+        columns = (table[column].to_pylist() for column in ("query_id", view.measure))
+        values.append(dict(zip(*columns, strict=True)))
+    counted = view.result.weights(view.split)
+    spread = {query_id: _spread([one.get(query_id) for one in values]) for query_id in counted}
+    chosen = sorted(spread, key=lambda query_id: (-spread[query_id], query_id))[:most]
+    table = view.result.queries
+    columns = (table[column].to_pylist() for column in ("query_id", "text", "tags"))
+    rows = {query_id: (text, tags) for query_id, text, tags in zip(*columns, strict=True)}
+    return [
+        {"query_id": query_id, "text": rows[query_id][0], "tags": rows[query_id][1]}
+        | {"values": [_rounded(one.get(query_id)) for one in values]}
+        for query_id in chosen
+    ]
+
+
+def _spread(values: Sequence[float | None]) -> float:
+    """Return highest minus lowest; queries without a value come last."""
+    known = [value for value in values if value is not None]
+    return max(known) - min(known) if known else -1.0
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+Numbered = TypeVar("Numbered", str, Unit)
+
+EVIDENCES, ALTERNATIVES, TAGS = 12, 8, 20
+"""Evidences of one query, alternatives of one evidence, and tags of one query that are listed."""
+
+QUERY_CHARACTERS = 600
+"""Longer texts of queries are cut."""
+
+
+@dataclass
+class Tables:
+    """What the rows of queries refer to by number."""
+
+    units: dict[Unit, int] = field(default_factory=dict)
+    documents: dict[str, int] = field(default_factory=dict)
+    tags: dict[str, int] = field(default_factory=dict)
+
+
+def query_row(
+    query: Context, results: Sequence[Results], evidence: Sequence[Evidence], tables: Tables
+) -> Context:
+    """Return one query: id, text, tags, values, results, which are relevant, and its evidences."""
+    found = [one.of(query["query_id"]) for one in results]
+    return {
+        "i": shortened(query["query_id"]),
+        "t": shortened(query["text"], QUERY_CHARACTERS),
+        "g": [number(tables.tags, shortened(tag)) for tag in query["tags"][:TAGS]],
+        "v": query["values"],
+        "r": [[number(tables.units, hit.unit) for hit in hits] for hits in found],
+        "h": [[n for n, hit in enumerate(hits) if hit.relevant] for hits in found],
+        "e": [_evidence(one, tables) for one in evidence[:EVIDENCES]],
+        "m": max(len(evidence) - EVIDENCES, 0),
+    }
+
+
+def _evidence(one: Evidence, tables: Tables) -> Context:
+    spans = [
+        [number(tables.documents, document), *([] if start is None else [start, end])]
+        for document, start, end in one.spans[:ALTERNATIVES]
+    ]
+    return {"s": spans, "k": one.ranks, "l": one.places}
+
+
+def number(numbers: dict[Numbered, int], value: Numbered) -> int:
+    """Return the number of a value: that of its first appearance."""
+    return numbers.setdefault(value, len(numbers))
+
 
 CELLS = 10_000
 """Queries times retrievers, at most; fewer where these rows leave too little for texts."""
