@@ -21,6 +21,7 @@ from rag_assets.report.page.history import history, history_identity, states
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.view import Context, View
 from rag_assets.schemas import HISTORY
+from rag_assets.store.artifacts import OBJECTS
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 LAST = "20270101T000000000000-0000"
@@ -43,6 +44,8 @@ def opened(tiny_result: EvaluationResult, tmp_path: Path) -> Callable[..., Evalu
         for entry in tiny_result.root.iterdir():
             if entry.name != history_files.FOLDER and not (root / entry.name).exists():
                 (root / entry.name).symlink_to(entry)
+        if not (tmp_path / OBJECTS).exists():
+            (tmp_path / OBJECTS).symlink_to(tiny_result.root.parent / OBJECTS)
         HistoryFiles(root, tmp_path).add(pa.Table.from_pylist(rows, schema=HISTORY.arrow()))
         evaluation = dataclasses.replace(tiny_result.evaluation, evaluation_id=LAST)
         return EvaluationResult(root, evaluation)
