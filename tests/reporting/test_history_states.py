@@ -111,13 +111,13 @@ def test_rows_made_again_inside_a_gathered_file_are_in_order(
     rows = [at(row, n, content_digest=str(n)) for n in range(7)]
     opened([rows[1], rows[2], rows[4]])
     result = opened([rows[3], rows[0]])
-    assert len(list(result.root.glob("history/*--*"))) == 1
+    assert len(list(result.root.glob("history/*--*.parquet"))) == 1
     for wanted in ("01234", "0123456"):
         found = [one.row["content_digest"] for one in states(result, 10)]
         assert found == list(wanted)
         assert [one.row["content_digest"] for one in states(result, 3)] == list(wanted[-3:])
         opened([rows[5], rows[6]])
-    assert len(list(result.root.glob("history/*--*"))) == 2, "one lies within the other"
+    assert len(list(result.root.glob("history/*--*.parquet"))) == 2, "one lies within the other"
 
 
 def test_the_identity_changes_with_the_state_and_the_anchor(
