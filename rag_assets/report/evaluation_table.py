@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import metric_columns
+from rag_assets.report.board_columns import NOTEBOOK, POSITION, RETRIEVER, BoardColumn, columns_of
 from rag_assets.report.notebook import (
     Cell,
     Tabular,
@@ -84,7 +86,9 @@ def _html(result: EvaluationResult) -> str:
         return _overlaps_html(result, title)
     one = board["boards"][0]
     measures = board["measures"]
-    headings = ["#", "retriever", *(f"{name}@{one['k']}" for name in measures), "ms/query"]
+    columns = columns_of(NOTEBOOK, one["rows"])
+    headings = [POSITION.title, RETRIEVER.title, *(f"{name}@{one['k']}" for name in measures)]
+    headings += [column.heading(one["k"]) for column in columns]
     notes = []
     if board["has_near"]:
         notes.append(f"~ not shown to be worse than the best on {result.evaluation.primary}")
@@ -93,7 +97,8 @@ def _html(result: EvaluationResult) -> str:
     if len(board["boards"]) > 1:
         others = ", ".join(str(other["k"]) for other in board["boards"][1:])
         notes.append(f"to_arrow(), to_pandas() and to_polars() also have top_k {others}")
-    return table_html(title, headings, [_row(row) for row in one["rows"]], _said(view), notes)
+    rows = [_row(row, columns) for row in one["rows"]]
+    return table_html(title, headings, rows, _said(view), notes)
 
 
 def _said(view: View) -> list[str]:
@@ -119,7 +124,7 @@ def _said(view: View) -> list[str]:
     return said
 
 
-def _row(row: Context) -> list[Cell]:
+def _row(row: Context, columns: Sequence[BoardColumn]) -> list[Cell]:
     place = "-" if row["position"] is None else str(row["position"])
     cells = [Cell(f"{place}{'~' if row['near'] else ''}"), words(row["retriever"])]
     for cell in row["cells"]:
@@ -128,8 +133,7 @@ def _row(row: Context) -> list[Cell]:
             continue
         small = "" if cell["low"] is None else f"{cell['low']:.3f} to {cell['high']:.3f}"
         cells.append(number(cell["value"], small, best=cell["best"]))
-    speed = row["speed"]
-    return [*cells, Cell("" if speed is None else f"{speed:.2f}")]
+    return [*cells, *(Cell(column.text(row.get(column.name), "")) for column in columns)]
 
 
 def _overlaps_html(result: EvaluationResult, title: str) -> str:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from rag_assets.labels.health.unanswerable import queries_without_relevant
 from rag_assets.report.analyzers import likely_cause, unlabelled_findings
+from rag_assets.report.board_columns import ACCOUNTING, RETRIEVER, columns_of
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
@@ -89,32 +90,13 @@ def pooling_advice(result: EvaluationResult) -> str | None:
 SHOWN = 20
 """Failed queries of one retriever that are listed."""
 
-COUNTS = {
-    "n_attempted": "queries",
-    "n_answered": "with results",
-    "n_empty": "empty",
-    "n_failed": "failed",
-    "n_unanswerable": "unanswerable",
-    "n_queries": "averaged",
-}
-
 
 def labels(view: View) -> Context:
     """Return the counts of each retriever, failures with their reasons, and what to look at."""
     return {
-        "counts": list(COUNTS.values()),
-        "rows": [
-            {
-                "retriever": row["retriever"],
-                "counts": [row[name] for name in COUNTS],
-                "n_unreachable": row["n_unreachable"],
-                "n_not_in_corpus": row.get("n_not_in_corpus"),
-                "n_tied": row.get("n_tied"),
-                "n_unjudged": row["n_unjudged"],
-                "judged": row.get("judged"),
-            }
-            for row in view.at_cutoff
-        ],
+        "retriever": RETRIEVER,
+        "columns": columns_of(ACCOUNTING, view.at_cutoff),
+        "rows": view.at_cutoff,
         "failures": _failures(view),
         "notes": [*_notes(view), *_findings(view)],
         "shown": SHOWN,

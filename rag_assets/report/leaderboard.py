@@ -21,6 +21,14 @@ from rag_assets.evaluation.summary import mean
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.analyzers import likely_cause
 from rag_assets.report.answerability import answerability_parts
+from rag_assets.report.board_columns import (
+    CEILING,
+    LEADING,
+    POSITION,
+    RETRIEVER,
+    TERMINAL,
+    columns_of,
+)
 from rag_assets.report.formats import Row, interval_name, interval_text
 from rag_assets.report.overlaps import similarity_parts
 from rag_assets.report.result import EvaluationResult
@@ -28,7 +36,6 @@ from rag_assets.report.terminal_table import (
     FittedTable,
     mean_cell,
     mean_of,
-    number_cell,
     title_line,
 )
 from rag_assets.report.view import SIGN, near_best, split_of, stored_rows
@@ -48,7 +55,7 @@ def result_rows(result: EvaluationResult, selection: Selection, split: str) -> l
 
 def _with_ceiling(row: Row, found: Mapping[str, float], cutoff: int | None) -> Row:
     name = str(row["retriever"])
-    return {**row, "ceiling": found[name]} if name in found and row["top_k"] == cutoff else row
+    return {**row, CEILING.name: found[name]} if name in found and row["top_k"] == cutoff else row
 
 
 def leaderboard_rows(board: pa.Table, selection: Selection, split: str) -> list[Row]:
@@ -62,7 +69,7 @@ def leaderboard_rows(board: pa.Table, selection: Selection, split: str) -> list[
         if row["split"] != split:
             continue
         if row["retriever"] in selection.retrievers and row["top_k"] in selection.top_k:
-            lead = {name: row.pop(name) for name in ("retriever", "split", "top_k", "position")}
+            lead = {name: row.pop(name) for name in LEADING}
             rows.append({**lead, **{name: v for name, v in row.items() if v is not None}})
     return rows
 
@@ -140,25 +147,24 @@ def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:
     # One blank between columns: six metrics, tokens and a short name fit into 80 characters.
     primary = f"{result.primary.column}*"
     table = FittedTable(kept=[primary], narrow=True)
-    _number_column(table, "#")
-    table.add_column("retriever", overflow="fold")
+    _number_column(table, POSITION.title)
+    table.add_column(RETRIEVER.title, overflow="fold")
     for name in measures:
         _number_column(table, primary if name == result.primary.column else name)
-    has_tokens = any("tokens" in row for row in rows)
-    if has_tokens:
-        _number_column(table, f"tokens@{rows[0]['top_k']}")
-    _number_column(table, "ms/query")
+    columns = columns_of(TERMINAL, rows)
+    for column in columns:
+        _number_column(table, column.heading(rows[0]["top_k"]))
     near = near_best(result, rows)
     ranked = [row for row in rows if row["position"] is not None]
     best = {name: max((mean_of(row, name) for row in ranked), default=inf) for name in measures}
     for row in rows:
         values = [mean_cell(mean_of(row, name), best[name]) for name in measures]
         retriever = str(row["retriever"])
-        took = f"{speed[retriever]:.2f}" if retriever in speed else "-"
         position = "-" if row["position"] is None else str(row["position"])
         sign = SIGN if retriever in near else " " if near else ""
-        tokens = [number_cell(row.get("tokens"), ".0f")] if has_tokens else []
-        table.add_row(f"{position}{sign}", f"{retriever}{_mark(row)}", *values, *tokens, took)
+        measured = {**row, "speed": speed.get(retriever)}
+        others = [column.text(measured.get(column.name), "-") for column in columns]
+        table.add_row(f"{position}{sign}", f"{retriever}{_mark(row)}", *values, *others)
     return table
 
 
@@ -207,17 +213,17 @@ def _interval_parts(result: EvaluationResult, rows: Sequence[Row]) -> list[Rende
     table = FittedTable(kept=[str(result.primary)])
     table.add_column("retriever", overflow="fold")
     confidence = next(iter(found.values()))["confidence"]
-    highest = {str(row["retriever"]): row["ceiling"] for row in rows if "ceiling" in row}
-    headers = [str(result.primary), interval_name(confidence), "ceiling"]
+    highest = {str(row["retriever"]): row[CEILING.name] for row in rows if CEILING.name in row}
+    headers = [str(result.primary), interval_name(confidence), CEILING.title]
     for name in headers if highest else headers[:-1]:
         table.add_column(name, justify="right", no_wrap=True)
     for name, row in found.items():
-        ceiling = f"{highest[name]:.4f}" if name in highest else ""
+        ceiling = CEILING.text(highest.get(name))
         values = [f"{row['mean']:.4f}", interval_text(row), ceiling]
         table.add_row(Text(name), *(values if highest else values[:-1]))
     parts: list[RenderableType] = ["", table]
     if highest:
-        parts.append("ceiling: recall of the candidates; no order of them finds more")
+        parts.append(f"{CEILING.title}: {CEILING.help}")
     if near & names.keys():
         legend = f"{SIGN} not shown to be worse than the best on {result.primary}"
         parts.append(f"{legend} (p >= {ALPHA} after Holm)")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rag_assets.evaluation.leaderboard import TIE
+from rag_assets.report.board_columns import PAGE, POSITION, RETRIEVER, columns_of
 from rag_assets.report.comparison_views import against
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.leaderboard import ceilings
@@ -131,24 +132,25 @@ def leaderboard(view: View) -> Context | None:
         return None
     first = [view.cutoff] if view.cutoff in view.cutoffs else []
     order = [*first, *(k for k in view.cutoffs if k not in first)]
-    has_tokens = any("tokens" in row for row in view.rows)
+    columns = columns_of(PAGE, view.rows)
     found = ceilings(view.result, view.split)
     return {
-        "boards": [_board(view, k, has_tokens) for k in order],
+        "boards": [_board(view, k) for k in order],
         "measures": view.measures,
-        "has_tokens": has_tokens,
+        "position": POSITION,
+        "retriever": RETRIEVER,
+        "columns": columns,
         "ceilings": {name: found[name] for name in view.retrievers if name in found},
         "has_near": bool(view.near),
-        "has_failed": any(row["n_failed"] for row in view.rows),
     }
 
 
-def _board(view: View, k: int, has_tokens: bool) -> Context:
+def _board(view: View, k: int) -> Context:
     rows = [row for row in view.rows if row["top_k"] == k]
     best = {
         name: max((row[name] for row in rows if name in row), default=0.0) for name in view.measures
     }
-    return {"k": k, "rows": [_row(view, row, best) for row in rows], "has_tokens": has_tokens}
+    return {"k": k, "rows": [_row(view, row, best) for row in rows]}
 
 
 def _row(view: View, row: Context, best: dict[str, float]) -> Context:
@@ -159,7 +161,6 @@ def _row(view: View, row: Context, best: dict[str, float]) -> Context:
         "cells": cells,
         "position": row.get("position"),
         "near": name in view.near,
-        "tokens": row.get("tokens"),
         "speed": view.speed.get(name),
     }
 
