@@ -60,12 +60,12 @@ def command(
     age = timedelta(days=older_than) if older_than is not None else None
     with alone(settings, "clean", yes=yes):
         roots = brought_roots(settings.store, experiment)
-        found = removable(settings.store, age, orphans=orphans, experiment=experiment)
+        items = removable(settings.store, age, orphans=orphans, experiment=experiment)
         if yes:
             for root in roots:
                 fill_in(root, settings.locks)
-            remove_everywhere(settings.store, [one.path for one in found])
-    print_removed(removed_rows(found), REMOVED, form, done=yes)
+            remove_everywhere(settings.store, [one.path for one in items])
+    print_removed(removed_rows(items), REMOVED, form, done=yes)
 
 
 def alone(settings: StoreSettings, command: str, *, yes: bool) -> AbstractContextManager[None]:

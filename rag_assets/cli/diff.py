@@ -61,17 +61,17 @@ def command(
     names = EvaluationNames(settings.store / experiment.name, settings.locks)
     root = settings.store / experiment.name
     a, b = (EvaluationResult(root, names.find(name)) for name in (eval_a, eval_b))
-    found = comparability(a, b) if a.has_metrics and b.has_metrics else None
+    comparable = comparability(a, b) if a.has_metrics and b.has_metrics else None
     pair = None
-    if found is not None and (intersection or not found.reasons):
-        queries = found.chosen(intersection=intersection)
+    if comparable is not None and (intersection or not comparable.reasons):
+        queries = comparable.chosen(intersection=intersection)
         pair = EvaluationPair.of(a, b, queries, metric, split)
         for name in retrievers:
             if name not in pair.new_cells:
                 raise UsageError(f"unknown retriever {allowed_names(name, pair.new_cells)}")
     rows = pair.rows(retrievers) if pair is not None else []
     if form == "json":
-        print_data(_json(a, b, found, rows))
+        print_data(_json(a, b, comparable, rows))
     elif form == "table":
         _print_table(a, b, pair, rows)
     else:
@@ -79,8 +79,8 @@ def command(
         print_data(formatted(rows if form == "csv" else reasons, form))
         if form == "markdown" and rows:
             print_data(f"\n{formatted(rows, form)}")
-    if found is not None and pair is None:
-        messages().print(f"note: {found.refusal}", soft_wrap=True)
+    if comparable is not None and pair is None:
+        messages().print(f"note: {comparable.refusal}", soft_wrap=True)
         ctx.exit(NOT_COMPARABLE)
 
 

@@ -126,14 +126,14 @@ def _incomplete(failed: Mapping[str, Collection[str]], n_queries: int) -> str:
 def _print_notes(pipeline: Pipeline) -> None:
     """Print what the readers found odd; nothing is dropped without a word."""
     for stage in pipeline.stages():
-        found: dict[str, None] = {}  # cells that are cut from one ranking have the same notes
+        lines: dict[str, None] = {}  # cells that are cut from one ranking have the same notes
         for key in stage.keys(pipeline.experiment):
             artifact = pipeline.current(key)
             names = [value for _, value in key.partition[:1]]
             for note in artifact.manifest.facts.get("notes", []) if artifact else []:
-                found[": ".join([stage.name, *names, note])] = None
-        for told in found:
-            messages().print(f"note: {told}")
+                lines[": ".join([stage.name, *names, note])] = None
+        for line in lines:
+            messages().print(f"note: {line}")
     print_note(pipeline.experiment.unread_labels)
 
 

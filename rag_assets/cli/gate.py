@@ -102,7 +102,7 @@ def command(
     try:
         result = EvaluationResult.current(root)
         result.check_labels()
-        found = gate(
+        outcome = gate(
             result,
             EvaluationNames(root, settings.locks),
             against,
@@ -117,15 +117,15 @@ def command(
     if junit_file is not None:
         from rag_assets.report.gate_views import junit
 
-        write_text(junit_file, junit(found))
+        write_text(junit_file, junit(outcome))
     if form == "json":
-        print_data(as_json(found.as_json()))
+        print_data(as_json(outcome.as_json()))
     else:
         from rag_assets.report.gate_views import gate_markdown, gate_view
 
         if form == "table":
-            output().print(gate_view(found))
+            output().print(gate_view(outcome))
         else:
-            print_data(gate_markdown(found))
-    if not found.passed:
+            print_data(gate_markdown(outcome))
+    if not outcome.passed:
         ctx.exit(FAILED)

@@ -56,11 +56,11 @@ def command(
     settings = StoreSettings.resolve(store)
     experiment = open_to_read(path, settings)
     history = History(settings.store / experiment.name, settings.locks)
-    found = MetricHistory.of(history, metric, retrievers, split, last)
-    rows = found.rows
+    metric_history = MetricHistory.of(history, metric, retrievers, split, last)
+    rows = metric_history.rows
     if form == "table":
         from rag_assets.report.history import history_view
 
-        output().print(history_view(rows, str(found.metric)))
+        output().print(history_view(rows, str(metric_history.metric)))
     else:
         print_data(formatted(rows if form == "json" else flat_history_rows(rows), form))

@@ -36,12 +36,12 @@ def command(
     """
     for line in shallow_graphs(load_experiment(path)):
         messages().print(f"warning: {line}", soft_wrap=True)
-    found = plan(path, store, retrievers, top_k)
+    steps = plan(path, store, retrievers, top_k)
     if form == "json":
-        print_data(formatted(plan_rows(found), form))
+        print_data(formatted(plan_rows(steps), form))
     elif form != "table":
-        print_data(formatted(flat_plan_rows(found), form))
+        print_data(formatted(flat_plan_rows(steps), form))
     else:
         from rag_assets.report.plan import plan_view
 
-        output().print(plan_view(found, each=each))
+        output().print(plan_view(steps, each=each))

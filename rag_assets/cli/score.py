@@ -199,12 +199,12 @@ def _print_rows(rows: Rows, form: str) -> None:
 
 
 def _print_repetitions(data: ToolInput) -> None:
-    found = list(repetitions(data))
-    for query_id, item, count in found[:SHOWN_REPETITIONS]:
+    repeated = list(repetitions(data))
+    for query_id, item, count in repeated[:SHOWN_REPETITIONS]:
         say = f"query '{query_id}': document '{item}' stands {count} times"
         messages().print(say, soft_wrap=True)
-    if len(found) > SHOWN_REPETITIONS:
-        more = len(found) - SHOWN_REPETITIONS
+    if len(repeated) > SHOWN_REPETITIONS:
+        more = len(repeated) - SHOWN_REPETITIONS
         messages().print(f"... and {more} more repeated documents")
 
 

@@ -46,8 +46,8 @@ class Verbosity(Enum):
 def verbosity() -> Verbosity:
     """Return what the user asked for; outside of a command, ``NORMAL``."""
     context = click.get_current_context(silent=True)
-    found: Verbosity = context.meta.get(_KEY, Verbosity.NORMAL) if context else Verbosity.NORMAL
-    return found
+    level: Verbosity = context.meta.get(_KEY, Verbosity.NORMAL) if context else Verbosity.NORMAL
+    return level
 
 
 def print_line(text: str, *, err: bool = False) -> None:

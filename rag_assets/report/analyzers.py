@@ -37,13 +37,13 @@ def chosen_analyzer(manifest: Manifest) -> Chosen | None:
 
 def chosen_analyzers(result: EvaluationResult) -> dict[str, Chosen]:
     """Return the analyzer of each retriever that has one."""
-    found = {}
+    analyzers = {}
     for entry in result.evaluation.entries_of("lexical_index"):
         manifest = result.manifest_of(entry)
         chosen = chosen_analyzer(manifest) if manifest is not None else None
         if chosen is not None:
-            found[entry.partition["retriever"]] = chosen
-    return found
+            analyzers[entry.partition["retriever"]] = chosen
+    return analyzers
 
 
 def likely_cause(result: EvaluationResult, retriever: str, n_empty: int, n_queries: int) -> str:
@@ -65,12 +65,12 @@ def likely_cause(result: EvaluationResult, retriever: str, n_empty: int, n_queri
 
 def unlabelled_findings(result: EvaluationResult) -> list[str]:
     """Return a line on each retriever with many empty results, for an evaluation without labels."""
-    n_queries, found = result.queries.num_rows, []
+    n_queries, findings = result.queries.num_rows, []
     for name in chosen_analyzers(result):
         keys = result.run_keys(name)
         if keys:
             answered = pc.count_distinct(result.table(keys[max(keys)]).column("query_id")).as_py()
             n_empty = n_queries - answered - len(result.failures(keys[max(keys)]))
             cause = likely_cause(result, name, n_empty, n_queries)
-            found += [f"{name}: nothing retrieved for {n_empty} queries{cause}"] if cause else []
-    return found
+            findings += [f"{name}: nothing retrieved for {n_empty} queries{cause}"] if cause else []
+    return findings

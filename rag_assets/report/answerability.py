@@ -32,21 +32,21 @@ def answerability_parts(result: EvaluationResult, shown: Sequence[Row]) -> list[
     Nothing where all queries are answerable.
     """
     names = [row["retriever"] for row in shown]
-    found = [row for row in result.answerability if row["retriever"] in names]
-    if not found:
+    rows = [row for row in result.answerability if row["retriever"] in names]
+    if not rows:
         return []
-    found.sort(key=lambda row: (names.index(row["retriever"]), str(row["split"])))
-    has_splits = any(row["split"] != "all" for row in found)
+    rows.sort(key=lambda row: (names.index(row["retriever"]), str(row["split"])))
+    has_splits = any(row["split"] != "all" for row in rows)
     table = FittedTable()
     table.add_column("retriever", overflow="fold")
     if has_splits:
         table.add_column("split", no_wrap=True)
     for name in _COLUMNS:
         table.add_column(name, justify="right", no_wrap=True)
-    for row in found:
+    for row in rows:
         split = [str(row["split"])] if has_splits else []
         table.add_row(str(row["retriever"]), *split, *[number_cell(row[name]) for name in _COLUMNS])
-    counts = f"{found[0]['n_answerable']} answerable, {found[0]['n_unanswerable']} not"
+    counts = f"{rows[0]['n_answerable']} answerable, {rows[0]['n_unanswerable']} not"
     title = "unanswerable queries, told by the best score"
     return ["", title_line(title if has_splits else f"{title} ({counts})"), table]
 
@@ -61,16 +61,20 @@ def score_gaps(view: View) -> Context | None:
         return None
     answerable = _answerable(view)
     drawn = {name: _histogram(view, name, answerable) for name in view.retrievers}
-    found = {name: bins for name, bins in drawn.items() if bins is not None}
+    histograms = {name: bins for name, bins in drawn.items() if bins is not None}
     rows = [row for row in view.result.answerability if row["retriever"] in view.retrievers]
     rows.sort(key=lambda row: (view.retrievers.index(str(row["retriever"])), str(row["split"])))
-    if not found and not rows:
+    if not histograms and not rows:
         return None
     return {
         "answerability": rows,
         "has_splits": any(row["split"] != "all" for row in rows),
-        "drawn": list(found),
-        "data": {"kinds": KINDS, "retrievers": list(found), "histograms": list(found.values())},
+        "drawn": list(histograms),
+        "data": {
+            "kinds": KINDS,
+            "retrievers": list(histograms),
+            "histograms": list(histograms.values()),
+        },
     }
 
 
@@ -103,15 +107,15 @@ def _histogram(view: View, retriever: str, answerable: Mapping[str, bool]) -> Co
 
 
 def _at_rank(run: pa.Table, rank: int) -> dict[str, tuple[str, float]]:
-    found = run.filter(pc.equal(run["rank"], rank))
-    columns = (found[name].to_pylist() for name in ("query_id", "item_id", "score"))
+    hits = run.filter(pc.equal(run["rank"], rank))
+    columns = (hits[name].to_pylist() for name in ("query_id", "item_id", "score"))
     return {query_id: (item, score) for query_id, item, score in zip(*columns, strict=True)}
 
 
 def _relevant(view: View, retriever: str) -> set[tuple[str, str]]:
     table = view.result.table(judgments_key(retriever))
-    found = table.filter(pc.greater(table["grade"], 0))
-    return set(zip(found["query_id"].to_pylist(), found["item_id"].to_pylist(), strict=True))
+    relevant = table.filter(pc.greater(table["grade"], 0))
+    return set(zip(relevant["query_id"].to_pylist(), relevant["item_id"].to_pylist(), strict=True))
 
 
 def _binned(gaps: list[list[float]]) -> Context | None:

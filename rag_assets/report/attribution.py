@@ -46,19 +46,19 @@ def attribution_rows(
     """
     chosen = result.chosen_split(split)
     tables = {name: table for name, table in result.attributions.items() if name in retrievers}
-    counted = {name: result.attributed_weights(name, chosen) for name in tables}
+    weights = {name: result.attributed_weights(name, chosen) for name in tables}
     if by is None:
-        each = ((name, places(table, counted[name])) for name, table in tables.items())
+        counts = ((name, places(table, weights[name])) for name, table in tables.items())
         return [
             _row({"retriever": name, "split": chosen}, found, result)
-            for name, found in each
+            for name, found in counts
             if found
         ]
     return [
         _row({by: value, "retriever": name, "split": chosen}, found, result)
         for value, query_ids in sorted(members_by(by, result.table_of).items())
         for name, table in tables.items()
-        if (found := places(table, counted[name].keys() & set(query_ids)))
+        if (found := places(table, weights[name].keys() & set(query_ids)))
     ]
 
 

@@ -53,8 +53,8 @@ def budget_rows(
         NotEvaluated: the last evaluation has no labels, no run of these retrievers, or was made
             before tokens were counted.
     """
-    known = LEADERBOARD.arrow().names
-    measures = [name for name in result.leaderboard.column_names if name not in known]
+    stored = LEADERBOARD.arrow().names
+    measures = [name for name in result.leaderboard.column_names if name not in stored]
     chosen = result.chosen_split(split)
     names = [name for name in result.run_retrievers if name in retrievers]
     rows = [_row(result, name, budget, measures, chosen) for name in names]
@@ -73,22 +73,22 @@ def _row(
     manifest = result.manifest_of(contexts_entry)
     column = context_column(str(manifest.config["judge"])) if manifest else ""
     contexts = result.table(contexts_entry.key)
-    kept = within_budget(result.table(entry.key), contexts, budget, column=column)
+    within = within_budget(result.table(entry.key), contexts, budget, column=column)
     judgments = result.table(judgments_key(retriever))
     # The run of a query that failed holds what its original text finds: it counts nowhere.
     failed = result.failures(entry.key)
     weights = {one: weight for one, weight in result.weights(split).items() if one not in failed}
-    asked = pa.table({"query_id": pa.array(sorted(weights), pa.string())})
-    kept = kept.of_queries(asked["query_id"])
-    table = budget_metrics(kept, judgments, asked, measures)
+    queries = pa.table({"query_id": pa.array(sorted(weights), pa.string())})
+    within = within.of_queries(queries["query_id"])
+    table = budget_metrics(within, judgments, queries, measures)
     if set(measures) & set(ANSWER_MEASURES):
         table = table.append_column(
-            "answer_hit", _answer_hits(result, kept, asked, contexts, column)
+            "answer_hit", _answer_hits(result, within, queries, contexts, column)
         )
-    each = [weights[query_id] for query_id in table["query_id"].to_pylist()]
-    found = [name for name in measures if name in table.column_names]
-    means = {name: mean(table[name].to_pylist(), each) for name in found}
-    n_queries = asked.num_rows
+    query_weights = [weights[query_id] for query_id in table["query_id"].to_pylist()]
+    counted = [name for name in measures if name in table.column_names]
+    means = {name: mean(table[name].to_pylist(), query_weights) for name in counted}
+    n_queries = queries.num_rows
     return {
         "retriever": retriever,
         "split": split,
@@ -96,10 +96,10 @@ def _row(
         "depth": depth,
         "n_queries": len(_answerable(judgments, weights)),
         "n_failed": len(result.weights(split).keys() & failed.keys()),
-        "n_short": kept.n_short(depth),
-        "n_nothing_fits": kept.n_nothing_fits(),
-        "tokens": _tokens(kept, judgments, weights),
-        "units": kept.run.num_rows / n_queries if n_queries else None,
+        "n_short": within.n_short(depth),
+        "n_nothing_fits": within.n_nothing_fits(),
+        "tokens": _tokens(within, judgments, weights),
+        "units": within.run.num_rows / n_queries if n_queries else None,
         **{name: value for name, value in means.items() if value is not None},
     }
 
@@ -109,31 +109,31 @@ def _answerable(judgments: pa.Table, weights: Mapping[str, float]) -> list[str]:
     return sorted(positive & weights.keys())
 
 
-def _tokens(kept: Kept, judgments: pa.Table, weights: Mapping[str, float]) -> float | None:
+def _tokens(within: Kept, judgments: pa.Table, weights: Mapping[str, float]) -> float | None:
     """Return the mean over the queries that the other means are over."""
-    columns = (kept.queries[name].to_pylist() for name in ("query_id", "tokens"))
+    columns = (within.queries[name].to_pylist() for name in ("query_id", "tokens"))
     spent: dict[str, float] = dict(zip(*columns, strict=True))
     counted = _answerable(judgments, weights)
     return mean([spent.get(one, 0) for one in counted], [weights[one] for one in counted])
 
 
 def _answer_hits(
-    result: EvaluationResult, kept: Kept, asked: pa.Table, contexts: pa.Table, column: str
+    result: EvaluationResult, within: Kept, queries: pa.Table, contexts: pa.Table, column: str
 ) -> pa.ChunkedArray:
     documents = result.table_of("documents")
     texts = zip(documents["document_id"].to_pylist(), documents["text"].to_pylist(), strict=True)
     cell = ("run", WHOLE_RANKING)
-    found = answer_hits(
-        {"run": kept.run},
+    hits = answer_hits(
+        {"run": within.run},
         {"run": contexts},
         {"run": "run"},
-        asked,
+        queries,
         [cell],
         column=column,
         documents=dict(texts),
         answers=result.table_of("query_facts"),
     )
-    return found[cell]["answer_hit"]
+    return hits[cell]["answer_hit"]
 
 
 def _deepest_run(result: EvaluationResult, retriever: str) -> SnapshotEntry:
@@ -190,7 +190,7 @@ def budget_view(result: EvaluationResult, rows: Sequence[Row]) -> RenderableType
 def _table(result: EvaluationResult, rows: Sequence[Row]) -> Table:
     measures = [name for name in rows[0] if name.partition("(")[0] in MEASURES]
     primary = f"{result.primary.measure}*"
-    table = FittedTable(kept=[primary], narrow=True)
+    table = FittedTable(required=[primary], narrow=True)
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("retriever", overflow="fold")
     for name in measures:

@@ -42,7 +42,7 @@ SHOWN = "*"
 
 def pairs_view(compared: Compared, rows: Sequence[dict[str, Any]]) -> RenderableType:
     """Return one table of several pairs, each read as "the first minus the second"."""
-    table = FittedTable(kept=["difference"])
+    table = FittedTable(required=["difference"])
     table.add_column("retrievers", overflow="fold")
     adjusted = any(row["p_adjusted"] is not None for row in rows)
     names = ["difference", interval_name(compared.resampling.confidence), "p"]
@@ -86,7 +86,7 @@ def moves_view(
     compared: Compared, rows: Sequence[dict[str, Any]], a: str, b: str
 ) -> RenderableType:
     """Return a table, a row a query and relevant evidence, with its rank in either retriever."""
-    table = FittedTable(kept=["outcome"])
+    table = FittedTable(required=["outcome"])
     table.add_column("query", overflow="fold")
     table.add_column("outcome", no_wrap=True)
     table.add_column("difference", justify="right", no_wrap=True)
@@ -110,7 +110,7 @@ def _title(compared: Compared, what: str) -> Text:
 
 
 def _means(compared: Compared, a: str, b: str) -> Table:
-    table = FittedTable(kept=["mean"])
+    table = FittedTable(required=["mean"])
     table.add_column("retriever", overflow="fold")
     table.add_column("mean", justify="right", no_wrap=True)
     table.add_column(interval_name(compared.resampling.confidence), justify="right", no_wrap=True)
@@ -246,8 +246,8 @@ class Comparison(Tabular):
         name = result.evaluation.experiment
         result.check_labels()
         compared = Compared.of(result, metric_at(metric, result.primary), split)
-        wanted = [(retrievers[0], retrievers[1])] if retrievers else None
-        rows = compared.rows(wanted or all_pairs(list(compared.cells)))
+        pairs = [(retrievers[0], retrievers[1])] if retrievers else None
+        rows = compared.rows(pairs or all_pairs(list(compared.cells)))
         if not rows:
             raise NotEvaluated(f"the last evaluation of {name} has no pair to compare")
         return cls(compared, rows)
@@ -283,10 +283,10 @@ def _html(comparison: Comparison) -> str:
     interval = interval_name(compared.resampling.confidence)
     headings = ["pair", "difference", interval, "p", *(["Holm"] if adjusted else [])]
     rows = [_cells(row, adjusted) for row in comparison.rows]
-    said = comparison.verdicts if len(comparison.rows) == 1 else []
+    verdicts = comparison.verdicts if len(comparison.rows) == 1 else []
     after = " after Holm over all pairs" if adjusted else ""
     notes = [f"* p < {ALPHA}{after}: chance hardly explains it", *compared.notes]
-    return table_html(title, [*headings, "won", "tied", "lost"], rows, said, notes)
+    return table_html(title, [*headings, "won", "tied", "lost"], rows, verdicts, notes)
 
 
 def _cells(row: Row, adjusted: bool) -> list[Cell]:
@@ -309,7 +309,7 @@ def _figure(comparison: Comparison, dark: bool) -> go.Figure:
     """Return a point a pair with its interval; filled where the difference is real."""
     rows = [row for row in comparison.rows if row["difference"] is not None][::-1]
     values: list[float | None] = [row["difference"] for row in rows]
-    found = colours(dark)
+    palette = colours(dark)
     shown = [is_shown(row) for row in rows]
     trace = {
         "type": "scatter",
@@ -321,8 +321,8 @@ def _figure(comparison: Comparison, dark: bool) -> go.Figure:
         ),
         "marker": {
             "size": 11,
-            "color": [found["c0"] if one else found["page"] for one in shown],
-            "line": {"width": 2, "color": found["c0"]},
+            "color": [palette["c0"] if one else palette["page"] for one in shown],
+            "line": {"width": 2, "color": palette["c0"]},
         },
         "customdata": [["real" if one else "not shown"] for one in shown],
         "hovertemplate": "%{y}<br>%{x:+.4f}, %{customdata[0]}<extra></extra>",

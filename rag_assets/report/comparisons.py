@@ -217,8 +217,10 @@ class Compared:
         for name in retrievers:
             experiment = self.result.evaluation.experiment
             if name not in self.result.run_retrievers:
-                known = allowed_names(name, self.result.run_retrievers)
-                raise NotEvaluated(f"the last evaluation of {experiment} has no retriever {known}")
+                name_list = allowed_names(name, self.result.run_retrievers)
+                raise NotEvaluated(
+                    f"the last evaluation of {experiment} has no retriever {name_list}"
+                )
             if name not in self.cells:
                 problem = f"has no cell of {name} at top_k {self.metric.cutoff}"
                 raise NotEvaluated(f"the last evaluation of {experiment} {problem}")
@@ -233,7 +235,7 @@ class Compared:
     def mean_intervals(self, a: str, b: str) -> dict[str, Row]:
         """Return retriever -> its interval over the queries on which both have a value."""
         both = pa.array(sorted(self.values(a).keys() & self.values(b).keys()), pa.string())
-        found = {}
+        rows_of = {}
         for name in (a, b):
             columns = [*QUERY_METRICS.arrow().names, self.column]
             table = self.cells[name].select(columns)
@@ -241,16 +243,16 @@ class Compared:
             cell = {self.metric.cutoff or 0: paired}
             rows = intervals(cell, self.counting, self.resampling).to_pylist()
             if rows:
-                found[name] = rows[0]
-        return found
+                rows_of[name] = rows[0]
+        return rows_of
 
     @property
     def notes(self) -> list[str]:
         """That queries hang together, where nothing was said about it, and what was done."""
-        each = self.queries_per_document()
-        if each is None:
+        n_queries = self.queries_per_document()
+        if n_queries is None:
             return []
-        beginning = f"note: a relevant document serves {each:.1f} queries on average"
+        beginning = f"note: a relevant document serves {n_queries:.1f} queries on average"
         if self.caveat is not None:
             return [f"{beginning}; {self.caveat}"]
         rows = self._tested[0].to_pylist()

@@ -32,9 +32,9 @@ def changes_between(a: EvaluationResult, b: EvaluationResult) -> list[Reason]:
     """
     old, new = history_table(b.root, [a.evaluation, b.evaluation]).to_pylist()
     texts = set(DIGESTS.values())
-    told = [reason for reason in evaluation_changes(old, new) if reason.what not in texts]
+    settings = [reason for reason in evaluation_changes(old, new) if reason.what not in texts]
     sources = [reason for asset in _SOURCES for reason in _source_changes(a, b, asset)]
-    return list(dict.fromkeys([*sources, *told, *_engine_changes(a, b)]))
+    return list(dict.fromkeys([*sources, *settings, *_engine_changes(a, b)]))
 
 
 def _source_changes(a: EvaluationResult, b: EvaluationResult, asset: str) -> Iterable[Reason]:
@@ -129,7 +129,7 @@ def changes_view(a: Evaluation, b: Evaluation, reasons: Sequence[Reason]) -> Ren
 
 def means_view(rows: Sequence[dict[str, Any]], metric: str, confidence: float) -> RenderableType:
     """Return a line for each retriever: the mean before and after, and how sure the change is."""
-    table = FittedTable(kept=["difference"])
+    table = FittedTable(required=["difference"])
     table.add_column("retriever", overflow="fold")
     for name in ("old", "new", "difference", interval_name(confidence), "p", "won", "lost"):
         table.add_column(name, justify="right", no_wrap=True)

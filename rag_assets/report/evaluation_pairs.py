@@ -148,13 +148,15 @@ def _quoted(
     None: it points at a whole document, or the text is not wanted.
     """
     rows = result.table_of("qrels").to_pylist()
-    wanted = {row["document_id"] for row in rows if quoted and row["start"] is not None}
+    document_ids = {row["document_id"] for row in rows if quoted and row["start"] is not None}
     texts: dict[str, str] = {}
-    if wanted:
+    if document_ids:
         documents = result.table_of("documents").select(["document_id", "text"])
         for batch in documents.to_batches(max_chunksize=1_000):
             columns = (column.to_pylist() for column in batch.columns)
-            texts |= {name: text for name, text in zip(*columns, strict=True) if name in wanted}
+            texts |= {
+                name: text for name, text in zip(*columns, strict=True) if name in document_ids
+            }
     for row in rows:
         text = texts.get(row["document_id"]) if row["start"] is not None else None
         yield row, None if text is None else text[row["start"] : row["end"]]
@@ -202,10 +204,10 @@ class EvaluationPair:
             name = new.evaluation.evaluation_id
             raise NotEvaluated(f"evaluation {name} has no cell of {chosen}")
         splits = sorted(set(counting_of(new.table)["split"].to_pylist()))
-        own = split or (PREFERRED_SPLIT if PREFERRED_SPLIT in splits else splits[0])
-        if own not in splits:
-            raise UsageError(f"unknown split {allowed_names(own, splits)}")
-        return cls(old, new, chosen, own, queries)
+        chosen_split = split or (PREFERRED_SPLIT if PREFERRED_SPLIT in splits else splits[0])
+        if chosen_split not in splits:
+            raise UsageError(f"unknown split {allowed_names(chosen_split, splits)}")
+        return cls(old, new, chosen, chosen_split, queries)
 
     @cached_property
     def resampling(self) -> Resampling:
@@ -285,5 +287,5 @@ class EvaluationPair:
     def rows(self, retrievers: Collection[str] = ()) -> list[Row]:
         """Return a row for each retriever that both evaluations have, of those wanted."""
         names = [name for name in self.new_cells if name in self.old_cells]
-        found = [self.row(name, name) for name in names if not retrievers or name in retrievers]
-        return [row for row in found if row is not None]
+        rows = [self.row(name, name) for name in names if not retrievers or name in retrievers]
+        return [row for row in rows if row is not None]

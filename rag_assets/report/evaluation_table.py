@@ -110,18 +110,18 @@ def _said(view: View) -> list[str]:
     text = f"Use {winner}"
     if head["cheaper"]:
         text += f", or for less time {head['cheaper']['retriever']}"
-    said = [f"{text}."]
+    sentences = [f"{text}."]
     if head["equal"]:
-        said.append(f"{', '.join(head['equal'])} has the same value.")
+        sentences.append(f"{', '.join(head['equal'])} has the same value.")
     elif head["evidence"]:
         first = head["evidence"][0]
         real = "real" if first["shown"] else "not shown to be real"
         p = first["holm"] or first["p"]
-        said.append(
+        sentences.append(
             f"{first['difference']:+.4f} against {first['other']}: the difference is {real}, "
             f"p = {p}."
         )
-    return said
+    return sentences
 
 
 def _row(row: Context, columns: Sequence[BoardColumn]) -> list[Cell]:
@@ -145,16 +145,16 @@ def _overlaps_html(result: EvaluationResult, title: str) -> str:
         ]
         for row in overlap_rows(result)
     ]
-    said = ["Without labels no metric exists; this is how alike the retrievers rank."]
-    return table_html(title, ["retrievers", "top_k", "overlap", "RBO"], rows, said)
+    sentences = ["Without labels no metric exists; this is how alike the retrievers rank."]
+    return table_html(title, ["retrievers", "top_k", "overlap", "RBO"], rows, sentences)
 
 
 def _figure(result: EvaluationResult, metric: str | None, dark: bool) -> go.Figure:
     view = View(result)
-    known = metric_columns(result.leaderboard.column_names)
+    measures = metric_columns(result.leaderboard.column_names)
     chosen = metric or view.measure
-    if chosen not in known:
-        raise UsageError(f"unknown metric {allowed_names(chosen, known)}; without a cut-off")
+    if chosen not in measures:
+        raise UsageError(f"unknown metric {allowed_names(chosen, measures)}; without a cut-off")
     traces = [_bars(view, chosen, number, dark) for number in range(len(view.retrievers))]
     return figure(
         traces,

@@ -112,11 +112,11 @@ def _drop(
 def _detectable(sums: Floats, weights: Floats, alpha: float) -> float | None:
     from scipy.special import stdtrit
 
-    found = spread(sums, weights)
-    if found is None or found.error == 0:
+    deviation = spread(sums, weights)
+    if deviation is None or deviation.error == 0:
         return None
-    freedom = found.n_units - 1
-    return float((stdtrit(freedom, 1 - alpha) + stdtrit(freedom, POWER)) * found.error)
+    freedom = deviation.n_units - 1
+    return float((stdtrit(freedom, 1 - alpha) + stdtrit(freedom, POWER)) * deviation.error)
 
 
 BASELINE = "baseline"
@@ -241,30 +241,34 @@ def gate(
 
 
 def _older(names: EvaluationNames, new: EvaluationResult, against: str) -> EvaluationResult:
-    found = names.find(against)
-    if not found.complete:
-        problem = f"evaluation {found.evaluation_id} is not complete"
+    evaluation = names.find(against)
+    if not evaluation.complete:
+        problem = f"evaluation {evaluation.evaluation_id} is not complete"
         raise UsageError(f"{problem}; a gate compares with complete ones only")
-    old = EvaluationResult(new.root, found)
+    old = EvaluationResult(new.root, evaluation)
     if not old.has_metrics:
-        problem = f"evaluation {found.evaluation_id} had no labels, so it has no metrics"
-        raise UsageError("; ".join(filter(None, (problem, found.unread_labels))))
+        problem = f"evaluation {evaluation.evaluation_id} had no labels, so it has no metrics"
+        raise UsageError("; ".join(filter(None, (problem, evaluation.unread_labels))))
     return old
 
 
-def _chosen(pair: EvaluationPair, wanted: Collection[str], against: str) -> list[tuple[str, str]]:
+def _chosen(
+    pair: EvaluationPair, retrievers: Collection[str], against: str
+) -> list[tuple[str, str]]:
     """Return the retrievers to check, each with that with which it is compared."""
     baseline = pair.new.evaluation.baseline
     if against == BASELINE:
         if baseline not in pair.new_cells:
             raise UsageError(f"the baseline {baseline} has no cell of {pair.metric}")
-        there = {name: baseline for name in pair.new_cells if name != baseline}
+        pairs = {name: baseline for name in pair.new_cells if name != baseline}
     else:
-        there = {name: name for name in pair.new_cells if name in pair.old_cells}
-    for name in wanted:
-        if name not in there:
-            raise UsageError(f"nothing to compare for {allowed_names(name, there)}")
-    chosen = [(name, other) for name, other in there.items() if not wanted or name in wanted]
+        pairs = {name: name for name in pair.new_cells if name in pair.old_cells}
+    for name in retrievers:
+        if name not in pairs:
+            raise UsageError(f"nothing to compare for {allowed_names(name, pairs)}")
+    chosen = [
+        (name, other) for name, other in pairs.items() if not retrievers or name in retrievers
+    ]
     if not chosen:
         raise UsageError(f"no retriever has a cell of {pair.metric} to compare")
     return chosen
@@ -311,11 +315,11 @@ def _incomplete(result: EvaluationResult) -> list[str]:
 
 
 def _missing(result: EvaluationResult) -> Iterator[str]:
-    wanted = result.evaluation.origin.configuration
+    configuration = result.evaluation.origin.configuration
     entries = result.evaluation.entries_of("metrics")
     cells = {(entry.partition["retriever"], entry.partition["top_k"]) for entry in entries}
-    for name in wanted.get("retrievers", {}):
-        missing = [str(k) for k in wanted["top_k"] if (name, str(k)) not in cells]
+    for name in configuration.get("retrievers", {}):
+        missing = [str(k) for k in configuration["top_k"] if (name, str(k)) not in cells]
         if missing:
             yield f"{name} has no cell at top_k {', '.join(missing)}"
 
@@ -331,9 +335,9 @@ def _failed(result: EvaluationResult) -> Iterator[str]:
             yield f"{retriever} failed on queries: {'; '.join(shown)}{more}"
 
 
-def _notes(pair: EvaluationPair, wanted: Collection[str]) -> Iterator[str]:
+def _notes(pair: EvaluationPair, retrievers: Collection[str]) -> Iterator[str]:
     old, new = pair.old_cells, pair.new_cells
-    if not wanted:
+    if not retrievers:
         for name in [name for name in new if name not in old]:
             yield f"{name} is new and has nothing to be compared with"
         for name in [name for name in old if name not in new]:

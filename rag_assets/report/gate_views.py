@@ -24,7 +24,7 @@ _COLUMNS = ("old", "new", "change", "interval", "p")
 
 def gate_view(gate: Gate) -> RenderableType:
     """Return the table, and below it why it failed and what a pass does not say."""
-    table = FittedTable(kept=["change"])
+    table = FittedTable(required=["change"])
     table.add_column("result", no_wrap=True)
     table.add_column("retriever", overflow="fold")
     for name in _COLUMNS:
@@ -107,8 +107,8 @@ def junit(gate: Gate) -> str:
     for case, failure, output in cases:
         element = SubElement(suite, "testcase", {"classname": name, "name": case, "time": "0"})
         if failure is not None:
-            own = SubElement(element, "failure", {"message": _clean(failure), "type": "gate"})
-            own.text = _clean(failure)
+            problem = SubElement(element, "failure", {"message": _clean(failure), "type": "gate"})
+            problem.text = _clean(failure)
         if output:
             SubElement(element, "system-out").text = _clean(output)
     indent(root)

@@ -34,7 +34,7 @@ def evaluation_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[R
         old: row of :data:`rag_assets.schemas.HISTORY`.
         new: another one.
     """
-    found = [
+    reasons = [
         Reason(text)
         for column, text in DIGESTS.items()
         if None not in (old[column], new[column]) and old[column] != new[column]
@@ -44,8 +44,8 @@ def evaluation_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[R
             was, now = json.loads(old[column]), json.loads(new[column])
             # An evaluation of an older version of the program did not keep them.
             if was and now:
-                found += _json_changes(before, was, now)
-    return found
+                reasons += _json_changes(before, was, now)
+    return reasons
 
 
 def _json_changes(before: str, was: dict[str, Any], now: dict[str, Any]) -> Iterator[Reason]:
@@ -87,21 +87,25 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
         by_id.setdefault(value["evaluation_id"], []).append(value)
     rows: list[Row] = []
     before: Row | None = None
-    known: dict[tuple[str, str], float] = {}
+    last_values: dict[tuple[str, str], float] = {}
     for evaluation in evaluations:
         alike = None if before is None else comparable(before, evaluation)
         if not alike:
-            known = {}
+            last_values = {}
         reasons = [asdict(one) for one in evaluation_changes(before, evaluation)] if before else []
         lead = _lead(evaluation)
-        found = of_split(by_id.get(evaluation["evaluation_id"], []), split)
-        for value in found or [{"retriever": None, "split": None, "value": None, "n_queries": 0}]:
+        split_values = of_split(by_id.get(evaluation["evaluation_id"], []), split)
+        for value in split_values or [
+            {"retriever": None, "split": None, "value": None, "n_queries": 0}
+        ]:
             name, mean = value["retriever"], value["value"]
-            own = {field: value[field] for field in ("retriever", "split", "value", "n_queries")}
+            cell = {field: value[field] for field in ("retriever", "split", "value", "n_queries")}
             place = name, value["split"]
-            change = mean - known[place] if place in known else None
-            rows.append({**lead, **own, "change": change, "comparable": alike, "changes": reasons})
-        known = {(value["retriever"], value["split"]): value["value"] for value in found}
+            change = mean - last_values[place] if place in last_values else None
+            rows.append({**lead, **cell, "change": change, "comparable": alike, "changes": reasons})
+        last_values = {
+            (value["retriever"], value["split"]): value["value"] for value in split_values
+        }
         before = evaluation
     return rows
 
@@ -145,8 +149,8 @@ def _lead(evaluation: Row) -> Row:
 
 def of_split(values: Sequence[Row], split: str | None) -> list[Row]:
     """Return the values of a split; where it is None of ``test``, or else of ``all``."""
-    there = {value["split"] for value in values}
-    chosen = split or ("test" if "test" in there else "all")
+    splits = {value["split"] for value in values}
+    chosen = split or ("test" if "test" in splits else "all")
     return [value for value in values if value["split"] == chosen]
 
 
@@ -156,7 +160,7 @@ ID_END = 4
 
 def history_view(rows: Sequence[dict[str, Any]], metric: str) -> RenderableType:
     """Return the table; the time and the reasons of an evaluation stand at its first retriever."""
-    table = FittedTable(kept=[metric])
+    table = FittedTable(required=[metric])
     table.add_column("evaluation", min_width=10, overflow="fold")
     table.add_column("id", no_wrap=True)
     table.add_column("retriever", overflow="fold")

@@ -28,7 +28,7 @@ def identity(result: EvaluationResult) -> str:
     of it.
     """
     evaluation = result.evaluation
-    said = [
+    parts = [
         evaluation.content,
         evaluation.source,
         evaluation.primary,
@@ -38,14 +38,14 @@ def identity(result: EvaluationResult) -> str:
         {name: repr(value) for name, value in result.milliseconds_per_query().items()},
         history_identity(result),
     ]
-    return fingerprint([*said, version("rag-assets"), version("plotly"), _code()])
+    return fingerprint([*parts, version("rag-assets"), version("plotly"), _code()])
 
 
-def is_at(path: Path, wanted: str) -> bool:
+def is_at(path: Path, page_identity: str) -> bool:
     """Return whether the page at ``path`` has that identity."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
-            return f'content="{wanted}"' in file.read(HEAD)
+            return f'content="{page_identity}"' in file.read(HEAD)
     except OSError:
         return False
 
@@ -60,13 +60,13 @@ def _code() -> str:
 
 
 def _files(folder: Any) -> list[Any]:  # noqa: ANN401 (importlib's Traversable moved between versions)
-    found: list[Any] = []
+    files: list[Any] = []
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir() and entry.name != "__pycache__":
-            found += _files(entry)
+            files += _files(entry)
         elif entry.is_file():
-            found.append(entry)
-    return found
+            files.append(entry)
+    return files
 
 
 REPORT_FILE = "report.html"
@@ -83,9 +83,9 @@ def write_report(result: EvaluationResult, path: Path | None = None) -> Path:
         StoreError: the file cannot be written.
     """
     file = path or result.root / REPORT_FILE
-    wanted = identity(result)
-    if not is_at(file, wanted):
-        write_text(file, _page(result, wanted))
+    page_identity = identity(result)
+    if not is_at(file, page_identity):
+        write_text(file, _page(result, page_identity))
     return file
 
 
@@ -94,8 +94,8 @@ def render(result: EvaluationResult) -> str:
     return _page(result, identity(result))
 
 
-def _page(result: EvaluationResult, wanted: str) -> str:
+def _page(result: EvaluationResult, page_identity: str) -> str:
     # Most evaluations change nothing and need none of what builds a page.
     from rag_assets.report.page.page import page
 
-    return page(result, wanted)
+    return page(result, page_identity)

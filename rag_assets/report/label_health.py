@@ -104,14 +104,14 @@ def labels(view: View) -> Context:
 
 
 def _failures(view: View) -> list[Context]:
-    found = []
+    failures = []
     for name in view.retrievers or view.result.run_retrievers:
         keys = view.result.run_keys(name)
         reasons = view.result.failures(keys[max(keys)]) if keys else {}
         if reasons:
             shown = [{"query": q, "reason": why} for q, why in sorted(reasons.items())[:SHOWN]]
-            found.append({"retriever": name, "n": len(reasons), "queries": shown})
-    return found
+            failures.append({"retriever": name, "n": len(reasons), "queries": shown})
+    return failures
 
 
 def _notes(view: View) -> list[str]:
@@ -126,21 +126,21 @@ def _notes(view: View) -> list[str]:
 
 def _findings(view: View) -> list[str]:
     advice = pooling_advice(view.result)
-    found = [advice] if advice is not None else []
+    findings = [advice] if advice is not None else []
     if not view.result.has_metrics:
-        return found + unlabelled_findings(view.result)
+        return findings + unlabelled_findings(view.result)
     for row in view.at_cutoff:
         name, n_empty = str(row["retriever"]), int(str(row["n_empty"]))
         cause = likely_cause(view.result, name, n_empty, int(str(row["n_attempted"])))
-        found += [f"{name}: nothing retrieved for {n_empty} queries{cause}"] if cause else []
+        findings += [f"{name}: nothing retrieved for {n_empty} queries{cause}"] if cause else []
     qrels, queries = view.result.table_of("qrels"), view.result.table_of("queries")
     undeclared = len(queries_without_relevant(qrels, queries))
     if undeclared:
-        found.append(
+        findings.append(
             f"{undeclared} queries without a relevant judgment do not say that they are "
             "unanswerable (tag `unanswerable`)"
         )
     if view.ranked:
         compared = Compared.of(view.result, split=view.split)
-        found += [note.removeprefix("note: ") for note in compared.notes]
-    return found
+        findings += [note.removeprefix("note: ") for note in compared.notes]
+    return findings

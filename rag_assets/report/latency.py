@@ -47,24 +47,24 @@ def latency_rows(
     - ``n_embedded``, ``n_from_cache``: texts (chunks and queries) that the model embedded, and
       that the vector cache had; ``embed_seconds``: for all, with loading the model.
     """
-    found = _Found(result, experiment)
+    measured = _RetrieverMeasurements(result, experiment)
     names = [name for name in experiment.retrievers if name in retrievers]
     return [
         {
             "retriever": name,
-            "queries_per_second": found.queries_per_second(name),
-            **found.latency(name),
-            **found.index(name),
-            **found.embedded(name),
-            "rerank_seconds": found.rerank_seconds(name),
-            **found.asked(name),
+            "queries_per_second": measured.queries_per_second(name),
+            **measured.latency(name),
+            **measured.index(name),
+            **measured.embedded(name),
+            "rerank_seconds": measured.rerank_seconds(name),
+            **measured.asked(name),
         }
         for name in names
         if name in result.run_retrievers
     ]
 
 
-class _Found:
+class _RetrieverMeasurements:
     """The measurements of the artifacts that an evaluation names."""
 
     def __init__(self, result: EvaluationResult, experiment: Experiment) -> None:
@@ -104,20 +104,22 @@ class _Found:
         if self._experiment.family(retriever) != "reranked":
             return []
         runs = self._asking.get(retriever, [])
-        found = [self._measurements.find("ask", one, cached=True) for one in runs]
-        return [one for one in found if one is not None]
+        lookups = [self._measurements.find("ask", one, cached=True) for one in runs]
+        return [one for one in lookups if one is not None]
 
     def latency(self, retriever: str) -> Row:
         ranking = self._rankings.get(retriever, "")
         row: Row = {}
         for cached, prefix in ((False, ""), (True, "known_")):
-            found = self._measurements.find("latency", ranking, cached=cached)
+            measured = self._measurements.find("latency", ranking, cached=cached)
             for name in ("p50_ms", "p95_ms", "p99_ms"):
-                row[f"{prefix}{name}"] = found.get(name) if found else None
+                row[f"{prefix}{name}"] = measured.get(name) if measured else None
             if not cached:
-                row["n_timed"] = found["amount"] if found else None
-                cost = found["cost"] if found and found["amount"] else None
-                row["query_cost"] = cost / found["amount"] if found and cost is not None else None
+                row["n_timed"] = measured["amount"] if measured else None
+                cost = measured["cost"] if measured and measured["amount"] else None
+                row["query_cost"] = (
+                    cost / measured["amount"] if measured and cost is not None else None
+                )
         return row
 
     def index(self, retriever: str) -> Row:
@@ -134,8 +136,8 @@ class _Found:
         """Return the seconds for the analysed texts, which others may share."""
         key = counts_read(self._experiment, retriever)
         fingerprint = self._counts.get(key["analysis"], "") if key is not None else ""
-        found = self._measurements.find("term_counts", fingerprint)
-        return (found["seconds"] or 0.0) if found else 0.0
+        measured = self._measurements.find("term_counts", fingerprint)
+        return (measured["seconds"] or 0.0) if measured else 0.0
 
     def embedded(self, retriever: str) -> Row:
         new = [self._of("embed", asset, retriever, cached=False) for asset in _EMBEDDED]
@@ -152,28 +154,28 @@ class _Found:
         if self._experiment.family(retriever) != "reranked":
             return None
         ranking = self._rankings.get(retriever, "")
-        found = self._measurements.find("search", ranking)
-        return found["seconds"] if found else None
+        measured = self._measurements.find("search", ranking)
+        return measured["seconds"] if measured else None
 
     def asked(self, retriever: str) -> Row:
         """Return what APIs were asked for, its inputs left out."""
         new = self._asked(retriever, cached=False)
         old = self._asked(retriever, cached=True)
-        told = [one for one in new if one["what"] == "ask" or one["tokens"] is not None]
-        tokens = [one["tokens"] for one in told if one["tokens"] is not None]
-        costs = [one["cost"] for one in told if one["cost"] is not None]
+        counted = [one for one in new if one["what"] == "ask" or one["tokens"] is not None]
+        tokens = [one["tokens"] for one in counted if one["tokens"] is not None]
+        costs = [one["cost"] for one in counted if one["cost"] is not None]
         return {
-            "n_asked": sum(one["amount"] for one in told) if told else None,
-            "n_asked_before": sum(one["amount"] for one in old) if told and old else None,
+            "n_asked": sum(one["amount"] for one in counted) if counted else None,
+            "n_asked_before": sum(one["amount"] for one in old) if counted and old else None,
             "api_tokens": sum(tokens) if tokens else None,
             "api_cost": sum(costs) if costs else None,
         }
 
     def _asked(self, retriever: str, *, cached: bool) -> list[Measurement]:
-        found = [self._of("embed", asset, retriever, cached=cached) for asset in _EMBEDDED]
+        measured = [self._of("embed", asset, retriever, cached=cached) for asset in _EMBEDDED]
         for fingerprint in self._asking.get(retriever, []):
-            found.append(self._measurements.find("ask", fingerprint, cached=cached))
-        return [one for one in found if one is not None]
+            measured.append(self._measurements.find("ask", fingerprint, cached=cached))
+        return [one for one in measured if one is not None]
 
     def _of(
         self, what: str, asset: str, retriever: str, *, cached: bool | None = None
@@ -232,10 +234,10 @@ def latency_view(experiment: str, rows: Sequence[Row]) -> RenderableType:
         "p50, p95, p99: with all that a query needs, as measured; -: a part was not measured.\n"
         "known p50: with known vectors, in ms. embedded: new texts of all; the others were cached."
     )
-    return Group(Text(title, style="bold"), table, "", notes, *_asked(rows))
+    return Group(Text(title, style="bold"), table, "", notes, *_api_table(rows))
 
 
-_ASKED = {
+_API_COLUMNS = {
     "rerank_seconds": "rerank s",
     "n_asked": "asked",
     "n_asked_before": "known",
@@ -245,14 +247,14 @@ _ASKED = {
 }
 
 
-def _asked(rows: Sequence[Row]) -> list[RenderableType]:
+def _api_table(rows: Sequence[Row]) -> list[RenderableType]:
     """Return a table of what rerankers took and APIs counted; none where there is neither."""
-    told = [row for row in rows if any(row.get(name) for name in _ASKED)]
+    told = [row for row in rows if any(row.get(name) for name in _API_COLUMNS)]
     if not told:
         return []
     table = FittedTable()
     table.add_column("retriever", overflow="fold")
-    for header in _ASKED.values():
+    for header in _API_COLUMNS.values():
         table.add_column(header, justify="right", no_wrap=True)
     for row in told:
         seconds, cost = _value("s", row["rerank_seconds"]), row["api_cost"]

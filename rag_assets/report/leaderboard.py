@@ -49,13 +49,17 @@ def result_rows(result: EvaluationResult, selection: Selection, split: str) -> l
     :func:`rag_assets.report.leaderboard.ceilings`.
     """
     rows = leaderboard_rows(result.leaderboard, selection, split)
-    found = ceilings(result, split)
-    return [_with_ceiling(row, found, result.primary.cutoff) for row in rows]
+    ceiling_of = ceilings(result, split)
+    return [_with_ceiling(row, ceiling_of, result.primary.cutoff) for row in rows]
 
 
-def _with_ceiling(row: Row, found: Mapping[str, float], cutoff: int | None) -> Row:
+def _with_ceiling(row: Row, ceiling_of: Mapping[str, float], cutoff: int | None) -> Row:
     name = str(row["retriever"])
-    return {**row, CEILING.name: found[name]} if name in found and row["top_k"] == cutoff else row
+    return (
+        {**row, CEILING.name: ceiling_of[name]}
+        if name in ceiling_of and row["top_k"] == cutoff
+        else row
+    )
 
 
 def leaderboard_rows(board: pa.Table, selection: Selection, split: str) -> list[Row]:
@@ -90,11 +94,11 @@ def ceilings(result: EvaluationResult, split: str) -> dict[str, float]:
     """
     if not result.evaluation.entries_of("attributions"):
         return {}
-    found = {
+    values = {
         name: _ceiling(table, result.attributed_weights(name, split))
         for name, table in result.attributions.items()
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _ceiling(table: pa.Table, weights: Mapping[str, float]) -> float | None:
@@ -146,7 +150,7 @@ def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:
     speed = result.milliseconds_per_query()
     # One blank between columns: six metrics, tokens and a short name fit into 80 characters.
     primary = f"{result.primary.column}*"
-    table = FittedTable(kept=[primary], narrow=True)
+    table = FittedTable(required=[primary], narrow=True)
     _number_column(table, POSITION.title)
     table.add_column(RETRIEVER.title, overflow="fold")
     for name in measures:
@@ -206,18 +210,18 @@ def _interval_parts(result: EvaluationResult, rows: Sequence[Row]) -> list[Rende
     without intervals, or whose primary cell is not shown.
     """
     names = dict.fromkeys(str(row["retriever"]) for row in rows)
-    found = {name: row for name in names if (row := _interval(result, name, split_of(rows)))}
-    if not found:
+    intervals = {name: row for name in names if (row := _interval(result, name, split_of(rows)))}
+    if not intervals:
         return []
     near = near_best(result, rows)
-    table = FittedTable(kept=[str(result.primary)])
+    table = FittedTable(required=[str(result.primary)])
     table.add_column("retriever", overflow="fold")
-    confidence = next(iter(found.values()))["confidence"]
+    confidence = next(iter(intervals.values()))["confidence"]
     highest = {str(row["retriever"]): row[CEILING.name] for row in rows if CEILING.name in row}
     headers = [str(result.primary), interval_name(confidence), CEILING.title]
     for name in headers if highest else headers[:-1]:
         table.add_column(name, justify="right", no_wrap=True)
-    for name, row in found.items():
+    for name, row in intervals.items():
         ceiling = CEILING.text(highest.get(name))
         values = [f"{row['mean']:.4f}", interval_text(row), ceiling]
         table.add_row(Text(name), *(values if highest else values[:-1]))

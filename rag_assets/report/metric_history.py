@@ -130,12 +130,12 @@ class MetricHistory(Tabular):
         return _html(self)
 
 
-def _check(metric: Metric, wanted: Sequence[str], found: list[str]) -> None:
-    if not found:
+def _check(metric: Metric, names: Sequence[str], available: list[str]) -> None:
+    if not available:
         raise NotEvaluated(f"none of these evaluations has a cell of {metric}")
-    for name in wanted:
-        if name not in found:
-            raise UsageError(f"unknown retriever {allowed_names(name, dict.fromkeys(found))}")
+    for name in names:
+        if name not in available:
+            raise UsageError(f"unknown retriever {allowed_names(name, dict.fromkeys(available))}")
 
 
 def _html(history: MetricHistory) -> str:
@@ -155,10 +155,10 @@ def _html(history: MetricHistory) -> str:
 
 
 def _by_evaluation(rows: list[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
+    groups: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(row["evaluation_id"], []).append(row)
-    return found
+        groups.setdefault(row["evaluation_id"], []).append(row)
+    return groups
 
 
 def _when(row: Row) -> tuple[str, str]:
@@ -207,14 +207,14 @@ def _line(
             for row in group
             if row["retriever"] == name
         ]
-    x, y, said = zip(*points, strict=True)
+    x, y, texts = zip(*points, strict=True)
     return {
         "type": "scatter",
         "mode": "lines+markers",
         "name": plain(name),
         "x": x,
         "y": y,
-        "customdata": [[text] for text in said],
+        "customdata": [[text] for text in texts],
         "line": {"color": drawn["colour"], "dash": drawn["dash"], "width": 2},
         "marker": {"color": drawn["colour"], "symbol": drawn["symbol"], "size": 9},
         "hovertemplate": "%{fullData.name}: %{y:.4f}<br>%{customdata[0]}<extra></extra>",

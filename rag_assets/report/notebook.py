@@ -119,19 +119,19 @@ def figure(
     """Return a figure of traces; ``layout`` is as plotly's."""
     import plotly.graph_objects as go
 
-    found = colours(dark)
-    lines = {"gridcolor": found["line"], "zerolinecolor": found["line"], "automargin": True}
+    palette = colours(dark)
+    lines = {"gridcolor": palette["line"], "zerolinecolor": palette["line"], "automargin": True}
     for axis in ("xaxis", "yaxis"):
-        layout[axis] = {**lines, "linecolor": found["soft"], **layout.get(axis, {})}
+        layout[axis] = {**lines, "linecolor": palette["soft"], **layout.get(axis, {})}
     drawn: go.Figure = go.Figure(
         data=traces,
         layout={
             "template": "none",
             "hovermode": "closest",
-            "paper_bgcolor": found["page"],
-            "plot_bgcolor": found["page"],
-            "font": {"color": found["ink"], "family": "system-ui, sans-serif", "size": 12},
-            "hoverlabel": {"bgcolor": found["panel"], "font": {"color": found["ink"]}},
+            "paper_bgcolor": palette["page"],
+            "plot_bgcolor": palette["page"],
+            "font": {"color": palette["ink"], "family": "system-ui, sans-serif", "size": 12},
+            "hoverlabel": {"bgcolor": palette["panel"], "font": {"color": palette["ink"]}},
             "title": {"text": title, "x": 0.01, "y": 1, "yanchor": "top", "pad": {"t": 14}},
             "margin": {"l": 60, "r": 20, "t": 50, "b": 45},
             **layout,

@@ -96,8 +96,8 @@ def similarity_parts(result: EvaluationResult, shown: Sequence[Row]) -> list[Ren
         shown: rows of one cut-off.
     """
     top_k = int(str(shown[0]["top_k"]))
-    found = result.list_similarities(top_k)
-    names = [str(row["retriever"]) for row in shown if row["retriever"] in found]
+    tables = result.list_similarities(top_k)
+    names = [str(row["retriever"]) for row in shown if row["retriever"] in tables]
     if not names:
         return []
     table = FittedTable()
@@ -105,7 +105,7 @@ def similarity_parts(result: EvaluationResult, shown: Sequence[Row]) -> list[Ren
     table.add_column("similarity", justify="right", no_wrap=True)
     table.add_column("of its input", justify="right", no_wrap=True)
     for name in names:
-        columns = (found[name].column(one) for one in ("similarity", "input_similarity"))
+        columns = (tables[name].column(one) for one in ("similarity", "input_similarity"))
         means = [mean(one.to_pylist()) for one in columns]
         table.add_row(name, *map(number_cell, means))
     heading = f"how alike the results of a query are at top_k {top_k} (mean cosine of all pairs)"

@@ -67,7 +67,7 @@ def plan_view(plan: Plan, *, each: bool = False) -> RenderableType:
         plan: what an evaluation would do.
         each: a line for every partition in place of one for every asset.
     """
-    table = FittedTable(kept=["action", "partitions"])
+    table = FittedTable(required=["action", "partitions"])
     table.add_column("partition" if each else "asset", overflow="fold")
     table.add_column("action" if each else "partitions", no_wrap=True)
     table.add_column("why", overflow="fold")
@@ -86,11 +86,11 @@ def _lines(steps: Iterable[Step]) -> Iterable[tuple[Text, Text, Text]]:
 
 def _groups(steps: Sequence[Step]) -> Iterable[tuple[Text, Text, Text]]:
     for asset in dict.fromkeys(step.key.asset for step in steps):
-        own = [step for step in steps if step.key.asset == asset]
+        steps_of_asset = [step for step in steps if step.key.asset == asset]
         yield (
             plain_cell(asset),
-            plain_cell(_counted(step.action for step in own)),
-            plain_cell(_why(own)),
+            plain_cell(_counted(step.action for step in steps_of_asset)),
+            plain_cell(_why(steps_of_asset)),
         )
 
 

@@ -29,30 +29,34 @@ def slices_view(
     table.add_column("queries", justify="right", no_wrap=True)
     for name in names:
         table.add_column(name, justify="right", overflow="fold", min_width=6)
-    for one in slices:
-        found = [one.means[name] for name in names]
-        values = [mean_cell(-inf if value is None else value, one.best) for value in found]
-        table.add_row(one_line(one.value), str(one.n_queries), *values)
+    for row in slices:
+        means = [row.means[name] for name in names]
+        values = [mean_cell(-inf if value is None else value, row.best) for value in means]
+        table.add_row(one_line(row.value), str(row.n_queries), *values)
     where = "" if split == ALL else f", {split}"
     return Group(title_line(f"{metric} by {'query tag' if by == TAG else by}{where}"), table)
 
 
 def slices(view: View) -> Context | None:
     """Return a row a tag; None where no answerable query has one."""
-    found = view.result.slices() if view.result.has_metrics else []
-    if not found:
+    every_slice = view.result.slices() if view.result.has_metrics else []
+    if not every_slice:
         return None
-    largest = sorted(found, key=lambda one: -one.n_queries)[:MOST]
-    kept = {one.value for one in largest}
-    names = [name for name in view.retrievers if any(name in one.means for one in found)]
+    largest = sorted(every_slice, key=lambda each_slice: -each_slice.n_queries)[:MOST]
+    values = {each_slice.value for each_slice in largest}
+    names = [
+        name
+        for name in view.retrievers
+        if any(name in each_slice.means for each_slice in every_slice)
+    ]
     return {
         "names": names,
-        "n_tags": len(found),
+        "n_tags": len(every_slice),
         "rows": [
-            {"tag": shortened(one.value), "n_queries": one.n_queries}
-            | {"cells": [_cell(one.means.get(name), one.best) for name in names]}
-            for one in found
-            if one.value in kept
+            {"tag": shortened(each_slice.value), "n_queries": each_slice.n_queries}
+            | {"cells": [_cell(each_slice.means.get(name), each_slice.best) for name in names]}
+            for each_slice in every_slice
+            if each_slice.value in values
         ],
     }
 

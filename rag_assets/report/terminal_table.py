@@ -31,13 +31,13 @@ class FittedTable(Table):
 
     Columns with ``no_wrap`` keep their width; others are folded, to their ``min_width`` or
     :data:`NARROWEST` characters. The first column, names and texts stay, and so do columns whose
-    headers are in ``kept``. A line below the table says what is left out.
+    headers are in ``required``. A line below the table says what is left out.
     """
 
-    def __init__(self, *, kept: Sequence[str] = (), narrow: bool = False) -> None:
+    def __init__(self, *, required: Sequence[str] = (), narrow: bool = False) -> None:
         """Begin without columns; ``narrow`` has one blank between them in place of two."""
         super().__init__(box=None, pad_edge=False, collapse_padding=narrow)
-        self.kept = frozenset(kept)
+        self.required = frozenset(required)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the lines of the table, and what is left out."""
@@ -72,7 +72,7 @@ class FittedTable(Table):
 
     def _may_go(self, column: Column) -> bool:
         is_number = column.no_wrap or column.justify == "right"
-        return is_number and str(column.header) not in self.kept
+        return is_number and str(column.header) not in self.required
 
 
 def _width(console: Console, options: ConsoleOptions, column: Column) -> int:

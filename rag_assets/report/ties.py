@@ -128,7 +128,7 @@ def tie_view(experiment: str, rows: Sequence[Row], split: str) -> RenderableType
     """Return a table, a row a retriever and measure, and why some have no bounds."""
     where = "" if split == ALL else f"{split}, "
     title = f"{experiment}: {where}means over all orders of units with equal scores"
-    table = FittedTable(kept=["metric", "value"])
+    table = FittedTable(required=["metric", "value"])
     table.add_column("retriever", overflow="fold")
     table.add_column("metric", no_wrap=True)
     for name in ("worst", "value", "best", "differ", "tied at the cut"):

@@ -56,8 +56,8 @@ class View:
     @cached_property
     def measures(self) -> list[str]:
         """All metrics, the primary one first."""
-        found = metric_columns({name for row in self.rows for name in row})
-        return sorted(found, key=lambda name: name != self.measure)
+        names = metric_columns({name for row in self.rows for name in row})
+        return sorted(names, key=lambda name: name != self.measure)
 
     @cached_property
     def cutoffs(self) -> list[int]:

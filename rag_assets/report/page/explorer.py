@@ -55,8 +55,8 @@ def shown_queries(view: View, names: Sequence[str], most: int) -> list[Context]:
 
 def _spread(values: Sequence[float | None]) -> float:
     """Return highest minus lowest; queries without a value come last."""
-    known = [value for value in values if value is not None]
-    return max(known) - min(known) if known else -1.0
+    numbers = [value for value in values if value is not None]
+    return max(numbers) - min(numbers) if numbers else -1.0
 
 
 def _rounded(value: float | None) -> float | None:
@@ -85,14 +85,14 @@ def query_row(
     query: Context, results: Sequence[Results], evidence: Sequence[Evidence], tables: Tables
 ) -> Context:
     """Return one query: id, text, tags, values, results, which are relevant, and its evidences."""
-    found = [one.of(query["query_id"]) for one in results]
+    hits_of = [one.of(query["query_id"]) for one in results]
     return {
         "i": shortened(query["query_id"]),
         "t": shortened(query["text"], QUERY_CHARACTERS),
         "g": [number(tables.tags, shortened(tag)) for tag in query["tags"][:TAGS]],
         "v": query["values"],
-        "r": [[number(tables.units, hit.unit) for hit in hits] for hits in found],
-        "h": [[n for n, hit in enumerate(hits) if hit.relevant] for hits in found],
+        "r": [[number(tables.units, hit.unit) for hit in hits] for hits in hits_of],
+        "h": [[n for n, hit in enumerate(hits) if hit.relevant] for hits in hits_of],
         "e": [_evidence(one, tables) for one in evidence[:EVIDENCES]],
         "m": max(len(evidence) - EVIDENCES, 0),
     }

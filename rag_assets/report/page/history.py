@@ -131,20 +131,20 @@ def history(view: View) -> Context | None:
         return None
     cells = len(view.measures) * (len(view.retrievers) + FORMER) * len(view.cutoffs)
     most = max(2, min(MOST, VALUES // cells))
-    found = states(view.result, most + 1)
-    shown = found[-most:]
+    all_states = states(view.result, most + 1)
+    shown = all_states[-most:]
     if len(shown) < 2:
         return {"points": []}
     values, splits = _values(view, shown)
     names, n_former = _retrievers(view, values)
     anchor = anchor_id(view.result.root)
-    points = list(_points(found, shown, splits, anchor))
+    points = list(_points(all_states, shown, splits, anchor))
     return {
         "points": points,
         "retrievers": names,
         "baseline": view.result.evaluation.baseline,
         "n_left_out": n_former,
-        "has_older": len(found) > most,
+        "has_older": len(all_states) > most,
         "anchor": next((point["number"] for point in points if point["anchor"]), None),
         "has_anchor": anchor is not None,
         "has_break": any(point["broken"] for point in points),
@@ -171,14 +171,14 @@ def _values(view: View, shown: Sequence[State]) -> tuple[list[Cells], list[str]]
         rows[row["evaluation_id"]].append(row)
     cells: list[Cells] = []
     splits: list[str] = []
-    for own in rows.values():
-        chosen = of_split(own, None)
-        known = set(metric_columns({row["metric"] for row in chosen}))
+    for point_rows in rows.values():
+        chosen = of_split(point_rows, None)
+        columns = set(metric_columns({row["metric"] for row in chosen}))
         cells.append(
             {
                 (row["metric"], row["retriever"], row["top_k"]): row["value"]
                 for row in chosen
-                if row["metric"] in known
+                if row["metric"] in columns
             }
         )
         splits.append(chosen[0]["split"] if chosen else "")
@@ -195,9 +195,9 @@ def _retrievers(view: View, values: Sequence[Cells]) -> tuple[list[str], int]:
 
 
 def _points(
-    found: Sequence[State], shown: Sequence[State], splits: Sequence[str], anchor: str | None
+    all_states: Sequence[State], shown: Sequence[State], splits: Sequence[str], anchor: str | None
 ) -> Iterable[Context]:
-    before = dict(zip((state.evaluation_id for state in found[1:]), found, strict=False))
+    before = dict(zip((state.evaluation_id for state in all_states[1:]), all_states, strict=False))
     for number, state in enumerate(shown):
         old = before.get(state.evaluation_id)
         reasons = [one.text for one in evaluation_changes(old.row, state.row)] if old else []
@@ -220,11 +220,11 @@ def _points(
 
 def _drawn(point: Context) -> Context:
     """Return what the chart says of a point; the table beside it has the rest."""
-    said = point["reasons"][:3]
-    more = len(point["reasons"]) + point["n_more"] - len(said)
+    texts = point["reasons"][:3]
+    more = len(point["reasons"]) + point["n_more"] - len(texts)
     return {
         "time": point["time"],
-        "said": [*said, *([f"and {more} more"] if more else [])],
+        "said": [*texts, *([f"and {more} more"] if more else [])],
         "broken": point["broken"],
         "anchor": point["anchor"],
     }

@@ -63,15 +63,15 @@ def _evidence(view: View, winner: str) -> list[Context]:
     """Return the comparison of the winner with the next best, and with the baseline."""
     following = [row["retriever"] for row in view.ranked[1:2]]
     others = dict.fromkeys([*following, view.result.evaluation.baseline])
-    found = []
+    rows = []
     for other in others:
         row = against(view, winner, other)
         if row is not None:
             roles = ["the next" if other in following else ""]
             roles += ["the baseline" if other == view.result.evaluation.baseline else ""]
             role = " and ".join(filter(None, roles))
-            found.append({**row, "role": role, "costs": _costs(view, winner, other)})
-    return found
+            rows.append({**row, "role": role, "costs": _costs(view, winner, other)})
+    return rows
 
 
 def _costs(view: View, winner: str, other: str) -> list[str]:
@@ -133,14 +133,14 @@ def leaderboard(view: View) -> Context | None:
     first = [view.cutoff] if view.cutoff in view.cutoffs else []
     order = [*first, *(k for k in view.cutoffs if k not in first)]
     columns = columns_of(PAGE, view.rows)
-    found = ceilings(view.result, view.split)
+    ceiling_of = ceilings(view.result, view.split)
     return {
         "boards": [_board(view, k) for k in order],
         "measures": view.measures,
         "position": POSITION,
         "retriever": RETRIEVER,
         "columns": columns,
-        "ceilings": {name: found[name] for name in view.retrievers if name in found},
+        "ceilings": {name: ceiling_of[name] for name in view.retrievers if name in ceiling_of},
         "has_near": bool(view.near),
     }
 
@@ -232,14 +232,14 @@ def pareto_front(quality: Mapping[str, float], cost: Mapping[str, float]) -> lis
     One is beaten by another that is at least as good and at most as costly, and better in one of
     the two. A name without a cost is not on the front.
     """
-    known = [name for name in quality if name in cost]
+    names = [name for name in quality if name in cost]
 
     def beaten(name: str) -> bool:
         return any(
             quality[other] >= quality[name]
             and cost[other] <= cost[name]
             and (quality[other], cost[other]) != (quality[name], cost[name])
-            for other in known
+            for other in names
         )
 
-    return sorted((name for name in known if not beaten(name)), key=lambda name: cost[name])
+    return sorted((name for name in names if not beaten(name)), key=lambda name: cost[name])

@@ -50,9 +50,9 @@ Documents = Mapping[str, tuple[str, str]]
 
 def read_documents(path: Path, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
     """Return title and text of some documents; the others are not kept in memory."""
-    wanted = pa.array(sorted(set(ids)), pa.string())
+    document_ids = pa.array(sorted(set(ids)), pa.string())
     columns = ["document_id", "title", "text"]
-    table = ds.dataset(path).to_table(columns, filter=ds.field("document_id").isin(wanted))
+    table = ds.dataset(path).to_table(columns, filter=ds.field("document_id").isin(document_ids))
     rows = zip(*(table[name].to_pylist() for name in columns), strict=True)
     return {document_id: (title, text) for document_id, title, text in rows}
 
@@ -74,13 +74,13 @@ def excerpts(
         evidence: document -> the characters at which evidence starts, in any order.
         room: bytes in the page; more than :data:`TEXT_BYTES` is not used.
     """
-    starts = {document_id: sorted(found) for document_id, found in evidence.items()}
-    known = [unit for unit in units if unit.document_id in documents and unit.end > unit.start]
+    starts = {document_id: sorted(excerpt_of) for document_id, excerpt_of in evidence.items()}
+    with_text = [unit for unit in units if unit.document_id in documents and unit.end > unit.start]
     for length in LENGTHS:
-        found, whole = _fitting(documents, known, starts, length, min(room, TEXT_BYTES))
-        if whole:
+        excerpt_of, complete = _fitting(documents, with_text, starts, length, min(room, TEXT_BYTES))
+        if complete:
             break
-    return found, length
+    return excerpt_of, length
 
 
 def _fitting(
@@ -91,14 +91,14 @@ def _fitting(
     left: int,
 ) -> tuple[dict[Unit, Excerpt], bool]:
     """Return the excerpts of that length until the page is full, and whether these are all."""
-    found: dict[Unit, Excerpt] = {}
+    fitting: dict[Unit, Excerpt] = {}
     for unit in units:
         excerpt = _excerpt(documents[unit.document_id][1], unit, starts, length)
         left -= len(escaped_json(excerpt.text).encode())
         if left < 0:
-            return found, False
-        found[unit] = excerpt
-    return found, True
+            return fitting, False
+        fitting[unit] = excerpt
+    return fitting, True
 
 
 def _excerpt(text: str, unit: Unit, starts: Mapping[str, Sequence[int]], length: int) -> Excerpt:
@@ -137,11 +137,11 @@ def results_of(
 ) -> Results:
     """Return the first ``depth`` results of the run at ``top_k``, of some queries."""
     run = result.table(result.run_keys(retriever)[top_k])
-    wanted = pa.array(query_ids, pa.string())
+    ids = pa.array(query_ids, pa.string())
     run = run.filter(
-        pc.and_(pc.less_equal(run["rank"], depth), pc.is_in(run["query_id"], wanted))
+        pc.and_(pc.less_equal(run["rank"], depth), pc.is_in(run["query_id"], ids))
     ).sort_by([("query_id", "ascending"), ("rank", "ascending")])
-    relevant = _relevant(result, retriever, wanted)
+    relevant = _relevant(result, retriever, ids)
     units = _units(result, retriever, run)
     hits: dict[str, list[Hit]] = {}
     names = ("query_id", "item_id", "chunk_id", "document_id")
@@ -156,9 +156,9 @@ def _relevant(
     result: EvaluationResult, retriever: str, query_ids: pa.Array
 ) -> set[tuple[str, str]]:
     table = result.table(judgments_key(retriever))
-    known = pc.and_(pc.greater(table["grade"], 0), pc.is_in(table["query_id"], query_ids))
-    found = table.filter(known)
-    return set(zip(found["query_id"].to_pylist(), found["item_id"].to_pylist(), strict=True))
+    is_relevant = pc.and_(pc.greater(table["grade"], 0), pc.is_in(table["query_id"], query_ids))
+    relevant = table.filter(is_relevant)
+    return set(zip(relevant["query_id"].to_pylist(), relevant["item_id"].to_pylist(), strict=True))
 
 
 def _units(result: EvaluationResult, retriever: str, run: pa.Table) -> dict[str, Unit]:
@@ -199,14 +199,14 @@ def evidence_of(
     result: EvaluationResult, names: Sequence[str], query_ids: Sequence[str]
 ) -> dict[str, list[Evidence]]:
     """Return query -> its relevant evidences, ranks in the order of ``names``."""
-    wanted = pa.array(query_ids, pa.string())
-    places = [_places(result, name, wanted) for name in names]
-    found: dict[str, list[Evidence]] = {}
-    for (query_id, evidence_id), spans in _spans(result, wanted).items():
-        known = [one.get((query_id, evidence_id), (None, UNKNOWN)) for one in places]
-        evidence = Evidence(spans, [rank for rank, _ in known], [place for _, place in known])
-        found.setdefault(query_id, []).append(evidence)
-    return found
+    ids = pa.array(query_ids, pa.string())
+    places = [_places(result, name, ids) for name in names]
+    evidences: dict[str, list[Evidence]] = {}
+    for (query_id, evidence_id), spans in _spans(result, ids).items():
+        ranked = [one.get((query_id, evidence_id), (None, UNKNOWN)) for one in places]
+        evidence = Evidence(spans, [rank for rank, _ in ranked], [place for _, place in ranked])
+        evidences.setdefault(query_id, []).append(evidence)
+    return evidences
 
 
 def _spans(result: EvaluationResult, query_ids: pa.Array) -> dict[tuple[str, str], list[Span]]:
