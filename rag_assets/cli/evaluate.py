@@ -36,9 +36,10 @@ from rag_assets.report.analyzers import unlabelled_findings
 from rag_assets.report.formats import Row, formatted
 from rag_assets.report.html import write_report
 from rag_assets.report.label_health import pooling_advice
-from rag_assets.report.leaderboard import result_rows
-from rag_assets.report.overlaps import overlap_rows
+from rag_assets.report.leaderboard import leaderboard_view, result_rows
+from rag_assets.report.overlaps import overlap_rows, overlaps_view
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.slice_tables import slices_view
 from rag_assets.report.slices import Slice
 from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
 
@@ -101,7 +102,7 @@ def command(
     elif labelled:
         _print_tables(result.slices(selection.retrievers), result, rows)
     else:
-        _print_overlaps(result, rows)
+        output().print(overlaps_view(result, rows))
     _print_advice(result, path)
     _print_unanswered(pipeline)
     if form == "table" and verbosity() is not Verbosity.QUIET:
@@ -137,12 +138,6 @@ def _print_notes(pipeline: Pipeline) -> None:
     print_note(pipeline.experiment.unread_labels)
 
 
-def _print_overlaps(result: EvaluationResult, rows: list[Row]) -> None:
-    from rag_assets.report.overlaps import overlaps_view
-
-    output().print(overlaps_view(result, rows))
-
-
 def _print_advice(result: EvaluationResult, path: Path) -> None:
     """Say on stderr that judging would help, where little or nothing of the runs is judged."""
     for line in unlabelled_findings(result) if not result.has_metrics else []:
@@ -161,9 +156,6 @@ def _print_unanswered(pipeline: Pipeline) -> None:
 
 
 def _print_tables(slices: list[Slice], result: EvaluationResult, rows: list[Row]) -> None:
-    from rag_assets.report.leaderboard import leaderboard_view
-    from rag_assets.report.slice_tables import slices_view
-
     console = output()
     console.print(leaderboard_view(result, rows))
     if slices:

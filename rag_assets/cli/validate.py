@@ -15,6 +15,7 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.validation import Validation, validate
 from rag_assets.report.formats import Row, formatted
+from rag_assets.report.label_health import findings_view
 from rag_assets.store.settings import StoreSettings
 
 SHOWN = 10
@@ -51,7 +52,7 @@ def command(path: Path, store: Path | None, judged: float, form: str) -> None:
     if form != "table":
         print_data(formatted(findings, form))
     elif findings:
-        _print_table(findings)
+        output().print(findings_view(findings, SHOWN))
     for note in validation.notes:
         print_note(note)
     for reason in validation.skipped:
@@ -68,12 +69,6 @@ def _located(findings: list[Row], root: Path) -> list[Row]:
         if file is not None and file.is_relative_to(root):
             row["file"] = file.relative_to(root).as_posix()
     return findings
-
-
-def _print_table(findings: list[Row]) -> None:
-    from rag_assets.report.label_health import findings_view
-
-    output().print(findings_view(findings, SHOWN))
 
 
 def _print_summary(validation: Validation, form: str) -> None:

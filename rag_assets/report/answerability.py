@@ -38,11 +38,11 @@ def answerability_parts(result: EvaluationResult, shown: Sequence[Row]) -> list[
     rows.sort(key=lambda row: (names.index(row["retriever"]), str(row["split"])))
     has_splits = any(row["split"] != "all" for row in rows)
     table = FittedTable()
-    table.add_column("retriever", overflow="fold")
+    table.text_column("retriever")
     if has_splits:
         table.add_column("split", no_wrap=True)
     for name in _COLUMNS:
-        table.add_column(name, justify="right", no_wrap=True)
+        table.number_column(name)
     for row in rows:
         split = [str(row["split"])] if has_splits else []
         table.add_row(str(row["retriever"]), *split, *[number_cell(row[name]) for name in _COLUMNS])

@@ -14,7 +14,13 @@ from rag_assets.evaluation.query_facts import ALL
 from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.slices import members_by
-from rag_assets.report.terminal_table import FittedTable, count_cell, number_cell, plain_cell
+from rag_assets.report.terminal_table import (
+    FittedTable,
+    count_cell,
+    number_cell,
+    plain_cell,
+    title_line,
+)
 from rag_assets.report.view import Context, View
 
 RANK_IN = "rank_in_"
@@ -141,10 +147,10 @@ def attribution_view(experiment: str, rows: Sequence[Row], by: str | None = None
     shares = by is None and len(shown) <= _WITH_SHARES
     table = FittedTable(narrow=True)
     for name in [*([by] if by else []), "retriever"]:
-        table.add_column(name, overflow="fold", min_width=8)
+        table.text_column(name, min_width=8)
     headers = ["evi-\ndences", *[HEADERS[place] for place in shown], "recall", "ceil-\ning"]
     for header in headers:
-        table.add_column(header, justify="right", no_wrap=True)
+        table.number_column(header)
     for row in rows:
         lead = [plain_cell(row[name]) for name in ([by] if by else []) + ["retriever"]]
         counts = [_count(row, place, share=shares) for place in shown]
@@ -152,7 +158,7 @@ def attribution_view(experiment: str, rows: Sequence[Row], by: str | None = None
         table.add_row(*lead, str(row["n_evidences"]), *counts, *ends)
     split = "" if rows[0]["split"] == ALL else f", {rows[0]['split']}"
     title = f"{experiment}: where the evidences are, at top_k {rows[0]['top_k']}{split}"
-    return Group(Text(title, style="bold"), table)
+    return Group(title_line(title), table)
 
 
 def lost_view(rows: Sequence[Row]) -> RenderableType:
@@ -170,12 +176,12 @@ def lost_view(rows: Sequence[Row]) -> RenderableType:
 def _lost_table(retriever: str, rows: Sequence[Row]) -> RenderableType:
     inputs = [name for name in rows[0] if name.startswith(RANK_IN)]
     table = FittedTable(narrow=True)
-    table.add_column("query", overflow="fold")
+    table.text_column("query")
     table.add_column("lost at", no_wrap=True)
-    table.add_column("rank", justify="right", no_wrap=True)
+    table.number_column("rank")
     for number, _ in enumerate(inputs, 1):
-        table.add_column(f"in {number}", justify="right", no_wrap=True)
-    table.add_column("question and evidence", overflow="fold")
+        table.number_column(f"in {number}")
+    table.text_column("question and evidence")
     for row in rows:
         what = plain_cell(row["query"]).append(f"\n{plain_cell(row['evidence_id'])}", style="dim")
         ranks = [count_cell(row[name]) for name in ("rank", *inputs)]

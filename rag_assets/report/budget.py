@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 import pyarrow as pa
 from rich.console import Group, RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from rag_assets.errors import NotEvaluated
 from rag_assets.evaluation.answer_hits import MEASURES as ANSWER_MEASURES
@@ -26,7 +25,13 @@ from rag_assets.evaluation.summary import mean
 from rag_assets.pipeline.evaluations import SnapshotEntry
 from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import FittedTable, mean_cell, mean_of, number_cell
+from rag_assets.report.terminal_table import (
+    FittedTable,
+    mean_cell,
+    mean_of,
+    number_cell,
+    title_line,
+)
 from rag_assets.schemas import LEADERBOARD
 
 
@@ -184,20 +189,20 @@ def budget_view(result: EvaluationResult, rows: Sequence[Row]) -> RenderableType
         f"{result.evaluation.experiment}: {split}at most {first['budget']} tokens a query, "
         f"mean over {first['n_queries']} queries"
     )
-    return Group(Text(title, style="bold"), _table(result, rows), *_remarks(rows))
+    return Group(title_line(title), _table(result, rows), *_remarks(rows))
 
 
 def _table(result: EvaluationResult, rows: Sequence[Row]) -> Table:
     measures = [name for name in rows[0] if name.partition("(")[0] in MEASURES]
     primary = f"{result.primary.measure}*"
     table = FittedTable(required=[primary], narrow=True)
-    table.add_column("#", justify="right", no_wrap=True)
-    table.add_column("retriever", overflow="fold")
+    table.number_column("#")
+    table.text_column("retriever")
     for name in measures:
         shown = primary if name == result.primary.measure else name
-        table.add_column(shown, justify="right", no_wrap=True)
-    table.add_column("units", justify="right", no_wrap=True)
-    table.add_column("tokens", justify="right", no_wrap=True)
+        table.number_column(shown)
+    table.number_column("units")
+    table.number_column("tokens")
     best = {name: max(mean_of(row, name) for row in rows) for name in measures}
     for row in rows:
         values = [mean_cell(mean_of(row, name), best[name]) for name in measures]

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.pipeline.shown import is_shown
-from rag_assets.report.comparisons import Compared, verdict
+from rag_assets.report.comparisons import Compared
 from rag_assets.report.formats import interval_name, interval_text, p_text, signed_text
 from rag_assets.report.notebook import (
     Cell,
@@ -27,7 +27,7 @@ from rag_assets.report.notebook import (
 )
 from rag_assets.report.rank_moves import Move, MovedQuery
 from rag_assets.report.result import EvaluationResult, metric_at
-from rag_assets.report.terminal_table import FittedTable
+from rag_assets.report.terminal_table import FittedTable, title_line
 from rag_assets.report.view import Context, View
 from rag_assets.schemas import COMPARISONS
 from rag_assets.statistics.detectable import ALPHA, POWER
@@ -43,11 +43,11 @@ SHOWN = "*"
 def pairs_view(compared: Compared, rows: Sequence[dict[str, Any]]) -> RenderableType:
     """Return one table of several pairs, each read as "the first minus the second"."""
     table = FittedTable(required=["difference"])
-    table.add_column("retrievers", overflow="fold")
+    table.text_column("retrievers")
     adjusted = any(row["p_adjusted"] is not None for row in rows)
     names = ["difference", interval_name(compared.resampling.confidence), "p"]
     for name in [*names, *(["Holm"] if adjusted else []), "won", "lost"]:
-        table.add_column(name, justify="right", no_wrap=True)
+        table.number_column(name)
     for row in rows:
         pair = Text(f"{row['retriever_b']} - {row['retriever_a']}")
         numbers = [signed_text(row["difference"]), interval_text(row)]
@@ -74,11 +74,11 @@ def pair_view(
         "",
         _numbers(row, compared.resampling.confidence, n_pairs),
         "",
-        Text(verdict(row, n_pairs, compared.caveat), style="bold"),
+        title_line(compared.verdict(row)),
     ]
     for heading, queries in zip((f"most won by {b}", f"most lost by {b}"), moved, strict=True):
         if queries:
-            parts += ["", Text(heading, style="bold"), *(_moved(query, a, b) for query in queries)]
+            parts += ["", title_line(heading), *(_moved(query, a, b) for query in queries)]
     return Group(*parts)
 
 
@@ -87,10 +87,10 @@ def moves_view(
 ) -> RenderableType:
     """Return a table, a row a query and relevant evidence, with its rank in either retriever."""
     table = FittedTable(required=["outcome"])
-    table.add_column("query", overflow="fold")
+    table.text_column("query")
     table.add_column("outcome", no_wrap=True)
-    table.add_column("difference", justify="right", no_wrap=True)
-    table.add_column("evidence", overflow="fold")
+    table.number_column("difference")
+    table.text_column("evidence")
     for name in (a, b):
         table.add_column(Text(name), justify="right", overflow="fold", min_width=6)
     for row in rows:
@@ -106,14 +106,14 @@ def moves_view(
 def _title(compared: Compared, what: str) -> Text:
     split = "" if compared.split == "all" else f", split {compared.split}"
     name = compared.result.evaluation.experiment
-    return Text(f"{name}: {what} on {compared.metric}{split}", style="bold")
+    return title_line(f"{name}: {what} on {compared.metric}{split}")
 
 
 def _means(compared: Compared, a: str, b: str) -> Table:
     table = FittedTable(required=["mean"])
-    table.add_column("retriever", overflow="fold")
-    table.add_column("mean", justify="right", no_wrap=True)
-    table.add_column(interval_name(compared.resampling.confidence), justify="right", no_wrap=True)
+    table.text_column("retriever")
+    table.number_column("mean")
+    table.number_column(interval_name(compared.resampling.confidence))
     for name, found in compared.mean_intervals(a, b).items():
         mean = "-" if found["mean"] is None else f"{found['mean']:.4f}"
         table.add_row(Text(name), mean, interval_text(found))
@@ -255,8 +255,7 @@ class Comparison(Tabular):
     @property
     def verdicts(self) -> list[str]:
         """A sentence a pair, which claims no more than was shown."""
-        n_pairs, caveat = len(self.compared.family), self.compared.caveat
-        return [verdict(row, n_pairs, caveat) for row in self.rows]
+        return [self.compared.verdict(row) for row in self.rows]
 
     def to_arrow(self) -> pa.Table:
         """Return a table of :data:`rag_assets.schemas.COMPARISONS`."""

@@ -208,6 +208,10 @@ class Compared:
             row["p_adjusted"] = self.family.get(pair)
         return rows
 
+    def verdict(self, row: Row) -> str:
+        """Return what one of the rows comes to, in one sentence."""
+        return verdict(row, len(self.family), self.caveat)
+
     def check(self, *retrievers: str) -> None:
         """Refuse a retriever without a cell of the metric.
 

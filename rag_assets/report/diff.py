@@ -17,7 +17,7 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.formats import interval_name, interval_text, p_text
 from rag_assets.report.history import DIGESTS, evaluation_changes
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import FittedTable, plain_cell
+from rag_assets.report.terminal_table import FittedTable, plain_cell, title_line
 from rag_assets.store.artifacts import ArtifactKey, Manifest
 
 Row = dict[str, Any]
@@ -118,7 +118,7 @@ SHOWN = 20
 
 def changes_view(a: Evaluation, b: Evaluation, reasons: Sequence[Reason]) -> RenderableType:
     """Return what changed from one evaluation to the other, a line a reason."""
-    head = Text(f"{b.experiment}: {b.evaluation_id} against {a.evaluation_id}", style="bold")
+    head = title_line(f"{b.experiment}: {b.evaluation_id} against {a.evaluation_id}")
     lines = [plain_cell(f"  {reason.text}") for reason in reasons[:SHOWN]] or [
         Text("  nothing changed")
     ]
@@ -130,9 +130,9 @@ def changes_view(a: Evaluation, b: Evaluation, reasons: Sequence[Reason]) -> Ren
 def means_view(rows: Sequence[dict[str, Any]], metric: str, confidence: float) -> RenderableType:
     """Return a line for each retriever: the mean before and after, and how sure the change is."""
     table = FittedTable(required=["difference"])
-    table.add_column("retriever", overflow="fold")
+    table.text_column("retriever")
     for name in ("old", "new", "difference", interval_name(confidence), "p", "won", "lost"):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.number_column(name)
     for row in rows:
         table.add_row(
             plain_cell(row["retriever"]),
@@ -145,4 +145,4 @@ def means_view(rows: Sequence[dict[str, Any]], metric: str, confidence: float) -
             str(row["lost"]),
         )
     n_queries = max((row["n"] for row in rows), default=0)
-    return Group(Text(f"{metric} on {n_queries} queries", style="bold"), table)
+    return Group(title_line(f"{metric} on {n_queries} queries"), table)

@@ -26,9 +26,9 @@ def gate_view(gate: Gate) -> RenderableType:
     """Return the table, and below it why it failed and what a pass does not say."""
     table = FittedTable(required=["change"])
     table.add_column("result", no_wrap=True)
-    table.add_column("retriever", overflow="fold")
+    table.text_column("retriever")
     for name in _COLUMNS:
-        table.add_column(name, justify="right", no_wrap=True)
+        table.number_column(name)
     for check in gate.checks:
         style = "bold red" if check.failure else "green"
         table.add_row(

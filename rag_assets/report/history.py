@@ -163,16 +163,15 @@ def history_view(rows: Sequence[dict[str, Any]], metric: str) -> RenderableType:
     table = FittedTable(required=[metric])
     table.add_column("evaluation", min_width=10, overflow="fold")
     table.add_column("id", no_wrap=True)
-    table.add_column("retriever", overflow="fold")
-    table.add_column(Text(metric), justify="right", no_wrap=True)
-    table.add_column("change", justify="right", no_wrap=True)
-    table.add_column("what changed", overflow="fold")
+    table.text_column("retriever")
+    table.number_column(Text(metric))
+    table.number_column("change")
+    table.text_column("what changed")
     last = None
     for row in rows:
         lead = ["", "", ""]
         if row["evaluation_id"] != last:
-            time = row["started"][:16].replace("T", " ")
-            lead = [time, row["evaluation_id"][-ID_END:], _what(row)]
+            lead = [time_text(row), row["evaluation_id"][-ID_END:], what_changed(row)]
         last = row["evaluation_id"]
         table.add_row(
             lead[0],
@@ -185,6 +184,12 @@ def history_view(rows: Sequence[dict[str, Any]], metric: str) -> RenderableType:
     return Group(table)
 
 
-def _what(row: dict[str, Any]) -> str:
+def what_changed(row: Mapping[str, Any]) -> str:
+    """Return the reasons of an evaluation as text, and whether it is incomplete."""
     parts = [changes_text(row["changes"]), "" if row["complete"] else "incomplete"]
     return "; ".join(part for part in parts if part)
+
+
+def time_text(row: Mapping[str, Any]) -> str:
+    """Return when an evaluation began, to the minute."""
+    return str(row["started"])[:16].replace("T", " ")

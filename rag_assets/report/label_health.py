@@ -33,8 +33,8 @@ def findings_view(findings: Sequence[Row], shown: int) -> RenderableType:
     """
     table = FittedTable()
     table.add_column("severity", no_wrap=True)
-    table.add_column("check", overflow="fold")
-    table.add_column("finding", overflow="fold")
+    table.text_column("check")
+    table.text_column("finding")
     kinds: dict[object, list[Row]] = defaultdict(list)
     for row in findings:
         kinds[row["check"]].append(row)

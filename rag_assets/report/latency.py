@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from rich.console import Group, RenderableType
-from rich.text import Text
 
 from rag_assets.engine.measurements import MEASUREMENTS, Measurement, Measurements
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.query_sets import PromptedQuerySet
 from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import FittedTable
+from rag_assets.report.terminal_table import FittedTable, title_line
 from rag_assets.retrieval.base import BaseRetriever
 from rag_assets.retrieval.lexical.stage import counts_read
 
@@ -220,9 +219,9 @@ def latency_view(experiment: str, rows: Sequence[Row]) -> RenderableType:
         rows: as :func:`rag_assets.report.latency.latency_rows` gives.
     """
     table = FittedTable(narrow=True)
-    table.add_column("retriever", overflow="fold", min_width=8)
+    table.text_column("retriever", min_width=8)
     for header in (*_COLUMNS.values(), "embed-\nded", "embed\ns"):
-        table.add_column(header, justify="right", no_wrap=True)
+        table.number_column(header)
     for row in rows:
         values = [_value(name, row[name]) for name in _COLUMNS]
         table.add_row(
@@ -234,7 +233,7 @@ def latency_view(experiment: str, rows: Sequence[Row]) -> RenderableType:
         "p50, p95, p99: with all that a query needs, as measured; -: a part was not measured.\n"
         "known p50: with known vectors, in ms. embedded: new texts of all; the others were cached."
     )
-    return Group(Text(title, style="bold"), table, "", notes, *_api_table(rows))
+    return Group(title_line(title), table, "", notes, *_api_table(rows))
 
 
 _API_COLUMNS = {
@@ -253,9 +252,9 @@ def _api_table(rows: Sequence[Row]) -> list[RenderableType]:
     if not told:
         return []
     table = FittedTable()
-    table.add_column("retriever", overflow="fold")
+    table.text_column("retriever")
     for header in _API_COLUMNS.values():
-        table.add_column(header, justify="right", no_wrap=True)
+        table.number_column(header)
     for row in told:
         seconds, cost = _value("s", row["rerank_seconds"]), row["api_cost"]
         counts = [_count(row[name]) for name in ("n_asked", "n_asked_before", "api_tokens")]

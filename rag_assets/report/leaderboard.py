@@ -151,13 +151,13 @@ def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:
     # One blank between columns: six metrics, tokens and a short name fit into 80 characters.
     primary = f"{result.primary.column}*"
     table = FittedTable(required=[primary], narrow=True)
-    _number_column(table, POSITION.title)
-    table.add_column(RETRIEVER.title, overflow="fold")
+    table.number_column(POSITION.title)
+    table.text_column(RETRIEVER.title)
     for name in measures:
-        _number_column(table, primary if name == result.primary.column else name)
+        table.number_column(primary if name == result.primary.column else name)
     columns = columns_of(TERMINAL, rows)
     for column in columns:
-        _number_column(table, column.heading(rows[0]["top_k"]))
+        table.number_column(column.heading(rows[0]["top_k"]))
     near = near_best(result, rows)
     ranked = [row for row in rows if row["position"] is not None]
     best = {name: max((mean_of(row, name) for row in ranked), default=inf) for name in measures}
@@ -174,9 +174,9 @@ def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:
 
 def _curve(rows: Sequence[Row], measure: str, cutoffs: Sequence[int]) -> Table:
     table = FittedTable()
-    table.add_column("retriever", overflow="fold")
+    table.text_column("retriever")
     for cutoff in cutoffs:
-        _number_column(table, f"@{cutoff}")
+        table.number_column(f"@{cutoff}")
     cells = {(str(row["retriever"]), row["top_k"]): row for row in rows}
     for name in dict.fromkeys(str(row["retriever"]) for row in rows):
         values = []
@@ -198,11 +198,6 @@ def _mark(row: Row) -> str:
     return " !" if row.get("n_failed") else ""
 
 
-def _number_column(table: Table, name: str) -> None:
-    """Add a column that is whole, or left out."""
-    table.add_column(name, justify="right", no_wrap=True)
-
-
 def _interval_parts(result: EvaluationResult, rows: Sequence[Row]) -> list[RenderableType]:
     """Return the primary metric of each shown retriever with its interval, and what the sign means.
 
@@ -215,12 +210,12 @@ def _interval_parts(result: EvaluationResult, rows: Sequence[Row]) -> list[Rende
         return []
     near = near_best(result, rows)
     table = FittedTable(required=[str(result.primary)])
-    table.add_column("retriever", overflow="fold")
+    table.text_column("retriever")
     confidence = next(iter(intervals.values()))["confidence"]
     highest = {str(row["retriever"]): row[CEILING.name] for row in rows if CEILING.name in row}
     headers = [str(result.primary), interval_name(confidence), CEILING.title]
     for name in headers if highest else headers[:-1]:
-        table.add_column(name, justify="right", no_wrap=True)
+        table.number_column(name)
     for name, row in intervals.items():
         ceiling = CEILING.text(highest.get(name))
         values = [f"{row['mean']:.4f}", interval_text(row), ceiling]

@@ -10,7 +10,14 @@ import pyarrow as pa
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.pipeline.history import History
-from rag_assets.report.history import Row, changes_text, flat_history_rows, history_rows
+from rag_assets.report.history import (
+    ID_END,
+    Row,
+    flat_history_rows,
+    history_rows,
+    time_text,
+    what_changed,
+)
 from rag_assets.report.notebook import (
     Cell,
     Tabular,
@@ -143,10 +150,13 @@ def _html(history: MetricHistory) -> str:
     rows: list[list[Cell]] = []
     for group in reversed(list(_by_evaluation(history.rows).values())):
         for place, row in enumerate(group):
-            lead = [words(""), words("")] if place else [words(*_when(row)), words(_what(row))]
+            when, what = ("", ""), ""
+            if not place:
+                when, what = _when(row), what_changed(row)
             change = "" if row["change"] is None else f"{row['change']:+.4f}"
             value = number(row["value"])
-            rows.append([lead[0], words(row["retriever"] or "-"), value, Cell(change), lead[1]])
+            name = words(row["retriever"] or "-")
+            rows.append([words(*when), name, value, Cell(change), words(what)])
     headings = ["evaluation", "retriever", str(history.metric), "change", "what changed"]
     notes = ["without a change: the first of its name, or over other queries, labels or weights"]
     return table_html(
@@ -162,12 +172,7 @@ def _by_evaluation(rows: list[Row]) -> dict[str, list[Row]]:
 
 
 def _when(row: Row) -> tuple[str, str]:
-    return row["started"][:16].replace("T", " "), str(row["evaluation_id"])[-4:]
-
-
-def _what(row: Row) -> str:
-    parts = [changes_text(row["changes"]), "" if row["complete"] else "incomplete"]
-    return "; ".join(part for part in parts if part)
+    return time_text(row), str(row["evaluation_id"])[-ID_END:]
 
 
 def _figure(history: MetricHistory, dark: bool) -> go.Figure:
@@ -203,7 +208,7 @@ def _line(
         if n in broken:
             points.append((n + 0.5, None, ""))
         points += [
-            (n + 1, row["value"], plain(_what(row)[:SHOWN]))
+            (n + 1, row["value"], plain(what_changed(row)[:SHOWN]))
             for row in group
             if row["retriever"] == name
         ]

@@ -63,8 +63,8 @@ def overlaps_view(result: EvaluationResult, rows: Sequence[Row]) -> RenderableTy
 
 def _speed(result: EvaluationResult) -> Table:
     table = FittedTable()
-    table.add_column("retriever", overflow="fold")
-    table.add_column("ms/query", justify="right", no_wrap=True)
+    table.text_column("retriever")
+    table.number_column("ms/query")
     speed = result.milliseconds_per_query()
     for name in result.run_retrievers:
         table.add_row(name, f"{speed[name]:.2f}" if name in speed else "-")
@@ -73,9 +73,9 @@ def _speed(result: EvaluationResult) -> Table:
 
 def _table(rows: Sequence[Row], cutoffs: Sequence[int], measure: str) -> Table:
     table = FittedTable()
-    table.add_column("retrievers", overflow="fold")
+    table.text_column("retrievers")
     for cutoff in cutoffs:
-        table.add_column(f"@{cutoff}", justify="right", no_wrap=True)
+        table.number_column(f"@{cutoff}")
     cells = {(row["retriever_a"], row["retriever_b"], row["top_k"]): row[measure] for row in rows}
     marks = {(row["retriever_a"], row["retriever_b"]): row["compared"] for row in rows}
     for pair, compared in marks.items():
@@ -101,9 +101,9 @@ def similarity_parts(result: EvaluationResult, shown: Sequence[Row]) -> list[Ren
     if not names:
         return []
     table = FittedTable()
-    table.add_column("retriever", overflow="fold")
-    table.add_column("similarity", justify="right", no_wrap=True)
-    table.add_column("of its input", justify="right", no_wrap=True)
+    table.text_column("retriever")
+    table.number_column("similarity")
+    table.number_column("of its input")
     for name in names:
         columns = (tables[name].column(one) for one in ("similarity", "input_similarity"))
         means = [mean(one.to_pylist()) for one in columns]

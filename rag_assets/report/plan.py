@@ -68,9 +68,9 @@ def plan_view(plan: Plan, *, each: bool = False) -> RenderableType:
         each: a line for every partition in place of one for every asset.
     """
     table = FittedTable(required=["action", "partitions"])
-    table.add_column("partition" if each else "asset", overflow="fold")
+    table.text_column("partition" if each else "asset")
     table.add_column("action" if each else "partitions", no_wrap=True)
-    table.add_column("why", overflow="fold")
+    table.text_column("why")
     for cells in _lines(plan.steps) if each else _groups(plan.artifacts):
         table.add_row(*cells)
     return Group(table, "", *map(plain_cell, _sums(plan)))

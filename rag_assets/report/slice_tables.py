@@ -25,8 +25,8 @@ def slices_view(
     """Return one table: a row a slice, a column a retriever, the best of each row marked."""
     names = list(slices[0].means)
     table = FittedTable()
-    table.add_column(by, overflow="fold")
-    table.add_column("queries", justify="right", no_wrap=True)
+    table.text_column(by)
+    table.number_column("queries")
     for name in names:
         table.add_column(name, justify="right", overflow="fold", min_width=6)
     for row in slices:

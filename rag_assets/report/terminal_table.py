@@ -13,7 +13,7 @@ from math import inf
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.table import Column, Table
-from rich.text import Text
+from rich.text import Text, TextType
 
 from rag_assets.evaluation.leaderboard import TIE
 from rag_assets.plain_text import one_line
@@ -38,6 +38,14 @@ class FittedTable(Table):
         """Begin without columns; ``narrow`` has one blank between them in place of two."""
         super().__init__(box=None, pad_edge=False, collapse_padding=narrow)
         self.required = frozenset(required)
+
+    def number_column(self, title: TextType) -> None:
+        """Add a column that is whole, or left out."""
+        self.add_column(title, justify="right", no_wrap=True)
+
+    def text_column(self, title: TextType, min_width: int | None = None) -> None:
+        """Add a column that is folded where there is little room."""
+        self.add_column(title, overflow="fold", min_width=min_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the lines of the table, and what is left out."""
@@ -113,9 +121,9 @@ def rows_view(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> Tab
         is_number = name == "bytes" or any(isinstance(row[name], int | float) for row in rows)
         heading = "size" if name == "bytes" else name
         if is_number:
-            table.add_column(heading, justify="right", no_wrap=True)
+            table.number_column(heading)
         else:
-            table.add_column(heading, overflow="fold")
+            table.text_column(heading)
     for row in rows:
         table.add_row(*(_cell(name, row[name]) for name in names))
     return table

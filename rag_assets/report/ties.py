@@ -23,7 +23,7 @@ from rag_assets.evaluation.units import cut
 from rag_assets.pipeline.rankings import ASSET
 from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import FittedTable, count_cell, number_cell
+from rag_assets.report.terminal_table import FittedTable, count_cell, number_cell, title_line
 from rag_assets.store.artifacts import (
     DEPTH_MARK,
     OBJECTS,
@@ -129,17 +129,17 @@ def tie_view(experiment: str, rows: Sequence[Row], split: str) -> RenderableType
     where = "" if split == ALL else f"{split}, "
     title = f"{experiment}: {where}means over all orders of units with equal scores"
     table = FittedTable(required=["metric", "value"])
-    table.add_column("retriever", overflow="fold")
+    table.text_column("retriever")
     table.add_column("metric", no_wrap=True)
     for name in ("worst", "value", "best", "differ", "tied at the cut"):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.number_column(name)
     for row in rows:
         means = [number_cell(row[name]) for name in ("worst", "value", "best")]
         counts = [count_cell(row["n_queries_that_differ"]), count_cell(row["n_tied"])]
         table.add_row(Text(str(row["retriever"])), str(row["metric"]), *means, *counts)
     reasons = [f"{row['retriever']}: {row['why']}" for row in rows if row["why"]]
     return Group(
-        Text(title, style="bold"),
+        title_line(title),
         table,
         f"differ: queries of {rows[0]['n_queries']} whose value depends on the order",
         *map(Text, reasons),

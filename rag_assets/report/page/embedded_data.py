@@ -31,3 +31,8 @@ def json_block(value: object) -> Markup:
 def shortened(text: str, characters: int = ID_CHARACTERS) -> str:
     """Return the text, cut behind so many characters, with dots for the rest."""
     return text if len(text) <= characters else f"{text[:characters]}..."
+
+
+def rounded(value: float | None, digits: int = 6) -> float | None:
+    """Return a number that takes few characters; None where there is none."""
+    return None if value is None else round(value, digits)

@@ -16,7 +16,7 @@ from rag_assets.pipeline.evaluation_names import anchor_id
 from rag_assets.pipeline.history import History
 from rag_assets.pipeline.history_files import ATTEMPTS
 from rag_assets.report.history import comparable, evaluation_changes, of_split
-from rag_assets.report.page.embedded_data import shortened
+from rag_assets.report.page.embedded_data import rounded, shortened
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.view import Context, View
 
@@ -235,10 +235,6 @@ def _series(
 ) -> list[list[list[float | None]]]:
     """Return for each retriever and cut-off a mean a point; null where there is none."""
     return [
-        [[_rounded(cells.get((measure, name, k))) for cells in values] for k in cutoffs]
+        [[rounded(cells.get((measure, name, k))) for cells in values] for k in cutoffs]
         for name in names
     ]
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)

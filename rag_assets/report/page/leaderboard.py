@@ -12,6 +12,7 @@ from rag_assets.report.board_columns import PAGE, POSITION, RETRIEVER, columns_o
 from rag_assets.report.comparison_views import against
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.leaderboard import ceilings
+from rag_assets.report.page.embedded_data import rounded
 from rag_assets.report.view import Context, View
 
 CHEAPER = 0.5
@@ -219,11 +220,7 @@ def _bounds(
     if mean is None:
         return None
     row = view.intervals.get((name, k, measure), {})
-    return [_rounded(value) for value in (mean, row.get("low"), row.get("high"))]
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)
+    return [rounded(value) for value in (mean, row.get("low"), row.get("high"))]
 
 
 def pareto_front(quality: Mapping[str, float], cost: Mapping[str, float]) -> list[str]:
