@@ -170,7 +170,7 @@ def _board(artifact: Artifact, schema: TableSchema) -> dg.MetadataValue:
 def _what_counts_first(fields: Sequence[pa.Field], schema: TableSchema) -> list[pa.Field]:
     """Put the key and the metrics before counts, which a page would cut off on the right."""
     declared = [column.name for column in schema.columns]
-    leading = set(LEADING) | {f.name for f in fields if f.name not in declared}
+    leading = {*LEADING, *schema.key} | {f.name for f in fields if f.name not in declared}
     return sorted(fields, key=lambda field: field.name not in leading)
 
 
