@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.pipeline.plan import Plan
     from rag_assets.progress import Progress
-    from rag_assets.report.comparison import Comparison
+    from rag_assets.report.comparison_views import Comparison
     from rag_assets.report.evaluation_table import EvaluationTable
     from rag_assets.report.metric_history import MetricHistory
 
@@ -141,7 +141,7 @@ def compare(
         UsageError: not two retrievers, or an unknown retriever, metric or split.
     """
     from rag_assets.pipeline.selection import Selection
-    from rag_assets.report.comparison import Comparison
+    from rag_assets.report.comparison_views import Comparison
 
     Selection.of(load_experiment(path), retrievers)
     return Comparison.of(leaderboard(path, store), retrievers, metric, split)

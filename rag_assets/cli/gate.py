@@ -102,7 +102,7 @@ def command(
     try:
         result = EvaluationResult.current(root)
         result.check_labels()
-        found = gate(
+        outcome = gate(
             result,
             EvaluationNames(root, settings.locks),
             against,
@@ -115,17 +115,17 @@ def command(
     except NotEvaluated as error:
         raise UsageError(str(error)) from error  # not to be mistaken for a regression
     if junit_file is not None:
-        from rag_assets.report.junit import junit
+        from rag_assets.report.gate_views import junit
 
-        write_text(junit_file, junit(found))
+        write_text(junit_file, junit(outcome))
     if form == "json":
-        print_data(as_json(found.as_json()))
+        print_data(as_json(outcome.as_json()))
     else:
-        from rag_assets.report.gate_view import gate_markdown, gate_view
+        from rag_assets.report.gate_views import gate_markdown, gate_view
 
         if form == "table":
-            output().print(gate_view(found))
+            output().print(gate_view(outcome))
         else:
-            print_data(gate_markdown(found))
-    if not found.passed:
+            print_data(gate_markdown(outcome))
+    if not outcome.passed:
         ctx.exit(FAILED)

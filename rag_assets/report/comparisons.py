@@ -1,4 +1,7 @@
-"""Pairs of retrievers of one evaluation, compared on any of its metrics and splits."""
+"""Pairs of retrievers of one evaluation, compared on any of its metrics and splits.
+
+A verdict is what a comparison comes to, in one sentence that claims no more than was shown.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,66 @@ from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.counting_stage import counting_of
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.query_clusters import with_shared_documents
+from rag_assets.pipeline.shown import is_shown
+from rag_assets.report.formats import Row, p_text
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.rows import Row
 from rag_assets.schemas import QUERY_METRICS
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY, SHARED
 from rag_assets.statistics.intervals import intervals
 from rag_assets.statistics.pairs import Pairs, comparisons
 from rag_assets.statistics.resampling import Resampling
+
+
+def verdict(row: dict[str, Any], n_pairs: int, caveat: str | None = None) -> str:
+    """Return the sentence.
+
+    Args:
+        row: of :data:`rag_assets.schemas.COMPARISONS`.
+        n_pairs: size of the family that ``p_adjusted`` was adjusted for.
+        caveat: what limits the claim; None: nothing.
+    """
+    a, b, metric = row["retriever_a"], row["retriever_b"], f"{row['metric']}@{row['top_k']}"
+    if row["difference"] is None:
+        return f"nothing to compare: {a} and {b} have no query with a value of {metric} in common"
+    if row["won"] == row["lost"] == 0:
+        return f"{b} and {a} do the same on every query by {metric} ({row['n']} queries)"
+    better, worse = (b, a) if row["difference"] > 0 else (a, b)
+    size = f"{abs(row['difference']):.4f}{_interval(row, better == b)}"
+    p = f"p = {p_text(row['p_randomisation'])}{_holm(row, n_pairs)}"
+    if is_shown(row):
+        limits = f"; but {caveat}" if caveat else _clusters(row)
+        return f"{better} is better than {worse} on {metric} by {size}, {p}{limits}"
+    return (
+        f"no difference shown between {a} and {b} on {metric}: "
+        f"{better} is ahead by {size}, {p}{_power(row)}"
+    )
+
+
+def _clusters(row: dict[str, Any]) -> str:
+    clustered = row["n_clusters"] < row["n"]
+    return f"; {row['n']} queries in {row['n_clusters']} clusters" if clustered else ""
+
+
+def _interval(row: dict[str, Any], as_it_stands: bool) -> str:
+    if row["low"] is None:
+        return ""
+    low, high = (row["low"], row["high"]) if as_it_stands else (-row["high"], -row["low"])
+    return f" [{low:.4f}, {high:.4f}]"
+
+
+def _holm(row: dict[str, Any], n_pairs: int) -> str:
+    if row["p_adjusted"] is None or n_pairs < 2:
+        return ""
+    return f" (Holm over {n_pairs} pairs {p_text(row['p_adjusted'])})"
+
+
+def _power(row: dict[str, Any]) -> str:
+    if row["detectable"] is None:
+        return ""
+    clusters = f" in {row['n_clusters']} clusters" if row["n_clusters"] < row["n"] else ""
+    return f"; {row['n']} queries{clusters} can show {row['detectable']:.4f} or more"
+
 
 _CLUSTER = "`statistics: {cluster: document}`"
 
@@ -153,6 +208,10 @@ class Compared:
             row["p_adjusted"] = self.family.get(pair)
         return rows
 
+    def verdict(self, row: Row) -> str:
+        """Return what one of the rows comes to, in one sentence."""
+        return verdict(row, len(self.family), self.caveat)
+
     def check(self, *retrievers: str) -> None:
         """Refuse a retriever without a cell of the metric.
 
@@ -162,8 +221,10 @@ class Compared:
         for name in retrievers:
             experiment = self.result.evaluation.experiment
             if name not in self.result.run_retrievers:
-                known = allowed_names(name, self.result.run_retrievers)
-                raise NotEvaluated(f"the last evaluation of {experiment} has no retriever {known}")
+                name_list = allowed_names(name, self.result.run_retrievers)
+                raise NotEvaluated(
+                    f"the last evaluation of {experiment} has no retriever {name_list}"
+                )
             if name not in self.cells:
                 problem = f"has no cell of {name} at top_k {self.metric.cutoff}"
                 raise NotEvaluated(f"the last evaluation of {experiment} {problem}")
@@ -178,7 +239,7 @@ class Compared:
     def mean_intervals(self, a: str, b: str) -> dict[str, Row]:
         """Return retriever -> its interval over the queries on which both have a value."""
         both = pa.array(sorted(self.values(a).keys() & self.values(b).keys()), pa.string())
-        found = {}
+        rows_of = {}
         for name in (a, b):
             columns = [*QUERY_METRICS.arrow().names, self.column]
             table = self.cells[name].select(columns)
@@ -186,16 +247,16 @@ class Compared:
             cell = {self.metric.cutoff or 0: paired}
             rows = intervals(cell, self.counting, self.resampling).to_pylist()
             if rows:
-                found[name] = rows[0]
-        return found
+                rows_of[name] = rows[0]
+        return rows_of
 
     @property
     def notes(self) -> list[str]:
         """That queries hang together, where nothing was said about it, and what was done."""
-        each = self.queries_per_document()
-        if each is None:
+        n_queries = self.queries_per_document()
+        if n_queries is None:
             return []
-        beginning = f"note: a relevant document serves {each:.1f} queries on average"
+        beginning = f"note: a relevant document serves {n_queries:.1f} queries on average"
         if self.caveat is not None:
             return [f"{beginning}; {self.caveat}"]
         rows = self._tested[0].to_pylist()

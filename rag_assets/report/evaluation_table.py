@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import metric_columns
-from rag_assets.report.notebook.html import Cell, number, table_html, words
-from rag_assets.report.notebook.palette import colours, figure, look, plain, whiskers
-from rag_assets.report.notebook.tabular import Tabular
-from rag_assets.report.overlap_rows import overlap_rows
-from rag_assets.report.page.headline import headline
-from rag_assets.report.page.leaderboard import leaderboard
-from rag_assets.report.page.view import Context, View
+from rag_assets.report.board_columns import NOTEBOOK, POSITION, RETRIEVER, BoardColumn, columns_of
+from rag_assets.report.notebook import (
+    Cell,
+    Tabular,
+    colours,
+    figure,
+    look,
+    number,
+    plain,
+    table_html,
+    whiskers,
+    words,
+)
+from rag_assets.report.overlaps import overlap_rows
+from rag_assets.report.page.leaderboard import headline, leaderboard
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.view import Context, View
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -76,7 +86,9 @@ def _html(result: EvaluationResult) -> str:
         return _overlaps_html(result, title)
     one = board["boards"][0]
     measures = board["measures"]
-    headings = ["#", "retriever", *(f"{name}@{one['k']}" for name in measures), "ms/query"]
+    columns = columns_of(NOTEBOOK, one["rows"])
+    headings = [POSITION.title, RETRIEVER.title, *(f"{name}@{one['k']}" for name in measures)]
+    headings += [column.heading(one["k"]) for column in columns]
     notes = []
     if board["has_near"]:
         notes.append(f"~ not shown to be worse than the best on {result.evaluation.primary}")
@@ -85,7 +97,8 @@ def _html(result: EvaluationResult) -> str:
     if len(board["boards"]) > 1:
         others = ", ".join(str(other["k"]) for other in board["boards"][1:])
         notes.append(f"to_arrow(), to_pandas() and to_polars() also have top_k {others}")
-    return table_html(title, headings, [_row(row) for row in one["rows"]], _said(view), notes)
+    rows = [_row(row, columns) for row in one["rows"]]
+    return table_html(title, headings, rows, _said(view), notes)
 
 
 def _said(view: View) -> list[str]:
@@ -97,21 +110,21 @@ def _said(view: View) -> list[str]:
     text = f"Use {winner}"
     if head["cheaper"]:
         text += f", or for less time {head['cheaper']['retriever']}"
-    said = [f"{text}."]
+    sentences = [f"{text}."]
     if head["equal"]:
-        said.append(f"{', '.join(head['equal'])} has the same value.")
+        sentences.append(f"{', '.join(head['equal'])} has the same value.")
     elif head["evidence"]:
         first = head["evidence"][0]
         real = "real" if first["shown"] else "not shown to be real"
         p = first["holm"] or first["p"]
-        said.append(
+        sentences.append(
             f"{first['difference']:+.4f} against {first['other']}: the difference is {real}, "
             f"p = {p}."
         )
-    return said
+    return sentences
 
 
-def _row(row: Context) -> list[Cell]:
+def _row(row: Context, columns: Sequence[BoardColumn]) -> list[Cell]:
     place = "-" if row["position"] is None else str(row["position"])
     cells = [Cell(f"{place}{'~' if row['near'] else ''}"), words(row["retriever"])]
     for cell in row["cells"]:
@@ -120,8 +133,7 @@ def _row(row: Context) -> list[Cell]:
             continue
         small = "" if cell["low"] is None else f"{cell['low']:.3f} to {cell['high']:.3f}"
         cells.append(number(cell["value"], small, best=cell["best"]))
-    speed = row["speed"]
-    return [*cells, Cell("" if speed is None else f"{speed:.2f}")]
+    return [*cells, *(Cell(column.text(row.get(column.name), "")) for column in columns)]
 
 
 def _overlaps_html(result: EvaluationResult, title: str) -> str:
@@ -133,16 +145,16 @@ def _overlaps_html(result: EvaluationResult, title: str) -> str:
         ]
         for row in overlap_rows(result)
     ]
-    said = ["Without labels no metric exists; this is how alike the retrievers rank."]
-    return table_html(title, ["retrievers", "top_k", "overlap", "RBO"], rows, said)
+    sentences = ["Without labels no metric exists; this is how alike the retrievers rank."]
+    return table_html(title, ["retrievers", "top_k", "overlap", "RBO"], rows, sentences)
 
 
 def _figure(result: EvaluationResult, metric: str | None, dark: bool) -> go.Figure:
     view = View(result)
-    known = metric_columns(result.leaderboard.column_names)
+    measures = metric_columns(result.leaderboard.column_names)
     chosen = metric or view.measure
-    if chosen not in known:
-        raise UsageError(f"unknown metric {allowed_names(chosen, known)}; without a cut-off")
+    if chosen not in measures:
+        raise UsageError(f"unknown metric {allowed_names(chosen, measures)}; without a cut-off")
     traces = [_bars(view, chosen, number, dark) for number in range(len(view.retrievers))]
     return figure(
         traces,

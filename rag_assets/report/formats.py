@@ -1,4 +1,4 @@
-"""Rows as JSON, CSV or Markdown: the forms for programs and for pasting."""
+"""Rows as JSON, CSV or Markdown, the forms for programs and for pasting, and numbers as text."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rag_assets.plain_text import json_safe, markdown
 from rag_assets.sources.spreadsheet_cells import shielded
@@ -15,6 +16,9 @@ FORMATS = ("table", "json", "csv", "markdown")
 """What ``--format`` takes; ``table`` is drawn for a terminal."""
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+
+Row = dict[str, object]
+"""Name of a column -> value, for programs."""
 
 Rows = Sequence[Mapping[str, object]]
 
@@ -80,3 +84,34 @@ def _cell(value: object) -> str:
     if value is None:
         return ""
     return markdown(four_places(value) if isinstance(value, float) else str(value))
+
+
+def size_text(size: float) -> str:
+    """Return ``1.2 MB``; units are powers of 1000, as disks are sold."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def interval_name(confidence: float) -> str:
+    """Return ``95 % interval``."""
+    return f"{100 * confidence:g} % interval"
+
+
+def interval_text(row: dict[str, Any]) -> str:
+    """Return the bounds of a row, in brackets; a dash where there are none."""
+    if row["low"] is None:
+        return "-"
+    return f"[{row['low']:.4f}, {row['high']:.4f}]"
+
+
+def signed_text(value: float | None) -> str:
+    """Return a difference with its sign; a dash where there is none."""
+    return "-" if value is None else f"{value:+.4f}"
+
+
+def p_text(p: float | None) -> str:
+    """Return p with four decimals, which is as fine as 10,000 sign patterns tell."""
+    return "-" if p is None else four_places(p)

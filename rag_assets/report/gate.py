@@ -3,23 +3,121 @@
 A retriever fails when its mean dropped by more than is allowed and chance does not explain a drop
 (p < alpha). With ``strict`` it fails unless the whole interval lies above the allowed drop, so
 what was not shown to be harmless fails too. An evaluation that is not complete always fails.
+
+The drop is the mean of old - new over the queries that have a value in both. H0 is that there is
+none. p is that of the paired randomisation test against a drop, and the interval that of the
+bootstrap at confidence 1 - alpha, as in :mod:`rag_assets.statistics`. The smallest true drop that
+the test finds with power 0.8 is (t(1 - alpha) + t(0.8)) * standard error, t being quantiles of
+Student's distribution with n - 1 degrees of freedom (Bloom, "Minimum detectable effects", 1995).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
 
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.report.comparable import comparability
-from rag_assets.report.drops import Drop, drop_of
-from rag_assets.report.evaluation_pairs import EvaluationPair
-from rag_assets.report.formats import four_places
+from rag_assets.report.evaluation_pairs import EvaluationPair, comparability
+from rag_assets.report.formats import Row, four_places
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.rows import Row
+from rag_assets.statistics.bootstrap import bootstrap_intervals
+from rag_assets.statistics.counted import Counted, counted_by_split
 from rag_assets.statistics.detectable import POWER
-from rag_assets.statistics.units import SAME
+from rag_assets.statistics.intervals import number_or_none
+from rag_assets.statistics.randomisation import randomisation_p_values
+from rag_assets.statistics.resampling import Floats
+from rag_assets.statistics.standard_error import spread
+from rag_assets.statistics.units import SAME, Units, units_of, weighted_mean
+
+
+@dataclass(frozen=True)
+class Drop:
+    """How a metric of one retriever went, on the queries that have a value in both.
+
+    Attributes:
+        n: queries.
+        old: weighted mean of the older values.
+        new: weighted mean of the newer ones.
+        low: lower bound of new - old; None for fewer than two independent units.
+        high: upper bound.
+        p: one-sided; how often chance alone gives so large a drop.
+        detectable: the smallest drop that is found with power 0.8; None: no spread is known.
+    """
+
+    n: int
+    old: float
+    new: float
+    low: float | None
+    high: float | None
+    p: float
+    detectable: float | None
+
+    @property
+    def drop(self) -> float:
+        """By how much the mean fell; negative where it rose."""
+        return self.old - self.new
+
+    @property
+    def change(self) -> float:
+        """By how much it rose; 0 has no sign."""
+        return self.new - self.old
+
+
+def drop_of(pair: EvaluationPair, old: str, new: str, alpha: float) -> Drop | None:
+    """Compare retriever ``new`` of the newer evaluation with ``old`` of the older one.
+
+    Args:
+        pair: two evaluations, a metric and a split.
+        old: name of a retriever in the older evaluation.
+        new: name of one in the newer.
+        alpha: level of the test; the interval has confidence 1 - alpha.
+
+    Returns:
+        None where they have no query with a value in common.
+    """
+    tables = pair.old_cells[old], pair.new_cells[new]
+    for counted in counted_by_split(pair.counting, tables):
+        before, after = (counted.values(table, pair.metric.column) for table in tables)
+        both = ~(np.isnan(before) | np.isnan(after))
+        if both.any():
+            return _drop(pair, counted, before, after, alpha)
+    return None
+
+
+def _drop(
+    pair: EvaluationPair, counted: Counted, before: Floats, after: Floats, alpha: float
+) -> Drop:
+    gained = after - before
+    values = np.column_stack([gained, np.where(np.isnan(gained), np.nan, before)])
+    units = units_of(values, counted.weights, counted.clusters)
+    change = Units(units.sums[:, :1], units.weights[:, :1])
+    resampling = replace(pair.resampling, confidence=1 - alpha)
+    low, high = bootstrap_intervals(change, resampling)
+    p = randomisation_p_values(change, resampling, "less")[0]
+    difference, old = (weighted_mean(*units.column(number)) or 0.0 for number in (0, 1))
+    return Drop(
+        n=int(np.count_nonzero(~np.isnan(gained))),
+        old=old,
+        new=old + difference,
+        low=number_or_none(low[0]),
+        high=number_or_none(high[0]),
+        p=1.0 if p is None else p,
+        detectable=_detectable(*change.column(0), alpha),
+    )
+
+
+def _detectable(sums: Floats, weights: Floats, alpha: float) -> float | None:
+    from scipy.special import stdtrit
+
+    deviation = spread(sums, weights)
+    if deviation is None or deviation.error == 0:
+        return None
+    freedom = deviation.n_units - 1
+    return float((stdtrit(freedom, 1 - alpha) + stdtrit(freedom, POWER)) * deviation.error)
+
 
 BASELINE = "baseline"
 
@@ -143,30 +241,34 @@ def gate(
 
 
 def _older(names: EvaluationNames, new: EvaluationResult, against: str) -> EvaluationResult:
-    found = names.find(against)
-    if not found.complete:
-        problem = f"evaluation {found.evaluation_id} is not complete"
+    evaluation = names.find(against)
+    if not evaluation.complete:
+        problem = f"evaluation {evaluation.evaluation_id} is not complete"
         raise UsageError(f"{problem}; a gate compares with complete ones only")
-    old = EvaluationResult(new.root, found)
+    old = EvaluationResult(new.root, evaluation)
     if not old.has_metrics:
-        problem = f"evaluation {found.evaluation_id} had no labels, so it has no metrics"
-        raise UsageError("; ".join(filter(None, (problem, found.unread_labels))))
+        problem = f"evaluation {evaluation.evaluation_id} had no labels, so it has no metrics"
+        raise UsageError("; ".join(filter(None, (problem, evaluation.unread_labels))))
     return old
 
 
-def _chosen(pair: EvaluationPair, wanted: Collection[str], against: str) -> list[tuple[str, str]]:
+def _chosen(
+    pair: EvaluationPair, retrievers: Collection[str], against: str
+) -> list[tuple[str, str]]:
     """Return the retrievers to check, each with that with which it is compared."""
     baseline = pair.new.evaluation.baseline
     if against == BASELINE:
         if baseline not in pair.new_cells:
             raise UsageError(f"the baseline {baseline} has no cell of {pair.metric}")
-        there = {name: baseline for name in pair.new_cells if name != baseline}
+        pairs = {name: baseline for name in pair.new_cells if name != baseline}
     else:
-        there = {name: name for name in pair.new_cells if name in pair.old_cells}
-    for name in wanted:
-        if name not in there:
-            raise UsageError(f"nothing to compare for {allowed_names(name, there)}")
-    chosen = [(name, other) for name, other in there.items() if not wanted or name in wanted]
+        pairs = {name: name for name in pair.new_cells if name in pair.old_cells}
+    for name in retrievers:
+        if name not in pairs:
+            raise UsageError(f"nothing to compare for {allowed_names(name, pairs)}")
+    chosen = [
+        (name, other) for name, other in pairs.items() if not retrievers or name in retrievers
+    ]
     if not chosen:
         raise UsageError(f"no retriever has a cell of {pair.metric} to compare")
     return chosen
@@ -213,11 +315,11 @@ def _incomplete(result: EvaluationResult) -> list[str]:
 
 
 def _missing(result: EvaluationResult) -> Iterator[str]:
-    wanted = result.evaluation.origin.configuration
+    configuration = result.evaluation.origin.configuration
     entries = result.evaluation.entries_of("metrics")
     cells = {(entry.partition["retriever"], entry.partition["top_k"]) for entry in entries}
-    for name in wanted.get("retrievers", {}):
-        missing = [str(k) for k in wanted["top_k"] if (name, str(k)) not in cells]
+    for name in configuration.get("retrievers", {}):
+        missing = [str(k) for k in configuration["top_k"] if (name, str(k)) not in cells]
         if missing:
             yield f"{name} has no cell at top_k {', '.join(missing)}"
 
@@ -233,9 +335,9 @@ def _failed(result: EvaluationResult) -> Iterator[str]:
             yield f"{retriever} failed on queries: {'; '.join(shown)}{more}"
 
 
-def _notes(pair: EvaluationPair, wanted: Collection[str]) -> Iterator[str]:
+def _notes(pair: EvaluationPair, retrievers: Collection[str]) -> Iterator[str]:
     old, new = pair.old_cells, pair.new_cells
-    if not wanted:
+    if not retrievers:
         for name in [name for name in new if name not in old]:
             yield f"{name} is new and has nothing to be compared with"
         for name in [name for name in old if name not in new]:

@@ -10,11 +10,26 @@ import pyarrow as pa
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.pipeline.history import History
-from rag_assets.report.asked_metric import metric_at
-from rag_assets.report.history_rows import Row, changes_text, flat_history_rows, history_rows
-from rag_assets.report.notebook.html import Cell, number, table_html, words
-from rag_assets.report.notebook.palette import colours, figure, look, plain
-from rag_assets.report.notebook.tabular import Tabular
+from rag_assets.report.history import (
+    ID_END,
+    Row,
+    flat_history_rows,
+    history_rows,
+    time_text,
+    what_changed,
+)
+from rag_assets.report.notebook import (
+    Cell,
+    Tabular,
+    colours,
+    figure,
+    look,
+    number,
+    plain,
+    table_html,
+    words,
+)
+from rag_assets.report.result import metric_at
 from rag_assets.store.remote.opened import shown_store
 
 if TYPE_CHECKING:
@@ -52,7 +67,7 @@ class MetricHistory(Tabular):
     Attributes:
         experiment: its name.
         metric: with its cut-off.
-        rows: see :func:`rag_assets.report.history_rows.history_rows`.
+        rows: see :func:`rag_assets.report.history.history_rows`.
     """
 
     def __init__(self, experiment: str, metric: Metric, rows: Sequence[Row]) -> None:
@@ -88,14 +103,16 @@ class MetricHistory(Tabular):
             root = history.root
             raise NotEvaluated(f"{root.name} has no evaluation in {shown_store(root.parent)} yet")
         primary = parse_metric(str(evaluations[-1]["primary_metric"]))
-        asked = primary if metric is None else metric_at(metric, primary)
+        chosen_metric = metric_at(metric, primary)
         since = str(evaluations[0]["evaluation_id"])
-        values = history.metric(asked.column, asked.cutoff or 0, since=since)
-        _check(asked, retrievers, [str(row["retriever"]) for row in values])
+        values = history.metric(chosen_metric.column, chosen_metric.cutoff or 0, since=since)
+        _check(chosen_metric, retrievers, [str(row["retriever"]) for row in values])
         chosen = [row for row in values if not retrievers or row["retriever"] in retrievers]
         shown = {row["evaluation_id"] for row in evaluations[-last:]}
         rows = history_rows(evaluations, chosen, split)
-        return cls(history.root.name, asked, [row for row in rows if row["evaluation_id"] in shown])
+        return cls(
+            history.root.name, chosen_metric, [row for row in rows if row["evaluation_id"] in shown]
+        )
 
     def to_arrow(self) -> pa.Table:
         """Return a table of :data:`SCHEMA`."""
@@ -120,12 +137,12 @@ class MetricHistory(Tabular):
         return _html(self)
 
 
-def _check(metric: Metric, wanted: Sequence[str], found: list[str]) -> None:
-    if not found:
+def _check(metric: Metric, names: Sequence[str], available: list[str]) -> None:
+    if not available:
         raise NotEvaluated(f"none of these evaluations has a cell of {metric}")
-    for name in wanted:
-        if name not in found:
-            raise UsageError(f"unknown retriever {allowed_names(name, dict.fromkeys(found))}")
+    for name in names:
+        if name not in available:
+            raise UsageError(f"unknown retriever {allowed_names(name, dict.fromkeys(available))}")
 
 
 def _html(history: MetricHistory) -> str:
@@ -133,10 +150,13 @@ def _html(history: MetricHistory) -> str:
     rows: list[list[Cell]] = []
     for group in reversed(list(_by_evaluation(history.rows).values())):
         for place, row in enumerate(group):
-            lead = [words(""), words("")] if place else [words(*_when(row)), words(_what(row))]
+            when, what = ("", ""), ""
+            if not place:
+                when, what = _when(row), what_changed(row)
             change = "" if row["change"] is None else f"{row['change']:+.4f}"
             value = number(row["value"])
-            rows.append([lead[0], words(row["retriever"] or "-"), value, Cell(change), lead[1]])
+            name = words(row["retriever"] or "-")
+            rows.append([words(*when), name, value, Cell(change), words(what)])
     headings = ["evaluation", "retriever", str(history.metric), "change", "what changed"]
     notes = ["without a change: the first of its name, or over other queries, labels or weights"]
     return table_html(
@@ -145,19 +165,14 @@ def _html(history: MetricHistory) -> str:
 
 
 def _by_evaluation(rows: list[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
+    groups: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(row["evaluation_id"], []).append(row)
-    return found
+        groups.setdefault(row["evaluation_id"], []).append(row)
+    return groups
 
 
 def _when(row: Row) -> tuple[str, str]:
-    return row["started"][:16].replace("T", " "), str(row["evaluation_id"])[-4:]
-
-
-def _what(row: Row) -> str:
-    parts = [changes_text(row["changes"]), "" if row["complete"] else "incomplete"]
-    return "; ".join(part for part in parts if part)
+    return time_text(row), str(row["evaluation_id"])[-ID_END:]
 
 
 def _figure(history: MetricHistory, dark: bool) -> go.Figure:
@@ -193,18 +208,18 @@ def _line(
         if n in broken:
             points.append((n + 0.5, None, ""))
         points += [
-            (n + 1, row["value"], plain(_what(row)[:SHOWN]))
+            (n + 1, row["value"], plain(what_changed(row)[:SHOWN]))
             for row in group
             if row["retriever"] == name
         ]
-    x, y, said = zip(*points, strict=True)
+    x, y, texts = zip(*points, strict=True)
     return {
         "type": "scatter",
         "mode": "lines+markers",
         "name": plain(name),
         "x": x,
         "y": y,
-        "customdata": [[text] for text in said],
+        "customdata": [[text] for text in texts],
         "line": {"color": drawn["colour"], "dash": drawn["dash"], "width": 2},
         "marker": {"color": drawn["colour"], "symbol": drawn["symbol"], "size": 9},
         "hovertemplate": "%{fullData.name}: %{y:.4f}<br>%{customdata[0]}<extra></extra>",

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from rag_assets.evaluation.judgments_stage import judgments_key
 from rag_assets.report.comparisons import Compared
+from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.rows import Row
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.units import SAME
 
@@ -51,8 +51,8 @@ def moved_queries(
     gained = _gained(compared, a, b)
     won = sorted((q for q in gained if gained[q] > SAME), key=lambda q: -gained[q])[:n]
     lost = sorted((q for q in gained if gained[q] < -SAME), key=lambda q: gained[q])[:n]
-    found = _moves(compared, a, b, [*won, *lost])
-    return found[: len(won)], found[len(won) :]
+    queries = _moves(compared, a, b, [*won, *lost])
+    return queries[: len(won)], queries[len(won) :]
 
 
 def move_rows(compared: Compared, a: str, b: str) -> list[Row]:
@@ -138,8 +138,8 @@ def _labels(result: EvaluationResult, query_ids: Collection[str]) -> dict[str, d
 
 
 def _of_queries(table: pa.Table, query_ids: Collection[str]) -> list[dict[str, Any]]:
-    wanted = pa.array(sorted(query_ids), pa.string())
-    rows: list[dict[str, Any]] = table.filter(pc.is_in(table["query_id"], wanted)).to_pylist()
+    ids = pa.array(sorted(query_ids), pa.string())
+    rows: list[dict[str, Any]] = table.filter(pc.is_in(table["query_id"], ids)).to_pylist()
     return rows
 
 

@@ -170,8 +170,8 @@ class EvaluationResult:
 
     def path(self, key: ArtifactKey) -> Path | None:
         """Return the file of one partition, to read a part of it; None where there is none."""
-        found = [entry for entry in self.evaluation.entries_of(key.asset) if entry.key == key]
-        return intact_path(self.root, self.evaluation, found[0]) if found else None
+        entries = [entry for entry in self.evaluation.entries_of(key.asset) if entry.key == key]
+        return intact_path(self.root, self.evaluation, entries[0]) if entries else None
 
     def failures(self, key: ArtifactKey) -> dict[str, str]:
         """Return query id -> why the retriever failed on it, of one run."""
@@ -257,12 +257,12 @@ class EvaluationResult:
     def rankings(self) -> dict[str, str]:
         """Return retriever -> fingerprint of the ranking from which its largest cell was cut."""
         cells = [entry for entry in self.evaluation.entries if entry.asset.endswith("_runs")]
-        found = {}
+        fingerprints = {}
         for entry in sorted(cells, key=lambda entry: int(entry.partition["top_k"])):
             manifest = self.manifest_of(entry)
             if manifest is not None:
-                found[entry.partition["retriever"]] = str(manifest.facts.get("ranking"))
-        return found
+                fingerprints[entry.partition["retriever"]] = str(manifest.facts.get("ranking"))
+        return fingerprints
 
     def milliseconds_per_query(self) -> dict[str, float]:
         """Return retriever -> median time of a query, from its text to its hits.
@@ -271,15 +271,35 @@ class EvaluationResult:
         reranking. A retriever of which a part was not measured is not there.
         """
         measurements = Measurements(self.root.parent / MEASUREMENTS)
-        found = {}
+        speed = {}
         for retriever, ranking in self.rankings().items():
             measured = measurements.find("latency", ranking, cached=False)
             if measured is not None and measured["p50_ms"] is not None:
-                found[retriever] = measured["p50_ms"]
-        return found
+                speed[retriever] = measured["p50_ms"]
+        return speed
+
+    def tuning_note(self, retrievers: Collection[str], split: str) -> str | None:
+        """Return that some of these retrievers were tuned on the split; None when none was."""
+        tuned = [name for name in self.tuned_on(split) if name in retrievers]
+        if not tuned:
+            return None
+        text = f"parameters of {', '.join(tuned)} were chosen on {split}, which flatters them there"
+        return f"{text}; see `--split test`"
 
     def _entry(self, asset: str) -> SnapshotEntry:
         return self.evaluation.entries_of(asset)[0]
 
     def _table(self, entry: SnapshotEntry) -> pa.Table:
         return table_of(self.root, self.evaluation, entry)
+
+
+def metric_at(name: str | None, primary: Metric) -> Metric:
+    """Return the metric of a name, the primary one for None; its cut-off where it names none.
+
+    Raises:
+        UsageError: there is no such metric.
+    """
+    if name is None:
+        return primary
+    metric = parse_metric(name)
+    return metric if metric.cutoff is not None else metric._replace(cutoff=primary.cutoff)

@@ -85,11 +85,11 @@ def slices(
     values: dict[str, dict[str, float | None]] = {
         name: dict(_columns(table, "query_id", measure)) for name, table in cells.items()
     }
-    found = [
+    rows = [
         _slice(value, sorted(ids & weights.keys()), values, weights)
         for value, ids in sorted(members.items())
     ]
-    return [one for one in found if one is not None]
+    return [one for one in rows if one is not None]
 
 
 def _slice(
@@ -123,18 +123,18 @@ def _document_values(field: str, table_of: TableOf) -> Iterator[tuple[str, str]]
 
 def _values(field: str, prefix: str, metadata: Mapping[str, str]) -> dict[str, list[str]]:
     """Return id -> the values of a field, for each row that has it."""
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     fields: set[str] = set()
     for row, text in metadata.items():
         parsed = json.loads(text)
         fields.update(parsed)
         if parsed.get(field) is not None:
             value = parsed[field]
-            found[row] = [_text(one) for one in (value if isinstance(value, list) else [value])]
+            values[row] = [_text(one) for one in (value if isinstance(value, list) else [value])]
     if field not in fields:
         kind = prefix.removesuffix(".")
         raise UsageError(f"no {kind} has the field {allowed_names(field, sorted(fields))}")
-    return found
+    return values
 
 
 def _text(value: object) -> str:

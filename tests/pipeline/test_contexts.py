@@ -14,9 +14,9 @@ from rag_assets.evaluation.contexts_stage import retriever_contexts_key
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.warehouse import rebuild
-from rag_assets.report.answerability_view import answerability_parts
+from rag_assets.report.answerability import answerability_parts
+from rag_assets.report.leaderboard import leaderboard_rows
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.rows import leaderboard_rows
 from rag_assets.store.artifacts import ArtifactKey
 from tests.context_tokens import word_tokenizer
 from tests.tiny_experiment import QUERIES, Tiny, materialize

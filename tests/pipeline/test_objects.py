@@ -19,7 +19,7 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan import COMPUTE, REUSE
 from rag_assets.pipeline.recording import record
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.plan_rows import flat_plan_rows
+from rag_assets.report.plan import flat_plan_rows
 from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore

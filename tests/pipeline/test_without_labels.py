@@ -18,7 +18,7 @@ from rag_assets.evaluation.overlaps_stage import overlaps_key
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.html import render
-from rag_assets.report.overlap_rows import overlap_rows
+from rag_assets.report.overlaps import overlap_rows
 from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.runs_stage import run_key
 from tests.tiny_experiment import JUDGMENTS, Tiny, materialize

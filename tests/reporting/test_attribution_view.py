@@ -6,11 +6,10 @@ import pytest
 from rich.console import Console, RenderableType
 
 from rag_assets.evaluation.attribution import PLACES
-from rag_assets.report.attribution_rows import attribution_rows, lost_rows
-from rag_assets.report.attribution_view import attribution_view, lost_view
-from rag_assets.report.latency_view import latency_view
+from rag_assets.report.attribution import attribution_rows, attribution_view, lost_rows, lost_view
+from rag_assets.report.formats import Row
+from rag_assets.report.latency import latency_view
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.rows import Row
 from tests.shown_board import evaluated
 from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny
 

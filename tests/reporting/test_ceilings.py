@@ -3,11 +3,10 @@ from __future__ import annotations
 import pytest
 
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.attribution_rows import attribution_rows
-from rag_assets.report.ceilings import ceilings
+from rag_assets.report.attribution import attribution_rows
 from rag_assets.report.html import render
+from rag_assets.report.leaderboard import ceilings, result_rows
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.rows import result_rows
 from tests.shown_board import evaluated, shown
 from tests.tiny_experiment import QUERIES, Tiny
 

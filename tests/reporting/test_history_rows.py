@@ -6,9 +6,12 @@ from typing import Any
 
 from rich.console import Console
 
-from rag_assets.report.evaluation_changes import evaluation_changes
-from rag_assets.report.history_rows import flat_history_rows, history_rows
-from rag_assets.report.history_view import history_view
+from rag_assets.report.history import (
+    evaluation_changes,
+    flat_history_rows,
+    history_rows,
+    history_view,
+)
 
 
 def evaluation(number: int, retrievers: dict[str, Any], **columns: Any) -> dict[str, Any]:

@@ -15,12 +15,11 @@ import pytest
 from rag_assets.pipeline import history_files, history_gathering
 from rag_assets.pipeline.evaluation_names import ANCHOR
 from rag_assets.pipeline.history_files import HistoryFiles
-from rag_assets.report.history_states import history_identity, states
 from rag_assets.report.html import render
 from rag_assets.report.page import history as section
-from rag_assets.report.page.history import history
-from rag_assets.report.page.view import Context, View
+from rag_assets.report.page.history import history, history_identity, states
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.view import Context, View
 from rag_assets.schemas import HISTORY
 from rag_assets.store.artifacts import OBJECTS
 

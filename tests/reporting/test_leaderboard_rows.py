@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.rows import leaderboard_rows
+from rag_assets.report.leaderboard import leaderboard_rows
 from rag_assets.schemas import LEADERBOARD
 
 COUNTS = [column.name for column in LEADERBOARD.columns if column.name.startswith("n_")]

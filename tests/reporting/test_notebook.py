@@ -13,13 +13,12 @@ import pytest
 
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.pipeline.history import History
-from rag_assets.report.comparison import Comparison
+from rag_assets.report import notebook as palette
+from rag_assets.report.comparison_views import Comparison
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.report.metric_history import SCHEMA, MetricHistory
-from rag_assets.report.notebook import palette
-from rag_assets.report.notebook.html import MOST, Cell, table_html, words
-from rag_assets.report.notebook.tabular import Tabular
-from rag_assets.report.page.view import View
+from rag_assets.report.notebook import MOST, Cell, Tabular, table_html, words
+from rag_assets.report.view import View
 from rag_assets.schemas import COMPARISONS, LEADERBOARD
 from tests.tiny_experiment import Tiny
 

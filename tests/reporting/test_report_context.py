@@ -7,19 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.report.page.charts import charts, pareto_front
-from rag_assets.report.page.headline import against, headline, milliseconds
-from rag_assets.report.page.labels import labels
-from rag_assets.report.page.leaderboard import leaderboard
+from rag_assets.report.answerability import score_gaps
+from rag_assets.report.attribution import stages
+from rag_assets.report.comparison_views import against, significance
+from rag_assets.report.label_health import labels
+from rag_assets.report.page.leaderboard import (
+    charts,
+    headline,
+    leaderboard,
+    milliseconds,
+    pareto_front,
+)
 from rag_assets.report.page.page import SECTIONS
 from rag_assets.report.page.page import _code as code
-from rag_assets.report.page.provenance import provenance
-from rag_assets.report.page.score_gaps import score_gaps
-from rag_assets.report.page.significance import significance
-from rag_assets.report.page.slices import slices
-from rag_assets.report.page.stages import stages
-from rag_assets.report.page.view import Context, View
+from rag_assets.report.provenance import provenance
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.slice_tables import slices
+from rag_assets.report.view import Context, View
 from tests.walked_page import DOCS
 
 
@@ -180,11 +184,10 @@ def test_slices_are_those_of_the_result(view: View) -> None:
 
 def test_accounting_adds_up(view: View) -> None:
     found = labels(view)
-    at = {name: number for number, name in enumerate(found["counts"])}
+    names = {column.title: column.name for column in found["columns"]}
     for row in found["rows"]:
-        counts = row["counts"]
-        parts = [counts[at[name]] for name in ("with results", "empty", "failed")]
-        assert sum(parts) == counts[at["queries"]] == 6
+        parts = [row[names[title]] for title in ("with results", "empty", "failed")]
+        assert sum(parts) == row[names["queries"]] == 6
 
 
 def test_provenance_has_command_versions_and_configurations(view: View) -> None:

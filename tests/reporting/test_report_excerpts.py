@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.report.page import excerpts as module
-from rag_assets.report.page.excerpts import LENGTHS, TEXT_BYTES, Excerpt, Unit, excerpts
+from rag_assets.report.page import query_results as module
+from rag_assets.report.page.query_results import LENGTHS, TEXT_BYTES, Excerpt, Unit, excerpts
 
 LONG = "".join(chr(0x1F600 + n % 50) if n % 7 == 0 else "ab c"[n % 4] for n in range(5_000))
 

@@ -3,11 +3,10 @@ from __future__ import annotations
 import pytest
 
 from rag_assets.report.page import explorer as module
-from rag_assets.report.page.embedded_json import escaped_json
-from rag_assets.report.page.excerpts import shortened
+from rag_assets.report.page.embedded_data import escaped_json, shortened
 from rag_assets.report.page.explorer import explorer
-from rag_assets.report.page.view import Context, View
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.view import Context, View
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.report.html import render, write_report
-from rag_assets.report.page.identity import identity, is_at
+from rag_assets.report.html import identity, is_at, render, write_report
 from rag_assets.report.result import EvaluationResult
 from tests.tiny_experiment import Tiny
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from rag_assets.pipeline.shown import is_shown
-from rag_assets.report.verdict import p_text, verdict
+from rag_assets.report.comparisons import verdict
+from rag_assets.report.formats import p_text
 
 ROW: dict[str, Any] = {
     "retriever_a": "bm25",

@@ -13,8 +13,8 @@ from rag_assets.chunking.stage import chunks_key, texts_to_index
 from rag_assets.evaluation.list_similarities_stage import similarities_key
 from rag_assets.models.encoder import Encoder
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.rows import result_rows
-from rag_assets.report.similarity_view import similarity_parts
+from rag_assets.report.leaderboard import result_rows
+from rag_assets.report.overlaps import similarity_parts
 from rag_assets.retrieval.runs_stage import run_key
 from tests.shown_board import evaluated
 from tests.tiny_experiment import Tiny, matching

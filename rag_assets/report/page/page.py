@@ -12,21 +12,19 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
-from rag_assets.report.page.charts import charts
-from rag_assets.report.page.embedded_json import json_block
+from rag_assets.report.answerability import score_gaps
+from rag_assets.report.attribution import stages
+from rag_assets.report.comparison_views import significance
+from rag_assets.report.label_health import labels
+from rag_assets.report.overlaps import overlaps
+from rag_assets.report.page.embedded_data import json_block
 from rag_assets.report.page.explorer import explorer
-from rag_assets.report.page.headline import headline
 from rag_assets.report.page.history import history
-from rag_assets.report.page.labels import labels
-from rag_assets.report.page.leaderboard import leaderboard
-from rag_assets.report.page.overlaps import overlaps
-from rag_assets.report.page.provenance import provenance
-from rag_assets.report.page.score_gaps import score_gaps
-from rag_assets.report.page.significance import significance
-from rag_assets.report.page.slices import slices
-from rag_assets.report.page.stages import stages
-from rag_assets.report.page.view import Context, View
+from rag_assets.report.page.leaderboard import charts, headline, leaderboard
+from rag_assets.report.provenance import provenance
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.slice_tables import slices
+from rag_assets.report.view import Context, View
 
 PACKAGE = "rag_assets.report.page"
 
@@ -75,7 +73,7 @@ def page(result: EvaluationResult, identity: str) -> str:
 
     Args:
         result: the evaluation.
-        identity: what the page is made of, see :mod:`rag_assets.report.page.identity`.
+        identity: what the page is made of, see :mod:`rag_assets.report.html`.
     """
     view = View(result)
     built = [(section, section.build(view)) for section in SECTIONS]
