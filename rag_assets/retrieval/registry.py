@@ -34,7 +34,7 @@ OWN_TYPES = LazyTypes(
         "tfidf": "lexical.tfidf:TfIdf",
         "embedding": "dense.embedding:BiEncoder",
         "rrf": "fusion.rrf:RRF",
-        "convex": "fusion.convex:Convex",
+        "convex": "fusion.score_sums:Convex",
         "comb_sum": "fusion.score_sums:CombSum",
         "comb_mnz": "fusion.score_sums:CombMnz",
         "borda": "fusion.rank_sums:Borda",
