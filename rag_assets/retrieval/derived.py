@@ -1,4 +1,4 @@
-"""Retrievers that read the stored rankings of others: fused ones with weights, and reranked ones."""
+"""Retrievers that read the stored rankings of others: fused ones, by weights, and reranked ones."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def _prompt_files(folder: Path) -> list[Path]:
     return [file for file in named if file.is_file()]
 
 
-def loaded(files: ModelFiles, kind: str, load: Callable[[], Loaded]) -> Loaded:
+def load_model(files: ModelFiles, kind: str, load: Callable[[], Loaded]) -> Loaded:
     """Return what ``load`` gives.
 
     Raises:
