@@ -19,9 +19,9 @@ from rag_assets.options import MAX_DEPTH, Options
 from rag_assets.retrieval.base import BaseRetriever, EmbeddingRetriever, LexicalRetriever
 from rag_assets.retrieval.dense.embedding import HnswOptions
 from rag_assets.retrieval.derived import FusedRetriever, RerankedRetriever, Tune
-from rag_assets.retrieval.expansion import Rm3Expansion, WindowExpansion
 from rag_assets.retrieval.imported.imported import ImportedRetriever
 from rag_assets.retrieval.registry import OWN_TYPES
+from rag_assets.retrieval.retriever import Rm3Expansion, WindowExpansion
 from tests.walked_page import DOCS
 
 PAGES = ("retrievers.md", "query_sets.md")

@@ -11,10 +11,10 @@ import pyarrow as pa
 from pydantic import Field, ValidationInfo, field_validator
 
 from rag_assets.models.encoder import Encoder, Progress
+from rag_assets.models.loading import precision_facts, resolve_precision
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL
-from rag_assets.models.precision import precision_facts, resolved
-from rag_assets.models.truncation import count_truncated, truncation_facts
+from rag_assets.models.token_counts import count_truncated, truncation_facts
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.options import Options
 from rag_assets.package_versions import version
@@ -181,7 +181,7 @@ class BiEncoder(EmbeddingRetriever):
             query_prompt=self.query_prompt,
             document_prompt=self.document_prompt,
             normalise=self.similarity == "cosine",
-            precision=resolved(self.precision),
+            precision=resolve_precision(self.precision),
             compute=workspace.compute,
             counted=workspace.cache_of("token_counts"),
         )

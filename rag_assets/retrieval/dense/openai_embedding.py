@@ -12,9 +12,8 @@ from pydantic import Field, model_validator
 
 from rag_assets.errors import UsageError
 from rag_assets.llm.budget import MILLION
-from rag_assets.llm.cached_embeddings import embed_cached
 from rag_assets.llm.endpoint import DEFAULT_BASE_URL, Endpoint
-from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
+from rag_assets.llm.openai_embeddings import OpenAIEmbeddings, embed_cached
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.options import Number
 from rag_assets.package_versions import version

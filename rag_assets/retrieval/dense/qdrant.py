@@ -14,7 +14,7 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from rag_assets.errors import DataError, StoreError, UsageError
-from rag_assets.llm.keys import key_of
+from rag_assets.llm.endpoint import key_of
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.options import Number

@@ -13,7 +13,6 @@ from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError
 from rag_assets.options import Number
 from rag_assets.ordering import Hits
-from rag_assets.retrieval.expansion import Rm3Expansion, WindowExpansion
 from rag_assets.retrieval.lexical.analysed import AnalysedRetriever
 from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts
 from rag_assets.retrieval.lexical.bm25_variants import (
@@ -25,7 +24,7 @@ from rag_assets.retrieval.lexical.engine import build_engine, check_engine, engi
 from rag_assets.retrieval.lexical.index import LexicalIndex, engine_versions, write_index
 from rag_assets.retrieval.lexical.rm3 import Feedback, search_expanded
 from rag_assets.retrieval.lexical.term_vectors import TermVectors
-from rag_assets.retrieval.retriever import Searcher
+from rag_assets.retrieval.retriever import Rm3Expansion, Searcher, WindowExpansion
 
 Expansion = Annotated[WindowExpansion | Rm3Expansion, Field(discriminator="type")]
 

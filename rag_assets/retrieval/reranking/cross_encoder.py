@@ -19,8 +19,8 @@ from rag_assets.errors import ModelUnavailable
 from rag_assets.models.batches import Lengths, in_batches
 from rag_assets.models.loading import default_device
 from rag_assets.models.model_files import ModelFiles
+from rag_assets.models.pickled_by_reference import SentByName
 from rag_assets.models.quiet import quiet_models
-from rag_assets.models.sent_model import SentByName
 from rag_assets.package_versions import version
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores

@@ -24,9 +24,8 @@ from pydantic import Field, model_validator
 
 from rag_assets.errors import UsageError
 from rag_assets.llm.budget import Budget, Limits, taken
-from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import ChatRequest, Completion
-from rag_assets.llm.completions import Completions
+from rag_assets.llm.completions import CompletionCache, Completions
 from rag_assets.llm.endpoint import DEFAULT_BASE_URL, Endpoint
 from rag_assets.llm.openai_compatible import OpenAICompatible
 from rag_assets.llm.templates import Template, packaged_template, read_template

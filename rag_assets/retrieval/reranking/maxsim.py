@@ -9,10 +9,9 @@ import numpy as np
 from pydantic import Field
 
 from rag_assets.models.loading import is_loaded
-from rag_assets.models.max_sim import maxsim
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
-from rag_assets.models.token_encoder import TokenEncoder
+from rag_assets.models.token_encoder import TokenEncoder, maxsim
 from rag_assets.package_versions import version
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores

@@ -21,8 +21,7 @@ from rag_assets.errors import ModelUnavailable, NotServed
 from rag_assets.llm.endpoint import Endpoint
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
 from rag_assets.retrieval.reranking.pair_scores import cache_scores
-from rag_assets.servers.failures import ServerFailure
-from rag_assets.servers.retries import wait_before
+from rag_assets.servers.failures import ServerFailure, wait_before
 from rag_assets.store.canonical import canonical_json, fingerprint
 from rag_assets.store.pair_score_cache import Pair, PairScoreCache
 
