@@ -20,7 +20,12 @@ from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.token_counts import token_counts
 
 Lengths = npt.NDArray[np.int_]
+
+
 Item = TypeVar("Item")
+
+
+Encoded = TypeVar("Encoded")
 
 
 def fills_up(files: ModelFiles) -> bool:
@@ -70,9 +75,6 @@ def in_batches(items: Sequence[Item], size: int) -> Iterator[list[Item]]:
     """
     for start in range(0, len(items), size):
         yield list(items[start : start + size])
-
-
-Encoded = TypeVar("Encoded")
 
 
 class Cache(Protocol[Encoded]):

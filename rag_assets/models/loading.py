@@ -17,12 +17,25 @@ from rag_assets.models.quiet import import_model_libraries, quiet_models
 if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder, SentenceTransformer, SparseEncoder
 
+
 Precision = Literal["float32", "bfloat16"]
+
+
 PrecisionOption = Literal["auto", "float32", "bfloat16"]
 
+
 CPUINFO = Path("/proc/cpuinfo")
+
+
 _INSTRUCTIONS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 """As Linux names them: of x86 the first two, of Arm the last."""
+
+
+KEPT = 2
+"""Models that stay in memory: an experiment that compares two uses each several times."""
+
+
+_loaded: set[tuple[Path, str, str, Precision]] = set()
 
 
 def resolve_precision(wanted: PrecisionOption) -> Precision:
@@ -57,12 +70,6 @@ def precision_facts(wanted: PrecisionOption) -> dict[str, Any]:
         return {"precision": used}
     note = f"vectors were computed in {used} (precision: {wanted}); float32 is the reference"
     return {"precision": used, "notes": [note]}
-
-
-KEPT = 2
-"""Models that stay in memory: an experiment that compares two uses each several times."""
-
-_loaded: set[tuple[Path, str, str, Precision]] = set()
 
 
 def default_device() -> str:

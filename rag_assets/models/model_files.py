@@ -18,11 +18,33 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from rag_assets.errors import ModelUnavailable
 from rag_assets.store.canonical import fingerprint
 
+TOKENIZER_FILE = "tokenizer.json"
+
+
+SLOW_TOKENIZER_FILES = (
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "tokenizer.model",
+)
+
+
+PICKLED_WEIGHTS = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+
+
 Rest = ParamSpec("Rest")
+
+
 Found = TypeVar("Found")
+
 
 State = tuple[tuple[str, int, int, int], ...]
 """Path, size, mtime and inode of each file and folder, sorted."""
+
+
+_hashes: dict[tuple[str, int, int, int], str] = {}
 
 
 def folder_state(folder: Path) -> State:
@@ -74,20 +96,6 @@ def _state(entry: os.DirEntry[str]) -> tuple[str, int, int, int]:
     except FileNotFoundError:  # a link to nothing
         status = entry.stat(follow_symlinks=False)
     return (entry.path, status.st_size, status.st_mtime_ns, status.st_ino)
-
-
-TOKENIZER_FILE = "tokenizer.json"
-SLOW_TOKENIZER_FILES = (
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "sentencepiece.bpe.model",
-    "spiece.model",
-    "tokenizer.model",
-)
-PICKLED_WEIGHTS = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
-
-_hashes: dict[tuple[str, int, int, int], str] = {}
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,18 @@ from rag_assets.store.token_count_cache import UNKNOWN, Counts, TokenCountCache
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+
 TEXTS_AT_ONCE = 1_000
+
+
+TOO_MANY_UNKNOWN = 0.05
+"""A share above it is worth a warning: English, German, Russian or Arabic texts have about none."""
+
+
+SAMPLE = 200
+
+
+CHARACTERS = 2_000
 
 
 def token_counts(
@@ -143,13 +154,6 @@ def truncation_facts(n_truncated: int | None, n_texts: int) -> dict[str, Any]:
     note = f"{n_truncated} of {n_texts} chunks are longer than the model reads; what is beyond has "
     notes = {"notes": [f"{note}no effect"]} if n_truncated else {}
     return {"n_truncated": n_truncated, **notes}
-
-
-TOO_MANY_UNKNOWN = 0.05
-"""A share above it is worth a warning: English, German, Russian or Arabic texts have about none."""
-
-SAMPLE = 200
-CHARACTERS = 2_000
 
 
 def unknown_share(texts: Sequence[str], files: ModelFiles) -> float | None:

@@ -12,10 +12,11 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import get_args
 
 from rag_assets.errors import ConfigError
-from rag_assets.retrieval.base import EmbeddingRetriever, LexicalRetriever
+from rag_assets.retrieval.base import EmbeddingRetriever, ImportedRetriever, LexicalRetriever
 from rag_assets.retrieval.derived import FusedRetriever, RerankedRetriever
-from rag_assets.retrieval.imported.imported import ImportedRetriever
 from rag_assets.retrieval.retriever import Retriever
+
+GROUP = "rag_assets.retrievers"
 
 
 class LazyTypes(Mapping[str, type[Retriever]]):
@@ -58,8 +59,6 @@ class LazyTypes(Mapping[str, type[Retriever]]):
         return len(self._names)
 
 
-GROUP = "rag_assets.retrievers"
-
 FAMILIES = (
     LexicalRetriever,
     EmbeddingRetriever,
@@ -68,6 +67,7 @@ FAMILIES = (
     RerankedRetriever,
 )
 """What a type is a class of."""
+
 
 OWN_TYPES = LazyTypes(
     {

@@ -19,25 +19,6 @@ from rag_assets.store.vector_cache import MakeVectors
 IDS_FILE = "chunk_ids.json"
 
 
-def save_ids(chunk_ids: Sequence[str], folder: Path) -> None:
-    """Write the ids into an existing folder, in their order."""
-    text = json.dumps(list(chunk_ids), ensure_ascii=False)
-    (folder / IDS_FILE).write_text(text, encoding="utf-8")
-
-
-def load_ids(folder: Path) -> tuple[str, ...]:
-    """Read what ``save_ids`` wrote.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: it holds no JSON list.
-    """
-    ids = json.loads((folder / IDS_FILE).read_text(encoding="utf-8"))
-    if not isinstance(ids, list):
-        raise ValueError(f"{IDS_FILE} is not a JSON list")
-    return tuple(ids)
-
-
 VECTORS_FILE = "vectors.npy"
 
 
@@ -80,6 +61,25 @@ class FlatIndex:
                 f"{vectors.shape} and type {vectors.dtype}"
             )
         return cls(chunk_ids, vectors)
+
+
+def save_ids(chunk_ids: Sequence[str], folder: Path) -> None:
+    """Write the ids into an existing folder, in their order."""
+    text = json.dumps(list(chunk_ids), ensure_ascii=False)
+    (folder / IDS_FILE).write_text(text, encoding="utf-8")
+
+
+def load_ids(folder: Path) -> tuple[str, ...]:
+    """Read what ``save_ids`` wrote.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it holds no JSON list.
+    """
+    ids = json.loads((folder / IDS_FILE).read_text(encoding="utf-8"))
+    if not isinstance(ids, list):
+        raise ValueError(f"{IDS_FILE} is not a JSON list")
+    return tuple(ids)
 
 
 def vectors_on_disk(folder: Path) -> MakeVectors:

@@ -19,8 +19,9 @@ from rag_assets.options import Number
 from rag_assets.package_versions import version
 from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.dense import flat_index, similarity_search
-from rag_assets.retrieval.dense.dense_searchers import FlatSearcher, SimilaritySearcher
 from rag_assets.retrieval.dense.query_vectors import dense_table
+from rag_assets.retrieval.dense.search import FlatSearcher
+from rag_assets.retrieval.dense.similarity_search import SimilaritySearcher
 from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.workspace import Usage, Workspace
 

@@ -16,21 +16,19 @@ import numpy as np
 from pydantic import Field
 
 from rag_assets.errors import ModelUnavailable
-from rag_assets.models.batches import Lengths, in_batches
+from rag_assets.models.batches import in_batches
 from rag_assets.models.loading import default_device
 from rag_assets.models.model_files import ModelFiles
-from rag_assets.models.pickled_by_reference import SentByName
 from rag_assets.models.quiet import quiet_models
 from rag_assets.package_versions import version
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
 from rag_assets.retrieval.reranking.local_models import (
+    LocalScorer,
     described_model,
-    is_loaded,
-    load_model,
     resolve_reranking_model,
 )
-from rag_assets.retrieval.reranking.pair_scores import pair_lengths, scored_by_pairs, scored_now
+from rag_assets.retrieval.reranking.pair_scores import scored_by_pairs, scored_now
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.store.pair_score_cache import Pair
 
@@ -86,26 +84,10 @@ class CrossEncoder(RerankedRetriever):
         )
 
 
-class CrossEncoderScorer(SentByName):
+class CrossEncoderScorer(LocalScorer):
     """A cross-encoder; the model is loaded for the first pair."""
 
-    def __init__(self, model: str, *, max_length: int | None = None, batch_size: int = 32) -> None:
-        """Resolve the model's files; nothing is loaded.
-
-        Args:
-            model: a folder, or a name at the hub.
-            max_length: after how many tokens a pair is cut; None takes what the model declares.
-            batch_size: pairs that are scored at once; changes scores by rounding only.
-
-        Raises:
-            ModelUnavailable: the model's files cannot be had.
-        """
-        self.files = self._resolve(model)
-        self._max_length = max_length
-        self._batch_size = batch_size
-
-    def _resolve(self, name: str) -> ModelFiles:
-        return resolve_reranking_model(name, KIND)
+    kind: ClassVar[str] = KIND
 
     def describe(self) -> Mapping[str, Any]:
         """Return all that determines the score of a pair, without loading the model.
@@ -115,16 +97,6 @@ class CrossEncoderScorer(SentByName):
         """
         described = described_model(self.files, self._max_length)
         return {**described, "scorer": KIND, "activation": "none"}
-
-    def lengths(self, pairs: Sequence[Pair], counted: Path | None) -> Lengths:
-        """Return by what pairs are sorted, see :func:`pair_lengths`."""
-        limit = self.describe()["max_length"]
-        return pair_lengths(pairs, self.files, self._batch_size, limit, counted)
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the model is in memory."""
-        return is_loaded(self.files, KIND)
 
     def score(self, pairs: Sequence[Pair]) -> Scores:
         """Return the logit of each pair; float64, shape (len(pairs),).
@@ -142,7 +114,7 @@ class CrossEncoderScorer(SentByName):
         def load() -> Model:
             return _load(files.path, files.weights_sha256, limit, default_device())
 
-        model = load_model(files, KIND, load)
+        model = self._open_model(load)
         import torch
 
         with quiet_models():

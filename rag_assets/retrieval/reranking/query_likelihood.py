@@ -21,21 +21,16 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from rag_assets.models.batches import Lengths
 from rag_assets.models.loading import default_device
-from rag_assets.models.model_files import ModelFiles
-from rag_assets.models.pickled_by_reference import SentByName
 from rag_assets.models.quiet import quiet_models
 from rag_assets.package_versions import version
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
 from rag_assets.retrieval.reranking.local_models import (
+    LocalScorer,
     described_model,
-    is_loaded,
-    load_model,
-    resolve_reranking_model,
 )
-from rag_assets.retrieval.reranking.pair_scores import pair_lengths, scored_by_pairs, scored_now
+from rag_assets.retrieval.reranking.pair_scores import scored_by_pairs, scored_now
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.store.pair_score_cache import Pair
 
@@ -89,26 +84,10 @@ class QueryLikelihood(RerankedRetriever):
         )
 
 
-class QueryLikelihoodScorer(SentByName):
+class QueryLikelihoodScorer(LocalScorer):
     """A causal language model; it is loaded for the first pair."""
 
-    def __init__(self, model: str, *, max_length: int | None = None, batch_size: int = 8) -> None:
-        """Resolve the model's files; nothing is loaded.
-
-        Args:
-            model: a folder, or a name at the hub.
-            max_length: after how many tokens a pair is cut; None takes what the model declares.
-            batch_size: pairs that are scored at once; changes scores by rounding only.
-
-        Raises:
-            ModelUnavailable: the model's files cannot be had.
-        """
-        self.files = self._resolve(model)
-        self._max_length = max_length
-        self._batch_size = batch_size
-
-    def _resolve(self, name: str) -> ModelFiles:
-        return resolve_reranking_model(name, KIND)
+    kind: ClassVar[str] = KIND
 
     def describe(self) -> Mapping[str, Any]:
         """Return all that determines the score of a pair, without loading the model.
@@ -125,16 +104,6 @@ class QueryLikelihoodScorer(SentByName):
             "prompt": prompt,
         }
 
-    def lengths(self, pairs: Sequence[Pair], counted: Path | None) -> Lengths:
-        """Return by what pairs are sorted, see :func:`pair_lengths`."""
-        limit = int(self.describe()["max_length"])
-        return pair_lengths(pairs, self.files, self._batch_size, limit, counted)
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the model is in memory."""
-        return is_loaded(self.files, KIND)
-
     def score(self, pairs: Sequence[Pair]) -> Scores:
         """Return the mean log probability of each query's tokens; float64, shape (len(pairs),).
 
@@ -143,9 +112,7 @@ class QueryLikelihoodScorer(SentByName):
         """
         limit, files = int(self.describe()["max_length"]), self.files
         device = default_device()
-        tokenizer, model = load_model(
-            files, KIND, lambda: _load(files.path, files.weights_sha256, device)
-        )
+        tokenizer, model = self._open_model(lambda: _load(files.path, files.weights_sha256, device))
         scores = np.zeros(len(pairs))
         for start in range(0, len(pairs), self._batch_size):
             batch = [
