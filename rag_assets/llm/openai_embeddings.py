@@ -18,7 +18,7 @@ import numpy as np
 from rag_assets.errors import ModelUnavailable, NotServed
 from rag_assets.llm.endpoint import Endpoint
 from rag_assets.llm.openai_compatible import open_client
-from rag_assets.models.cache_writer import CacheWriter
+from rag_assets.models.batches import CacheWriter
 from rag_assets.models.unit_vectors import Vectors, checked_lengths, to_unit_rows
 from rag_assets.servers.failures import ServerFailure, answered, wait_before
 from rag_assets.store.canonical import fingerprint

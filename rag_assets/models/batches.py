@@ -2,13 +2,16 @@
 
 Few tokens are to be added to fill up a batch. sentence-transformers sorts all that it is given at
 once by letters. Sorted by these, a tenth to a fifth of the tokens of a batch of English texts only
-fill it up; sorted by tokens, a hundredth.
+fill it up; sorted by tokens, a hundredth. New vectors are handed to the cache in portions, so that
+a killed run loses a minute at most.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -18,6 +21,8 @@ from rag_assets.compute.compute import Compute
 from rag_assets.models.model_config import declared_max_seq_length
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.token_counts import token_counts
+from rag_assets.models.unit_vectors import Vectors
+from rag_assets.store.vector_cache import VectorCache
 
 Lengths = npt.NDArray[np.int_]
 
@@ -26,6 +31,12 @@ Item = TypeVar("Item")
 
 
 Encoded = TypeVar("Encoded")
+
+
+FLUSH_TEXTS = 2_000
+
+
+FLUSH_SECONDS = 60.0
 
 
 def fills_up(files: ModelFiles) -> bool:
@@ -129,3 +140,46 @@ def encode_unknown(
         if progress is not None:
             progress(n_done, len(missing))
     return found
+
+
+class CacheWriter:
+    """A context that collects vectors and writes them when there are many, late, or at its end.
+
+    It also writes when the block ends by an error or an interruption.
+    """
+
+    def __init__(self, cache: VectorCache | None) -> None:
+        """Write to ``cache``; None drops everything."""
+        self._cache = cache
+        self._texts: list[str] = []
+        self._vectors: list[Vectors] = []
+        self._written_at = time.monotonic()
+
+    def __enter__(self) -> CacheWriter:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Write what is left."""
+        self._flush()
+
+    def add(self, texts: list[str], vectors: Vectors) -> None:
+        """Take the vectors, shape (len(texts), dimension), of these texts."""
+        if self._cache is None:
+            return
+        self._texts += texts
+        self._vectors.append(vectors)
+        late = time.monotonic() - self._written_at >= FLUSH_SECONDS
+        if late or len(self._texts) >= FLUSH_TEXTS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._cache is not None and self._texts:
+            self._cache.put(self._texts, np.concatenate(self._vectors))
+        self._texts, self._vectors = [], []
+        self._written_at = time.monotonic()

@@ -193,7 +193,7 @@ def test_killed_run_continues_where_it_was_flushed(run_python: Run, tmp_path: Pa
     code = f"""
 import os, signal
 from pathlib import Path
-from rag_assets.models import cache_writer
+from rag_assets.models import batches as cache_writer
 from rag_assets.models import encoder
 cache_writer.FLUSH_TEXTS = 8
 encoder.BATCHES_PER_GROUP = 1

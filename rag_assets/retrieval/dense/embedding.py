@@ -21,12 +21,11 @@ from rag_assets.package_versions import version
 from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.dense import flat_index, hnsw_index, similarity_search
 from rag_assets.retrieval.dense.hnsw_index import HnswSearcher
-from rag_assets.retrieval.dense.measured_embedding import measured
 from rag_assets.retrieval.dense.query_vectors import dense_table
 from rag_assets.retrieval.dense.search import FlatSearcher
 from rag_assets.retrieval.dense.similarity_search import SimilaritySearcher
 from rag_assets.retrieval.retriever import Searcher
-from rag_assets.retrieval.workspace import ALONE, Workspace
+from rag_assets.retrieval.workspace import ALONE, Workspace, measured
 from rag_assets.store.vector_cache import MakeVectors
 
 

@@ -27,9 +27,8 @@ from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
 from rag_assets.package_versions import version
 from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.dense.flat_index import load_ids, save_ids
-from rag_assets.retrieval.dense.measured_embedding import measured
 from rag_assets.retrieval.dense.query_vectors import token_table, token_vectors
-from rag_assets.retrieval.workspace import ALONE, Workspace
+from rag_assets.retrieval.workspace import ALONE, Workspace, measured
 from rag_assets.store.token_vector_cache import TokenVectors
 
 VECTORS_FILE = "token_vectors.npy"

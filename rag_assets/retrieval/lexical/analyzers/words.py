@@ -22,6 +22,49 @@ from functools import cache
 Tokens = list[str]
 
 
+CJK = (
+    "\u2e80-\u2fdf"  # radicals, which NFKC turns into ideographs
+    "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c"  # iteration marks, numerals
+    "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # kana
+    "\u3105-\u312f\u31a0-\u31bf"  # bopomofo
+    "\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb\uffa0-\uffdc"  # hangul
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # ideographs
+    "\U0001aff0-\U0001b16f\U00020000-\U000323af"  # further kana and ideographs
+)
+"""Characters of Chinese, Japanese and Korean, as the inside of a regular expression's ``[...]``."""
+
+
+CJK_CHARACTER = re.compile(f"[{CJK}]")
+
+
+UNSPACED = (
+    "\u0e01-\u0e4f"  # Thai without its digits
+    "\u0e81-\u0ecf\u0edc-\u0edf"  # Lao
+    "\u1780-\u17dd"  # Khmer
+    "\u1000-\u103f\u1050-\u108f\u109a-\u109f\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa7f"  # Burmese
+)
+"""Letters and marks of scripts without blanks between words, but CJK; for a ``[...]`` too."""
+
+
+UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
+
+
+_LAST_MARK = 0x1E94A
+
+
+_VARIATION_SELECTORS = (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
+
+
+_INVISIBLE = {
+    # soft hyphen, joiners, byte order mark: they lie inside words and change how those look only
+    code: None
+    for code in (0xAD, 0x200C, 0x200D, 0x2060, 0xFEFF, *_VARIATION_SELECTORS)
+}
+
+
+_ASCII_WORD = re.compile(r"\w+", re.ASCII)
+
+
 @dataclass(frozen=True)
 class Analyzer:
     """A named way to cut texts into the tokens that are indexed and searched for.
@@ -34,39 +77,6 @@ class Analyzer:
     analyze_all: Callable[[Sequence[str]], list[Tokens]]
     distributions: tuple[str, ...] = ()
     extra: str | None = None
-
-
-CJK = (
-    "\u2e80-\u2fdf"  # radicals, which NFKC turns into ideographs
-    "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c"  # iteration marks, numerals
-    "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # kana
-    "\u3105-\u312f\u31a0-\u31bf"  # bopomofo
-    "\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb\uffa0-\uffdc"  # hangul
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # ideographs
-    "\U0001aff0-\U0001b16f\U00020000-\U000323af"  # further kana and ideographs
-)
-"""Characters of Chinese, Japanese and Korean, as the inside of a regular expression's ``[...]``."""
-
-CJK_CHARACTER = re.compile(f"[{CJK}]")
-
-UNSPACED = (
-    "\u0e01-\u0e4f"  # Thai without its digits
-    "\u0e81-\u0ecf\u0edc-\u0edf"  # Lao
-    "\u1780-\u17dd"  # Khmer
-    "\u1000-\u103f\u1050-\u108f\u109a-\u109f\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa7f"  # Burmese
-)
-"""Letters and marks of scripts without blanks between words, but CJK; for a ``[...]`` too."""
-
-UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
-
-_LAST_MARK = 0x1E94A
-_VARIATION_SELECTORS = (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
-_INVISIBLE = {
-    # soft hyphen, joiners, byte order mark: they lie inside words and change how those look only
-    code: None
-    for code in (0xAD, 0x200C, 0x200D, 0x2060, 0xFEFF, *_VARIATION_SELECTORS)
-}
-_ASCII_WORD = re.compile(r"\w+", re.ASCII)
 
 
 def words(text: str) -> list[str]:
