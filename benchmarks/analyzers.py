@@ -20,8 +20,7 @@ from typing import NamedTuple
 import click
 
 from rag_assets.retrieval.lexical.analyzers import ANALYZERS, AUTO
-from rag_assets.retrieval.lexical.index import LexicalIndex, build_index
-from rag_assets.retrieval.lexical.search import search
+from rag_assets.retrieval.lexical.index import LexicalIndex, build_index, search
 from rag_assets.sources.squad import SquadDataset
 
 

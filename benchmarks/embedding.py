@@ -33,8 +33,8 @@ import numpy.typing as npt
 from result import Limit, Result, Table
 
 from rag_assets.models.encoder import Encoder
+from rag_assets.models.loading import resolve_precision
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
-from rag_assets.models.precision import resolved
 
 PACKAGES = ("numpy", "sentence-transformers", "tokenizers", "torch", "transformers")
 NEAREST = 10
@@ -62,8 +62,8 @@ def systems(cache: Path) -> dict[str, System]:
         "plain": lambda texts: np.asarray(model.encode(texts, show_progress_bar=False)),
         "float32": lambda texts: Encoder().embed_now(texts, kind="document"),
     }
-    if resolved("auto") != "float32":
-        auto = Encoder(precision=resolved("auto"))
+    if resolve_precision("auto") != "float32":
+        auto = Encoder(precision=resolve_precision("auto"))
         found["auto"] = lambda texts: auto.embed_now(texts, kind="document")
     found["looked_up"] = lambda texts: Encoder(cache=cache).encode(texts, kind="document")
     return found

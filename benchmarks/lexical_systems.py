@@ -63,7 +63,7 @@ class Ours:
         self._index = LexicalIndex.load(folder)
 
     def search(self, queries: list[str], k: int) -> Any:
-        from rag_assets.retrieval.lexical.search import search
+        from rag_assets.retrieval.lexical.index import search
 
         return search(self._index, queries, k)
 

@@ -17,11 +17,11 @@ from rag_assets.evaluation.contexts import CountTokens, contexts, of_retriever
 from rag_assets.evaluation.windows import expanded_contexts
 from rag_assets.experiment.config import ParentChunking
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.models.context_tokenizer import context_tokenizer_file
 from rag_assets.models.model_files import sha256
+from rag_assets.models.model_names import context_tokenizer_file
 from rag_assets.models.token_counts import counts_by
 from rag_assets.package_versions import version
-from rag_assets.retrieval.expansion import WindowExpansion
+from rag_assets.retrieval.retriever import WindowExpansion
 from rag_assets.schemas import CONTEXTS, RETRIEVER_CONTEXTS
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.artifacts import ArtifactKey

@@ -16,7 +16,7 @@ from rag_assets.evaluation.units import item_spans
 from rag_assets.evaluation.windows import with_neighbours
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
-from rag_assets.retrieval.expansion import WindowExpansion
+from rag_assets.retrieval.retriever import WindowExpansion
 from rag_assets.schemas import JUDGMENTS
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.store.artifacts import ArtifactKey

@@ -21,10 +21,8 @@ from rag_assets.experiment.config import (
 from rag_assets.experiment.query_sets import LlmConfig, QuerySetConfig
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.experiment.tuning import tune_of
-from rag_assets.retrieval.base import BaseRetriever
-from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, RerankedRetriever
-from rag_assets.retrieval.fusion.tune import Tune
-from rag_assets.retrieval.imported.imported import ImportedRetriever
+from rag_assets.retrieval.base import BaseRetriever, ImportedRetriever
+from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, RerankedRetriever, Tune
 from rag_assets.sources.dataset import Dataset, Read
 from rag_assets.sources.rows import unknown_documents
 from rag_assets.sources.unread_labels import unread_labels

@@ -39,8 +39,7 @@ from rag_assets.experiment.tuning import check_tuning, tuned_retrievers
 from rag_assets.experiment.yaml_file import Location, YamlFile, dotted, read_yaml
 from rag_assets.plain_text import shortened
 from rag_assets.regular_files import missing_file, unusable
-from rag_assets.retrieval.base import ORIGINAL, BaseRetriever
-from rag_assets.retrieval.imported.imported import ImportedRetriever
+from rag_assets.retrieval.base import ORIGINAL, BaseRetriever, ImportedRetriever
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.detect import open_dataset, with_columns
 from rag_assets.sources.ir_datasets import IrDataset

@@ -23,9 +23,9 @@ from rag_assets.experiment.config import (
 )
 from rag_assets.experiment.query_sets import QUERY_SET_TYPES, LlmConfig
 from rag_assets.experiment.schedule import ScheduleConfig
-from rag_assets.retrieval.expansion import Rm3Expansion, WindowExpansion
-from rag_assets.retrieval.fusion.tune import Tune
+from rag_assets.retrieval.derived import Tune
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
+from rag_assets.retrieval.retriever import Rm3Expansion, WindowExpansion
 
 Location = tuple[int | str, ...]
 

@@ -8,8 +8,7 @@ from functools import partial
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, parse_metric
 from rag_assets.experiment.config import RetrieverConfig
-from rag_assets.retrieval.derived import FusedRetriever
-from rag_assets.retrieval.fusion.tune import Tune
+from rag_assets.retrieval.derived import FusedRetriever, Tune
 
 Fail = Callable[[tuple[int | str, ...], str], Exception]
 

@@ -7,8 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from rag_assets.errors import ModelUnavailable
-from rag_assets.models.model_files import module_folders, modules_of, read_json, sha256
-from rag_assets.models.model_folder_state import kept_while_unchanged
+from rag_assets.models.model_files import (
+    kept_while_unchanged,
+    module_folders,
+    modules_of,
+    read_json,
+    sha256,
+)
 from rag_assets.store.canonical import fingerprint
 
 PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}

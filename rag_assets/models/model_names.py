@@ -1,6 +1,7 @@
 """From the name of a model to its files: a folder, the packaged default, or the hub.
 
-Nothing here imports torch or runs code that comes with a model.
+Also without asking a hub, and for the tokenizer alone. Nothing here imports torch or runs code that
+comes with a model.
 """
 
 from __future__ import annotations
@@ -11,8 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_assets.errors import ModelUnavailable
-from rag_assets.models.hub import hub_snapshot
-from rag_assets.models.model_files import ModelFiles, read_model_files, sha256, tokenizer_file
+from rag_assets.models.hub import cached_snapshot, hub_snapshot, hub_tokenizer
+from rag_assets.models.model_files import (
+    TOKENIZER_FILE,
+    ModelFiles,
+    read_model_files,
+    sha256,
+    tokenizer_file,
+)
 from rag_assets.package_versions import version
 
 if TYPE_CHECKING:
@@ -40,7 +47,7 @@ def resolve_model(name: str) -> ModelFiles:
         return read_model_files(name, folder.resolve(), "", "folder")
     if not name or name.startswith((".", "/", "~")):
         raise ModelUnavailable(f"model folder '{name}' does not exist; give an existing one")
-    full_name = name if "/" in name else f"sentence-transformers/{name}"
+    full_name = _full_name(name)
     refused = ""
     if full_name == DEFAULT_MODEL:
         packaged, refused = _packaged_default(name)
@@ -122,3 +129,69 @@ def _what_to_do(name: str, reasons: list[str]) -> str:
         ways.append(f"use {DEFAULT_MODEL}, which needs no hub")
     why = "; ".join(reason for reason in reasons if reason)
     return f"model '{name}' is not available: {why}; do one of: {'; '.join(ways)}"
+
+
+def local_model(name: str) -> ModelFiles | None:
+    """Return the model that a name stands for here; None where its files would be downloaded.
+
+    The order is that of :func:`rag_assets.models.model_names.resolve_model`.
+    """
+    try:
+        if Path(name).expanduser().is_dir() or (_is_default(name) and _has_package()):
+            return resolve_model(name)
+        snapshot = cached_snapshot(_full_name(name))
+        return read_model_files(name, snapshot, snapshot.name, "hub") if snapshot else None
+    except ModelUnavailable:
+        return None
+
+
+def _full_name(name: str) -> str:
+    return name if "/" in name else f"sentence-transformers/{name}"
+
+
+def _is_default(name: str) -> bool:
+    return _full_name(name) == DEFAULT_MODEL
+
+
+def _has_package() -> bool:
+    try:
+        version(DEFAULT_PACKAGE)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def context_tokenizer_file(name: str) -> Path:
+    """Return the ``tokenizer.json`` that ``name`` means.
+
+    Order: an existing file; a folder that holds one; that of the default model; the local cache of
+    the hub; the hub, of which this one file is downloaded.
+
+    Raises:
+        ModelUnavailable: none of these; one line that says why and what to do.
+    """
+    path = Path(name).expanduser()
+    if path.is_file():
+        return path
+    if path.is_dir():
+        return _in_folder(path)
+    if name.startswith((".", "/", "~")):
+        raise ModelUnavailable(f"tokenizer '{name}' does not exist; give an existing file")
+    full_name = _full_name(name)
+    if full_name == DEFAULT_MODEL:
+        return _in_folder(resolve_model(name).path)
+    try:
+        return hub_tokenizer(full_name)
+    except ModelUnavailable as error:
+        raise ModelUnavailable(
+            f"the tokenizer of '{full_name}' is not available: {error}; do one of: connect this "
+            f"machine to the hub once; give the path of its {TOKENIZER_FILE}; leave "
+            f"`context.tokenizer` out, which takes that of {DEFAULT_MODEL}"
+        ) from error
+
+
+def _in_folder(folder: Path) -> Path:
+    file = tokenizer_file(folder)
+    if file is None:
+        raise ModelUnavailable(f"{folder} holds no tokenizer: there is no {TOKENIZER_FILE}")
+    return file

@@ -18,8 +18,7 @@ from rag_assets.code_versions.versions import filled_by, root_of
 from rag_assets.compute.compute import Compute
 from rag_assets.compute.local import LOCAL
 from rag_assets.errors import DataError, ModelUnavailable
-from rag_assets.models.batches import batch_lengths, in_batches
-from rag_assets.models.encode_unknown import encode_unknown
+from rag_assets.models.batches import batch_lengths, encode_unknown, in_batches
 from rag_assets.models.encoder import Encoder, Kind, Progress
 from rag_assets.models.loading import is_loaded, load_sparse_model
 from rag_assets.models.model_files import ModelFiles, modules_of, read_json

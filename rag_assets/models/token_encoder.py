@@ -1,7 +1,14 @@
-"""Texts to one unit vector a token, by any bi-encoder or by a model that was trained for it.
+"""One vector a token: the encoder, the models that were trained for it, and the score of two texts.
 
-Of a bi-encoder all tokens count but its special ones. A model such as ColBERT says itself which
-tokens count, and how queries and documents are read.
+sentence-transformers loads its own models of several vectors (ColBERT and its kin), those of PyLate
+and those of Stanford's ColBERT as ``MultiVectorEncoder``, with all that they were trained with: the
+markers before queries and documents, the padding of queries that is scored too, the words that are
+not, and the projection. They are told apart by their own files.
+
+Late interaction of two texts (MaxSim, Khattab and Zaharia: ColBERT, SIGIR 2020): every token of the
+query takes its best of the document. The score here is the mean, over the query tokens, of that
+highest cosine, so that scores of queries of different lengths have the same range; of one query, it
+orders documents as the sum does.
 """
 
 from __future__ import annotations
@@ -16,15 +23,32 @@ import numpy as np
 from rag_assets.code_versions.versions import filled_by, root_of
 from rag_assets.compute.compute import Compute
 from rag_assets.compute.local import LOCAL
-from rag_assets.models.batches import batch_lengths, in_batches
-from rag_assets.models.encode_unknown import encode_unknown
+from rag_assets.models.batches import batch_lengths, encode_unknown, in_batches
 from rag_assets.models.encoder import BATCH_SIZE, BATCHES_PER_GROUP, Encoder, Kind, Progress
 from rag_assets.models.loading import load_model, load_multi_vector_model
-from rag_assets.models.model_files import ModelFiles
-from rag_assets.models.multi_vector import interaction_sha256, is_multi_vector
+from rag_assets.models.model_files import (
+    ModelFiles,
+    kept_while_unchanged,
+    modules_of,
+    read_json,
+    sha256,
+)
 from rag_assets.models.quiet import quiet_models
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.token_vector_cache import TokenVectorCache, TokenVectors
+
+_TYPES = ("MultiVectorEncoder", "ColBERT")
+
+
+_MARKERS = ("query_prefix", "document_prefix", "query_length", "do_query_expansion")
+"""What PyLate has in its configuration, also where it names no type."""
+
+
+_CONFIGS = ("config_sentence_transformers.json", "artifact.metadata")
+
+
+NOTHING = -1.0
+"""The score of a query or document without a token: below every other."""
 
 
 class TokenEncoder:
@@ -161,3 +185,41 @@ def _token_vectors(model: Any, batch: list[str]) -> list[TokenVectors]:  # noqa:
     real = on_device["attention_mask"].bool() & ~torch.isin(on_device["input_ids"], special)
     rows = unit.cpu().numpy().astype(np.float16)
     return [own[keep] for own, keep in zip(rows, real.cpu().numpy(), strict=True)]
+
+
+@kept_while_unchanged
+def is_multi_vector(folder: Path) -> bool:
+    """Return whether a model folder holds such a model.
+
+    Raises:
+        ModelUnavailable: a file of its configuration is damaged.
+    """
+    own = _mapping(folder / "config_sentence_transformers.json")
+    if own.get("model_type") in _TYPES or any(name in own for name in _MARKERS):
+        return True
+    if any("MultiVector" in str(part.get("type", "")) for part in modules_of(folder)):
+        return True
+    return "HF_ColBERT" in (_mapping(folder / "config.json").get("architectures") or [])
+
+
+def interaction_sha256(folder: Path) -> Mapping[str, str]:
+    """Return the hashes of the files that say how queries and documents are read."""
+    return {name: sha256(folder / name) for name in _CONFIGS if (folder / name).is_file()}
+
+
+def _mapping(file: Path) -> Mapping[str, Any]:
+    content = read_json(file)
+    return content if isinstance(content, Mapping) else {}
+
+
+def maxsim(query: TokenVectors, document: TokenVectors) -> float:
+    """Return the mean over query tokens of the highest cosine with a document token.
+
+    Args:
+        query: unit vectors, shape (query tokens, dimension).
+        document: unit vectors, shape (document tokens, dimension).
+    """
+    if not len(query) or not len(document):
+        return NOTHING
+    cosines = query.astype(np.float32) @ document.astype(np.float32).T
+    return float(cosines.max(axis=1).astype(np.float64).mean())

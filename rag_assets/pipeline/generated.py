@@ -25,9 +25,8 @@ from rag_assets.labels.generation.question_generation import (
     question_template,
 )
 from rag_assets.llm.budget import Budget, Limits
-from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import ChatModel
-from rag_assets.llm.completions import Completions, Estimate, estimate
+from rag_assets.llm.completions import CompletionCache, Completions, Estimate, estimate
 from rag_assets.llm.endpoint import endpoint_from_environment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.query_sets.prompted import Sampling

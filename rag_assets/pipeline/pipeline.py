@@ -25,9 +25,8 @@ from rag_assets.engine.stage import FolderProduct, Product, Stage
 from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.llm.budget import Budget
-from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import ChatModel
-from rag_assets.llm.completions import Completions
+from rag_assets.llm.completions import CompletionCache, Completions
 from rag_assets.pipeline.bringing import bring_pointed, bring_records
 from rag_assets.pipeline.manifests import checked, folder_digests, manifest_of, table_manifest
 from rag_assets.pipeline.rankings import Rankings

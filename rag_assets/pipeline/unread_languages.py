@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_assets.errors import ModelUnavailable, RagAssetsError
-from rag_assets.models.unknown_tokens import SAMPLE, unknown_share, warning
+from rag_assets.models.token_counts import SAMPLE, unknown_share, unreadable_warning
 from rag_assets.pipeline.selection import Selection
 from rag_assets.retrieval.retriever import RERANKED
 from rag_assets.retrieval.runs_stage import run_key
@@ -45,7 +45,7 @@ def unread_languages(pipeline: Pipeline, selection: Selection) -> list[str]:
             shares = {what: unknown_share(own, files) for what, own in texts.items()}
         except ModelUnavailable:
             continue
-        told = (warning(what, share, files) for what, share in shares.items())
+        told = (unreadable_warning(what, share, files) for what, share in shares.items())
         lines += [f"retriever '{name}': {line}" for line in told if line is not None]
     return lines
 

@@ -32,7 +32,7 @@ from rag_assets.pipeline.history_files import FOLDER as HISTORY_FOLDER
 from rag_assets.pipeline.history_sql import evaluations_sql, metrics_sql, retrievers_sql
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.warehouse_record import save, write_ahead_log
-from rag_assets.retrieval.index_units_stage import UNITS_FILE
+from rag_assets.retrieval.base_runs_stage import UNITS_FILE
 from rag_assets.schemas import HISTORY, HISTORY_METRICS, HISTORY_RETRIEVERS, TableSchema
 from rag_assets.store.atomic import atomic_file, remove
 from rag_assets.store.locks import locked

@@ -1,11 +1,11 @@
-"""Base retrievers: those that search a chunking for the queries of a query set."""
+"""Base retrievers: those that search a chunking for a query set, and those that read a ranking."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import pyarrow as pa
 from pydantic import Field, model_validator
@@ -17,6 +17,7 @@ from rag_assets.retrieval.workspace import Workspace
 
 ORIGINAL = "original"
 """The query set that always exists: the queries as they were asked."""
+
 
 VARIANT_OPTIONS = frozenset({"variants", "variant_weights"})
 
@@ -138,3 +139,36 @@ class EmbeddingRetriever(BaseRetriever, ABC):
     def search_versions(self) -> Mapping[str, str]:
         """Return the versions of what searches, without what embeds."""
         return {}
+
+
+class ImportedRetriever(Retriever, ABC):
+    """Options of a retriever that is read, not computed.
+
+    ``chunking`` names the chunks that its ids are of.
+    """
+
+    family: ClassVar[str] = "imported"
+    level: ClassVar[int] = BASE
+
+    chunking: str | None = None
+
+    @abstractmethod
+    def read(self, queries: pa.Table, chunks: pa.Table, *, judge: str) -> Imported:
+        """Return the rankings of the experiment's queries.
+
+        Args:
+            queries: table of :data:`rag_assets.schemas.QUERIES`.
+            chunks: table of :data:`rag_assets.schemas.CHUNKS`.
+            judge: ``document``, ``chunk`` or ``evidence``.
+
+        Raises:
+            DataError: the file cannot be read, or names a unit or query that does not exist.
+        """
+
+
+class Imported(NamedTuple):
+    """Rankings from elsewhere: table of ``schemas.RUNS``, facts worth showing, failed queries."""
+
+    table: pa.Table
+    facts: Mapping[str, Any] = {}
+    failures: Mapping[str, str] = {}

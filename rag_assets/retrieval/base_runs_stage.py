@@ -1,13 +1,21 @@
-"""What runs of lexical and embedding retrievers share: an index, queries, and a search."""
+"""What runs of lexical and embedding retrievers share: an index, queries, and a search.
+
+Which document and parent each chunk of an index belongs to is kept inside the index's folder: so a
+search needs the index and nothing else, and what a run depends on is what Dagster shows. How much
+of what exact search finds an approximate one finds is kept with the ranking.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from rag_assets.engine.latency_sample import values_by_query
 from rag_assets.engine.recipe import Input, Recipe
@@ -20,14 +28,27 @@ from rag_assets.ordering import Hits, Positions
 from rag_assets.query_sets.stage import writing_parts
 from rag_assets.query_sets.variant_fusion import VARIANT_RUNS, fuse_variants
 from rag_assets.retrieval.base import BaseRetriever
-from rag_assets.retrieval.dense.exact_recall_stage import exact_recall
-from rag_assets.retrieval.index_units_stage import load_units
 from rag_assets.retrieval.query_filters_stage import QUERY_FILTERS_KEY, uses_filters
-from rag_assets.retrieval.retriever import Divisible, Searcher
+from rag_assets.retrieval.retriever import Approximate, Divisible, Searcher
 from rag_assets.retrieval.runs_stage import RunsStage
 from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.parquet_files import read_parquet
+
+UNITS_FILE = "units.parquet"
+
+
+RECALL_DEPTH = 10
+
+
+RECALL_QUERIES = 200
+"""As many are searched twice, evenly spread over all; exact search may take a second each."""
+
+
+RECALL, COUNT = "exact_recall_at_10", "exact_recall_queries"
+
 
 Report = Callable[[int], None]
+
 
 FILTERS = "filters"
 """The role of the filters among the inputs of a ranking."""
@@ -96,7 +117,7 @@ class BaseRuns(RunsStage):
         def search_by(one: Searcher[Any], numbers: Sequence[int], k: int) -> list[Hits]:
             return self._search(one, queries, numbers, k, None)
 
-        facts = exact_recall(searcher, search_by, queries.num_rows)
+        facts = _exact_recall(searcher, search_by, queries.num_rows)
         return Ranked(table, asked.manifest.failures, facts)
 
     def searcher(
@@ -173,6 +194,36 @@ class BaseRuns(RunsStage):
         return config
 
 
+def index_key(family: str, retriever: str) -> ArtifactKey:
+    """Return the index of one retriever."""
+    return ArtifactKey.of(f"{family}_index", retriever=retriever)
+
+
+def queries_key(family: str, retriever: str) -> ArtifactKey:
+    """Return the queries that one retriever searches for."""
+    return ArtifactKey.of(f"{family}_queries", retriever=retriever)
+
+
+def search_kinds(experiment: Experiment, family: str) -> frozenset[str]:
+    """Return what searches for the retrievers of a family, as icons in the Dagster UI."""
+    found = (experiment.retrievers[name].search_kind for name in experiment.of_family(family))
+    return frozenset(kind for kind in found if kind is not None)
+
+
+def save_units(folder: Path, chunks: pa.Table) -> None:
+    """Write the ids of all chunks, their documents and parents, in the order of the chunks' ids."""
+    units = chunks.select(["chunk_id", "document_id", "parent_chunk_id"]).sort_by("chunk_id")
+    pq.write_table(units, folder / UNITS_FILE, compression="zstd", write_statistics=False)
+
+
+def load_units(folder: Path, chunk_ids: Sequence[str]) -> pa.Table:
+    """Return the ids of these chunks, of their documents and parents, in the same order."""
+    units = read_parquet(folder / UNITS_FILE)
+    wanted = pa.array(chunk_ids, pa.string())
+    rows = pc.index_in(wanted, units.column("chunk_id").combine_chunks())
+    return units.take(rows)
+
+
 def _of_variants(table: pa.Table, queries: pa.Table) -> pa.Table:
     """Give rankings that are named by the row of a variant its query and number back."""
     rows = pc.cast(table.column("query_id"), pa.int64())
@@ -187,17 +238,36 @@ def _fused(config: BaseRetriever, rankings: pa.Table, depth: int) -> pa.Table:
     return fuse_variants(rankings, config.variants, depth=depth, weights=weights)
 
 
-def search_kinds(experiment: Experiment, family: str) -> frozenset[str]:
-    """Return what searches for the retrievers of a family, as icons in the Dagster UI."""
-    found = (experiment.retrievers[name].search_kind for name in experiment.of_family(family))
-    return frozenset(kind for kind in found if kind is not None)
+def _exact_recall(
+    searcher: Searcher[Any],
+    search: Callable[[Searcher[Any], Sequence[int], int], list[Hits]],
+    n_queries: int,
+) -> Mapping[str, Any]:
+    """Return the mean share of the ten best chunks of exact search that a searcher finds.
 
+    Args:
+        searcher: of the retriever.
+        search: searches by a searcher for queries, given by their numbers, to a depth.
+        n_queries: how many queries there are.
 
-def index_key(family: str, retriever: str) -> ArtifactKey:
-    """Return the index of one retriever."""
-    return ArtifactKey.of(f"{family}_index", retriever=retriever)
-
-
-def queries_key(family: str, retriever: str) -> ArtifactKey:
-    """Return the queries that one retriever searches for."""
-    return ArtifactKey.of(f"{family}_queries", retriever=retriever)
+    Returns:
+        Facts: the share, of how many queries, and a note; nothing of a searcher that misses none.
+    """
+    if not isinstance(searcher, Approximate) or not n_queries or not len(searcher.chunk_ids):
+        return {}
+    numbers = np.unique(
+        np.linspace(0, n_queries - 1, min(RECALL_QUERIES, n_queries)).astype(int)
+    ).tolist()
+    found = search(searcher, numbers, RECALL_DEPTH)
+    wanted = search(searcher.exact(), numbers, RECALL_DEPTH)
+    shares = [
+        len(np.intersect1d(own.positions, best.positions)) / len(best.positions)
+        for own, best in zip(found, wanted, strict=True)
+        if len(best.positions)
+    ]
+    if not shares:
+        return {}
+    share = round(float(np.mean(shares)), 4)
+    note = f"the graph finds {share:.2%} of the {RECALL_DEPTH} chunks that exact search finds"
+    told = f"{note} ({len(shares)} queries)"
+    return {RECALL: share, COUNT: len(shares), "notes": [told]}

@@ -1,4 +1,4 @@
-"""Retrievers that read the stored rankings of others: fused and reranked ones."""
+"""Retrievers that read the stored rankings of others: fused ones, by weights, and reranked ones."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 import pyarrow as pa
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from rag_assets.options import Depth, Number
-from rag_assets.retrieval.fusion.tune import Tune
+from rag_assets.options import Depth, Number, Options
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
 from rag_assets.retrieval.retriever import FUSED, RERANKED, Retriever
 from rag_assets.retrieval.workspace import Workspace
@@ -18,7 +17,19 @@ from rag_assets.retrieval.workspace import Workspace
 TUNED = "tuned"
 """Stands under ``weights`` where they are chosen on the dev split."""
 
+
 Weight = Annotated[Number, Field(ge=0)]
+
+
+class Tune(Options):
+    """How weights are chosen.
+
+    ``metric`` is what they are best at, with a cut-off; the experiment's primary one by default.
+    ``grid`` is how many values each weight takes from 0 to 1: 11 is steps of 0.1.
+    """
+
+    metric: str | None = Field(default=None, min_length=1)
+    grid: Annotated[int, Field(ge=2, le=101, strict=True)] = 11
 
 
 class DerivedRetriever(Retriever, ABC):

@@ -1,4 +1,4 @@
-"""All retriever types: our own, and those that installed packages add.
+"""All retriever types: our own, each imported when it is first asked for, and those of packages.
 
 A package adds a type by an entry point of the group ``rag_assets.retrievers``: its name is the
 ``type`` in an ``experiment.yaml``, its object a class of one of the five families.
@@ -6,18 +6,58 @@ A package adds a type by an entry point of the group ``rag_assets.retrievers``: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import get_args
 
 from rag_assets.errors import ConfigError
-from rag_assets.retrieval.base import EmbeddingRetriever, LexicalRetriever
+from rag_assets.retrieval.base import EmbeddingRetriever, ImportedRetriever, LexicalRetriever
 from rag_assets.retrieval.derived import FusedRetriever, RerankedRetriever
-from rag_assets.retrieval.imported.imported import ImportedRetriever
-from rag_assets.retrieval.lazy_types import LazyTypes
 from rag_assets.retrieval.retriever import Retriever
 
 GROUP = "rag_assets.retrievers"
+
+
+class LazyTypes(Mapping[str, type[Retriever]]):
+    """``type`` -> class; nothing is imported to list names, or to look whether there is one."""
+
+    def __init__(
+        self, places: Mapping[str, str], loaded: Mapping[str, type[Retriever]] | None = None
+    ) -> None:
+        """Take types that are to be imported, and those that are there.
+
+        Args:
+            places: name -> ``module:class``, the module in this package.
+            loaded: name -> class, listed after the others.
+        """
+        self._places = places
+        self._loaded = dict(loaded or {})
+        self._names = dict.fromkeys([*places, *self._loaded])
+
+    def and_also(self, types: Mapping[str, type[Retriever]]) -> LazyTypes:
+        """Return these types and others, which are there."""
+        return LazyTypes(self._places, {**self._loaded, **types})
+
+    def __getitem__(self, name: str) -> type[Retriever]:
+        """Return the class of a type."""
+        if name not in self._loaded:
+            module, _, of_class = self._places[name].partition(":")
+            self._loaded[name] = getattr(import_module(f"{__package__}.{module}"), of_class)
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is a type of this name."""
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the names."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._names)
+
 
 FAMILIES = (
     LexicalRetriever,
@@ -28,13 +68,14 @@ FAMILIES = (
 )
 """What a type is a class of."""
 
+
 OWN_TYPES = LazyTypes(
     {
         "bm25": "lexical.bm25:BM25",
         "tfidf": "lexical.tfidf:TfIdf",
         "embedding": "dense.embedding:BiEncoder",
         "rrf": "fusion.rrf:RRF",
-        "convex": "fusion.convex:Convex",
+        "convex": "fusion.score_sums:Convex",
         "comb_sum": "fusion.score_sums:CombSum",
         "comb_mnz": "fusion.score_sums:CombMnz",
         "borda": "fusion.rank_sums:Borda",

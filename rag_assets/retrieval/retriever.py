@@ -1,19 +1,21 @@
-"""What every retriever type is: options, a family, and what determines its results."""
+"""What every retriever type is: options, a family, what determines and expands its results."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
+
+from pydantic import Field
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.models.model_files import ModelFiles
-from rag_assets.options import Options
+from rag_assets.options import Number, Options
 from rag_assets.ordering import Hits, Positions
-from rag_assets.retrieval.expansion import WindowExpansion
 
 Queries = TypeVar("Queries", contravariant=True)
+
 
 BASE, FUSED, RERANKED = 0, 1, 2
 """The three levels; a retriever reads only retrievers of lower levels."""
@@ -50,6 +52,26 @@ class Approximate(Protocol):
 
     def exact(self) -> Searcher[Any]:
         """Return a searcher of the same chunks, by the same scores, that misses none."""
+
+
+class WindowExpansion(Options):
+    """Return with each unit the ``chunks`` units before and after it in its document."""
+
+    type: Literal["window"]
+    chunks: Annotated[int, Field(ge=1, le=1000, strict=True)] = 1
+
+
+class Rm3Expansion(Options):
+    """Pseudo-relevance feedback: add words of the first chunks to the query, and search again.
+
+    Of the first ``documents`` chunks the ``terms`` words that stand out most are added. The words
+    of the query itself have the share ``original_weight`` of all weight.
+    """
+
+    type: Literal["rm3"]
+    documents: Annotated[int, Field(ge=1, le=1000, strict=True)] = 10
+    terms: Annotated[int, Field(ge=1, le=1000, strict=True)] = 10
+    original_weight: Annotated[Number, Field(ge=0, le=1)] = 0.5
 
 
 class Retriever(Options):

@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from rag_assets.compute.compute import Compute
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
-from rag_assets.retrieval.dense.dense_searchers import FlatSearcher, SimilaritySearcher
+from rag_assets.retrieval.dense.search import FlatSearcher
+from rag_assets.retrieval.dense.similarity_search import SimilaritySearcher
 from rag_assets.retrieval.retriever import Searcher
 
 Exact = FlatSearcher | SimilaritySearcher

@@ -1,14 +1,18 @@
-"""What a retriever is given besides its options and its data: caches, and ways to show progress."""
+"""What a retriever is given besides its options and its data: caches, progress and measurements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal, TypeVar
 
 from rag_assets.compute.compute import Compute
 from rag_assets.compute.local import LOCAL
 from rag_assets.progress import Progress, no_progress
+
+Vectors = TypeVar("Vectors")
 
 
 @dataclass(frozen=True)
@@ -96,3 +100,35 @@ class Workspace:
 
 ALONE = Workspace()
 """No surroundings: nothing is remembered or shown, and models are run in this process."""
+
+
+def measured(
+    encode: Callable[[Callable[[int, int], None]], Vectors],
+    texts: Sequence[str],
+    kind: Literal["query", "document"],
+    workspace: Workspace,
+) -> Vectors:
+    """Return what ``encode`` gives, and keep how many texts were new and what they took.
+
+    Args:
+        encode: embeds ``texts``; calls what it is given with (texts encoded, texts to encode), and
+            not at all when none is new. Loading a model counts.
+        texts: may repeat.
+        kind: what the texts are.
+        workspace: shows the progress and keeps the measurement.
+    """
+    n_new = 0
+    label = "embed queries" if kind == "query" else "embed chunks"
+    with workspace.progress(label, len(texts)) as advance:
+
+        def count(done: int, total: int) -> None:
+            nonlocal n_new
+            n_new = total
+            advance(done, total)
+
+        started = time.perf_counter()
+        vectors = encode(count)
+        seconds = time.perf_counter() - started
+    workspace.measure(Usage("embed", n_new, seconds))
+    workspace.measure(Usage("embed", len(set(texts)) - n_new, cached=True))
+    return vectors

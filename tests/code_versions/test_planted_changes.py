@@ -185,8 +185,8 @@ ORIGINAL = {"query_sets original"}
         ("sources/html_document.py", "WITHIN = 1_024", "WITHIN = 2_048", NOTHING),
         # what is done
         ("trec_lines.py", "    return grade\n", "    return max(grade, 1)\n", {"qrels trec"}),
-        ("retrieval/lexical/analyzers/english.py", '"such", ', "", ENGLISH),
-        ("retrieval/lexical/analyzers/snowball.py", "stemWords(", "stemWords(*", SNOWBALL),
+        ("retrieval/lexical/analyzers/stemmed.py", '"such", ', "", ENGLISH),
+        ("retrieval/lexical/analyzers/stemmed.py", "token] or token", "token]", SNOWBALL),
         ("retrieval/lexical/rank_bm25_engine.py", "EPSILON = 0.25", "EPSILON = 0.5", {"index cjk"}),
         ("retrieval/lexical/analyzers/auto.py", "MIN_LEAD = 3", "MIN_LEAD = 4", {"index auto"}),
         ("sources/pdf_document.py", 'PAGE_BREAK = "', 'PAGE_BREAK = "-', {"documents pdf"}),

@@ -20,7 +20,6 @@ ENGINE = (
     "pipeline/pipeline.py",
     "pipeline/rankings.py",
     "engine/latency_sample.py",
-    "retrieval/dense/embedding_times_stage.py",
     "engine/measurements.py",
     "engine/attempts.py",
     "pipeline/plan.py",

@@ -13,8 +13,8 @@ from rag_assets.models.encoder import Encoder
 from rag_assets.models.loading import load_model, load_multi_vector_model, load_sparse_model
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.sparse_encoder import SparseTextEncoder
+from rag_assets.models.token_counts import count_truncated
 from rag_assets.models.token_encoder import TokenEncoder
-from rag_assets.models.truncation import count_truncated
 from tests.reranking.tiny_models import LONGEST, colbert, masked_language_model
 from tests.static_model import save_static_model
 

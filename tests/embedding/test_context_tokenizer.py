@@ -5,8 +5,12 @@ from pathlib import Path
 import pytest
 
 from rag_assets.errors import ModelUnavailable
-from rag_assets.models.context_tokenizer import context_tokenizer_file
-from rag_assets.models.model_names import DEFAULT_MODEL, load_tokenizer, open_tokenizer
+from rag_assets.models.model_names import (
+    DEFAULT_MODEL,
+    context_tokenizer_file,
+    load_tokenizer,
+    open_tokenizer,
+)
 from tests.context_tokens import word_tokenizer
 
 TEXT = "tokenization of Constantinople"

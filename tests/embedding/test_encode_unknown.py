@@ -9,7 +9,7 @@ import pytest
 
 from rag_assets.compute.compute import Compute
 from rag_assets.compute.local import LOCAL, LocalCompute
-from rag_assets.models.encode_unknown import encode_unknown
+from rag_assets.models.batches import encode_unknown
 from rag_assets.store.sparse_vector_cache import SparseVector, SparseVectorCache
 
 Result = TypeVar("Result")

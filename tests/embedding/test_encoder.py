@@ -15,7 +15,7 @@ from rag_assets.compute.local import LocalCompute
 from rag_assets.errors import DataError, ModelUnavailable
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.loading import forget_models
-from rag_assets.models.truncation import count_truncated
+from rag_assets.models.token_counts import count_truncated
 from rag_assets.store.vector_cache import VectorCache
 
 Result = TypeVar("Result")
@@ -193,7 +193,7 @@ def test_killed_run_continues_where_it_was_flushed(run_python: Run, tmp_path: Pa
     code = f"""
 import os, signal
 from pathlib import Path
-from rag_assets.models import cache_writer
+from rag_assets.models import batches as cache_writer
 from rag_assets.models import encoder
 cache_writer.FLUSH_TEXTS = 8
 encoder.BATCHES_PER_GROUP = 1

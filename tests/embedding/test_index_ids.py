@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from rag_assets.errors import StoreError
-from rag_assets.retrieval.dense.flat_index import FlatIndex
-from rag_assets.retrieval.dense.index_ids import IDS_FILE, load_ids, save_ids
+from rag_assets.retrieval.dense.flat_index import IDS_FILE, FlatIndex, load_ids, save_ids
 
 
 def test_ids_come_back_in_their_order(tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.models.local_model import local_model
-from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
+from rag_assets.models.model_names import DEFAULT_MODEL, local_model, resolve_model
 
 
 @pytest.mark.parametrize("name", [DEFAULT_MODEL, "all-MiniLM-L6-v2"])

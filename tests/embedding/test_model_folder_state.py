@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.models.model_folder_state import kept_while_unchanged
+from rag_assets.models.model_files import kept_while_unchanged
 
 
 @pytest.fixture

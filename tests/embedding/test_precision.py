@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from rag_assets.models import precision
+from rag_assets.models import loading as precision
 from rag_assets.models.encoder import Encoder
-from rag_assets.models.loading import forget_models
-from rag_assets.models.precision import has_bfloat16, precision_facts, resolved
+from rag_assets.models.loading import (
+    forget_models,
+    has_bfloat16,
+    precision_facts,
+    resolve_precision,
+)
 from rag_assets.retrieval.dense.embedding import BiEncoder
 from rag_assets.retrieval.workspace import Workspace
 from tests.embedding_texts import handbook_sentences
@@ -41,12 +45,12 @@ def cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_the_processor_says(cpu: Path, content: str, found: bool) -> None:
     cpu.write_text(content)
     assert has_bfloat16(cpu) == found
-    assert resolved("auto") == ("bfloat16" if found else "float32")
-    assert (resolved("float32"), resolved("bfloat16")) == ("float32", "bfloat16")
+    assert resolve_precision("auto") == ("bfloat16" if found else "float32")
+    assert (resolve_precision("float32"), resolve_precision("bfloat16")) == ("float32", "bfloat16")
 
 
 def test_without_such_a_file_it_is_fp32(cpu: Path) -> None:
-    assert resolved("auto") == "float32"
+    assert resolve_precision("auto") == "float32"
 
 
 def config(**options: object) -> BiEncoder:

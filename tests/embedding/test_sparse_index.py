@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError, StoreError, UsageError
-from rag_assets.retrieval.dense import sparse_index
+from rag_assets.retrieval.dense import splade
 from rag_assets.retrieval.dense.query_vectors import sparse_table, sparse_vectors
-from rag_assets.retrieval.dense.sparse_index import SparseIndex, load, search
+from rag_assets.retrieval.dense.splade import SparseIndex, load_index, search_index
 from rag_assets.store.sparse_vector_cache import SparseVector, SparseVectorCache
 
 Weights = dict[int, float]
@@ -41,8 +41,8 @@ def naive(chunks: dict[str, Weights], query: Weights, k: int) -> list[tuple[str,
 
 
 def indexed(folder: Path, chunks: dict[str, Weights]) -> SparseIndex:
-    sparse_index.build(list(chunks), [sparse(own) for own in chunks.values()], folder)
-    return load(folder)
+    splade.build_index(list(chunks), [sparse(own) for own in chunks.values()], folder)
+    return load_index(folder)
 
 
 @settings(max_examples=60, deadline=None)
@@ -51,7 +51,7 @@ def test_it_is_the_definition(rows: list[Weights], query: Weights, k: int) -> No
     chunks = {f"c{(number * 7) % 13}": own for number, own in enumerate(rows)}
     with TemporaryDirectory() as folder:
         index = indexed(Path(folder), chunks)
-    (hits,) = search(index, [sparse(query)], k)
+    (hits,) = search_index(index, [sparse(query)], k)
     ids = [index.chunk_ids[position] for position in hits.positions]
     assert list(zip(ids, hits.scores.tolist(), strict=True)) == naive(chunks, query, k)
 
@@ -64,10 +64,10 @@ def test_blocks_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     index = indexed(tmp_path, {f"c{number}": some() for number in range(40)})
     queries = [sparse(some()) for _ in range(25)]
-    together = search(index, queries, 10)
-    monkeypatch.setattr(sparse_index, "SCORES_AT_ONCE", 80)
+    together = search_index(index, queries, 10)
+    monkeypatch.setattr(splade, "SCORES_AT_ONCE", 80)
     done: list[int] = []
-    apart = search(index, queries, 10, done.append)
+    apart = search_index(index, queries, 10, done.append)
     assert done == [*range(2, 25, 2), 25]
     for one, other in zip(together, apart, strict=True):
         assert one.positions.tolist() == other.positions.tolist()
@@ -84,27 +84,27 @@ def test_the_order_of_rows_changes_no_byte(tmp_path: Path) -> None:
 
 
 def test_facts_and_nothing(tmp_path: Path) -> None:
-    facts = sparse_index.build(["a", "b"], [sparse({1: 1.0, 2: 1.0}), sparse({5: 2.0})], tmp_path)
+    facts = splade.build_index(["a", "b"], [sparse({1: 1.0, 2: 1.0}), sparse({5: 2.0})], tmp_path)
     assert facts == {"chunks": 2, "bytes": 3 * 8 + 3 * 8, "mean_components": 1.5}
     empty = tmp_path / "empty"
     empty.mkdir()
     index = indexed(empty, {})
-    (hits,) = search(index, [sparse({3: 1.0})], 5)
+    (hits,) = search_index(index, [sparse({3: 1.0})], 5)
     assert hits.positions.size == 0
-    assert search(index, [], 5) == []
+    assert search_index(index, [], 5) == []
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="2 chunks, but 1 vectors"):
-        sparse_index.build(["a", "b"], [sparse({})], tmp_path)
+        splade.build_index(["a", "b"], [sparse({})], tmp_path)
     with pytest.raises(StoreError, match="cannot be read"):
-        load(tmp_path)
+        load_index(tmp_path)
     index = indexed(tmp_path, {"a": {1: 1.0}})
     with pytest.raises(UsageError, match="k is 0"):
-        search(index, [sparse({})], 0)
+        search_index(index, [sparse({})], 0)
     np.save(tmp_path / "components.npy", np.array([-4], np.int32))
     with pytest.raises(StoreError, match="cannot be read"):
-        load(tmp_path)
+        load_index(tmp_path)
 
 
 def test_queries_pass_through_their_table_unchanged() -> None:

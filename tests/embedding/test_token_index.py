@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError, StoreError, UsageError
-from rag_assets.models.max_sim import maxsim
-from rag_assets.retrieval.dense import token_index
+from rag_assets.models.token_encoder import maxsim
+from rag_assets.retrieval.dense import late_interaction
+from rag_assets.retrieval.dense.late_interaction import TokenIndex
 from rag_assets.retrieval.dense.query_vectors import token_table, token_vectors
-from rag_assets.retrieval.dense.token_index import TokenIndex
 from rag_assets.store.token_vector_cache import TokenVectors
 
 DIMENSION = 8
@@ -28,8 +28,8 @@ def drawn(seed: int, lengths: Sequence[int]) -> list[TokenVectors]:
 
 def made(vectors: Sequence[TokenVectors], folder: Path) -> TokenIndex:
     folder.mkdir(exist_ok=True)
-    token_index.build([f"c{row:03}" for row in range(len(vectors))], vectors, folder)
-    return token_index.load(folder)
+    late_interaction.build_index([f"c{row:03}" for row in range(len(vectors))], vectors, folder)
+    return late_interaction.load_index(folder)
 
 
 @given(
@@ -51,9 +51,9 @@ def test_it_finds_what_scoring_every_pair_finds(
     vectors += vectors[:2]  # equal chunks score equally, wherever they stand
     index = made(vectors, tmp_path_factory.mktemp("index"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(token_index, "TOKENS_AT_ONCE", at_once)
-        patch.setattr(token_index, "QUERIES_AT_ONCE", 2)
-        found = token_index.search(index, asked, k)
+        patch.setattr(late_interaction, "TOKENS_AT_ONCE", at_once)
+        patch.setattr(late_interaction, "QUERIES_AT_ONCE", 2)
+        found = late_interaction.search_index(index, asked, k)
     for query, hits in zip(asked, found, strict=True):
         scored = [
             (maxsim(query, own), f"c{row:03}", row)
@@ -70,7 +70,7 @@ def test_a_part_is_searched_as_the_whole(tmp_path: Path) -> None:
     (query,) = drawn(1, [3])
     part = index.among(np.array([1, 3, 0]))
     assert part.chunk_ids == ("c001", "c003", "c000")
-    (hits,), (whole,) = (token_index.search(one, [query], 9) for one in (part, index))
+    (hits,), (whole,) = (late_interaction.search_index(one, [query], 9) for one in (part, index))
     of_whole = dict(zip(whole.positions.tolist(), whole.scores.tolist(), strict=True))
     assert dict(zip(hits.positions.tolist(), hits.scores.tolist(), strict=True)) == {
         1: of_whole[3],
@@ -80,9 +80,9 @@ def test_a_part_is_searched_as_the_whole(tmp_path: Path) -> None:
 
 def test_an_index_is_ordered_by_id_and_holds_half_precision(tmp_path: Path) -> None:
     one, other = drawn(0, [2, 3])
-    facts = token_index.build(["b", "a"], [one, other], tmp_path)
+    facts = late_interaction.build_index(["b", "a"], [one, other], tmp_path)
     assert facts == {"chunks": 2, "bytes": 5 * DIMENSION * 2, "mean_tokens": 2.5}
-    index = token_index.load(tmp_path)
+    index = late_interaction.load_index(tmp_path)
     assert index.chunk_ids == ("a", "b")
     np.testing.assert_array_equal(index.of(0), other)
     np.testing.assert_array_equal(index.of(1), one)
@@ -90,10 +90,12 @@ def test_an_index_is_ordered_by_id_and_holds_half_precision(tmp_path: Path) -> N
 
 def test_nothing_is_searched_for_nothing(tmp_path: Path) -> None:
     index = made([], tmp_path)
-    assert [len(hits.positions) for hits in token_index.search(index, drawn(0, [2]), 3)] == [0]
-    assert token_index.search(index, [], 3) == []
+    assert [
+        len(hits.positions) for hits in late_interaction.search_index(index, drawn(0, [2]), 3)
+    ] == [0]
+    assert late_interaction.search_index(index, [], 3) == []
     with pytest.raises(UsageError, match="k is 0"):
-        token_index.search(index, [], 0)
+        late_interaction.search_index(index, [], 0)
 
 
 def test_queries_come_back_from_their_table() -> None:
@@ -106,10 +108,10 @@ def test_queries_come_back_from_their_table() -> None:
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="2 chunks, but token vectors of 1"):
-        token_index.build(["a", "b"], drawn(0, [1]), tmp_path)
+        late_interaction.build_index(["a", "b"], drawn(0, [1]), tmp_path)
     with pytest.raises(StoreError, match="cannot be read"):
-        token_index.load(tmp_path)
+        late_interaction.load_index(tmp_path)
     made(drawn(0, [1, 2]), tmp_path)
-    np.save(tmp_path / token_index.STARTS_FILE, np.array([0, 1]))
+    np.save(tmp_path / late_interaction.STARTS_FILE, np.array([0, 1]))
     with pytest.raises(StoreError, match="is damaged: 2 ids, 2 starts"):
-        token_index.load(tmp_path)
+        late_interaction.load_index(tmp_path)

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
-from rag_assets.models.unknown_tokens import unknown_share, warning
+from rag_assets.models.token_counts import unknown_share, unreadable_warning
 
 VOCABULARY = {"[UNK]": 0, "a": 1, "b": 2}
 
@@ -70,9 +70,9 @@ def test_minilm_and_a_real_corpus_in_chinese(shared_data: object) -> None:
 
 def test_the_line_names_retriever_model_and_share(tmp_path: Path) -> None:
     model = files(tmp_path, word_level())
-    assert warning("queries", 0.431, model) == (
+    assert unreadable_warning("queries", 0.431, model) == (
         "43% of the tokens of the queries are unknown to its model 'tiny'; "
         "take a model that reads their language"
     )
-    assert warning("queries", 0.05, model) is None
-    assert warning("queries", None, model) is None
+    assert unreadable_warning("queries", 0.05, model) is None
+    assert unreadable_warning("queries", None, model) is None

@@ -17,7 +17,7 @@ from rag_assets.evaluation.judging import judgments
 from rag_assets.evaluation.units import item_spans
 from rag_assets.evaluation.windows import expanded_contexts, with_neighbours
 from rag_assets.experiment.config import ExperimentConfig
-from rag_assets.retrieval.expansion import WindowExpansion
+from rag_assets.retrieval.retriever import WindowExpansion
 from tests.context_tokens import context_table
 from tests.label_health.tables import chunks, qrels
 from tests.made_tables import document_judgments, query_table, run_table

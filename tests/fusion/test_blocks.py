@@ -5,11 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from rag_assets.retrieval.fusion import contributions
-from rag_assets.retrieval.fusion.normalisation import NORMALISED, Normalisation
-from rag_assets.retrieval.fusion.rank_sums_scores import borda
-from rag_assets.retrieval.fusion.score_sums_scores import comb_mnz
-from tests.fusion.fusing import ranking
+from rag_assets.retrieval.fusion import sum_of_values
+from rag_assets.retrieval.fusion.score_sums import NORMALISED, Normalisation
+from tests.fusion.fusing import borda, comb_mnz, ranking
 
 
 def run(first: int, n_queries: int) -> pa.Table:
@@ -35,7 +33,7 @@ def test_blocks_of_queries(monkeypatch: pytest.MonkeyPatch, rows: int, how: Norm
         ]
 
     whole = fused()
-    monkeypatch.setattr(contributions, "ROWS", rows)
+    monkeypatch.setattr(sum_of_values, "ROWS", rows)
     assert fused() == whole
     assert whole[0]["query_id"].unique().to_pylist() == [
         f"q{n}" for n in (1, 10, 11, *range(2, 10))

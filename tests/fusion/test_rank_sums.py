@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.retrieval.fusion.rank_sums_scores import borda, inverse_square_rank
-from tests.fusion.fusing import expected_order, ranking, scores
+from tests.fusion.fusing import borda, expected_order, inverse_square_rank, ranking, scores
 
 ORDERS = st.lists(st.sampled_from(list("abcdefgh")), min_size=1, unique=True)
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.retrieval.fusion.rrf_scores import reciprocal_rank_fusion
 from rag_assets.schemas import RUNS
+from tests.fusion.fusing import reciprocal_rank_fusion
 
 Ranking = dict[str, list[tuple[str, str]]]
 """Query -> (unit, chunk shown), best first."""

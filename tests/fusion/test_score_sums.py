@@ -12,10 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
-from rag_assets.retrieval.fusion.normalisation import NORMALISED, Normalisation
-from rag_assets.retrieval.fusion.rrf_scores import reciprocal_rank_fusion
-from rag_assets.retrieval.fusion.score_sums_scores import comb_mnz, comb_sum
-from tests.fusion.fusing import Scored, expected_order, ranking, scores
+from rag_assets.retrieval.fusion.score_sums import NORMALISED, Normalisation
+from tests.fusion.fusing import (
+    Scored,
+    comb_mnz,
+    comb_sum,
+    expected_order,
+    ranking,
+    reciprocal_rank_fusion,
+    scores,
+)
 
 
 def normalised(scored: Scored, how: Normalisation, minimum: float = 0.0) -> dict[str, float]:

@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from rag_assets.errors import UsageError
 from rag_assets.ordering import Hits, Positions, best_above_zero
 from rag_assets.retrieval.lexical import best_rows as searching
-from rag_assets.retrieval.lexical import dense_columns, row_grid
+from rag_assets.retrieval.lexical import sparse_columns
 from rag_assets.retrieval.lexical.best_rows import best_rows
-from rag_assets.retrieval.lexical.column_sums import column_sums
-from rag_assets.retrieval.lexical.row_grid import Grid
-from rag_assets.retrieval.lexical.sparse_columns import SparseColumns
+from rag_assets.retrieval.lexical.sparse_columns import SparseColumns, column_sums
 
 N_ROWS, N_COLUMNS = 300, 24
 VOCABULARY = {str(number): number for number in range(N_COLUMNS)}
@@ -62,7 +60,6 @@ def check(made: SparseColumns, queries: list[list[int]], ids_rank: Positions, k:
     QUERIES,
     st.sampled_from([1, 2, 10, 100, N_ROWS, 1000]),
     st.sampled_from([1, 1000, 1 << 18]),
-    st.sampled_from([0, 20, 1000]),
     st.booleans(),
 )
 def test_equal_to_adding_all(
@@ -71,12 +68,10 @@ def test_equal_to_adding_all(
     queries: list[list[int]],
     k: int,
     cells: int,
-    deep: int,
     in_order: bool,
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(searching, "CELLS", cells)
-        patched.setattr(row_grid, "DEEP", deep)
         made, ids_rank = columns(seed, different), np.arange(N_ROWS) if in_order else ids(seed)
         for _ in range(2):  # the second time with what was kept
             check(made, queries, ids_rank, k)
@@ -109,13 +104,13 @@ def test_more_than_is_added_again(monkeypatch: pytest.MonkeyPatch) -> None:
     check(columns(2, 1), [[0, 1, 2], [], [4]], ids(2), 50)
 
 
-@pytest.mark.parametrize("dense_bytes", [0, 8 * N_ROWS, 1 << 28])
-def test_the_limit_of_what_is_kept(monkeypatch: pytest.MonkeyPatch, dense_bytes: int) -> None:
-    monkeypatch.setattr(dense_columns, "DENSE_BYTES", dense_bytes)
+@pytest.mark.parametrize("long_bytes", [0, 12 * N_ROWS, 1 << 28])
+def test_the_limit_of_what_is_kept(monkeypatch: pytest.MonkeyPatch, long_bytes: int) -> None:
+    monkeypatch.setattr(sparse_columns, "LONG_BYTES", long_bytes)
     made = columns(1, 1000)
     check(made, [[0, 9, 2, 20, 1, 9]], ids(1), 7)
-    assert made.dense.places.shape == (min(6, dense_bytes // (8 * N_ROWS)), N_ROWS)
-    assert set(made.dense.slots[:6]) >= set(range(len(made.dense.values)))
+    assert made.long.exact.shape == (min(6, long_bytes // (12 * N_ROWS)), N_ROWS)
+    assert set(made.long.slots[:6]) >= set(range(len(made.long.rounded)))
 
 
 def test_threads_search_at_once() -> None:
@@ -145,14 +140,6 @@ def test_tokens_without_a_column_add_nothing(monkeypatch: pytest.MonkeyPatch, ce
         expected = of_all(made, wanted, ids_rank, 9)
         assert own.positions.tolist() == expected.positions.tolist()
         assert own.scores.tobytes() == expected.scores.tobytes()
-
-
-@pytest.mark.parametrize("n_rows", [1, 2, 29, 1000, 123_457])
-@pytest.mark.parametrize("k", [1, 10, 5000])
-def test_groups_hold_each_row_once(n_rows: int, k: int) -> None:
-    grid = Grid.of(n_rows, k)
-    assert n_rows <= grid.cells < n_rows + grid.width * grid.depth
-    assert grid.parts >= min(k, n_rows // grid.depth)
 
 
 def test_fewer_than_one_row_is_refused() -> None:

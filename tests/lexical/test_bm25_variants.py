@@ -17,9 +17,8 @@ from rag_assets.errors import StoreError, UsageError
 from rag_assets.retrieval.lexical.bm25_variants import VARIANTS, resolve_delta, resolve_variant
 from rag_assets.retrieval.lexical.bm25s_engine import Bm25sEngine
 from rag_assets.retrieval.lexical.engine import build_engine, load_engine
-from rag_assets.retrieval.lexical.index import LexicalIndex, build_index
+from rag_assets.retrieval.lexical.index import LexicalIndex, build_index, search
 from rag_assets.retrieval.lexical.rank_bm25_engine import RankBm25Engine
-from rag_assets.retrieval.lexical.search import search
 from rag_assets.retrieval.lexical.token_counts import TokenCounts
 
 TOKENS = st.lists(st.sampled_from("abcdefg"), max_size=12)

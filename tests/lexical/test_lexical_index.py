@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from rag_assets.errors import DataError, StoreError, UsageError
-from rag_assets.retrieval.lexical.index import LexicalIndex, build_index, engine_versions
-from rag_assets.retrieval.lexical.search import search
+from rag_assets.retrieval.lexical.index import LexicalIndex, build_index, engine_versions, search
 
 TEXTS = {
     "b": "The pump is cooled by the water.",
@@ -163,7 +162,7 @@ def test_versions_name_engine_package_and_analyzer() -> None:
 
 def test_importing_loads_no_engine() -> None:
     code = (
-        "import sys, rag_assets.retrieval.lexical.search; "
+        "import sys, rag_assets.retrieval.lexical.index; "
         "sys.exit(bool({'bm25s', 'rank_bm25', 'tantivy', 'Stemmer'} & set(sys.modules)))"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

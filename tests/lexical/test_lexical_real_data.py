@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.retrieval.lexical.index import LexicalIndex, build_index
-from rag_assets.retrieval.lexical.search import search
+from rag_assets.retrieval.lexical.index import LexicalIndex, build_index, search
 
 pytestmark = pytest.mark.real_data
 Run = dict[str, dict[str, float]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import log
 from pathlib import Path
 
@@ -11,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.ordering import Hits
-from rag_assets.retrieval.lexical.index import LexicalIndex, build_index
-from rag_assets.retrieval.lexical.rm3 import Feedback, expanded, search_expanded
-from rag_assets.retrieval.lexical.search import search
-from rag_assets.retrieval.lexical.term_vectors import TermVectors
+from rag_assets.retrieval.lexical.index import LexicalIndex, TermVectors, build_index, search
+from rag_assets.retrieval.lexical.rm3 import expanded, search_expanded
 from rag_assets.retrieval.lexical.token_counts import TokenCounts
+from rag_assets.retrieval.retriever import Rm3Expansion
+
+Feedback = partial(Rm3Expansion, type="rm3")
 
 TEXTS = {"a": "dog dog fare crown", "b": "dog leash", "c": "leash rope", "d": "crown king", "e": ""}
 
@@ -47,7 +49,9 @@ def test_weights_of_an_expanded_query() -> None:
     hits = Hits(np.array([0, 1]), np.array([3.0, 1.0]))
     # a holds dog 1/2, fare 1/4, crown 1/4 and counts 3 times as much as b: dog 1/2, leash 1/2.
     # dog 3 * 1/2 + 1/2 = 2, crown and fare 3/4 each, leash 1/2; of the best three the sum is 3.5.
-    weights = expanded(["dog", "rope"], hits, vectors, Feedback(2, 3, 0.6))
+    weights = expanded(
+        ["dog", "rope"], hits, vectors, Feedback(documents=2, terms=3, original_weight=0.6)
+    )
     assert weights == pytest.approx(
         {
             "crown": 0.4 * 0.75 / 3.5,
@@ -63,7 +67,7 @@ def test_weights_of_an_expanded_query() -> None:
 def test_a_chunk_without_a_word_of_the_query_is_found(tmp_path: Path, engine: str) -> None:
     one, vectors = index(tmp_path, engine)
     (plain,) = search(one, ["fare"], 9)
-    (grown,) = search_expanded(one, vectors, Feedback(1, 10, 0.5), ["fare"], 9)
+    (grown,) = search_expanded(one, vectors, Feedback(documents=1), ["fare"], 9)
     assert plain.positions.tolist() == [0]
     assert grown.positions.tolist()[0] == 0
     # "dog" and "crown" stand beside "fare", so those that hold one are found, the rest is not.
@@ -72,7 +76,7 @@ def test_a_chunk_without_a_word_of_the_query_is_found(tmp_path: Path, engine: st
 
 def test_the_score_is_the_weighted_sum(tmp_path: Path) -> None:
     one, vectors = index(tmp_path)
-    (grown,) = search_expanded(one, vectors, Feedback(1, 10, 0.5), ["fare"], 9)
+    (grown,) = search_expanded(one, vectors, Feedback(documents=1), ["fare"], 9)
     # With b 0 a word that occurs once weighs idf / 2.2; dog and crown are in two of five chunks.
     # From a: dog 1/2, fare 1/4, crown 1/4, each by half.
     both = log(1 + 3.5 / 2.5)
@@ -92,7 +96,9 @@ def test_with_all_weight_on_the_query_the_order_stays(
     one, vectors = index(tmp_path_factory.getbasetemp() / "shared")
     query = " ".join(words)
     (plain,) = search(one, [query], 9)
-    (grown,) = search_expanded(one, vectors, Feedback(2, 5, 1.0), [query], 9)
+    (grown,) = search_expanded(
+        one, vectors, Feedback(documents=2, terms=5, original_weight=1.0), [query], 9
+    )
     assert grown.positions.tolist() == plain.positions.tolist()
     assert grown.scores * len(words) == pytest.approx(plain.scores)
 

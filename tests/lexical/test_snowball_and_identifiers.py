@@ -18,7 +18,7 @@ from rag_assets.retrieval.lexical.analyzers import (
     resolve_analyzer,
 )
 from rag_assets.retrieval.lexical.analyzers.identifiers import identifiers
-from rag_assets.retrieval.lexical.analyzers.snowball import LANGUAGES
+from rag_assets.retrieval.lexical.analyzers.stemmed import LANGUAGES
 
 SENTENCES = {
     "german": ("Die Pumpen wurden gek\u00fchlt", ["die", "pump", "wurd", "gekuhlt"]),

@@ -23,7 +23,7 @@ from rag_assets.engine.stage_context import Part
 from rag_assets.models.loading import forget_models
 from rag_assets.retrieval.reranking import local_models
 from rag_assets.retrieval.reranking.candidates import Scores
-from rag_assets.retrieval.reranking.cross_encoder_scores import CrossEncoderScorer
+from rag_assets.retrieval.reranking.cross_encoder import CrossEncoderScorer
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.pair_score_cache import Pair

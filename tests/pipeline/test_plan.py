@@ -11,8 +11,8 @@ import pytest
 
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.experiment.query_sets import RewriteQuerySet
-from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import Completion
+from rag_assets.llm.completions import CompletionCache
 from rag_assets.pipeline.plan import CHECK, COMPUTE, REUSE, Plan
 from rag_assets.pipeline.reasons import Reason
 from rag_assets.pipeline.selection import Selection

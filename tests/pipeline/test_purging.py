@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
-from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import ChatRequest, Completion, Message
+from rag_assets.llm.completions import CompletionCache
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.history import History
 from rag_assets.report.evaluation_pairs import comparability

@@ -10,8 +10,8 @@ import pytest
 
 from rag_assets.llm.endpoint import Endpoint
 from rag_assets.retrieval.reranking.candidates import Scores
-from rag_assets.retrieval.reranking.rerank_answers import Failed
-from rag_assets.retrieval.reranking.rerank_endpoint import RerankEndpoint
+from rag_assets.retrieval.reranking.rerank_api import RerankEndpoint
+from rag_assets.retrieval.reranking.server_scores import Failed
 from tests.llm.server import Reply, Server, json_reply, shared_words
 
 KEY = "sk-very-secret"
@@ -50,7 +50,7 @@ class Way(NamedTuple):
 
 
 def _client(endpoint: Endpoint, sleep: Callable[[float], None]) -> Reranker:
-    from rag_assets.retrieval.reranking.cohere_client import CohereReranker
+    from rag_assets.retrieval.reranking.cohere import CohereReranker
 
     return CohereReranker(endpoint, max_tokens_per_doc=None, sleep=sleep)
 

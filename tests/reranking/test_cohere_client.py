@@ -11,7 +11,7 @@ from tests.reranking.servers import DOCUMENTS, KEY, QUERY, results, settings
 
 pytest.importorskip("cohere", reason="needs the package cohere: pip install 'rag-assets[cohere]'")
 
-from rag_assets.retrieval.reranking.cohere_client import CohereReranker
+from rag_assets.retrieval.reranking.cohere import CohereReranker
 
 Opened = Callable[..., CohereReranker]
 

@@ -8,7 +8,7 @@ import pytest
 
 from rag_assets.errors import ModelUnavailable, UsageError
 from rag_assets.retrieval.reranking.candidates import Candidates
-from rag_assets.retrieval.reranking.cross_encoder_scores import CrossEncoderScorer
+from rag_assets.retrieval.reranking.cross_encoder import CrossEncoderScorer
 from rag_assets.retrieval.reranking.pair_scores import rerank_by_pairs
 from rag_assets.store.pair_score_cache import Pair
 from tests.reranking.tiny_models import LONGEST, cross_encoder

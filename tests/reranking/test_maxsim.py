@@ -5,11 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rag_assets.models.max_sim import NOTHING, maxsim
 from rag_assets.models.model_names import DEFAULT_MODEL
-from rag_assets.models.token_encoder import TokenEncoder
+from rag_assets.models.token_encoder import NOTHING, TokenEncoder, maxsim
 from rag_assets.retrieval.reranking.candidates import Candidates
-from rag_assets.retrieval.reranking.maxsim_scores import rerank_by_maxsim
+from rag_assets.retrieval.reranking.maxsim import rerank_by_maxsim
 from rag_assets.store.token_vector_cache import TokenVectors
 
 DOCUMENTS = [

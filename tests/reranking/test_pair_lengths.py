@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from rag_assets.models.model_files import SLOW_TOKENIZER_FILES, read_model_files
-from rag_assets.retrieval.reranking import cross_encoder_scores as module
+from rag_assets.retrieval.reranking import cross_encoder as module
 from rag_assets.retrieval.reranking.candidates import Candidates
-from rag_assets.retrieval.reranking.cross_encoder_scores import CrossEncoderScorer
-from rag_assets.retrieval.reranking.pair_lengths import pair_lengths
-from rag_assets.retrieval.reranking.pair_scoring import PairScorer, scored_by_pairs
-from rag_assets.retrieval.reranking.query_likelihood_scores import QueryLikelihoodScorer
+from rag_assets.retrieval.reranking.cross_encoder import CrossEncoderScorer
+from rag_assets.retrieval.reranking.pair_scores import PairScorer, pair_lengths, scored_by_pairs
+from rag_assets.retrieval.reranking.query_likelihood import QueryLikelihoodScorer
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.store.pair_score_cache import Pair
 from tests.reranking.tiny_models import LONGEST, cross_encoder, language_model

@@ -9,7 +9,7 @@ import pytest
 from rag_assets.errors import ModelUnavailable
 from rag_assets.retrieval.reranking.candidates import Candidates
 from rag_assets.retrieval.reranking.pair_scores import rerank_by_pairs
-from rag_assets.retrieval.reranking.query_likelihood_scores import QueryLikelihoodScorer
+from rag_assets.retrieval.reranking.query_likelihood import QueryLikelihoodScorer
 from rag_assets.store.pair_score_cache import Pair
 from tests.reranking.tiny_models import LONGEST, language_model
 

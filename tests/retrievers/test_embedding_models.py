@@ -10,7 +10,7 @@ from tokenizers import Encoding
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.models import token_counts
 from rag_assets.models.model_names import load_tokenizer, resolve_model
-from rag_assets.models.truncation import count_truncated
+from rag_assets.models.token_counts import count_truncated
 from rag_assets.retrieval.base_runs_stage import index_key
 from rag_assets.retrieval.runs_stage import run_key
 from tests.tiny_experiment import Tiny

@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
-from rag_assets.retrieval.reranking.pair_lengths import letters
-from rag_assets.retrieval.reranking.pair_scoring import scored_by_pairs
+from rag_assets.retrieval.reranking.pair_scores import letter_counts, scored_by_pairs
 from rag_assets.retrieval.workspace import Usage, Workspace
 from rag_assets.store.pair_score_cache import Pair
 
@@ -23,7 +22,7 @@ class Lengths:
         return np.array([float(len(pair.document)) for pair in pairs])
 
     def lengths(self, pairs: Sequence[Pair], counted: Path | None) -> npt.NDArray[np.int_]:
-        return letters(pairs)
+        return letter_counts(pairs)
 
     @property
     def is_loaded(self) -> bool:

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from rag_assets.compute.local import LOCAL
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.ordering import Hits
-from rag_assets.retrieval.dense.dense_searchers import FlatSearcher, SimilaritySearcher
 from rag_assets.retrieval.dense.flat_index import FlatIndex
 from rag_assets.retrieval.dense.query_vectors import dense_table
-from rag_assets.retrieval.dense.similarity_search import searchable
+from rag_assets.retrieval.dense.search import FlatSearcher
+from rag_assets.retrieval.dense.similarity_search import SimilaritySearcher, searchable
 from rag_assets.retrieval.sharded_search import Exact, ShardedSearcher, spread
 
 Result = TypeVar("Result")

@@ -14,7 +14,7 @@ from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
 from rag_assets.retrieval.base_runs_stage import index_key
-from rag_assets.retrieval.dense.vector_files import read_vectors
+from rag_assets.retrieval.dense.vectors import read_vectors
 from rag_assets.retrieval.runs_stage import run_key
 from tests.tiny_experiment import QUERIES, Tiny, matching
 

@@ -23,7 +23,7 @@ from rag_assets.llm.endpoint import Endpoint
 from rag_assets.llm.openai_compatible import OpenAICompatible
 from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
 from rag_assets.report.webhook import post
-from rag_assets.retrieval.reranking.rerank_endpoint import RerankEndpoint
+from rag_assets.retrieval.reranking.rerank_api import RerankEndpoint
 from rag_assets.servers.transport import Server
 
 KEY = 'sk-5e7a0b+do/not"tell=anyone&9c41'
@@ -268,7 +268,7 @@ def _rerank(endpoint: Endpoint, dialect: Any) -> object:
 
 def _cohere(endpoint: Endpoint) -> object:
     pytest.importorskip("cohere", reason="needs pip install 'rag-assets[cohere]'")
-    from rag_assets.retrieval.reranking.cohere_client import CohereReranker
+    from rag_assets.retrieval.reranking.cohere import CohereReranker
 
     with closing(CohereReranker(endpoint)) as server:
         return server.score("my query", ["my text"])

@@ -11,24 +11,21 @@ import pyarrow as pa
 from pydantic import Field, ValidationInfo, field_validator
 
 from rag_assets.models.encoder import Encoder, Progress
+from rag_assets.models.loading import precision_facts, resolve_precision
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL
-from rag_assets.models.precision import precision_facts, resolved
-from rag_assets.models.truncation import count_truncated, truncation_facts
+from rag_assets.models.token_counts import count_truncated, truncation_facts
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.options import Options
 from rag_assets.package_versions import version
 from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.dense import flat_index, hnsw_index, similarity_search
-from rag_assets.retrieval.dense.dense_searchers import (
-    FlatSearcher,
-    HnswSearcher,
-    SimilaritySearcher,
-)
-from rag_assets.retrieval.dense.measured_embedding import measured
+from rag_assets.retrieval.dense.hnsw_index import HnswSearcher
 from rag_assets.retrieval.dense.query_vectors import dense_table
+from rag_assets.retrieval.dense.search import FlatSearcher
+from rag_assets.retrieval.dense.similarity_search import SimilaritySearcher
 from rag_assets.retrieval.retriever import Searcher
-from rag_assets.retrieval.workspace import ALONE, Workspace
+from rag_assets.retrieval.workspace import ALONE, Workspace, measured
 from rag_assets.store.vector_cache import MakeVectors
 
 
@@ -181,7 +178,7 @@ class BiEncoder(EmbeddingRetriever):
             query_prompt=self.query_prompt,
             document_prompt=self.document_prompt,
             normalise=self.similarity == "cosine",
-            precision=resolved(self.precision),
+            precision=resolve_precision(self.precision),
             compute=workspace.compute,
             counted=workspace.cache_of("token_counts"),
         )

@@ -1,7 +1,8 @@
-"""A flat index: all vectors of the chunks, one after the other, as a memory-mapped file."""
+"""A flat index: the vectors of all chunks, one after the other in a mapped file, and their ids."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +14,10 @@ import numpy as np
 from rag_assets.errors import DataError, StoreError
 from rag_assets.models.unit_vectors import Vectors, check_unit_rows
 from rag_assets.ordering import Positions, byte_order_ranks
-from rag_assets.retrieval.dense.index_ids import load_ids, save_ids
 from rag_assets.store.vector_cache import MakeVectors
+
+IDS_FILE = "chunk_ids.json"
+
 
 VECTORS_FILE = "vectors.npy"
 
@@ -58,6 +61,25 @@ class FlatIndex:
                 f"{vectors.shape} and type {vectors.dtype}"
             )
         return cls(chunk_ids, vectors)
+
+
+def save_ids(chunk_ids: Sequence[str], folder: Path) -> None:
+    """Write the ids into an existing folder, in their order."""
+    text = json.dumps(list(chunk_ids), ensure_ascii=False)
+    (folder / IDS_FILE).write_text(text, encoding="utf-8")
+
+
+def load_ids(folder: Path) -> tuple[str, ...]:
+    """Read what ``save_ids`` wrote.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it holds no JSON list.
+    """
+    ids = json.loads((folder / IDS_FILE).read_text(encoding="utf-8"))
+    if not isinstance(ids, list):
+        raise ValueError(f"{IDS_FILE} is not a JSON list")
+    return tuple(ids)
 
 
 def vectors_on_disk(folder: Path) -> MakeVectors:

@@ -20,14 +20,20 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.models.unit_vectors import Vectors, checked_lengths
-from rag_assets.ordering import Hits, byte_order_ranks, top_k
+from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
 from rag_assets.retrieval.dense import flat_index
 from rag_assets.retrieval.dense.flat_index import FlatIndex
+from rag_assets.retrieval.dense.query_vectors import dense_matrix
 from rag_assets.retrieval.dense.search import BLOCK, inner_products, one_thread
-from rag_assets.retrieval.dense.similarity_search import squared_distances
+from rag_assets.retrieval.dense.similarity_search import (
+    SimilaritySearcher,
+    searchable,
+    squared_distances,
+)
 
 GRAPH_FILE = "hnsw.faiss"
 
@@ -49,6 +55,36 @@ class HnswIndex:
     graph: Any
     storage: Any
     measure: Measure
+
+
+@dataclass(frozen=True)
+class HnswSearcher:
+    """Vectors that are searched approximately, by a graph."""
+
+    index: HnswIndex
+    ef_search: int
+
+    @property
+    def chunk_ids(self) -> Sequence[str]:
+        """The ids of the chunks by position."""
+        return self.index.flat.chunk_ids
+
+    def search(
+        self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
+    ) -> list[Hits]:
+        """Return the best chunks of each query vector, ``ef_search`` of them at most."""
+        vectors = dense_matrix(queries)
+        return search(self.index, vectors, depth, progress, ef_search=self.ef_search)
+
+    def among(self, positions: Positions) -> SimilaritySearcher:
+        """Return an exact searcher of these chunks: the graph leads to too few of them."""
+        index = self.index.flat.among(positions)
+        return SimilaritySearcher(searchable(index, self.index.measure))
+
+    def exact(self) -> SimilaritySearcher:
+        """Return an exact searcher of all chunks."""
+        index = self.index
+        return SimilaritySearcher(searchable(index.flat, index.measure))
 
 
 def build(

@@ -12,16 +12,16 @@ from pydantic import Field, model_validator
 
 from rag_assets.errors import UsageError
 from rag_assets.llm.budget import MILLION
-from rag_assets.llm.cached_embeddings import embed_cached
 from rag_assets.llm.endpoint import DEFAULT_BASE_URL, Endpoint
-from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
+from rag_assets.llm.openai_embeddings import OpenAIEmbeddings, embed_cached
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.options import Number
 from rag_assets.package_versions import version
 from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.dense import flat_index, similarity_search
-from rag_assets.retrieval.dense.dense_searchers import FlatSearcher, SimilaritySearcher
 from rag_assets.retrieval.dense.query_vectors import dense_table
+from rag_assets.retrieval.dense.search import FlatSearcher
+from rag_assets.retrieval.dense.similarity_search import SimilaritySearcher
 from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.workspace import Usage, Workspace
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from rag_assets.errors import DataError, StoreError, UsageError
-from rag_assets.llm.keys import key_of
+from rag_assets.llm.endpoint import key_of
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.options import Number
@@ -24,7 +24,7 @@ from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.dense import flat_index, qdrant_search
 from rag_assets.retrieval.dense.embedding import BiEncoder
 from rag_assets.retrieval.dense.query_vectors import dense_matrix
-from rag_assets.retrieval.reranking.server_scoring import Address
+from rag_assets.retrieval.reranking.server_reranker import Address
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.servers.transport import Server
 

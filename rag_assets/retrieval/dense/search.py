@@ -8,18 +8,21 @@ more cannot be among the best k, and the result depends neither on threads nor o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError
 from rag_assets.models.unit_vectors import LENGTH_TOLERANCE, Vectors, check_unit_rows
-from rag_assets.ordering import Hits, top_k
+from rag_assets.ordering import Hits, Positions, top_k
 from rag_assets.retrieval.dense.flat_index import FlatIndex
+from rag_assets.retrieval.dense.query_vectors import dense_matrix
 
 BLOCK = 256
 """Queries that faiss is given at once, and between two reports of progress."""
@@ -35,6 +38,28 @@ SMALLEST_SHARE = 16
 
 PAIRS = 1024
 """Queries and candidates that are scored at once in float64: 3 MB of 384 dimensions."""
+
+
+@dataclass(frozen=True)
+class FlatSearcher:
+    """Vectors that are searched exactly."""
+
+    index: FlatIndex
+
+    @property
+    def chunk_ids(self) -> Sequence[str]:
+        """The ids of the chunks by position."""
+        return self.index.chunk_ids
+
+    def search(
+        self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
+    ) -> list[Hits]:
+        """Return the best chunks of each query vector."""
+        return search(self.index, dense_matrix(queries), depth, progress)
+
+    def among(self, positions: Positions) -> FlatSearcher:
+        """Return a searcher of these chunks: a score depends on no other vector."""
+        return FlatSearcher(self.index.among(positions))
 
 
 def search(

@@ -15,17 +15,19 @@ does the rounding of that, d * 2**-50 * (|q| + |x|)^2 at most.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError
 from rag_assets.models.unit_vectors import Vectors, checked_lengths
-from rag_assets.ordering import Hits, top_k
+from rag_assets.ordering import Hits, Positions, top_k
 from rag_assets.retrieval.dense.flat_index import FlatIndex
+from rag_assets.retrieval.dense.query_vectors import dense_matrix
 from rag_assets.retrieval.dense.search import BLOCK, MARGIN, inner_products, matrix_products
 
 Measure = Literal["dot", "euclidean"]
@@ -53,6 +55,29 @@ class Searchable:
     matrix: Vectors
     longest: float
     longest_searched: float
+
+
+@dataclass(frozen=True)
+class SimilaritySearcher:
+    """Vectors of any length that are searched exactly."""
+
+    space: Searchable
+
+    @property
+    def chunk_ids(self) -> Sequence[str]:
+        """The ids of the chunks by position."""
+        return self.space.index.chunk_ids
+
+    def search(
+        self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
+    ) -> list[Hits]:
+        """Return the best chunks of each query vector."""
+        return search(self.space, dense_matrix(queries), depth, progress)
+
+    def among(self, positions: Positions) -> SimilaritySearcher:
+        """Return a searcher of these chunks: a score depends on no other vector."""
+        index = self.space.index.among(positions)
+        return SimilaritySearcher(searchable(index, self.space.measure))
 
 
 def searchable(index: FlatIndex, measure: Measure) -> Searchable:

@@ -1,8 +1,17 @@
-"""The embedding branch: ``embedding_index``, ``embedding_queries`` and ``embedding_runs``."""
+"""The embedding branch: ``embedding_index``, ``embedding_queries`` and ``embedding_runs``.
+
+Single queries are timed past the vector cache. A model is never loaded for a measurement alone,
+which would cost seconds. Single queries are timed when the model was needed for others; their times
+are those of the model, and serve every ranking. A server is asked for nothing twice: of the queries
+whose vectors are not known, the first of the sample are sent one at a time and timed, the others
+together.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,33 +21,41 @@ from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.compute.local import LocalCompute
+from rag_assets.engine.latency_sample import (
+    BUDGET_SECONDS,
+    keep_part,
+    kept_part,
+    time_each,
+    timed_queries,
+    values_by_query,
+)
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import FolderProduct, Stage, TableProduct, retriever_code
 from rag_assets.engine.stage_context import Part, StageContext
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.models.unknown_tokens import unknown_share, warning
+from rag_assets.models.token_counts import unknown_share, unreadable_warning
 from rag_assets.ordering import Hits
+from rag_assets.progress import no_progress
 from rag_assets.query_sets.stage import query_set_key, writing_parts
-from rag_assets.retrieval.base import EmbeddingRetriever
+from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever
 from rag_assets.retrieval.base_runs_stage import (
     BaseRuns,
     Report,
     index_key,
     queries_key,
+    save_units,
     search_kinds,
 )
-from rag_assets.retrieval.dense.embedding_times_stage import (
-    encoding_part,
-    measure_encoding,
-    one_at_a_time,
-)
-from rag_assets.retrieval.index_units_stage import save_units
 from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.runs_stage import model_kinds
 from rag_assets.retrieval.sharded_search import spread
-from rag_assets.retrieval.workspace import Workspace
+from rag_assets.retrieval.workspace import Summed, Workspace
 from rag_assets.schemas import QUERY_VECTORS
 from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.canonical import fingerprint
+
+ENCODE = "encode"
+
 
 FAMILY = "embedding"
 
@@ -110,7 +127,7 @@ def _unread(config: EmbeddingRetriever, texts: list[str]) -> list[str]:
     """Return what is to be said of chunks that the retriever's model cannot read."""
     files = config.read_by()
     share = unknown_share(texts, files) if files is not None else None
-    line = warning("chunks", share, files) if files is not None else None
+    line = unreadable_warning("chunks", share, files) if files is not None else None
     return [line] if line is not None else []
 
 
@@ -152,9 +169,9 @@ class EmbeddingQueries(Stage):
             variants = artifact.table()
             workspace = context.workspace(retriever, key)
             if config.asks_server:
-                workspace = one_at_a_time(context, key, config, variants, workspace)
+                workspace = _one_at_a_time(context, key, config, variants, workspace)
             table = config.encode(variants, workspace)
-            measure_encoding(context, key, config, variants)
+            _measure_encoding(context, key, config, variants)
             yield key, TableProduct(table, failures=artifact.manifest.failures)
 
 
@@ -193,7 +210,7 @@ class EmbeddingRuns(BaseRuns):
         written = writing_parts(context, retriever)
         if cached or written is None:
             return written
-        encoded = encoding_part(context, retriever, _config(context.experiment, retriever))
+        encoded = _encoding_part(context, retriever, _config(context.experiment, retriever))
         return None if encoded is None else [*written, encoded]
 
 
@@ -202,3 +219,70 @@ def _config(experiment: Experiment, retriever: str) -> EmbeddingRetriever:
     if not isinstance(config, EmbeddingRetriever):
         raise TypeError(f"{retriever} is not an embedding retriever")
     return config
+
+
+def _measure_encoding(
+    context: StageContext, key: ArtifactKey, config: EmbeddingRetriever, variants: pa.Table
+) -> None:
+    """Time single queries through a model that is loaded anyway, past its cache."""
+    texts = values_by_query(variants.column("query_id"), variants.column("text").to_pylist())
+    sample = timed_queries(context)
+    if not sample or not config.encode_now(texts[sample[0]]):
+        return
+    part = Part(time_each(sample, lambda one: config.encode_now(texts[one])))
+    _keep_times(context, key, config, part)
+
+
+def _one_at_a_time(
+    context: StageContext,
+    key: ArtifactKey,
+    config: EmbeddingRetriever,
+    variants: pa.Table,
+    workspace: Workspace,
+) -> Workspace:
+    """Have a server embed queries of the sample one at a time, as long as the budget lasts.
+
+    Returns:
+        A workspace for the others, which counts these with them.
+    """
+    rows = values_by_query(variants.column("query_id"), range(variants.num_rows))
+    times: dict[str, float] = {}
+    asked = Summed()
+    started = time.perf_counter()
+    for query_id in timed_queries(context):
+        before, known = time.perf_counter(), asked.known
+        single = replace(workspace, measure=asked, progress=no_progress)
+        config.encode(variants.take(pa.array(rows[query_id])), single)
+        after = time.perf_counter()
+        if asked.known == known:
+            times[query_id] = 1000 * (after - before)
+        if after - started > BUDGET_SECONDS:
+            break
+    earlier = _encoding_part(context, key["retriever"], config) or Part({}, None)
+    cost = None if asked.cost is None or not times else asked.cost / len(times)
+    part = Part({**earlier.times, **times}, earlier.cost if cost is None else cost)
+    _keep_times(context, key, config, part)
+    return replace(workspace, measure=asked.and_then(workspace.measure))
+
+
+def _encoding_part(
+    context: StageContext, retriever: str, config: EmbeddingRetriever
+) -> Part | None:
+    """Return what single queries take through the model; None when it was never timed."""
+    return kept_part(context, ENCODE, _model_key(context, retriever, config))
+
+
+def _keep_times(
+    context: StageContext, key: ArtifactKey, config: EmbeddingRetriever, part: Part
+) -> None:
+    model = _model_key(context, key["retriever"], config)
+    keep_part(context, ENCODE, model, part, asset=key.asset, retriever=key["retriever"])
+
+
+def _model_key(context: StageContext, retriever: str, config: EmbeddingRetriever) -> str:
+    """Return what the times belong to: a model, and how many texts it reads for a query."""
+    query_set = context.experiment.query_set_of(retriever)
+    if query_set == ORIGINAL:
+        return fingerprint(config.describe("query"))
+    written = context.experiment.query_sets[query_set].model_dump(mode="json")
+    return fingerprint([config.describe("query"), written])

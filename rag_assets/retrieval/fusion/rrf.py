@@ -1,4 +1,10 @@
-"""``type: rrf``: reciprocal rank fusion."""
+"""``type: rrf``: reciprocal rank fusion.
+
+Cormack, Clarke and Buettcher: Reciprocal Rank Fusion outperforms Condorcet and individual Rank
+Learning Methods, SIGIR 2009: ``score(d) = sum over inputs of 1 / (k + rank(d))``, ranks from 1. An
+item that an input does not hold gets nothing from it, and one that it holds twice counts once, at
+its best rank. With weights, each input's term is multiplied by its weight.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +17,7 @@ from pydantic import Field
 from rag_assets.options import Number
 from rag_assets.package_versions import version
 from rag_assets.retrieval.derived import FusedRetriever
-from rag_assets.retrieval.fusion.rrf_scores import reciprocal_rank_fusion
+from rag_assets.retrieval.fusion.sum_of_values import fuse
 
 
 class RRF(FusedRetriever):
@@ -30,6 +36,10 @@ class RRF(FusedRetriever):
 
     def fuse(self, rankings: Sequence[pa.Table], *, candidates: int, depth: int) -> pa.Table:
         """Fuse rankings by the sum of 1 / (k + rank)."""
-        return reciprocal_rank_fusion(
-            rankings, k=self.k, candidates=candidates, depth=depth, weights=self.weights
+        return fuse(
+            rankings,
+            value=lambda held: 1 / (self.k + held.ranks),
+            candidates=candidates,
+            depth=depth,
+            weights=self.weights,
         )

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from rag_assets.evaluation.imported_units import notes, unit_run
 from rag_assets.evaluation.run_files import read_run_rows
-from rag_assets.retrieval.imported.imported import Imported, ImportedRetriever
+from rag_assets.retrieval.base import Imported, ImportedRetriever
 
 
 class RunFileRetriever(ImportedRetriever):

@@ -11,7 +11,7 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct, retriever_code
 from rag_assets.engine.stage_context import Ranked, StageContext
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.retrieval.imported.imported import ImportedRetriever
+from rag_assets.retrieval.base import ImportedRetriever
 from rag_assets.retrieval.runs_stage import RunsStage
 from rag_assets.schemas import RUNS
 from rag_assets.sources.stage import QUERIES_KEY

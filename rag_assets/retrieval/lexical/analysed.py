@@ -23,8 +23,7 @@ from rag_assets.retrieval.lexical.analyzers import (
     analyzer_code,
     check_analyzer,
 )
-from rag_assets.retrieval.lexical.index import LexicalIndex
-from rag_assets.retrieval.lexical.search import search
+from rag_assets.retrieval.lexical.index import LexicalIndex, search
 from rag_assets.retrieval.retriever import Searcher
 
 

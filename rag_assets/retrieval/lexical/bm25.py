@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -12,8 +11,6 @@ from pydantic import Field, ValidationInfo, field_validator
 from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError
 from rag_assets.options import Number
-from rag_assets.ordering import Hits
-from rag_assets.retrieval.expansion import Rm3Expansion, WindowExpansion
 from rag_assets.retrieval.lexical.analysed import AnalysedRetriever
 from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts
 from rag_assets.retrieval.lexical.bm25_variants import (
@@ -22,10 +19,14 @@ from rag_assets.retrieval.lexical.bm25_variants import (
     resolve_variant,
 )
 from rag_assets.retrieval.lexical.engine import build_engine, check_engine, engine_code
-from rag_assets.retrieval.lexical.index import LexicalIndex, engine_versions, write_index
-from rag_assets.retrieval.lexical.rm3 import Feedback, search_expanded
-from rag_assets.retrieval.lexical.term_vectors import TermVectors
-from rag_assets.retrieval.retriever import Searcher
+from rag_assets.retrieval.lexical.index import (
+    LexicalIndex,
+    TermVectors,
+    engine_versions,
+    write_index,
+)
+from rag_assets.retrieval.lexical.rm3 import FeedbackSearcher
+from rag_assets.retrieval.retriever import Rm3Expansion, Searcher, WindowExpansion
 
 Expansion = Annotated[WindowExpansion | Rm3Expansion, Field(discriminator="type")]
 
@@ -123,26 +124,4 @@ class BM25(AnalysedRetriever):
         """Open the index."""
         if self.feedback is None:
             return super().open(folder)
-        chosen = self.feedback
-        feedback = Feedback(chosen.documents, chosen.terms, chosen.original_weight)
-        return FeedbackSearcher(LexicalIndex.load(folder), TermVectors.load(folder), feedback)
-
-
-@dataclass(frozen=True)
-class FeedbackSearcher:
-    """An opened index that is searched twice: the second time for the expanded query."""
-
-    index: LexicalIndex
-    vectors: TermVectors
-    feedback: Feedback
-
-    @property
-    def chunk_ids(self) -> Sequence[str]:
-        """The ids of the chunks by position."""
-        return self.index.chunk_ids
-
-    def search(
-        self, queries: Sequence[str], depth: int, progress: Callable[[int], None] | None
-    ) -> list[Hits]:
-        """Return the best chunks of each query, expanded."""
-        return search_expanded(self.index, self.vectors, self.feedback, queries, depth, progress)
+        return FeedbackSearcher(LexicalIndex.load(folder), TermVectors.load(folder), self.feedback)

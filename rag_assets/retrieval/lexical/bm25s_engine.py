@@ -12,12 +12,14 @@ Source: Kamphuis, de Vries, Boytsov, Lin: Which BM25 Do You Mean? (ECIR 2020), v
 A token that is repeated in the query counts as often as it occurs.
 
 The arrays are a sparse matrix by columns: the entries of token t lie at ``indptr[t]`` to ``indptr[t
-+ 1]`` of ``indices`` (chunk) and ``data`` (score). They have the bits that bm25s computes in
-float64 (its default is float32, in which different scores may collapse into ties), but are computed
-by :mod:`.lexical.token_counts` and :mod:`.lexical.bm25_weights`, without its
-loops over chunks. The sums are formed in the order of the query's tokens like in
-``bm25s.BM25.get_scores``, for the best chunks only by :mod:`.lexical.best_rows`. The
-files are named as bm25s names them: ``bm25s.BM25.load(folder)`` opens the folder.
++ 1]`` of ``indices`` (chunk) and ``data`` (score). They have the bits that bm25s 0.3.16 computes in
+float64 (its default is float32, in which different scores may collapse into ties): the operations
+and their order are the same, the logarithm is that of Python for each number of chunks once, and
+``bm25l`` loses and gets back the score of an absent token, as it does there. They are computed from
+:mod:`.lexical.token_counts`, in parts, so that the arrays in between stay small. The sums are
+formed in the order of the query's tokens like in ``bm25s.BM25.get_scores``, for the best chunks
+only by :mod:`.lexical.best_rows`. The files are named as bm25s names them:
+``bm25s.BM25.load(folder)`` opens the folder.
 
 The methods ``lucene``, ``robertson`` and ``atire`` of bm25s are the variants of these names. Its
 ``bm25l`` and ``bm25+`` store the difference to the score of an absent token, and add that score to
@@ -29,9 +31,11 @@ delta * idf.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from math import log
 from pathlib import Path
 
 import numpy as np
@@ -41,11 +45,16 @@ from rag_assets.errors import StoreError
 from rag_assets.ordering import Hits, Positions
 from rag_assets.retrieval.lexical.best_rows import best_rows
 from rag_assets.retrieval.lexical.bm25_variants import DEFAULT_DELTA
-from rag_assets.retrieval.lexical.bm25_weights import bm25_weights
-from rag_assets.retrieval.lexical.column_sums import column_sums
 from rag_assets.retrieval.lexical.index_files import load_array, load_object, save_json
-from rag_assets.retrieval.lexical.sparse_columns import SparseColumns
+from rag_assets.retrieval.lexical.sparse_columns import SparseColumns, column_sums
 from rag_assets.retrieval.lexical.token_counts import TokenCounts
+
+ENTRIES = 1 << 20
+"""Entries that are weighted at a time, and those of one token more."""
+
+
+Floats = npt.NDArray[np.float64]
+
 
 _METHODS = {
     "lucene": ("lucene", "lucene"),
@@ -56,14 +65,26 @@ _METHODS = {
 }
 """Variant -> what bm25s calls its saturation (``method``) and its idf (``idf_method``)."""
 
+
 _NO_DELTA = 0.5
 """What bm25s keeps as delta of a variant that has none."""
 
+
 _DATA = "data.csc.index.npy"
+
+
 _INDICES = "indices.csc.index.npy"
+
+
 _INDPTR = "indptr.csc.index.npy"
+
+
 _VOCABULARY = "vocab.index.json"
+
+
 _PARAMETERS = "params.index.json"
+
+
 _ABSENT = "nonoccurrence_array.index.npy"
 
 
@@ -181,3 +202,73 @@ def _variant(method: str, idf_method: str, folder: Path) -> str:
         if names == (method, idf_method):
             return variant
     raise StoreError(f"{folder / _PARAMETERS}: no variant has method {method}, idf {idf_method}")
+
+
+_IDF: dict[str, Callable[[int, int], float]] = {
+    "lucene": lambda n, held: log(1 + (n - held + 0.5) / (held + 0.5)),
+    "robertson": lambda n, held: log(max(1, (n - held + 0.5) / (held + 0.5))),
+    "atire": lambda n, held: log(n / held),
+    "bm25l": lambda n, held: log((n + 1) / (held + 0.5)),
+    "bm25plus": lambda n, held: log((n + 1) / held),
+}
+"""Variant -> weight of a token that ``held`` of ``n`` chunks hold."""
+
+
+def bm25_weights(counts: TokenCounts, k1: float, b: float, variant: str, delta: float) -> Floats:
+    """Return the weight of each entry of ``counts``, float64, shape (entries,).
+
+    Args:
+        counts: of at least one token.
+        k1: saturation of the term frequency, >= 0.
+        b: strength of the length normalisation, 0 to 1.
+        variant: one of those of engine ``bm25s``.
+        delta: parameter of ``bm25l`` and ``bm25plus``; others do not look at it.
+    """
+    n_chunks = counts.lengths.size
+    norms = 1 - b + b * counts.lengths / counts.lengths.mean()
+    idf, floor = _by_token(counts, k1, variant, delta)
+    weights = np.empty(counts.chunks.size)
+    for tokens in _parts(counts.indptr):
+        entries = slice(int(counts.indptr[tokens.start]), int(counts.indptr[tokens.stop]))
+        held = np.diff(counts.indptr[tokens.start : tokens.stop + 1])
+        frequencies = counts.counts[entries].astype(np.float64)
+        norm = norms[counts.chunks[entries]]
+        part = np.repeat(idf[tokens], held) * _saturation(frequencies, norm, k1, variant, delta)
+        if variant == "bm25l":
+            absent = np.repeat(floor[tokens], held)
+            part = (part - absent) + absent
+        if variant == "bm25plus":
+            part = part + np.repeat(delta * np.log((n_chunks + 1) / held), held)
+        weights[entries] = part
+    return weights
+
+
+def _by_token(counts: TokenCounts, k1: float, variant: str, delta: float) -> tuple[Floats, Floats]:
+    """Return the idf of each token, and what ``bm25l`` gives a chunk without it."""
+    different, numbers = np.unique(counts.holding, return_inverse=True)
+    n_chunks = counts.lengths.size
+    each = np.array([_IDF[variant](n_chunks, held) for held in different.tolist()])
+    idf = each[numbers]
+    if variant != "bm25l":
+        return idf, np.zeros(0)
+    return idf, idf * (((k1 + 1) * delta) / (k1 + delta))
+
+
+def _saturation(
+    frequencies: Floats, norms: Floats, k1: float, variant: str, delta: float
+) -> Floats:
+    """Return what the frequency of a token counts."""
+    if variant in ("lucene", "robertson"):
+        return frequencies / (k1 * norms + frequencies)
+    if variant == "bm25l":
+        c = frequencies / norms
+        return ((k1 + 1) * (c + delta)) / (k1 + c + delta)
+    return (frequencies * (k1 + 1)) / (frequencies + k1 * norms)
+
+
+def _parts(indptr: npt.NDArray[np.int64]) -> Iterator[slice]:
+    """Yield runs of tokens with about :data:`ENTRIES` entries each."""
+    bounds = np.searchsorted(indptr, np.arange(0, indptr[-1], ENTRIES))
+    ends = np.unique([*bounds.tolist(), indptr.size - 1]).tolist()
+    for start, stop in pairwise(ends):
+        yield slice(start, stop)

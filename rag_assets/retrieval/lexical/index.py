@@ -1,20 +1,24 @@
-"""A lexical index as a folder: the chunks' ids, the analyzer, and the engine's files.
+"""A lexical index as a folder: the chunks' ids, the analyzer, the engine's files; and its search.
 
 Chunks are kept in ascending order of their ids, whatever the order of the corpus: the same chunks
-give the same files, byte for byte.
+give the same files, byte for byte. For feedback the words of each chunk with their frequencies lie
+beside the index, which has only the reverse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from rag_assets.errors import StoreError
-from rag_assets.ordering import Positions, byte_order_ranks
+from rag_assets.ordering import Hits, Positions, byte_order_ranks
 from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts
-from rag_assets.retrieval.lexical.analyzers import analyzer_versions
+from rag_assets.retrieval.lexical.analyzers import analyze_all, analyzer_versions
 from rag_assets.retrieval.lexical.engine import (
     Engine,
     build_engine,
@@ -22,14 +26,33 @@ from rag_assets.retrieval.lexical.engine import (
     load_engine,
     own_versions,
 )
-from rag_assets.retrieval.lexical.index_files import load_list, load_object, save_json
-from rag_assets.retrieval.lexical.term_vectors import TermVectors
+from rag_assets.retrieval.lexical.index_files import load_array, load_list, load_object, save_json
+from rag_assets.retrieval.lexical.token_counts import TokenCounts
 
 FORMAT = 1
 """Version of the folder's layout; another one is refused."""
 
+
+PROGRESS_EVERY = 100
+"""Queries between two reports of progress."""
+
+
 _DESCRIPTION = "lexical_index.json"
+
+
 _CHUNK_IDS = "chunk_ids.json"
+
+
+_VOCABULARY = "terms.vocabulary.json"
+
+
+_TOKENS = "terms.tokens.npy"
+
+
+_COUNTS = "terms.counts.npy"
+
+
+_FIRST = "terms.first.npy"
 
 
 @dataclass(frozen=True)
@@ -138,6 +161,38 @@ def write_index(
     }
 
 
+def search(
+    index: LexicalIndex,
+    queries: Sequence[str],
+    k: int,
+    progress: Callable[[int], None] | None = None,
+) -> list[Hits]:
+    """Return for each query the chunks that score above 0, at most ``k``.
+
+    Order: score descending, then id descending by UTF-8 bytes, exact at the cut. A query without a
+    token that is in the index has no hits.
+
+    Args:
+        index: the index.
+        queries: the texts to search for; analysed like the chunks.
+        k: hits a query at most.
+        progress: called now and then, and at the end, with the number of queries done so far.
+
+    Raises:
+        UsageError: ``k`` is below 1.
+    """
+    best = index.engine.best(analyze_all(index.analyzer, queries), index.ids_rank, k)
+    if progress is None:
+        return [*best]
+    found: list[Hits] = []
+    for hits in best:
+        found.append(hits)
+        done = len(found)
+        if done % PROGRESS_EVERY == 0 or done == len(queries):
+            progress(done)
+    return found
+
+
 def engine_versions(engine: str, analyzer: str) -> dict[str, str]:
     """Return the versions of everything that determines an index and its scores besides the texts.
 
@@ -145,3 +200,57 @@ def engine_versions(engine: str, analyzer: str) -> dict[str, str]:
         UsageError: an unknown engine or analyzer.
     """
     return own_versions(engine) | analyzer_versions(analyzer)
+
+
+@dataclass(frozen=True)
+class TermVectors:
+    """The tokens of chunk i lie at ``first[i]`` to ``first[i + 1]``, by ascending number.
+
+    Attributes:
+        vocabulary: all tokens, ascending.
+        tokens: number of a token, int32, shape (entries,).
+        counts: how often it occurs in the chunk, int32, shape (entries,).
+        first: int64, shape (chunks + 1,).
+    """
+
+    vocabulary: Sequence[str]
+    tokens: npt.NDArray[np.int32]
+    counts: npt.NDArray[np.int32]
+    first: npt.NDArray[np.int64]
+
+    @classmethod
+    def of_counts(cls, counts: TokenCounts) -> TermVectors:
+        """Turn the counts of an index around."""
+        order, first = counts.by_chunk
+        tokens = counts.tokens_of(order).astype(np.int32)
+        return cls(list(counts.vocabulary), tokens, counts.counts[order].astype(np.int32), first)
+
+    @classmethod
+    def load(cls, folder: Path) -> TermVectors:
+        """Read them back; arrays are mapped.
+
+        Raises:
+            StoreError: a file is missing or damaged.
+        """
+        return cls(
+            load_list(folder / _VOCABULARY),
+            load_array(folder / _TOKENS, mmap=True),
+            load_array(folder / _COUNTS, mmap=True),
+            load_array(folder / _FIRST, mmap=True),
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write them as ``.npy`` and JSON files."""
+        save_json(folder / _VOCABULARY, list(self.vocabulary))
+        for name, values in (
+            (_TOKENS, self.tokens),
+            (_COUNTS, self.counts),
+            (_FIRST, self.first),
+        ):
+            np.save(folder / name, values, allow_pickle=False)
+
+    def of(self, chunk: int) -> dict[str, int]:
+        """Return token -> frequency in one chunk."""
+        entries = slice(int(self.first[chunk]), int(self.first[chunk + 1]))
+        numbers, counts = self.tokens[entries].tolist(), self.counts[entries].tolist()
+        return {self.vocabulary[token]: n for token, n in zip(numbers, counts, strict=True)}

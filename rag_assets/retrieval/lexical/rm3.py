@@ -24,21 +24,32 @@ import numpy as np
 
 from rag_assets.ordering import Hits, best_above_zero
 from rag_assets.retrieval.lexical.analyzers import analyze_all
-from rag_assets.retrieval.lexical.index import LexicalIndex
-from rag_assets.retrieval.lexical.term_vectors import TermVectors
+from rag_assets.retrieval.lexical.index import LexicalIndex, TermVectors
+from rag_assets.retrieval.retriever import Rm3Expansion
 
 
 @dataclass(frozen=True)
-class Feedback:
-    """How a query is expanded; 10, 10 and 0.5 are what Lucene-based systems take."""
+class FeedbackSearcher:
+    """An opened index that is searched twice: the second time for the expanded query."""
 
-    documents: int = 10
-    terms: int = 10
-    original_weight: float = 0.5
+    index: LexicalIndex
+    vectors: TermVectors
+    feedback: Rm3Expansion
+
+    @property
+    def chunk_ids(self) -> Sequence[str]:
+        """The ids of the chunks by position."""
+        return self.index.chunk_ids
+
+    def search(
+        self, queries: Sequence[str], depth: int, progress: Callable[[int], None] | None
+    ) -> list[Hits]:
+        """Return the best chunks of each query, expanded."""
+        return search_expanded(self.index, self.vectors, self.feedback, queries, depth, progress)
 
 
 def expanded(
-    query: Sequence[str], hits: Hits, vectors: TermVectors, feedback: Feedback
+    query: Sequence[str], hits: Hits, vectors: TermVectors, feedback: Rm3Expansion
 ) -> dict[str, float]:
     """Return token -> weight of the expanded query, in ascending order of the tokens.
 
@@ -57,7 +68,9 @@ def expanded(
     return {t: share * own.get(t, 0.0) + (1 - share) * found.get(t, 0.0) for t in tokens}
 
 
-def _feedback_words(hits: Hits, vectors: TermVectors, feedback: Feedback) -> Mapping[str, float]:
+def _feedback_words(
+    hits: Hits, vectors: TermVectors, feedback: Rm3Expansion
+) -> Mapping[str, float]:
     chunks = hits.positions[: feedback.documents].tolist()
     scores = hits.scores[: feedback.documents].tolist()
     weights: defaultdict[str, float] = defaultdict(float)
@@ -74,14 +87,14 @@ def _feedback_words(hits: Hits, vectors: TermVectors, feedback: Feedback) -> Map
 def search_expanded(
     index: LexicalIndex,
     vectors: TermVectors,
-    feedback: Feedback,
+    feedback: Rm3Expansion,
     queries: Sequence[str],
     k: int,
     progress: Callable[[int], None] | None = None,
 ) -> list[Hits]:
     """Return for each query, expanded, the chunks that score above 0, at most ``k``.
 
-    Order and arguments are those of :func:`.search.search`. A query without hits
+    Order and arguments are those of :func:`.index.search`. A query without hits
     is not expanded, and has none.
 
     Raises:

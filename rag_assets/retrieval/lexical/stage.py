@@ -25,13 +25,14 @@ from rag_assets.ordering import Hits
 from rag_assets.query_sets.stage import query_set_key
 from rag_assets.retrieval.base import LexicalRetriever
 from rag_assets.retrieval.base_runs_stage import (
+    UNITS_FILE,
     BaseRuns,
     Report,
     index_key,
     queries_key,
+    save_units,
     search_kinds,
 )
-from rag_assets.retrieval.index_units_stage import UNITS_FILE, save_units
 from rag_assets.retrieval.lexical.analysed_texts import BLOCKS_FILE, AnalysedTexts, Analysis
 from rag_assets.retrieval.lexical.analyzers import analyzer_code, analyzer_versions
 from rag_assets.retrieval.retriever import Searcher

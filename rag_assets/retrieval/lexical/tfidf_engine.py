@@ -33,8 +33,8 @@ import numpy.typing as npt
 
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.ordering import Hits, Positions, best_above_zero
-from rag_assets.retrieval.lexical.column_sums import column_sums
 from rag_assets.retrieval.lexical.index_files import load_array, load_object, save_json
+from rag_assets.retrieval.lexical.sparse_columns import column_sums
 from rag_assets.retrieval.lexical.token_counts import TokenCounts
 
 WEIGHTINGS = ("raw", "length_normalised", "saturated", "sklearn")

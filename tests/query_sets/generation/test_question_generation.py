@@ -23,9 +23,8 @@ from rag_assets.labels.generation.question_generation import (
     question_template,
 )
 from rag_assets.labels.generation.review_sheet import read_review, review_sheet
-from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import Completion
-from rag_assets.llm.completions import Completions
+from rag_assets.llm.completions import CompletionCache, Completions
 from rag_assets.query_sets.model_output import Unusable
 from rag_assets.schemas import CHUNKS, DOCUMENTS
 from rag_assets.sources.jsonl_folder import JsonlDataset

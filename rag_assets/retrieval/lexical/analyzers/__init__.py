@@ -13,17 +13,11 @@ from importlib.util import find_spec
 from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.package_versions import version
-from rag_assets.retrieval.lexical.analyzers.analyzer import Analyzer, Tokens
 from rag_assets.retrieval.lexical.analyzers.auto import CHOICES, detect_analyzer
-from rag_assets.retrieval.lexical.analyzers.cjk import CJK
-from rag_assets.retrieval.lexical.analyzers.english import ENGLISH
-from rag_assets.retrieval.lexical.analyzers.icu_words import ICU
 from rag_assets.retrieval.lexical.analyzers.identifiers import with_identifiers
-from rag_assets.retrieval.lexical.analyzers.jieba_words import JIEBA
-from rag_assets.retrieval.lexical.analyzers.ngrams import NGRAMS
-from rag_assets.retrieval.lexical.analyzers.snowball import SNOWBALL
-from rag_assets.retrieval.lexical.analyzers.standard import STANDARD
-from rag_assets.retrieval.lexical.analyzers.whitespace import WHITESPACE
+from rag_assets.retrieval.lexical.analyzers.stemmed import ENGLISH, SNOWBALL
+from rag_assets.retrieval.lexical.analyzers.unspaced import CJK_ANALYZER, ICU, JIEBA, NGRAMS
+from rag_assets.retrieval.lexical.analyzers.words import STANDARD, WHITESPACE, Analyzer, Tokens
 
 __all__ = [
     "ANALYZERS",
@@ -47,7 +41,7 @@ IDENTIFIERS = "+identifiers"
 ANALYZERS: dict[str, Analyzer] = {
     "english": ENGLISH,
     "standard": STANDARD,
-    "cjk": CJK,
+    "cjk": CJK_ANALYZER,
     "ngrams": NGRAMS,
     "whitespace": WHITESPACE,
     **SNOWBALL,

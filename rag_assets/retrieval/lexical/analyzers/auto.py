@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from rag_assets.retrieval.lexical.analyzers.function_words import FUNCTION_WORDS
-from rag_assets.retrieval.lexical.analyzers.snowball import LANGUAGES
+from rag_assets.retrieval.lexical.analyzers.stemmed import LANGUAGES
 from rag_assets.retrieval.lexical.analyzers.words import CJK_CHARACTER, UNSPACED_CHARACTER, words
 
 SAMPLE_TEXTS = 500

@@ -20,7 +20,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from rag_assets.retrieval.lexical.analyzers.analyzer import Analyzer, Tokens
+from rag_assets.retrieval.lexical.analyzers.words import Analyzer, Tokens
 
 _JOINT = r"(?:://|::|:\\|\\\\|__|[-_./\\:@])"
 _RUN = re.compile(rf"(?<![^\W_])[A-Za-z0-9]+(?:{_JOINT}[A-Za-z0-9]+)*(?![^\W_]|[\u0300-\u036f])")

@@ -1,17 +1,26 @@
-r"""Unicode words: the common first step of the analyzers ``standard``, ``english`` and ``cjk``.
+r"""Unicode words: the common first step of most analyzers, and the two analyzers of words alone.
 
 A word is a run of letters, digits and underscores (``\w``) with the combining marks on them; all
 else, such as punctuation, hyphens and emoji, separates words and is dropped. Words are lower-cased
 and in Unicode normal form NFKC, so that decomposed accents, ligatures and full-width letters, which
 texts extracted from PDF are full of, meet their plain spelling.
+
+- ``standard``: Unicode words, lower-cased; CJK as single characters. For any language, and for
+  corpora in several: no stop words, no stemming.
+- ``whitespace``: what lies between white space, unchanged. For texts that were tokenised before,
+  and for codes in which case and punctuation matter.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
+
+Tokens = list[str]
+
 
 CJK = (
     "\u2e80-\u2fdf"  # radicals, which NFKC turns into ideographs
@@ -24,7 +33,9 @@ CJK = (
 )
 """Characters of Chinese, Japanese and Korean, as the inside of a regular expression's ``[...]``."""
 
+
 CJK_CHARACTER = re.compile(f"[{CJK}]")
+
 
 UNSPACED = (
     "\u0e01-\u0e4f"  # Thai without its digits
@@ -34,16 +45,38 @@ UNSPACED = (
 )
 """Letters and marks of scripts without blanks between words, but CJK; for a ``[...]`` too."""
 
+
 UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 
+
 _LAST_MARK = 0x1E94A
+
+
 _VARIATION_SELECTORS = (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
+
+
 _INVISIBLE = {
     # soft hyphen, joiners, byte order mark: they lie inside words and change how those look only
     code: None
     for code in (0xAD, 0x200C, 0x200D, 0x2060, 0xFEFF, *_VARIATION_SELECTORS)
 }
+
+
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Analyzer:
+    """A named way to cut texts into the tokens that are indexed and searched for.
+
+    ``distributions`` names the installed packages that have a part in the result, ``extra`` what
+    installs them where they do not come with this package.
+    """
+
+    name: str
+    analyze_all: Callable[[Sequence[str]], list[Tokens]]
+    distributions: tuple[str, ...] = ()
+    extra: str | None = None
 
 
 def words(text: str) -> list[str]:
@@ -97,3 +130,27 @@ def tokens_of_runs(
     if text.isascii():
         return found
     return [token for word in found for run in runs.findall(word) for token in tokens_of(run)]
+
+
+def standard_tokens(text: str) -> Tokens:
+    """Return the words of ``text``, with every Chinese, Japanese or Korean character alone."""
+    found = words(text)
+    if text.isascii():
+        return found
+    return [token for word in found for token in split_cjk(word)]
+
+
+def _standard_tokens_of(texts: Sequence[str]) -> list[Tokens]:
+    """Return the tokens of each text."""
+    return [standard_tokens(text) for text in texts]
+
+
+STANDARD = Analyzer("standard", _standard_tokens_of)
+
+
+def _whitespace_tokens(texts: Sequence[str]) -> list[Tokens]:
+    """Return the tokens of each text."""
+    return [text.split() for text in texts]
+
+
+WHITESPACE = Analyzer("whitespace", _whitespace_tokens)

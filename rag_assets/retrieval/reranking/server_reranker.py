@@ -1,4 +1,4 @@
-"""Reranking by a server, with what was asked, what was known and what was charged measured."""
+"""Options of the rerankers that ask a server, with the measure of what was asked and charged."""
 
 from __future__ import annotations
 
@@ -13,16 +13,21 @@ from pydantic import AfterValidator, Field
 from rag_assets.llm.endpoint import Endpoint
 from rag_assets.options import Number
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
-from rag_assets.retrieval.reranking import rerank_api_scores as rerank_api
 from rag_assets.retrieval.reranking.candidates import Candidates
-from rag_assets.retrieval.reranking.rerank_api_scores import Asking, rerank_by_api
+from rag_assets.retrieval.reranking.server_scores import (
+    DocumentScorer,
+    RequestOptions,
+    rerank_by_server,
+)
 from rag_assets.retrieval.workspace import Usage, Workspace
 
-HOW_ASKED = frozenset({"api_key_env", "timeout", "retries", "backoff", "concurrency", "batch_size"})
+TRANSPORT_OPTIONS = frozenset(
+    {"api_key_env", "timeout", "retries", "backoff", "concurrency", "batch_size"}
+)
 """Options that change no score."""
 
 
-class Server(rerank_api.Endpoint, Protocol):
+class Server(DocumentScorer, Protocol):
     """What scores the documents of a query, and counts."""
 
     @property
@@ -37,7 +42,7 @@ class Server(rerank_api.Endpoint, Protocol):
 def scored_by_server(
     candidates: Sequence[Candidates],
     server: Server,
-    asking: Asking,
+    options: RequestOptions,
     workspace: Workspace,
     cost: Callable[[], float | None] = lambda: None,
 ) -> Reranked:
@@ -46,13 +51,13 @@ def scored_by_server(
     Args:
         candidates: of each query.
         server: who is asked.
-        asking: how, with the folder of the cache.
+        options: how, with the folder of the cache.
         workspace: shows the progress and keeps the measurement.
         cost: money for what was asked, called at the end; None without a price.
     """
     started = time.perf_counter()
     with workspace.progress("rerank", len(candidates)) as advance:
-        found = rerank_by_api(candidates, server, asking, advance)
+        found = rerank_by_server(candidates, server, options, advance)
     seconds = time.perf_counter() - started
     n_pairs = len({(one.query, text) for one in candidates for text in one.texts})
     money, times = cost(), found[2]
@@ -95,11 +100,11 @@ class ServerReranker(RerankedRetriever, ABC):
 
     def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
         """Return the options that determine results."""
-        return super().described(exclude=exclude | HOW_ASKED)
+        return super().described(exclude=exclude | TRANSPORT_OPTIONS)
 
-    def asking(self, workspace: Workspace, *, listwise: bool = False) -> Asking:
+    def request_options(self, workspace: Workspace, *, listwise: bool = False) -> RequestOptions:
         """Return how candidates are sent; ``listwise``: those of a query in one request."""
-        return Asking(
+        return RequestOptions(
             self.describe(),
             batch_size=self.batch_size,
             listwise=listwise,
