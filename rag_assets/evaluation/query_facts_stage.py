@@ -30,7 +30,7 @@ from rag_assets.evaluation.query_splits import cut_clusters, field_splits, hashe
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.yaml_file import read_yaml
 from rag_assets.schemas import QUERY_FACTS
-from rag_assets.sources.notes import note
+from rag_assets.sources.fields import note
 from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 

@@ -26,8 +26,8 @@ from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, Reran
 from rag_assets.retrieval.fusion.tune import Tune
 from rag_assets.retrieval.imported.imported import ImportedRetriever
 from rag_assets.sources.dataset import Dataset, Read
+from rag_assets.sources.formats import unread_labels
 from rag_assets.sources.rows import unknown_documents
-from rag_assets.sources.unread_labels import unread_labels
 
 
 @dataclass(frozen=True)

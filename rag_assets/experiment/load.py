@@ -42,10 +42,9 @@ from rag_assets.regular_files import missing_file, unusable
 from rag_assets.retrieval.base import ORIGINAL, BaseRetriever
 from rag_assets.retrieval.imported.imported import ImportedRetriever
 from rag_assets.sources.dataset import Dataset
-from rag_assets.sources.detect import open_dataset, with_columns
+from rag_assets.sources.formats import open_dataset, unread_labels, with_columns
 from rag_assets.sources.ir_datasets import IrDataset
 from rag_assets.sources.rows import KEEP
-from rag_assets.sources.unread_labels import unread_labels
 
 EXPERIMENT_FILE = "experiment.yaml"
 YAML_SUFFIXES = (".yaml", ".yml")

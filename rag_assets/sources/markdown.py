@@ -8,11 +8,9 @@ from typing import ClassVar
 
 from rag_assets.errors import DataError
 from rag_assets.sources.dataset import Read
-from rag_assets.sources.fields import Place, checked_id
-from rag_assets.sources.file_types import read_file
-from rag_assets.sources.folder import Found, document_paths, has_documents
+from rag_assets.sources.fields import Place, checked_id, note
+from rag_assets.sources.folder import Found, document_paths, has_documents, read_file
 from rag_assets.sources.folder_labels import LabelledFolder
-from rag_assets.sources.notes import note
 from rag_assets.sources.problems import meet, tolerated
 from rag_assets.sources.rows import DocumentRows
 from rag_assets.text_files import existing, plain_name

@@ -15,9 +15,8 @@ import pyarrow.parquet as pq
 
 from rag_assets.errors import DataError
 from rag_assets.regular_files import regular
-from rag_assets.sources.fields import Place, shown
+from rag_assets.sources.fields import Place, note, shown
 from rag_assets.sources.lines import unreadable
-from rag_assets.sources.notes import note
 
 BATCH_ROWS = 1_024
 

@@ -21,9 +21,9 @@ from rag_assets.experiment.query_sets import FileQuerySet, HydeQuerySet, StepBac
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.stage import writer_code
 from rag_assets.retrieval.registry import OWN_TYPES
-from rag_assets.sources.file_types import reader_code
-from rag_assets.sources.jsonl_folder import JsonlDataset
+from rag_assets.sources.folder import reader_code
 from rag_assets.sources.markdown import MarkdownDataset
+from rag_assets.sources.record_folders import JsonlDataset
 from rag_assets.sources.trec import TrecDataset
 
 N_CHANGES = 100

@@ -152,7 +152,7 @@ def test_a_format_that_cannot_be_added_to(tmp_path: Path) -> None:
 
 
 def test_labels_in_csv_are_not_mixed_with_lines(tmp_path: Path) -> None:
-    from rag_assets.sources.jsonl_folder import JsonlDataset
+    from rag_assets.sources.record_folders import JsonlDataset
 
     write_lines(tmp_path / "documents.jsonl", [{"doc_id": "d", "text": "t"}])
     write_lines(tmp_path / "queries.jsonl", [{"query_id": "q1", "text": "?"}])

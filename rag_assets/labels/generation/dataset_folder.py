@@ -12,12 +12,13 @@ import pyarrow as pa
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.labels.generation.dataset_rows import dataset_rows
 from rag_assets.sources.folder_labels import JUDGMENTS, QUERIES
-from rag_assets.sources.jsonl_folder import DOCUMENTS
-from rag_assets.sources.writers.tables import json_line, metadata_of, rows_of, write_lines
+from rag_assets.sources.record_folders import JSONL_DOCUMENTS
+from rag_assets.sources.writers.tables import metadata_of, rows_of, write_lines
 from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory
+from rag_assets.store.canonical import canonical_json
 
 EXPERIMENT = "experiment.yaml"
-FILES = frozenset({DOCUMENTS, f"{QUERIES}.jsonl", f"{JUDGMENTS}.jsonl", EXPERIMENT})
+FILES = frozenset({JSONL_DOCUMENTS, f"{QUERIES}.jsonl", f"{JUDGMENTS}.jsonl", EXPERIMENT})
 
 _YAML = """\
 dataset: {format: jsonl}
@@ -67,9 +68,9 @@ def write_folder(
     rows = dataset_rows(questions, documents)
     aside = folder.with_name(f"{folder.name}{TEMPORARY_MARK}{uuid.uuid4().hex[:12]}")
     with atomic_directory(folder) as temporary:
-        write_lines(temporary / DOCUMENTS, _document_lines(documents))
-        write_lines(temporary / f"{QUERIES}.jsonl", map(json_line, rows.queries))
-        write_lines(temporary / f"{JUDGMENTS}.jsonl", map(json_line, rows.judgments))
+        write_lines(temporary / JSONL_DOCUMENTS, _document_lines(documents))
+        write_lines(temporary / f"{QUERIES}.jsonl", map(canonical_json, rows.queries))
+        write_lines(temporary / f"{JUDGMENTS}.jsonl", map(canonical_json, rows.judgments))
         (temporary / EXPERIMENT).write_text(_YAML, encoding="utf-8")
         if folder.is_dir() and any(folder.iterdir()):
             folder.rename(aside)
@@ -96,4 +97,4 @@ def _document_lines(documents: pa.Table) -> Iterator[str]:
     for row in rows_of(documents):
         line = {"document_id": row["document_id"], "title": row["title"], "text": row["text"]}
         metadata = metadata_of(row)
-        yield json_line({**line, "metadata": metadata} if metadata else line)
+        yield canonical_json({**line, "metadata": metadata} if metadata else line)

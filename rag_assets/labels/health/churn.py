@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from rag_assets.labels.health.findings import WARNING, Finding, findings_table
 from rag_assets.schemas import QRELS
 from rag_assets.sources.fields import shown
-from rag_assets.sources.quotes import ELSEWHERE_FOR
+from rag_assets.sources.judgments import ELSEWHERE_FOR
 
 VANISHED = "document_vanished"
 CHANGED = "evidence_changed"

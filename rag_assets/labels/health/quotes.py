@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from rag_assets.labels.health.findings import ERROR, Finding, findings_table
 from rag_assets.schemas import COUNT, TEXT, Column, TableSchema
-from rag_assets.sources.quotes import Quotes, Unlocated
+from rag_assets.sources.judgments import Quotes, Unlocated
 
 QUOTES = TableSchema(
     "quotes",

@@ -17,7 +17,7 @@ from rag_assets.labels.pooling.label_files import sources_file
 from rag_assets.labels.pooling.qrels_formats import QrelsFormat, qrels_format
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.jsonl import read_objects
-from rag_assets.sources.quotes import Quotes, Unlocated
+from rag_assets.sources.judgments import Quotes, Unlocated
 
 SOURCE = "feedback"
 """How the source of a judgment from feedback begins."""

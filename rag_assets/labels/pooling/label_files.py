@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rag_assets.errors import DataError, UsageError
 from rag_assets.labels.pooling.qrels_formats import QRELS_FORMATS, QrelsFormat, Row, qrels_format
-from rag_assets.sources.beir_parts import LINES, PARQUET, SOURCES_SUFFIX
+from rag_assets.sources.beir_files import LINES, PARQUET, SOURCES_SUFFIX
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.jsonl import read_objects
 from rag_assets.store.atomic import atomic_file

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rag_assets.sources.beir import BeirDataset
-from rag_assets.sources.dataset import Dataset
-from rag_assets.sources.scored_pairs import (
+from rag_assets.sources.beir_files import (
     DOCUMENT_KEY,
     QUERY_KEY,
     SCORE_KEY,
     columns_of,
     read_scored_pairs,
 )
+from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.trec import TrecDataset
 from rag_assets.trec_lines import COMMENT, QrelLine, read_qrel_lines
 

@@ -9,18 +9,18 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.sources.beir import CORPUS, DEFAULT_SUBSET, QRELS_FOLDER, QUERIES_FILE
-from rag_assets.sources.scored_pairs import DOCUMENT_KEY, QUERY_KEY, SCORE_KEY
-from rag_assets.sources.writers.pairs import flat_pairs
+from rag_assets.sources.beir_files import DOCUMENT_KEY, QUERY_KEY, SCORE_KEY
 from rag_assets.sources.writers.tables import (
     Tables,
     corpus_lines,
     counted,
-    json_line,
+    flat_pairs,
     metadata_of,
     refuse_ids,
     rows_of,
     write_lines,
 )
+from rag_assets.store.canonical import canonical_json
 
 
 def write_beir(tables: Tables, folder: Path) -> list[str]:
@@ -55,7 +55,7 @@ def _query_lines(queries: pa.Table) -> Iterator[str]:
         if row["tags"]:
             metadata["tags"] = row["tags"]
         line = {"_id": row["query_id"], "text": row["text"]}
-        yield json_line({**line, "metadata": metadata} if metadata else line)
+        yield canonical_json({**line, "metadata": metadata} if metadata else line)
 
 
 def _gives_way(row: dict[str, Any], metadata: dict[str, Any]) -> bool:
