@@ -19,8 +19,8 @@ from rag_assets.errors import UsageError
 from rag_assets.evaluation.dialects import DIALECTS
 from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.metrics import WHOLE_RANKING
+from rag_assets.evaluation.run_files import read_run_file
 from rag_assets.evaluation.score import Scores, score, tie_rows
-from rag_assets.evaluation.tool_files import read_run_file
 
 DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
 

@@ -8,13 +8,18 @@ from pathlib import Path
 from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.dialects import DIALECTS
-from rag_assets.evaluation.dialects.dialect import Dialect, Outcome
+from rag_assets.evaluation.dialects.dialect import (
+    Dialect,
+    Outcome,
+    ToolInput,
+    repetitions,
+    tool_input,
+)
 from rag_assets.evaluation.dialects.explain import explain
 from rag_assets.evaluation.dialects.ranx import LARGEST_STABLE
-from rag_assets.evaluation.dialects.tool_input import ToolInput
 from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.metric_names import split_metrics
-from rag_assets.evaluation.tool_files import read_hits, repetitions, tool_input
+from rag_assets.evaluation.run_files import read_hits
 from rag_assets.report.formats import Rows, as_json, columns_of, formatted
 from rag_assets.report.rows_view import rows_view
 

@@ -13,8 +13,7 @@ from rag_assets.chunking.stage import chunks_key
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
-from rag_assets.evaluation.contexts import CountTokens, contexts, of_retriever
-from rag_assets.evaluation.windows import expanded_contexts
+from rag_assets.evaluation.contexts import CountTokens, contexts, expanded_contexts, of_retriever
 from rag_assets.experiment.config import ParentChunking
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.context_tokenizer import context_tokenizer_file

@@ -19,8 +19,13 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.evaluation.list_files import is_json_lines, read_objects
-from rag_assets.evaluation.nested_files import grade, is_json, read_grades
+from rag_assets.evaluation.json_files import (
+    grade,
+    is_json,
+    is_json_lines,
+    read_grades,
+    read_objects,
+)
 from rag_assets.evaluation.parquet_runs import is_parquet, read_table
 from rag_assets.evaluation.trec_files import read_qrels
 from rag_assets.schemas import JUDGMENTS

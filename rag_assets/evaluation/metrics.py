@@ -46,6 +46,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from rag_assets.errors import UsageError
+from rag_assets.evaluation.cells import Cell
 from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, RANKING_MEASURES, Metric
 from rag_assets.evaluation.metric_sql import metrics_statement
 from rag_assets.evaluation.metric_tables import check_grades, check_ranks, check_units, load
@@ -58,9 +59,6 @@ WHOLE_RANKING = LARGEST_CUTOFF
 DEFAULT_METRICS = tuple(
     Metric(measure) for measure in ("hit_rate", "mrr", "ndcg", "recall", "precision", "map")
 )
-
-Cell = tuple[str, int]
-"""A run and a cut-off."""
 
 Source: TypeAlias = pa.Table | Path
 """A table, or the path of a Parquet file that holds one."""

@@ -1,8 +1,8 @@
-"""``query_facts``: what of each query counts besides its text."""
+"""``query_facts``: what of each query counts besides its text, and what statistics read of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -11,30 +11,36 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import DataError
-from rag_assets.evaluation.query_clusters import (
-    DOCUMENT,
-    QUERY,
-    document_clusters,
-    field_clusters,
-)
 from rag_assets.evaluation.query_facts import (
     ALL,
+    DOCUMENT,
+    QUERY,
     Fail,
     Fields,
     answers_of,
+    cut_clusters,
+    document_clusters,
     facts_table,
+    field_clusters,
+    field_splits,
     field_weights,
+    hashed_splits,
     metadata_of,
 )
-from rag_assets.evaluation.query_splits import cut_clusters, field_splits, hashed_splits
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.yaml_file import read_yaml
 from rag_assets.schemas import QUERY_FACTS
 from rag_assets.sources.fields import note
 from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
+from rag_assets.statistics.resampling import Resampling
 from rag_assets.store.artifacts import ArtifactKey
 
 QUERY_FACTS_KEY = ArtifactKey.of("query_facts")
+
+TableOf = Callable[[ArtifactKey], pa.Table]
+"""Gives the table of a partition: of the context, or of a snapshot."""
+
+COUNTING_INPUT = Input("counting", QUERY_FACTS_KEY, "counting")
 
 
 class QueryFacts(Stage):
@@ -139,3 +145,14 @@ def _notes(experiment: Experiment, table: pa.Table, unread: Sequence[str]) -> li
 def _counts(table: pa.Table) -> dict[str, int]:
     splits = table["split"].to_pylist()
     return {f"n_{split}": splits.count(split) for split in sorted(set(splits)) if split != ALL}
+
+
+def counting_of(table_of: TableOf) -> pa.Table:
+    """Return query_id, weight, split and cluster of every query."""
+    return table_of(QUERY_FACTS_KEY).select(["query_id", "weight", "split", "cluster"])
+
+
+def resampling_of(experiment: Experiment) -> Resampling:
+    """Return the experiment's ``statistics``: confidence, number and seed of resamples."""
+    chosen = experiment.statistics
+    return Resampling(chosen.confidence, chosen.resamples, chosen.seed)

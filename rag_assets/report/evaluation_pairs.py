@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
-from rag_assets.evaluation.counting_stage import counting_of
 from rag_assets.evaluation.metric_names import Metric, parse_metric
-from rag_assets.evaluation.query_clusters import with_shared_documents
+from rag_assets.evaluation.query_facts import with_shared_documents
+from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.report.comparisons import PREFERRED_SPLIT
 from rag_assets.report.result import EvaluationResult
 from rag_assets.sources.stage import QRELS_KEY

@@ -14,9 +14,9 @@ import pytest
 from rag_assets.code_versions.closure import Closure, Root, SourceGraph
 from rag_assets.code_versions.source_modules import SourceModule
 from rag_assets.code_versions.versions import FOLDER, root_of
-from rag_assets.evaluation.context_columns_stage import answer_code
 from rag_assets.evaluation.families import family_code
 from rag_assets.evaluation.metric_names import parse_metric
+from rag_assets.evaluation.metrics_stage import answer_code
 from rag_assets.experiment.query_sets import FileQuerySet, HydeQuerySet, StepBackQuerySet
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.stage import writer_code

@@ -28,10 +28,11 @@ from rag_assets.evaluation.dialects.dialect import (
     Measure,
     NoNumber,
     Outcome,
+    ToolInput,
     ToolMetric,
+    ToolQuery,
     discounted,
 )
-from rag_assets.evaluation.dialects.tool_input import ToolInput, ToolQuery
 
 CUSTOM = ("MRR", "R_cap", "Hole", "Accuracy")
 DECIMALS = 5

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.evaluation.dialects import DIALECTS
-from rag_assets.evaluation.dialects.dialect import Dialect, ToolMetric
+from rag_assets.evaluation.dialects.dialect import Dialect, ToolInput, ToolMetric
 from rag_assets.evaluation.dialects.differences import Situation, reasons
-from rag_assets.evaluation.dialects.tool_input import ToolInput
 from rag_assets.evaluation.metric_names import Metric, parse_metric, shown_name
 from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.evaluation.score import score

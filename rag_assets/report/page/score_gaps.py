@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.evaluation.answerability import has_scores_of_ranks
+from rag_assets.evaluation.answerability_stage import has_scores_of_ranks
 from rag_assets.evaluation.judgments_stage import judgments_key
 from rag_assets.report.page.view import Context, View
 
