@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rag_assets.compute.options import ComputeConfig
+from rag_assets.compute.compute import ComputeConfig
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
 from rag_assets.experiment.checks import ChecksConfig
 from rag_assets.experiment.config import (
@@ -19,8 +19,8 @@ from rag_assets.experiment.config import (
     StatisticsConfig,
 )
 from rag_assets.experiment.query_sets import LlmConfig, QuerySetConfig
+from rag_assets.experiment.retriever_rules import tune_of
 from rag_assets.experiment.schedule import ScheduleConfig
-from rag_assets.experiment.tuning import tune_of
 from rag_assets.retrieval.base import BaseRetriever
 from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, RerankedRetriever
 from rag_assets.retrieval.fusion.tune import Tune

@@ -34,8 +34,12 @@ from rag_assets.experiment.query_sets import (
     PromptedQuerySet,
     QuerySetConfig,
 )
-from rag_assets.experiment.retriever_graph import Fail, check_retrievers
-from rag_assets.experiment.tuning import check_tuning, tuned_retrievers
+from rag_assets.experiment.retriever_rules import (
+    Fail,
+    check_retrievers,
+    check_tuning,
+    tuned_retrievers,
+)
 from rag_assets.experiment.yaml_file import Location, YamlFile, dotted, read_yaml
 from rag_assets.plain_text import shortened
 from rag_assets.regular_files import missing_file, unusable

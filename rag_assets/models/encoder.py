@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag_assets.code_versions.versions import filled_by, root_of
-from rag_assets.compute.compute import Compute
-from rag_assets.compute.local import LOCAL
+from rag_assets.compute.compute import LOCAL, Compute
 from rag_assets.models.batches import batch_lengths, fills_up, in_batches
 from rag_assets.models.cache_writer import FLUSH_TEXTS, CacheWriter
 from rag_assets.models.loading import is_loaded, load_model

@@ -20,9 +20,9 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.query_sets import FileQuerySet, PromptedQuerySet
 from rag_assets.llm.budget import Limits, taken
 from rag_assets.options import Options
-from rag_assets.query_sets import original
 from rag_assets.query_sets.file import read_variants
 from rag_assets.query_sets.prompted import ANSWERS, PromptedVariants, prompted_variants
+from rag_assets.query_sets.variants import originals
 from rag_assets.retrieval.base import ORIGINAL
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.sources.stage import QUERIES_KEY
@@ -120,7 +120,7 @@ class QuerySets(Stage):
 
 
 def _original(context: StageContext, name: str, queries: pa.Table) -> TableProduct:
-    return TableProduct(original.variants(queries))
+    return TableProduct(originals(queries))
 
 
 def _prompted_set(context: StageContext, name: str, queries: pa.Table) -> TableProduct:

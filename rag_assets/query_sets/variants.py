@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from rag_assets.schemas import QUERY_VARIANTS
@@ -46,3 +47,10 @@ def _distinct(original: str, texts: Sequence[str]) -> list[str]:
     for text in texts:
         kept.setdefault(folded(text), text.strip())
     return [text for text in kept.values() if text]
+
+
+def originals(queries: pa.Table) -> pa.Table:
+    """Return the query set ``original``: every query as it stands, as its only variant."""
+    zeros = pa.array(np.zeros(queries.num_rows, dtype=np.int32))
+    columns = [queries.column("query_id"), zeros, queries.column("text")]
+    return QUERY_VARIANTS.check(pa.table(columns, schema=QUERY_VARIANTS.arrow()))

@@ -19,12 +19,11 @@ from rag_assets.report.comparisons import PREFERRED_SPLIT
 from rag_assets.report.result import EvaluationResult
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.bootstrap import bootstrap_intervals
-from rag_assets.statistics.counted import Counted, counted_by_split
 from rag_assets.statistics.effect_size import difference
 from rag_assets.statistics.intervals import number_or_none
 from rag_assets.statistics.randomisation import randomisation_p_values
 from rag_assets.statistics.resampling import Floats, Resampling
-from rag_assets.statistics.units import SAME, units_of
+from rag_assets.statistics.units import SAME, Counted, counted_by_split, units_of
 
 Row = dict[str, Any]
 

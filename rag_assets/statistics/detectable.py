@@ -11,7 +11,7 @@ effects", Evaluation Review 19, 1995).
 from __future__ import annotations
 
 from rag_assets.statistics.resampling import Floats
-from rag_assets.statistics.standard_error import spread
+from rag_assets.statistics.t_test import spread
 
 ALPHA = 0.05
 """Level of the two-sided test."""

@@ -192,7 +192,7 @@ ORIGINAL = {"query_sets original"}
         ("sources/pdf_document.py", 'PAGE_BREAK = "', 'PAGE_BREAK = "-', {"documents pdf"}),
         ("evaluation/grouped.py", "log2(position + 1)", "log2(position + 2)", {"metrics groups"}),
         ("query_sets/hyde.py", 'TEMPLATE = "', 'TEMPLATE = "x', {"query_sets hyde"}),
-        ("query_sets/original.py", "def variants(", "def variants(a=1, *", ORIGINAL),
+        ("query_sets/variants.py", "def originals(", "def originals(a=1, *", ORIGINAL),
     ],
 )
 def test_what_a_change_costs(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,14 +14,17 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from rag_assets.errors import UsageError
-from rag_assets.labels.generation.near_questions import near_earlier
-from rag_assets.labels.generation.question_answers import Question, parsed_questions
-from rag_assets.labels.generation.question_filters import NEAR_DUPLICATE, Filters, fault
-from rag_assets.labels.generation.question_words import question_words
-from rag_assets.llm.client import ChatRequest
+from rag_assets.labels.generation.question_filters import (
+    NEAR_DUPLICATE,
+    Filters,
+    fault,
+    near_earlier,
+    question_words,
+)
+from rag_assets.llm.client import Answer, ChatRequest
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.templates import Template, packaged_template, read_template
-from rag_assets.query_sets.model_output import Unusable
+from rag_assets.query_sets.model_output import Unusable, parsed_list, usable_text
 from rag_assets.query_sets.prompted import Sampling
 from rag_assets.schemas import COUNT, TEXT, Column, TableSchema
 
@@ -36,18 +41,22 @@ _MADE_FROM = (
     Column("end", COUNT, "character after its last one"),
     Column("source", TEXT, "who made it, as ``<model> questions/1``"),
 )
+
 QUESTIONS = TableSchema(
     "generated_questions",
     "one question that was kept",
     ("query_id",),
     (Column("query_id", TEXT, "id, made of the question and its chunk"), *_MADE_FROM),
 )
+
 DROPPED = TableSchema(
     "dropped_questions",
     "one question that was not kept",
     ("chunk_id", "text", "reason"),
     (Column("reason", TEXT, "the filter that dropped it"), *_MADE_FROM),
 )
+_OBJECT = re.compile(r"\{[^{}]*\}", re.DOTALL)
+_KEYS = ("question", "query")
 
 
 @dataclass(frozen=True)
@@ -202,3 +211,39 @@ def _row(question: Question, chunk: dict[str, object]) -> dict[str, object]:
 
 def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+class Question(NamedTuple):
+    """A question and, where the model gave one, its answer."""
+
+    text: str
+    answer: str | None
+
+
+def parsed_questions(answer: Answer, at_most: int) -> list[Question] | Unusable:
+    """Return the questions of an answer: JSON objects, also one a line, or any list of texts.
+
+    Objects are read one by one, so a broken or half one costs only itself.
+    """
+    text = usable_text(answer)
+    if isinstance(text, Unusable):
+        return text
+    found = [question for part in _OBJECT.findall(text) if (question := _question(part))]
+    if not found and "{" not in text:
+        listed = parsed_list(answer, "", at_most)
+        if isinstance(listed, Unusable):
+            return listed
+        found = [Question(item, None) for item in listed]
+    return found[:at_most] or Unusable("the answer holds no question")
+
+
+def _question(part: str) -> Question | None:
+    try:
+        value = json.loads(part, strict=False)
+    except ValueError:
+        return None
+    found = next((value[key] for key in _KEYS if isinstance(value.get(key), str)), "")
+    text = " ".join(found.split())
+    answer = value.get("answer")
+    plain = " ".join(answer.split()) if isinstance(answer, str) else ""
+    return Question(text, plain or None) if text else None

@@ -1,4 +1,10 @@
-"""From judged units to labels of a dataset."""
+"""From judged units to labels of a dataset.
+
+A pool of several chunkings holds overlapping spans of one passage. If each relevant one became an
+evidence of its own, R would count the passage as often as there are chunkings; and a long relevant
+span would make every chunk inside it relevant. A unit satisfies an evidence when it holds half of
+it, so the shortest relevant span of a passage is enough: longer ones satisfy it.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +16,21 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.labels.pooling.covered import Span, covered_spans
-from rag_assets.labels.pooling.earlier_feedback import Earlier, earlier_feedback
-from rag_assets.labels.pooling.judgment import Judgment, Key
-from rag_assets.labels.pooling.label_files import label_file, write_judgments, write_qrels
-from rag_assets.labels.pooling.pool import PooledUnit
-from rag_assets.labels.pooling.qrels_formats import qrels_format
+from rag_assets.labels.pooling.feedback import Earlier, earlier_feedback
+from rag_assets.labels.pooling.label_files import (
+    label_file,
+    qrels_format,
+    write_judgments,
+    write_qrels,
+)
+from rag_assets.labels.pooling.pool import Judgment, Key, PooledUnit
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.fields import shown
 from rag_assets.sources.judgments import read_judgments
 
 JsonRow = dict[str, Any]
 Rows = dict[Key, JsonRow]
+Span = tuple[int, int]
 
 
 class Added(NamedTuple):
@@ -207,3 +216,26 @@ def _without_covered(
         for span in covered_spans(found, labelled.get(place, ()))
     }
     return [(k, judgment) for k, judgment in new if judgment.grade <= 0 or k not in covered]
+
+
+def covered_spans(spans: Iterable[Span], labelled: Iterable[Span] = ()) -> set[Span]:
+    """Return the spans that share at least half of the shorter one with one that is kept.
+
+    Args:
+        spans: relevant spans ``[start, end)`` of one document for one query. The shortest is kept
+            first, among equals the one that begins first.
+        labelled: relevant spans that the labels hold already; all are kept.
+    """
+    kept = list(labelled)
+    covered: set[Span] = set()
+    for span in sorted(set(spans), key=lambda s: (s[1] - s[0], s)):
+        if any(_share_half(span, other) for other in kept):
+            covered.add(span)
+        else:
+            kept.append(span)
+    return covered
+
+
+def _share_half(one: Span, other: Span) -> bool:
+    shared = min(one[1], other[1]) - max(one[0], other[0])
+    return shared > 0 and 2 * shared >= min(one[1] - one[0], other[1] - other[0])

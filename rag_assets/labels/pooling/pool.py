@@ -15,6 +15,21 @@ import pyarrow.compute as pc
 
 from rag_assets.chunking.pieces import trimmed
 
+Spans = Mapping[str, tuple[str, int, int]]
+"""Unit id -> its document and its span in the text of that document."""
+
+
+Pair = tuple[str, str]
+"""A query id and a unit id."""
+
+
+LONGEST_UNION = 32_000
+"""Characters of several overlapping units that are judged together; a cell takes them."""
+
+
+Key = tuple[str, str, int | None, int | None]
+"""A query, a document and a span of it; without a span the whole document."""
+
 
 class PooledUnit(NamedTuple):
     """A unit to be judged for a query: the span ``[start, end)`` of a document's text."""
@@ -23,17 +38,6 @@ class PooledUnit(NamedTuple):
     document_id: str
     start: int
     end: int
-
-
-Spans = Mapping[str, tuple[str, int, int]]
-"""Unit id -> its document and its span in the text of that document."""
-
-Pair = tuple[str, str]
-"""A query id and a unit id."""
-
-
-LONGEST_UNION = 32_000
-"""Characters of several overlapping units that are judged together; a cell takes them."""
 
 
 def pool(
@@ -131,3 +135,12 @@ def spans_of(units: pa.Table) -> Spans:
     names = ("item_id", "document_id", "start", "end")
     columns = (units.column(name).to_pylist() for name in names)
     return {item: (name, start, end) for item, name, start, end in zip(*columns, strict=True)}
+
+
+class Judgment(NamedTuple):
+    """A judged unit, its grade, who judged it, and where that was read."""
+
+    unit: PooledUnit
+    grade: int
+    source: str
+    line: int

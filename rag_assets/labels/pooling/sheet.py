@@ -16,8 +16,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.labels.pooling.judgment import Judgment
-from rag_assets.labels.pooling.pool import PooledUnit
+from rag_assets.labels.pooling.pool import Judgment, PooledUnit
 from rag_assets.sources.csv_rows import read_csv
 from rag_assets.sources.fields import GRADE_LIMIT, Place, shown
 from rag_assets.sources.ids import KnownIds

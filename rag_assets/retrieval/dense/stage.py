@@ -11,7 +11,7 @@ import pyarrow as pa
 from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
-from rag_assets.compute.local import LocalCompute
+from rag_assets.compute.compute import LocalCompute
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import FolderProduct, Stage, TableProduct, retriever_code
 from rag_assets.engine.stage_context import Part, StageContext

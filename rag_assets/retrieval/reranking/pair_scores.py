@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rag_assets.compute.compute import Compute
-from rag_assets.compute.local import LOCAL
+from rag_assets.compute.compute import LOCAL, Compute
 from rag_assets.errors import DataError
 from rag_assets.models.batches import Lengths, in_batches
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores

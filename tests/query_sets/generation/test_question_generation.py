@@ -12,13 +12,14 @@ import pytest
 
 from rag_assets.errors import DataError, UsageError
 from rag_assets.labels.generation.dataset_folder import write_folder
-from rag_assets.labels.generation.question_answers import Question, parsed_questions
 from rag_assets.labels.generation.question_generation import (
     QUESTIONS,
     GeneratedQuestions,
     Generator,
+    Question,
     chunks_to_ask,
     generate_questions,
+    parsed_questions,
     question_requests,
     question_template,
 )
