@@ -1,6 +1,6 @@
 """``chunks[chunking]``: the corpus, cut.
 
-And the way from the configuration of a chunking to the function that cuts, and what that depends on.
+And the way from the configuration of a chunking to the function that cuts, and what that reads.
 """
 
 from __future__ import annotations

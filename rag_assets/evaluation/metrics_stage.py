@@ -19,13 +19,11 @@ from rag_assets.evaluation.cells import Cell
 from rag_assets.evaluation.contexts import context_column
 from rag_assets.evaluation.contexts_stage import document_texts, retriever_contexts_key
 from rag_assets.evaluation.families import all_metrics, family_code
-from rag_assets.evaluation.judging import not_in_corpus
-from rag_assets.evaluation.judgments_stage import judgments_key
-from rag_assets.evaluation.leaderboard import leaderboard
+from rag_assets.evaluation.judgments_stage import judgments_key, not_in_corpus
+from rag_assets.evaluation.leaderboard import leaderboard, summarise
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.returned_texts import context_tokens
-from rag_assets.evaluation.summary import summarise
 from rag_assets.evaluation.ties import TIES, with_ties
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.families import all_metrics
+from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.metric_names import (
     CONTEXT_MEASURES,
     NEEDS_CUTOFF,
@@ -19,7 +20,6 @@ from rag_assets.evaluation.metric_names import (
     shown_name,
 )
 from rag_assets.evaluation.metrics import WHOLE_RANKING, Source, query_metrics
-from rag_assets.evaluation.summary import mean
 from rag_assets.evaluation.ties import BOUNDED, tie_bounds
 from rag_assets.store.parquet_files import read_parquet
 

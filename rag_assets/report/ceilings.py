@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from rag_assets.evaluation.summary import mean
+from rag_assets.evaluation.leaderboard import mean
 from rag_assets.report.result import EvaluationResult
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from rag_assets.evaluation.summary import mean
+from rag_assets.evaluation.leaderboard import mean
 from rag_assets.report.fitted_table import FittedTable
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.rows import Row

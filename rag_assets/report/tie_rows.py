@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError, NotEvaluated
 from rag_assets.evaluation.judgments_stage import judgments_key
+from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
-from rag_assets.evaluation.summary import mean
 from rag_assets.evaluation.ties import BELOW, BOUNDED, tie_bounds
 from rag_assets.evaluation.units import cut
 from rag_assets.pipeline.rankings import ASSET

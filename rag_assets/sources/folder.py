@@ -11,8 +11,8 @@ from typing import NamedTuple, NoReturn
 from rag_assets.code_versions.closure import Root
 from rag_assets.errors import DataError
 from rag_assets.regular_files import special_kind
+from rag_assets.sources.dataset import FileDocument
 from rag_assets.sources.fields import note
-from rag_assets.sources.file_document import FileDocument
 from rag_assets.sources.html_document import read_html
 from rag_assets.sources.lines import unreadable
 from rag_assets.sources.markdown_document import read_markdown

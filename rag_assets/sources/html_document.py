@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_assets.errors import DataError
-from rag_assets.sources.file_document import FileDocument, needs_package
+from rag_assets.sources.dataset import FileDocument, needs_package
 from rag_assets.store.canonical import canonical_json
 from rag_assets.text_files import read_bytes
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from rag_assets.sources.file_document import FileDocument
+from rag_assets.sources.dataset import FileDocument
 from rag_assets.sources.lines import read_text
 from rag_assets.sources.problems import RowError
 from rag_assets.sources.strict_json import type_name

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag_assets.errors import DataError
-from rag_assets.sources.file_document import FileDocument, needs_package
+from rag_assets.sources.dataset import FileDocument, needs_package
 from rag_assets.sources.lines import unreadable
 from rag_assets.store.canonical import canonical_json
 

@@ -13,7 +13,7 @@ import yaml
 from rag_assets.evaluation.answer_hits import holds
 from rag_assets.evaluation.budget import budget_metrics, within_budget
 from rag_assets.evaluation.contexts import contexts, expanded_contexts, with_neighbours
-from rag_assets.evaluation.judging import judgments
+from rag_assets.evaluation.judgments_stage import judgments
 from rag_assets.evaluation.units import item_spans
 from rag_assets.experiment.config import ExperimentConfig
 from rag_assets.retrieval.expansion import WindowExpansion
