@@ -15,7 +15,7 @@ import click
 from rag_assets import schemas
 from rag_assets.cli import main as program
 from rag_assets.cli.summaries import SUMMARIES
-from rag_assets.compute.compute import ComputeConfig
+from rag_assets.compute.options import ComputeConfig
 from rag_assets.evaluation import answer_hits, grouped, metrics
 from rag_assets.evaluation.metric_names import (
     ALIASES,

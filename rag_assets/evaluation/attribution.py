@@ -27,7 +27,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rag_assets.evaluation.summary import mean
+from rag_assets.evaluation.leaderboard import mean
 from rag_assets.in_memory import in_memory
 from rag_assets.schemas import ATTRIBUTIONS
 

@@ -13,7 +13,7 @@ from pydantic import (
     model_validator,
 )
 
-from rag_assets.compute.compute import ComputeConfig
+from rag_assets.compute.options import ComputeConfig
 from rag_assets.experiment.checks import ChecksConfig
 from rag_assets.experiment.names import checked_experiment_name, checked_name, checked_owner
 from rag_assets.experiment.one_of import OneOf

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rag_assets.compute.compute import ComputeConfig
+from rag_assets.compute.options import ComputeConfig
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
 from rag_assets.experiment.checks import ChecksConfig
 from rag_assets.experiment.config import (

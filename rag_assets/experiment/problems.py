@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from rag_assets.compute.compute import ComputeConfig
+from rag_assets.compute.options import ComputeConfig
 from rag_assets.errors import allowed_names
 from rag_assets.experiment.checks import ChecksConfig, DriftConfig
 from rag_assets.experiment.config import (
