@@ -41,8 +41,8 @@ def cutter(size: Size, *, max_level: int) -> Cutter:
         return splitter_cutter(size.markdown_splitter())
 
     def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
-        found = [sections(text, max_level) for text in texts]
-        return split_pieces(texts, found, smaller())
+        by_text = [sections(text, max_level) for text in texts]
+        return split_pieces(texts, by_text, smaller())
 
     return cut
 
@@ -65,11 +65,11 @@ def sections(text: str, max_level: int) -> list[Piece]:
     Returns:
         Pieces that hold the whole text, each with the titles of the headings above it and its own.
     """
-    found = [heading for heading in headings(text) if heading.level <= max_level]
+    starts = [heading for heading in headings(text) if heading.level <= max_level]
     above: list[Heading] = []
     pieces: list[Piece] = []
     start = 0
-    for heading, following in zip_longest([None, *found], found):
+    for heading, following in zip_longest([None, *starts], starts):
         if heading is not None:
             above = [*(each for each in above if each.level < heading.level), heading]
         end = following.start if following is not None else len(text)
@@ -92,10 +92,10 @@ def headings(text: str) -> Iterator[Heading]:
             yield Heading(lines[first], lines[min(after, len(lines) - 1)], int(token.tag[1]), title)
 
 
-def _only_heading(text: str, own: Heading | None, following: Heading | None) -> bool:
-    if own is None or following is None or following.level <= own.level:
+def _only_heading(text: str, heading: Heading | None, following: Heading | None) -> bool:
+    if heading is None or following is None or following.level <= heading.level:
         return False
-    return not text[own.end : following.start].strip()
+    return not text[heading.end : following.start].strip()
 
 
 @cache

@@ -214,7 +214,7 @@ def cutter(config: ChunkingConfig, embed_by: EmbedBy) -> Cutter:
 def code(config: ChunkingConfig) -> list[Root]:
     """Return the roots of the code that cuts."""
     inner = [config.child, config.parent] if isinstance(config, ParentChunking) else []
-    names = dict.fromkeys(type(one).__name__ for one in (config, *inner))
+    names = dict.fromkeys(type(item).__name__ for item in (config, *inner))
     return [f"{__name__}:_CUTTERS[{name}]" for name in names]
 
 

@@ -87,8 +87,8 @@ def cutter(starts: TokenStarts, capacity: int, overlap: int) -> Cutter:
 
     def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
         bodies = [text.rstrip() for text in texts]
-        for text, found in zip(bodies, starts.of(bodies), strict=True):
-            marks = Marks(text, found, (*edges(text), [0, *found, len(text)]))
+        for text, token_starts in zip(bodies, starts.of(bodies), strict=True):
+            marks = Marks(text, token_starts, (*edges(text), [0, *token_starts, len(text)]))
             spans = list(_spans(marks, capacity, overlap, None))
             if not _all_fit(marks, spans, starts, capacity):
                 spans = list(_spans(marks, capacity, overlap, _counter(text, starts)))
@@ -131,10 +131,10 @@ def _end(
 ) -> tuple[int, int]:
     """Return the best end, behind ``done``, of a chunk that begins at ``start``, and its kind."""
     most = capacity
-    while (found := _best_edge(marks, start, done, most)) is not None:
-        excess = 0 if count is None else count(start, found[0]) - capacity
+    while (edge := _best_edge(marks, start, done, most)) is not None:
+        excess = 0 if count is None else count(start, edge[0]) - capacity
         if excess <= 0:
-            return found
+            return edge
         most -= min(excess, max(most // 2, 1))
     return _smallest(marks, done, capacity, count), len(marks.kinds) - 1
 
@@ -225,20 +225,20 @@ class TokenStarts:
 
     def counts(self, slices: Sequence[str]) -> list[int]:
         """Return how many tokens each slice really has, special ones not counted."""
-        found = self._tokenizer.encode_batch_fast(list(slices), add_special_tokens=False)
-        return [len(encoding) for encoding in found]
+        encodings = self._tokenizer.encode_batch_fast(list(slices), add_special_tokens=False)
+        return [len(encoding) for encoding in encodings]
 
     def _tokenized(self, words: set[str]) -> dict[str, tuple[int, ...]]:
         lines = list(_lines(sorted(words - self._known.keys())))
         texts = [" ".join(line) for line in lines]
         encodings = self._tokenizer.encode_batch(texts, add_special_tokens=False)
-        found: dict[str, tuple[int, ...]] = {}
+        new: dict[str, tuple[int, ...]] = {}
         for line, encoding in zip(lines, encodings, strict=True):
-            found |= _by_word(line, [start for start, _ in encoding.offsets])
-        if len(self._known) + len(found) > MOST_REMEMBERED:
+            new |= _by_word(line, [start for start, _ in encoding.offsets])
+        if len(self._known) + len(new) > MOST_REMEMBERED:
             self._known = {word: self._known[word] for word in words if word in self._known}
-        starts = {word: self._known[word] for word in words if word in self._known} | found
-        self._known.update((w, s) for w, s in found.items() if len(w) <= LONGEST_REMEMBERED)
+        starts = {word: self._known[word] for word in words if word in self._known} | new
+        self._known.update((w, s) for w, s in new.items() if len(w) <= LONGEST_REMEMBERED)
         return starts
 
 
@@ -259,11 +259,11 @@ def _lines(words: Sequence[str]) -> Iterator[list[str]]:
 def _by_word(line: Sequence[str], starts: Iterable[int]) -> dict[str, tuple[int, ...]]:
     """Part the tokens of words with a blank between them; a blank belongs to the word after it."""
     begins = list(accumulate((len(word) + 1 for word in line[:-1]), initial=0))
-    found: list[list[int]] = [[] for _ in line]
+    by_line: list[list[int]] = [[] for _ in line]
     for start in accumulate(starts, max):
         number = bisect_right(begins, start + 1) - 1
-        found[number].append(max(start - begins[number], 0))
-    return dict(zip(line, map(tuple, found), strict=True))
+        by_line[number].append(max(start - begins[number], 0))
+    return dict(zip(line, map(tuple, by_line), strict=True))
 
 
 def _looks_at_each_word_alone(tokenizer: Tokenizer) -> bool:
@@ -304,9 +304,9 @@ def _word_ends(text: str) -> list[int]:
 
 def _sentence_ends(text: str) -> list[int]:
     """Return where sentences end; not behind a full stop that a small letter follows."""
-    found = []
+    ends = []
     for match in _SENTENCE.finditer(text):
         end = match.end()
         if text[match.start()] != "." or not text[end : end + 1].islower():
-            found.append(end)
-    return found
+            ends.append(end)
+    return ends

@@ -96,25 +96,27 @@ class RayCluster:
             return self._options.workers
         import ray
 
-        there = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        resources = ray.cluster_resources()  # type: ignore[no-untyped-call]
         needs = {"CPU": self._options.cpus, "GPU": self._options.gpus}
-        fits = min(int(there.get(name, 0) // need) for name, need in needs.items() if need)
+        fits = min(int(resources.get(name, 0) // need) for name, need in needs.items() if need)
         if not fits:
-            found = ", ".join(f"{there.get(name, 0):g} {name}" for name, need in needs.items())
+            present = ", ".join(
+                f"{resources.get(name, 0):g} {name}" for name, need in needs.items()
+            )
             raise ComputeUnavailable(
                 f"the Ray cluster has no room for a worker with {self._options.cpus:g} cpus and "
-                f"{self._options.gpus:g} gpus: it has {found}"
+                f"{self._options.gpus:g} gpus: it has {present}"
             )
         return fits
 
 
-def _check_versions(told: tuple[str, dict[str, str]]) -> None:
+def _check_versions(reported: tuple[str, dict[str, str]]) -> None:
     """Refuse a node with other packages.
 
     Raises:
         ComputeUnavailable: names the node and the package.
     """
-    node, theirs = told
+    node, theirs = reported
     for package, here in package_versions().items():
         if theirs.get(package) != here:
             raise ComputeUnavailable(
@@ -206,10 +208,10 @@ def package_versions() -> dict[str, str]:
 
     from rag_assets.package_versions import version
 
-    found = {}
+    versions = {}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "none"
-    return found
+            versions[package] = "none"
+    return versions

@@ -129,10 +129,10 @@ def answer_hits(
 def _wanted_answers(answers: pa.Table) -> pa.Table:
     """Return the distinct normalised answers, one a row."""
     rows = {
-        (row["query_id"], found): None
+        (row["query_id"], answer_text): None
         for row in answers.to_pylist()
         for answer in row["answers"] or ()
-        if (found := normalised(answer))
+        if (answer_text := normalised(answer))
     }
     return pa.table(
         {
@@ -151,7 +151,7 @@ def _register_texts(
     """
     numbers: dict[str, int] = {}
     places = [spans[name].to_pylist() for name in ("document_id", "start", "end")]
-    found = [
+    text_numbers = [
         numbers.setdefault(text_of(documents, span), len(numbers))
         for span in zip(*places, strict=True)
     ]
@@ -161,7 +161,9 @@ def _register_texts(
             "text": pa.array([bounded(normalised(text)) for text in numbers], pa.string()),
         }
     )
-    connection.register("spans", spans.append_column("text_number", pa.array(found, pa.int64())))
+    connection.register(
+        "spans", spans.append_column("text_number", pa.array(text_numbers, pa.int64()))
+    )
     connection.register("texts", texts)
 
 
@@ -187,8 +189,8 @@ def holds(text: str, answer: str) -> bool:
 
     An answer of which normalisation leaves nothing, such as ``the`` or ``?``, stands nowhere.
     """
-    wanted = normalised(answer)
-    return bool(wanted) and bounded(wanted) in bounded(normalised(text))
+    answer_words = normalised(answer)
+    return bool(answer_words) and bounded(answer_words) in bounded(normalised(text))
 
 
 @cache

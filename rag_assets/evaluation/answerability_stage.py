@@ -52,8 +52,8 @@ class Answerability(Stage):
         return [ANSWERABILITY_KEY] if experiment.has_qrels else []
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        types = dict.fromkeys(type(one) for one in experiment.retrievers.values())
-        return [root_of(one, "compares_queries") for one in types]
+        types = dict.fromkeys(type(config) for config in experiment.retrievers.values())
+        return [root_of(config, "compares_queries") for config in types]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         runs = [
@@ -104,7 +104,7 @@ def _compared(experiment: Experiment) -> tuple[str, ...]:
     By name, so that the order of the experiment's file computes nothing again.
     """
     retrievers = experiment.retrievers
-    return tuple(sorted(name for name, own in retrievers.items() if own.compares_queries))
+    return tuple(sorted(name for name, config in retrievers.items() if config.compares_queries))
 
 
 def _best_scores(run: pa.Table) -> dict[str, float]:
@@ -184,8 +184,8 @@ def _auroc(answerable: np.ndarray, unanswerable: np.ndarray) -> float:
 
 def _threshold(answerable: np.ndarray, unanswerable: np.ndarray) -> float | None:
     """Return the lowest observed score with the largest J; None without both kinds, or scores."""
-    found = np.unique(np.concatenate([answerable, unanswerable]))
-    candidates = found[np.isfinite(found)]
+    scores = np.unique(np.concatenate([answerable, unanswerable]))
+    candidates = scores[np.isfinite(scores)]
     if not len(answerable) or not len(unanswerable) or not len(candidates):
         return None
     dropped = np.searchsorted(np.sort(answerable), candidates, side="left")

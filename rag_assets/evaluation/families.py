@@ -21,8 +21,8 @@ _MEASURES = {"group": GROUP_MEASURES}
 
 def family_code(metrics: Iterable[Metric]) -> list[Root]:
     """Return the roots of the code of those families that hold one of the ``metrics``."""
-    asked = {metric.measure for metric in metrics}
-    names = [name for name, measures in _MEASURES.items() if asked & {*measures}]
+    computed = {metric.measure for metric in metrics}
+    names = [name for name, measures in _MEASURES.items() if computed & {*measures}]
     return [f"{__name__}:_FAMILIES[{name}]" for name in ("", *names)]
 
 
@@ -49,11 +49,11 @@ def all_metrics(
         (run, k) -> table of :data:`rag_assets.schemas.QUERY_METRICS` sorted by query id, with
         one column a metric.
     """
-    cells, asked = list(cutoffs), list(metrics)
-    ranking = [metric for metric in asked if metric.measure in RANKING_MEASURES]
+    cells, chosen = list(cutoffs), list(metrics)
+    ranking = [metric for metric in chosen if metric.measure in RANKING_MEASURES]
     tables = query_metrics(runs, judgments, judged_by, queries, cells, ranking)
     for name, family in _FAMILIES.items():
-        if not any(metric.measure in _MEASURES[name] for metric in asked):
+        if not any(metric.measure in _MEASURES[name] for metric in chosen):
             continue
         read = (_tables(runs), _tables(judgments))
         more = family(*read, judged_by, queries, cells)

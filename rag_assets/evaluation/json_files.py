@@ -51,13 +51,13 @@ def read_lists(path: Path) -> list[ListedQuery]:
         DataError: the file cannot be read, a line is not one such object, or a query stands twice;
             names the file, the line and the key.
     """
-    found = [
+    lists = [
         ListedQuery(number, query_id, _hits(row, path, number))
         for number, query_id, row in _query_objects(path)
     ]
-    if not found:
+    if not lists:
         raise DataError("holds no queries", file=path)
-    return found
+    return lists
 
 
 def read_lists_and_failures(path: Path) -> tuple[list[ListedQuery], dict[str, str]]:
@@ -66,15 +66,15 @@ def read_lists_and_failures(path: Path) -> tuple[list[ListedQuery], dict[str, st
     Raises:
         DataError: as :func:`read_lists`, or an error is not a text.
     """
-    found, failures = [], {}
+    lists, failures = [], {}
     for number, query_id, row in _query_objects(path):
         if row.get(ERROR_KEY) is None:
-            found.append(ListedQuery(number, query_id, _hits(row, path, number)))
+            lists.append(ListedQuery(number, query_id, _hits(row, path, number)))
         else:
             failures[query_id] = _reason(row, path, number)
-    if not found and not failures:
+    if not lists and not failures:
         raise DataError("holds no queries", file=path)
-    return found, failures
+    return lists, failures
 
 
 def _query_objects(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
@@ -167,8 +167,8 @@ def _first(
     for key in keys:
         if key in row:
             return key, row[key]
-    found = ", ".join(list(row)[:10]) or "none"
-    raise DataError(f"is missing; found keys: {found}", file=path, line=number, key=keys[0])
+    names = ", ".join(list(row)[:10]) or "none"
+    raise DataError(f"is missing; found keys: {names}", file=path, line=number, key=keys[0])
 
 
 def _hits(row: dict[str, Any], path: Path, number: int) -> tuple[tuple[str, float], ...]:
@@ -213,10 +213,10 @@ def read_scores(path: Path) -> dict[str, Numbers]:
         DataError: the file cannot be read, is not of this form, a score is not a finite number, or
             a query or a document of it stands twice; names the file and the key.
     """
-    found = {query: _numbers(value, query, path) for query, value in _content(path).items()}
-    if not found:
+    scores = {query: _numbers(value, query, path) for query, value in _content(path).items()}
+    if not scores:
         raise DataError("holds no queries", file=path)
-    return found
+    return scores
 
 
 def read_grades(path: Path) -> dict[str, dict[str, int]]:
@@ -226,8 +226,10 @@ def read_grades(path: Path) -> dict[str, dict[str, int]]:
         DataError: as :func:`read_scores`, or a grade is not an integer of 32 bits.
     """
     return {
-        query: {name: grade(value, path, key=f"{query}.{name}") for name, value in own.items()}
-        for query, own in read_scores(path).items()
+        query: {
+            name: grade(value, path, key=f"{query}.{name}") for name, value in documents.items()
+        }
+        for query, documents in read_scores(path).items()
     }
 
 
@@ -262,12 +264,12 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the key {twice!r} stands twice in an object")
-    return found
+    return fields
 
 
 def _refuse_constant(constant: str) -> NoReturn:

@@ -133,7 +133,7 @@ class Judgments(Stage):
 
 def _expanded(chunks: Sequence[pa.Table], expand: WindowExpansion) -> pa.Table:
     """Return the spans that are returned: neighbours are of the same chunking."""
-    return pa.concat_tables(with_neighbours(item_spans(one), expand.chunks) for one in chunks)
+    return pa.concat_tables(with_neighbours(item_spans(table), expand.chunks) for table in chunks)
 
 
 def judgments_key(retriever: str) -> ArtifactKey:

@@ -107,10 +107,10 @@ def _ids(table: pa.Table) -> pa.Array:
 def _accounting(table: pa.Table, weights: Sequence[float]) -> dict[str, object]:
     failed = table.column("failed").to_pylist()
     answerable = [n > 0 for n in table.column("n_relevant").to_pylist()]
-    found = [n > 0 for n in table.column("n_retrieved").to_pylist()]
+    has_hits = [n > 0 for n in table.column("n_retrieved").to_pylist()]
     averaged = [a and not f for a, f in zip(answerable, failed, strict=True)]
     n_failed = sum(failed)
-    n_answered = sum(a and not f for a, f in zip(found, failed, strict=True))
+    n_answered = sum(a and not f for a, f in zip(has_hits, failed, strict=True))
     retrieved, judged = _sum(table, "n_retrieved"), _sum(table, "n_judged")
     return {
         "n_queries": sum(averaged),
@@ -178,8 +178,8 @@ def leaderboard(
 
 def splits_of(board: pa.Table) -> list[str]:
     """Return the splits of a leaderboard, the one to show first."""
-    found = set(board.column("split").to_pylist())
-    return [split for split in SPLITS if split in found]
+    present = set(board.column("split").to_pylist())
+    return [split for split in SPLITS if split in present]
 
 
 def _of_split(table: pa.Table, split: str) -> pa.Table:

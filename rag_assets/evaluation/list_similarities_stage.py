@@ -44,7 +44,7 @@ class ListSimilarities(Stage):
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "sentence-transformers"})
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        if not any(isinstance(one, MMR) for one in experiment.retrievers.values()):
+        if not any(isinstance(config, MMR) for config in experiment.retrievers.values()):
             return []
         return [
             similarities_key(name, top_k)
@@ -78,16 +78,17 @@ class ListSimilarities(Stage):
                 context.artifact(item.key) for item in self.inputs(context.experiment, key)
             )
             failed = failures_of(run.manifest).keys()
-            found, found_before = (
-                _similarities(context, key["retriever"], one.table()) for one in (run, before)
+            similarities, input_similarities = (
+                _similarities(context, key["retriever"], ranking.table())
+                for ranking in (run, before)
             )
             rows: list[dict[str, object]] = [
                 {
                     "query_id": query_id,
-                    "similarity": found.get(query_id),
-                    "input_similarity": found_before.get(query_id),
+                    "similarity": similarities.get(query_id),
+                    "input_similarity": input_similarities.get(query_id),
                 }
-                for query_id in sorted((found.keys() | found_before.keys()) - failed)
+                for query_id in sorted((similarities.keys() | input_similarities.keys()) - failed)
             ]
             yield key, TableProduct(LIST_SIMILARITIES.from_rows(rows))
 
@@ -100,8 +101,8 @@ def _similarities(context: StageContext, retriever: str, run: pa.Table) -> dict[
     vectors = config.document_vectors(read, context.workspace(retriever))
     rows = values_by_query(run.column("query_id"), range(run.num_rows))
     return {
-        query_id: intra_list_similarity(vectors[own], max(len(own), 1))
-        for query_id, own in rows.items()
+        query_id: intra_list_similarity(vectors[numbers], max(len(numbers), 1))
+        for query_id, numbers in rows.items()
     }
 
 
@@ -139,5 +140,5 @@ def intra_list_similarity(vectors: Vectors, k: int) -> float | None:
     if n < 2:
         return None
     total = first.sum(axis=0)
-    own = float((first * first).sum())
-    return (float((total * total).sum()) - own) / (n * (n - 1))
+    squares = float((first * first).sum())
+    return (float((total * total).sum()) - squares) / (n * (n - 1))

@@ -95,8 +95,8 @@ def query_metrics(
             higher than a metric allows.
     """
     cells = list(dict.fromkeys(cutoffs))
-    wanted = list({metric.column: metric._replace(cutoff=None) for metric in metrics}.values())
-    for metric in wanted:
+    uncut = list({metric.column: metric._replace(cutoff=None) for metric in metrics}.values())
+    for metric in uncut:
         if metric.measure not in RANKING_MEASURES:
             raise UsageError(f"{metric.column} is not computed from a ranking and its judgments")
     if not cells:
@@ -107,8 +107,8 @@ def query_metrics(
             with in_memory() as connection:
                 names = load(connection, runs, judgments, judged_by, queries, cells)
                 check_ranks(connection, names)
-                check_grades(connection, wanted)
-                statement = metrics_statement(wanted, sorted({top_k for _, top_k in cells}))
+                check_grades(connection, uncut)
+                statement = metrics_statement(uncut, sorted({top_k for _, top_k in cells}))
                 table = connection.sql(statement).to_arrow_table()
         finally:
             units.result()

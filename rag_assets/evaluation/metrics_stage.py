@@ -113,8 +113,10 @@ class Metrics(Stage):
             _asked_metrics(experiment, keys),
         )
         texts = {name: run.table() for name, run in runs.items()}
-        asked = [cell for cell in cells if _measures_answers(experiment, cell[1])]
-        for cell, column, values in _context_columns(context, texts, judged_by, cells, asked):
+        answer_cells = [cell for cell in cells if _measures_answers(experiment, cell[1])]
+        for cell, column, values in _context_columns(
+            context, texts, judged_by, cells, answer_cells
+        ):
             others = [other for other in tables[cell].column_names if other != column]
             tables[cell] = tables[cell].select(others).append_column(column, values)
         for key, name in names.items():
@@ -158,9 +160,9 @@ class MetricsSummary(Stage):
             Input(f"top_k_{top_k}", metrics_key(key["retriever"], top_k), optional=True)
             for top_k in experiment.top_k
         ]
-        kept = [Input("qrels", QRELS_KEY), Input("documents", DOCUMENTS_KEY, "ids")]
+        corpus_inputs = [Input("qrels", QRELS_KEY), Input("documents", DOCUMENTS_KEY, "ids")]
         facts = Input("query_facts", QUERY_FACTS_KEY, "means")
-        return [*cells, facts, *(kept if experiment.keeps_unknown else [])]
+        return [*cells, facts, *(corpus_inputs if experiment.keeps_unknown else [])]
 
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]

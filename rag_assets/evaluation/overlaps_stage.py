@@ -115,8 +115,8 @@ class Overlaps(Stage):
                 artifact = context.current(run_key(experiment, name, key["top_k"]))
                 if artifact is not None:
                     runs[name], failed[name] = artifact.table(), failures_of(artifact.manifest)
-            wanted = [p for p in _pairs(experiment) if p.first in runs and p.second in runs]
-            yield key, TableProduct(overlaps(runs, wanted, failed))
+            present = [p for p in _pairs(experiment) if p.first in runs and p.second in runs]
+            yield key, TableProduct(overlaps(runs, present, failed))
 
 
 def _pairs(experiment: Experiment) -> list[Pair]:
@@ -211,8 +211,8 @@ def _per_query(matched: pa.Table) -> dict[str, Floats]:
     n = int(query.max()) + 1 if query.size else 0
     shorter, longer = (_first(matched[name], query, n) for name in ("shorter", "longer"))
     depth = matched["depth"].fill_null(0).to_numpy().astype(np.int64)
-    found = depth > 0
-    query, depth = query[found], depth[found]
+    counts = depth > 0
+    query, depth = query[counts], depth[counts]
     p = PERSISTENCE
     powers = p ** np.arange(int(longer.max(initial=0)) + 1)
     powers[0] = 0.0

@@ -81,8 +81,8 @@ def answers_of(fields: Fields) -> list[str] | None:
 
     A string or a number is one answer, a list holds several; blank ones are none.
     """
-    found = fields["answers"] if fields.get("answers") is not None else fields.get("answer")
-    listed = found if isinstance(found, list) else [] if found is None else [found]
+    raw = fields["answers"] if fields.get("answers") is not None else fields.get("answer")
+    listed = raw if isinstance(raw, list) else [] if raw is None else [raw]
     texts = []
     for value in listed:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -155,9 +155,9 @@ def document_clusters(qrels: pa.Table) -> dict[str, str]:
     for query_id, document_id in zip(*columns, strict=True):
         documents.setdefault(query_id, []).append(document_id)
     parents: dict[str, str] = {}
-    for found in documents.values():
-        _unite(parents, found)
-    return {q: f"{DOCUMENT}:{_root(parents, found[0])}" for q, found in documents.items()}
+    for names in documents.values():
+        _unite(parents, names)
+    return {q: f"{DOCUMENT}:{_root(parents, names[0])}" for q, names in documents.items()}
 
 
 def with_shared_documents(counting: pa.Table, qrels: pa.Table) -> tuple[pa.Table, dict[str, str]]:
@@ -177,10 +177,10 @@ def with_shared_documents(counting: pa.Table, qrels: pa.Table) -> tuple[pa.Table
     rows = counting.to_pylist()
     if any(row["cluster"] != row["query_id"] for row in rows):
         return counting, {}
-    found, reasons = document_clusters(qrels), dict[str, str]()
+    clusters, reasons = document_clusters(qrels), dict[str, str]()
     for split in sorted({row["split"] for row in rows}):
-        own = [row for row in rows if row["split"] == split and row["query_id"] in found]
-        sizes = Counter(found[row["query_id"]] for row in own if row["weight"])
+        in_split = [row for row in rows if row["split"] == split and row["query_id"] in clusters]
+        sizes = Counter(clusters[row["query_id"]] for row in in_split if row["weight"])
         n_queries = sizes.total()
         if len(sizes) == n_queries:
             continue
@@ -192,8 +192,8 @@ def with_shared_documents(counting: pa.Table, qrels: pa.Table) -> tuple[pa.Table
             of = f"{largest} of {n_queries} queries, more than {LARGEST:.0%},"
             reasons[split] = f"{of} share documents, directly or by way of others"
         else:
-            for row in own:
-                row["cluster"] = found[row["query_id"]]
+            for row in in_split:
+                row["cluster"] = clusters[row["query_id"]]
     return pa.Table.from_pylist(rows, schema=counting.schema), reasons
 
 
@@ -205,10 +205,10 @@ def field_clusters(metadata: Mapping[str, Fields], field: str, fail: Fail) -> di
     Raises:
         DataError: by way of ``fail``: no query has the field.
     """
-    found = {query_id: fields.get(field) for query_id, fields in metadata.items()}
+    values = {query_id: fields.get(field) for query_id, fields in metadata.items()}
     clusters = {
         query_id: f"{QUERY}{field}:{_text(value)}"
-        for query_id, value in found.items()
+        for query_id, value in values.items()
         if value is not None
     }
     if metadata and not clusters:
@@ -284,7 +284,7 @@ def cut_clusters(clusters: Mapping[str, str], splits: Mapping[str, str]) -> list
     sides: dict[str, set[str]] = {}
     for query_id, cluster in clusters.items():
         sides.setdefault(cluster, set()).add(splits[query_id])
-    return sorted(cluster for cluster, found in sides.items() if len(found) > 1)
+    return sorted(cluster for cluster, cluster_splits in sides.items() if len(cluster_splits) > 1)
 
 
 def _fraction(cluster: str, seed: int) -> float:

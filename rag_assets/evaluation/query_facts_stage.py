@@ -79,13 +79,15 @@ class QueryFacts(Stage):
         experiment = context.experiment
         metadata = metadata_of(context.artifact(QUERIES_KEY).table())
         for key in keys:
-            found = {query_id: answers_of(fields) for query_id, fields in metadata.items()}
+            read_answers = {query_id: answers_of(fields) for query_id, fields in metadata.items()}
             weights = _weights(experiment, metadata)
             clusters = _clusters(context, metadata)
             splits = _splits(experiment, metadata, clusters)
-            answers = {query_id: texts for query_id, texts in found.items() if texts is not None}
+            answers = {
+                query_id: texts for query_id, texts in read_answers.items() if texts is not None
+            }
             table = facts_table(list(metadata), answers, weights, splits, clusters)
-            unread = [query_id for query_id, texts in found.items() if texts is None]
+            unread = [query_id for query_id, texts in read_answers.items() if texts is None]
             notes = _notes(experiment, table, unread)
             yield key, TableProduct(table, {"notes": notes, **_counts(table)})
 
@@ -97,13 +99,13 @@ def _weights(experiment: Experiment, metadata: Mapping[str, Fields]) -> dict[str
 
 
 def _clusters(context: StageContext, metadata: Mapping[str, Fields]) -> dict[str, str]:
-    cluster, found = context.experiment.statistics.cluster, dict[str, str]()
+    cluster, clusters = context.experiment.statistics.cluster, dict[str, str]()
     if cluster == DOCUMENT:
-        found = document_clusters(context.artifact(QRELS_KEY).table())
+        clusters = document_clusters(context.artifact(QRELS_KEY).table())
     elif cluster.startswith(QUERY):
         fail = _failing(context.experiment, "statistics", "cluster")
-        found = field_clusters(metadata, cluster.removeprefix(QUERY), fail)
-    return {query_id: found.get(query_id, query_id) for query_id in metadata}
+        clusters = field_clusters(metadata, cluster.removeprefix(QUERY), fail)
+    return {query_id: clusters.get(query_id, query_id) for query_id in metadata}
 
 
 def _splits(

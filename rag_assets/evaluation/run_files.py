@@ -107,8 +107,10 @@ def _lists(path: Path) -> RunFile:
 
 def _nested(path: Path) -> RunFile:
     rows = {
-        query: [RunRow(number, item, score) for number, (item, score) in enumerate(own.items(), 1)]
-        for query, own in read_scores(path).items()
+        query: [
+            RunRow(number, item, score) for number, (item, score) in enumerate(scores.items(), 1)
+        ]
+        for query, scores in read_scores(path).items()
     }
     return RunFile(path, TREC_ID, listed=False, rows=rows, failures={})
 
@@ -121,7 +123,9 @@ def _parquet(path: Path, id_columns: Sequence[str]) -> RunFile:
     ):
         rows.setdefault(query, []).append(RunRow(number, item, score))
     if run.ranks is not None:
-        rows = {query: _by_rank(found, run.ranks, query, path) for query, found in rows.items()}
+        rows = {
+            query: _by_rank(own_rows, run.ranks, query, path) for query, own_rows in rows.items()
+        }
     listed = run.ranks is not None
     return _checked(RunFile(path, run.id_column, listed=listed, rows=rows, failures={}))
 
@@ -242,10 +246,10 @@ def read_hits(path: Path) -> tuple[dict[str, tuple[tuple[str, float], ...]], boo
     if is_parquet(path) or is_json(path):
         run = read_run_rows(path, UNIT_COLUMNS)
         return {query: _hits(rows) for query, rows in run.rows.items()}, run.listed
-    found: dict[str, list[tuple[str, float]]] = {}
+    by_query: dict[str, list[tuple[str, float]]] = {}
     for line in read_run_lines(path):
-        found.setdefault(line.query_id, []).append((line.document_id, line.score))
-    return {query: tuple(hits) for query, hits in found.items()}, False
+        by_query.setdefault(line.query_id, []).append((line.document_id, line.score))
+    return {query: tuple(hits) for query, hits in by_query.items()}, False
 
 
 def _hits(rows: Iterable[RunRow]) -> tuple[tuple[str, float], ...]:

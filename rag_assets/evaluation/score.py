@@ -71,16 +71,16 @@ def score(
     Raises:
         UsageError: a metric is unknown, needs texts, or divides by the cut-off and has none.
     """
-    asked = {shown_name(name): _checked(name) for name in metrics}
-    cutoffs = {metric.cutoff or WHOLE_RANKING for metric in asked.values()}
+    by_name = {shown_name(name): _checked(name) for name in metrics}
+    cutoffs = {metric.cutoff or WHOLE_RANKING for metric in by_name.values()}
     queries = pa.table({"query_id": pc.unique(judgments.column("query_id"))})
     cells = [("run", cutoff) for cutoff in sorted(cutoffs)]
-    labels, metrics_asked = {"qrels": judgments}, list(asked.values())
+    labels, metrics_asked = {"qrels": judgments}, list(by_name.values())
     tables = all_metrics({"run": run}, labels, {"run": "qrels"}, queries, cells, metrics_asked)
     any_table = tables[cells[0]]
     columns = {
         name: tables["run", metric.cutoff or WHOLE_RANKING].column(metric.column).to_pylist()
-        for name, metric in asked.items()
+        for name, metric in by_name.items()
     }
     if trec_mean:
         columns = {name: [value or 0.0 for value in values] for name, values in columns.items()}
@@ -116,12 +116,12 @@ def tie_rows(run: pa.Table, judgments: pa.Table, metrics: Sequence[str]) -> list
         The name, the means ``worst``, ``value`` and ``best`` over answerable queries, and how many
         queries have another value in another order.
     """
-    asked = {shown_name(name): _checked(name) for name in metrics}
-    bounded = {name: metric for name, metric in asked.items() if metric.measure in BOUNDED}
-    found = tie_bounds(run, judgments, list(dict.fromkeys(bounded.values())))
+    by_name = {shown_name(name): _checked(name) for name in metrics}
+    bounded = {name: metric for name, metric in by_name.items() if metric.measure in BOUNDED}
+    bounds = tie_bounds(run, judgments, list(dict.fromkeys(bounded.values())))
     rows: list[dict[str, object]] = []
     for name, metric in bounded.items():
-        table = found[metric]
+        table = bounds[metric]
         values = {part: table.column(part).to_pylist() for part in ("worst", "value", "best")}
         differ = sum(w != b for w, b in zip(values["worst"], values["best"], strict=True))
         means = {part: mean(column) for part, column in values.items()}

@@ -177,11 +177,11 @@ def tied_at_cut(ranking: pa.Table, top_k: int, *, ends_known: bool) -> dict[str,
     last = np.full(len(names), np.nan)  # a query that ends above the cut is tied with nothing
     last[query[at_cut]] = scores[at_cut]
     tied = np.bincount(query[below & (scores == last[query])], minlength=len(names))
-    found: dict[str, int | None] = {names[i]: int(tied[i]) for i in np.flatnonzero(tied)}
+    by_query: dict[str, int | None] = {names[i]: int(tied[i]) for i in np.flatnonzero(tied)}
     if not ends_known:
         going_on = np.bincount(query[below], minlength=len(names))
-        found |= {names[i]: None for i in np.flatnonzero(going_on == 0)}
-    return dict(sorted(found.items()))
+        by_query |= {names[i]: None for i in np.flatnonzero(going_on == 0)}
+    return dict(sorted(by_query.items()))
 
 
 def _numbered(ids: pa.ChunkedArray) -> tuple[list[str], npt.NDArray[np.int32]]:

@@ -131,7 +131,9 @@ class Experiment:
         inputs = self.inputs(retriever)
         if not inputs:
             return (self.chunking_of(retriever),)
-        return tuple(sorted({name for one in inputs for name in self.chunkings_of(one)}))
+        return tuple(
+            sorted({name for input_name in inputs for name in self.chunkings_of(input_name)})
+        )
 
     def query_set_of(self, retriever: str) -> str:
         """Return the query set that a base retriever searches for."""

@@ -136,7 +136,9 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         name: _with_chunking(name, retriever, list(chunkings), fail)
         for name, retriever in retrievers.items()
     }
-    retrievers = {name: _with_filters(one, config.filters) for name, one in retrievers.items()}
+    retrievers = {
+        name: _with_filters(options, config.filters) for name, options in retrievers.items()
+    }
     check_retrievers(retrievers, fail)
     query_sets = _query_sets(source, config, retrievers, fail)
     base = source.parent if yaml_file is not None else source
@@ -271,8 +273,8 @@ def _query_sets(
             problem = f"unknown query set {allowed_names(retriever.query_set, names)}"
             raise fail(("retrievers", name, "query_set"), problem)
     return {
-        name: _query_set(source.parent, name, one, config.llm, fail)
-        for name, one in config.query_sets.items()
+        name: _query_set(source.parent, name, query_set, config.llm, fail)
+        for name, query_set in config.query_sets.items()
     }
 
 

@@ -81,7 +81,7 @@ def _location(
 def tuned_retrievers(retrievers: Mapping[str, RetrieverConfig]) -> frozenset[str]:
     """Return the fusions whose weights are chosen on dev, and what reranks one of them."""
     fusions = {name for name in retrievers if tune_of(retrievers[name]) is not None}
-    readers = {name for name, one in retrievers.items() if fusions & set(one.input_names)}
+    readers = {name for name, config in retrievers.items() if fusions & set(config.input_names)}
     return frozenset(fusions | readers)
 
 

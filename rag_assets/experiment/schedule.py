@@ -92,10 +92,10 @@ def _values(text: str, field: _Field) -> set[int]:
 
 
 def _part(part: str, text: str, field: _Field) -> set[int]:
-    found = re.fullmatch(r"(?:(\*)|(\w+)(?:-(\w+))?)(?:/([0-9]{1,4}))?", part, re.ASCII)
-    if found is None:
+    match = re.fullmatch(r"(?:(\*)|(\w+)(?:-(\w+))?)(?:/([0-9]{1,4}))?", part, re.ASCII)
+    if match is None:
         raise _refused(text, field)
-    star, first, last, step = found.groups()
+    star, first, last, step = match.groups()
     if step is not None and (int(step) < 1 or (star is None and last is None)):
         raise _refused(text, field)
     low = field.least if star else _number(first, text, field)

@@ -72,23 +72,23 @@ def read_variants(path: Path, queries: pa.Table) -> FileVariants:
     by_text: dict[str, list[str]] = defaultdict(list)
     for query_id, text in zip(ids, texts, strict=True):
         by_text[folded(text)].append(query_id)
-    known = set(ids)
-    found: dict[str, list[str]] = {}
+    query_ids = set(ids)
+    by_query: dict[str, list[str]] = {}
     unknown: list[str] = []
     for entry in _entries(path):
         named = by_text.get(folded(entry.name), []) if entry.by_text else [entry.name]
-        fitting = [query_id for query_id in named if query_id in known]
+        fitting = [query_id for query_id in named if query_id in query_ids]
         if not fitting:
             unknown.append(entry.name)
-        found.update(dict.fromkeys(fitting, entry.variants))
-    if ids and not found:
+        by_query.update(dict.fromkeys(fitting, entry.variants))
+    if ids and not by_query:
         example = f", such as {shown(unknown[0])}" if unknown else ""
         problem = (
             f"fits no query: it names {len(unknown)}{example}; query ids are {shown(ids[0])}..."
         )
         raise DataError(problem, file=path)
-    without = [query_id for query_id in ids if query_id not in found]
-    return FileVariants(variant_table(queries, found), without, unknown)
+    without = [query_id for query_id in ids if query_id not in by_query]
+    return FileVariants(variant_table(queries, by_query), without, unknown)
 
 
 def _entries(path: Path) -> Iterator[_Entry]:

@@ -189,13 +189,13 @@ def _only(files: dict[str, Path], part: str, path: Path) -> Path:
 
 def _present(row: dict[str, Any]) -> dict[str, Any]:
     """Return the row without what Parquet cannot tell from an absent key: null, no answer."""
-    found = {key: value for key, value in row.items() if value is not None}
-    if found.get(ANSWERS) == []:
-        del found[ANSWERS]
-    if isinstance(found.get("metadata"), dict):
-        fields = found["metadata"].items()
-        found["metadata"] = {key: value for key, value in fields if value is not None}
-    return found
+    present = {key: value for key, value in row.items() if value is not None}
+    if present.get(ANSWERS) == []:
+        del present[ANSWERS]
+    if isinstance(present.get("metadata"), dict):
+        fields = present["metadata"].items()
+        present["metadata"] = {key: value for key, value in fields if value is not None}
+    return present
 
 
 class _GroundTruth(NamedTuple):
@@ -223,15 +223,15 @@ def _ground_truth(row: Row, place: Place) -> _GroundTruth:
     for number, group in enumerate(_listed(row[GROUND_TRUTH], place, GROUND_TRUTH, "lists of ids")):
         inside = f"{GROUND_TRUTH}[{number}]"
         listed = _listed(group, place, inside, "ids")
-        found = [
+        ids = [
             checked_id(item, place, f"{inside}[{position}]")
             for position, item in enumerate(listed)
             if item is not None and item != ""
         ]
-        empty = empty or len(found) < max(len(listed), 1)
-        repeated = repeated or len(set(found)) < len(found)
-        if found:
-            groups.append(list(dict.fromkeys(found)))
+        empty = empty or len(ids) < max(len(listed), 1)
+        repeated = repeated or len(set(ids)) < len(ids)
+        if ids:
+            groups.append(list(dict.fromkeys(ids)))
     return _GroundTruth(groups, empty and bool(groups), repeated)
 
 

@@ -39,7 +39,7 @@ _PAIRS = (".tsv", LINES, PARQUET)
 _SHARD = re.compile(r"(?P<name>.+)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})")
 Split = Mapping[str, list[Path]]
 
-_Found = tuple[str, Path]
+_Entry = tuple[str, Path]
 """A file, and the folder that it lies in: empty at the top."""
 
 QUERY_KEY = "query-id"
@@ -69,9 +69,9 @@ class Parts(NamedTuple):
     @property
     def missing(self) -> list[str]:
         """The parts that are not there, as they are called in a folder."""
-        wanted = {f"{CORPUS}{LINES}": self.corpus, f"{QUERIES}{LINES}": self.queries}
-        found = [name for name, split in wanted.items() if not split]
-        return found if self.qrels or self.qrels_folder else [*found, f"{QRELS}/"]
+        splits = {f"{CORPUS}{LINES}": self.corpus, f"{QUERIES}{LINES}": self.queries}
+        absent = [name for name, split in splits.items() if not split]
+        return absent if self.qrels or self.qrels_folder else [*absent, f"{QRELS}/"]
 
 
 def beir_parts(path: Path) -> Parts:
@@ -101,7 +101,7 @@ def files_of(split: Split, subset: str) -> list[Path]:
     return [file for files in split.values() for file in files]
 
 
-def _in_folder(path: Path) -> Iterator[_Found]:
+def _in_folder(path: Path) -> Iterator[_Entry]:
     for entry in sorted(path.iterdir(), key=lambda entry: entry.name):
         if entry.is_file():
             yield "", entry
@@ -112,20 +112,20 @@ def _in_folder(path: Path) -> Iterator[_Found]:
             yield from ((name, entry) for entry in inside if entry.is_file())
 
 
-def _in_archive(path: Path) -> list[_Found]:
+def _in_archive(path: Path) -> list[_Entry]:
     """Return the text files of an archive, below the one folder that all of it may lie in."""
     names = [PurePosixPath(name) for name in members(path)]
     tops = {name.parts[0] for name in names}
     depth = 1 if len(tops) == 1 and all(len(name.parts) > 1 for name in names) else 0
-    found = []
+    entries = []
     for name in names:
         folders = name.parts[depth:-1]
         if len(folders) < 2 and suffix(Path(name)) != PARQUET:
-            found.append((folders[0] if folders else "", path / name))
-    return found
+            entries.append((folders[0] if folders else "", path / name))
+    return entries
 
 
-def _part(files: list[_Found], part: str, kinds: tuple[str, ...]) -> Split:
+def _part(files: list[_Entry], part: str, kinds: tuple[str, ...]) -> Split:
     top = [file for folder, file in files if not folder and _split_name(file)[0] == part]
     inner = PARQUET if part != QRELS else None
     inside = [file for folder, file in files if folder == part]
@@ -138,13 +138,13 @@ def _part(files: list[_Found], part: str, kinds: tuple[str, ...]) -> Split:
 
 
 def _splits(files: list[Path], kinds: tuple[str, ...]) -> dict[str, list[Path]]:
-    found: dict[str, list[Path]] = {}
+    splits: dict[str, list[Path]] = {}
     for file in files:
         if suffix(file) in kinds and not _is_other(file.name):
-            found.setdefault(_split_name(file)[0], []).append(file)
-    for name, split in found.items():
+            splits.setdefault(_split_name(file)[0], []).append(file)
+    for name, split in splits.items():
         _check_complete(name, split)
-    return found
+    return splits
 
 
 def _is_other(name: str) -> bool:
@@ -169,8 +169,8 @@ def _check_complete(name: str, files: list[Path]) -> None:
         raise DataError(f"{files[0].name} is there too; keep one of them", file=files[1])
     missing = sorted(set(range(count)) - {shard[1] for shard in shards})
     if missing:
-        wanted = f"{name}-{missing[0]:05d}-of-{count:05d}{PARQUET}"
-        raise DataError(f"{wanted} is missing beside it", file=files[0])
+        shard_name = f"{name}-{missing[0]:05d}-of-{count:05d}{PARQUET}"
+        raise DataError(f"{shard_name} is missing beside it", file=files[0])
 
 
 class ScoredPair(NamedTuple):

@@ -41,7 +41,7 @@ KNOWN = tuple(f"{suffix}{end}" for suffix in (*READERS, *UNREAD) for end in ("",
 README = "readme"
 
 
-class Found(NamedTuple):
+class Listing(NamedTuple):
     """Files in the order of their paths, and names of what is left out.
 
     ``links`` are symbolic links that were not followed, ``unread`` documents that no reader is for.
@@ -53,7 +53,7 @@ class Found(NamedTuple):
     unread: list[str]
 
 
-def document_paths(root: Path) -> Found:
+def document_paths(root: Path) -> Listing:
     """Return all files below ``root`` with the suffix of a document, sorted by path.
 
     Hidden files and folders are passed over. A README at the top describes the folder and is no
@@ -64,22 +64,22 @@ def document_paths(root: Path) -> Found:
         DataError: a folder cannot be read.
     """
     inside = root.resolve()
-    found = Found([], [], [], [])
+    listing = Listing([], [], [], [])
     for path in _candidates(root):
         name = path.relative_to(root).as_posix()
         if path.is_symlink() and not _is_file_inside(path, inside):
-            found.links.append(name)
+            listing.links.append(name)
         elif not path.is_file():
             if kind := special_kind(path):
                 raise DataError(f"is {kind}, not a file", file=path)
         elif not is_read(path):
-            found.unread.append(name)
+            listing.unread.append(name)
         elif _is_readme(path, root):
-            found.readme.append(name)
+            listing.readme.append(name)
         else:
-            found.files.append(path)
-    found.files.sort(key=lambda path: path.relative_to(root).as_posix())
-    return found
+            listing.files.append(path)
+    listing.files.sort(key=lambda path: path.relative_to(root).as_posix())
+    return listing
 
 
 def has_documents(root: Path) -> bool:

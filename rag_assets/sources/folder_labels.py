@@ -89,31 +89,31 @@ class Columns:
         names = self.given.get(DOCUMENT_ID, "")
         return () if isinstance(names, str) else tuple(names)
 
-    def document_id(self, found: Collection[str], place: Place) -> tuple[str, ...]:
-        """Return the names that hold the id of a document, among those ``found`` in the first row.
+    def document_id(self, present: Collection[str], place: Place) -> tuple[str, ...]:
+        """Return the names that hold the id of a document, among those ``present`` in a row.
 
         Raises:
             DataError: one is not there.
         """
         for name in self.id_parts:
-            if name not in found:
-                raise place.error(_missing(DOCUMENT_ID, (name,), True, found))
-        return self.id_parts or (self.name(DOCUMENT_ID, found, place),)
+            if name not in present:
+                raise place.error(_missing(DOCUMENT_ID, (name,), True, present))
+        return self.id_parts or (self.name(DOCUMENT_ID, present, place),)
 
-    def name(self, wanted: str, found: Collection[str], place: Place) -> str:
-        """Return the name of a field among those ``found`` in the first row.
+    def name(self, field_name: str, present: Collection[str], place: Place) -> str:
+        """Return the name of a field among those ``present`` in the first row.
 
         Raises:
             DataError: none of its names is there, and the field is needed.
         """
-        given = self.given.get(wanted)
-        names = (given,) if isinstance(given, str) else NAMES[wanted]
+        mapped = self.given.get(field_name)
+        names = (mapped,) if isinstance(mapped, str) else NAMES[field_name]
         for name in names:
-            if name in found:
+            if name in present:
                 return name
-        if wanted in _OTHERWISE_THE_FIRST and given is None:
+        if field_name in _OTHERWISE_THE_FIRST and mapped is None:
             return names[0]
-        raise place.error(_missing(wanted, names, given is not None, found))
+        raise place.error(_missing(field_name, names, mapped is not None, present))
 
 
 @dataclass(frozen=True)
@@ -241,9 +241,9 @@ class LabelledFolder(ABC):
         return read_query_log(file, rows, self._query_names(first, Place(file, line)))
 
     def _query_names(self, row: Row, place: Place) -> tuple[str, str]:
-        found = list(row)
-        query_id = self.columns.name("query_id", found, place)
-        return query_id, self.columns.name("query", found, place)
+        present = list(row)
+        query_id = self.columns.name("query_id", present, place)
+        return query_id, self.columns.name("query", present, place)
 
     def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
         """Return the judgments, quotes as spans in characters of the text."""
@@ -269,11 +269,11 @@ def _files(root: Path, stem: str) -> list[Path]:
 
 
 def _only(root: Path, stem: str) -> Path:
-    found = _files(root, stem)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise DataError(f"{found[0].name} is there too; keep one of them", file=found[1])
+    files = _files(root, stem)
+    if len(files) == 1:
+        return files[0]
+    if files:
+        raise DataError(f"{files[0].name} is there too; keep one of them", file=files[1])
     raise DataError(
         f"no such file; besides its documents the folder needs {QUERIES}.jsonl, and "
         f"{JUDGMENTS}.jsonl where there are labels",
@@ -281,8 +281,10 @@ def _only(root: Path, stem: str) -> Path:
     )
 
 
-def _missing(wanted: str, names: tuple[str, ...], given: bool, found: Collection[str]) -> str:
-    listed = ", ".join(shown(name, 30) for name in list(found)[:8]) or "none"
+def _missing(
+    field_name: str, names: tuple[str, ...], is_mapped: bool, present: Collection[str]
+) -> str:
+    listed = ", ".join(shown(name, 30) for name in list(present)[:8]) or "none"
     looked_for = " or ".join(shown(name) for name in names)
-    advice = "correct `columns`" if given else f"name it as `{wanted}` under `columns`"
-    return f"no {looked_for} for {wanted}; found: {listed}; {advice}"
+    advice = "correct `columns`" if is_mapped else f"name it as `{field_name}` under `columns`"
+    return f"no {looked_for} for {field_name}; found: {listed}; {advice}"

@@ -136,10 +136,10 @@ def nearest(path: Path, readers: Mapping[str, type[Dataset]]) -> str | None:
     best: tuple[int, int, str] | None = None
     for name, reader in readers.items():
         parts = reader.parts(path)
-        found = sum(parts.values())
-        if found and (best is None or (found, -len(parts)) > best[:2]):
+        n_present = sum(parts.values())
+        if n_present and (best is None or (n_present, -len(parts)) > best[:2]):
             missing = [part for part, is_there in parts.items() if not is_there]
-            best = (found, -len(parts), _told(name, reader, missing))
+            best = (n_present, -len(parts), _told(name, reader, missing))
     if best is not None:
         return best[2]
     named = _BY_SUFFIX.get(suffix(path)) if path.is_file() else None
@@ -166,13 +166,13 @@ def unread_labels(dataset: Dataset) -> str | None:
     if not files:
         return None
     one, many = "file looks like labels and is not", "files look like labels and are not"
-    (found,) = note(
+    (files_note,) = note(
         f"{one} read as such", f"{many} read as such", [file.as_posix() for file in files]
     )
-    wanted = f"{JUDGMENTS}.jsonl or {JUDGMENTS}.csv"
+    label_file = f"{JUDGMENTS}.jsonl or {JUDGMENTS}.csv"
     if isinstance(dataset, BeirDataset):
-        wanted = dataset.qrels_files()[0].relative_to(dataset.root).as_posix()
-    return f"{found}; of a {dataset.format} folder, labels are {wanted}"
+        label_file = dataset.qrels_files()[0].relative_to(dataset.root).as_posix()
+    return f"{files_note}; of a {dataset.format} folder, labels are {label_file}"
 
 
 def _label_like(root: Path) -> Iterator[Path]:

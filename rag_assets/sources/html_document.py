@@ -99,15 +99,15 @@ def _words(page: LexborHTMLParser, selector: str) -> str:
 
 
 def _metadata(page: LexborHTMLParser) -> dict[str, str]:
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for node in page.css("meta[name][content]"):
         name = (node.attributes.get("name") or "").lower()
         content = node.attributes.get("content")
-        if name in _META and content and name not in found:
-            found[name] = content
+        if name in _META and content and name not in fields:
+            fields[name] = content
     root = page.css_first("html")
     language = root.attributes.get("lang") if root is not None else None
-    return {**found, "lang": language} if language else found
+    return {**fields, "lang": language} if language else fields
 
 
 def visible_text(body: LexborNode) -> str:

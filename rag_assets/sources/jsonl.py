@@ -54,8 +54,8 @@ def _strict_object(raw: bytes, path: Path, number: int) -> dict[str, Any]:
         problem = f"{error.problem}; each line must be one JSON object"
         raise RowError(problem, file=path, line=number) from error
     if not isinstance(value, dict):
-        found = type_name(value)
-        problem = f"found {found}; each line must be one JSON object"
+        kind = type_name(value)
+        problem = f"found {kind}; each line must be one JSON object"
         raise RowError(problem, file=path, line=number)
     return value
 
@@ -85,16 +85,16 @@ class _TooDeepError(ValueError):
 
 def _colons(fields: dict[str, Any], depth: int) -> int:
     """Return the colons that a line of these fields must have."""
-    found = len(fields)
+    count = len(fields)
     for key, value in fields.items():
         if ":" in key:
-            found += key.count(":")
+            count += key.count(":")
         kind = type(value)
         if kind is str:
-            found += value.count(":")
+            count += value.count(":")
         elif kind is dict or kind is list:
-            found += _colons_within(value, depth - 1)
-    return found
+            count += _colons_within(value, depth - 1)
+    return count
 
 
 def _colons_within(value: object, depth: int) -> int:

@@ -176,10 +176,10 @@ class Quotes:
         Raises:
             DataError: the quote is blank, not there, or there more than once.
         """
-        found = self.find(quote, row, start)
-        if isinstance(found, Unlocated):
-            raise place.error(found.problem, QUOTE, found.check)
-        return found
+        span = self.find(quote, row, start)
+        if isinstance(span, Unlocated):
+            raise place.error(span.problem, QUOTE, span.check)
+        return span
 
     def find(self, quote: str, row: int, said: int | None = None) -> tuple[int, int] | Unlocated:
         """Return the span of a quote in the text of document ``row``, or why there is none.

@@ -57,8 +57,8 @@ def _declared_title(value: object, path: Path) -> str:
         return (value or "").strip()
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
-    found = type_name(value)
-    raise RowError(f"is {found}; must be text, in quotes if need be", file=path, key="title")
+    kind = type_name(value)
+    raise RowError(f"is {kind}; must be text, in quotes if need be", file=path, key="title")
 
 
 def _without_closing_marks(heading: str) -> str:
@@ -141,17 +141,17 @@ def _value(node: yaml.Node, seen: set[int]) -> object:
 
 
 def _mapping(node: yaml.MappingNode, seen: set[int]) -> dict[str, object]:
-    found: dict[str, object] = {}
+    fields: dict[str, object] = {}
     seen.add(id(node))
     for key, value in node.value:
         line = key.start_mark.line + 2
         if not isinstance(key, yaml.ScalarNode):
             raise FrontMatterError("front matter keys must be text", line)
         name = _text(key)
-        if name in found:
+        if name in fields:
             raise FrontMatterError(f"front matter has the key {name!a} twice", line)
-        found[name] = _value(value, seen)
-    return found
+        fields[name] = _value(value, seen)
+    return fields
 
 
 def _scalar(node: yaml.ScalarNode) -> object:

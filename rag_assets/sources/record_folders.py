@@ -250,9 +250,9 @@ def _add(
 
 
 def _names(columns: Columns, row: Row, place: Place) -> _Names:
-    found = list(row)
-    document_id = columns.document_id(found, place)
-    return _Names(document_id, *(columns.name(name, found, place) for name in ("title", "text")))
+    present = list(row)
+    document_id = columns.document_id(present, place)
+    return _Names(document_id, *(columns.name(name, present, place) for name in ("title", "text")))
 
 
 def _refuse_repeated(file: Path, records: _Records, keys: tuple[str, ...]) -> None:

@@ -77,9 +77,9 @@ class SquadDataset(SingleFileDataset):
             with tolerated():
                 query_id = identifier(question, "id", place)
                 ids.add(query_id, place, "id")
-                found = answers(question, place, paragraph)
-                texts = [answer.text for answer in found.located]
-                if not any(found) and not is_impossible(question, place):
+                parsed = answers(question, place, paragraph)
+                texts = [answer.text for answer in parsed.located]
+                if not any(parsed) and not is_impossible(question, place):
                     unmarked.append(query_id)
                 metadata = _metadata(question, place, paragraph, texts)
                 rows.add(query_id, string(question, "question", place), [], metadata)
@@ -100,10 +100,10 @@ class SquadDataset(SingleFileDataset):
             with tolerated():
                 query_id = identifier(question, "id", place)
                 rows.resolve(query_id, document_id, place, ("id", "title"))
-                found = answers(question, place, paragraph)
-                left_out += [f"{query_id} {shown(text, 30)}" for text in found.without_place]
-                lost += [query_id] if found.without_place and not found.located else []
-                for answer in found.located:
+                parsed = answers(question, place, paragraph)
+                left_out += [f"{query_id} {shown(text, 30)}" for text in parsed.without_place]
+                lost += [query_id] if parsed.without_place and not parsed.located else []
+                for answer in parsed.located:
                     if answer.corrected:
                         corrected.append(query_id)
                     rows.add(place, query_id, document_id, GRADE, document_id, answer.span)
@@ -179,9 +179,9 @@ def read_paragraphs(file: Path) -> Iterator[Paragraph]:
         for paragraph, inside in items(article, "paragraphs", place):
             context = string(paragraph, "context", inside)
             repeated = context in ids
-            found = checked_id(f"{slug}_p{numbers[slug]:02d}", place, "title")
+            new_id = checked_id(f"{slug}_p{numbers[slug]:02d}", place, "title")
             numbers[slug] += 1
-            document_id = ids.setdefault(context, found)
+            document_id = ids.setdefault(context, new_id)
             yield Paragraph(
                 inside, document_id, title.replace("_", " "), context, repeated, paragraph
             )
@@ -225,7 +225,7 @@ def answers(question: dict[str, Any], place: Inside, paragraph: Paragraph) -> An
     """
     if question.get("answers") is None:
         return Answers([], [])
-    found: dict[tuple[int, int], Answer] = {}
+    by_span: dict[tuple[int, int], Answer] = {}
     without_place: list[str] = []
     for answer, inside in items(question, "answers", place):
         text, start = _text_and_start(answer, inside)
@@ -233,10 +233,10 @@ def answers(question: dict[str, Any], place: Inside, paragraph: Paragraph) -> An
         if located is None:
             without_place.append(text)
         else:
-            found.setdefault(located.span, located)
-    if found and is_impossible(question, place):
-        raise place.error(f"is true, but there are answers: {len(found)}", "is_impossible")
-    return Answers(list(found.values()), without_place)
+            by_span.setdefault(located.span, located)
+    if by_span and is_impossible(question, place):
+        raise place.error(f"is true, but there are answers: {len(by_span)}", "is_impossible")
+    return Answers(list(by_span.values()), without_place)
 
 
 def is_impossible(question: dict[str, Any], place: Place) -> bool:

@@ -49,8 +49,8 @@ def read_topics(path: Path) -> Iterator[Topic]:
 
 
 def _first_tag(path: Path) -> str:
-    found = (_FIRST_TAG.search(line) for _, line in read_lines(path))
-    return next((match.group(1).lower() for match in found if match), "")
+    matches = (_FIRST_TAG.search(line) for _, line in read_lines(path))
+    return next((match.group(1).lower() for match in matches if match), "")
 
 
 def _read_plain(path: Path) -> Iterator[Topic]:
@@ -144,14 +144,16 @@ def _read_xml(path: Path, tag: str) -> Iterator[Topic]:
 
 def _topic(opening: str, block: str, place: Place) -> Topic:
     block = replaced(block, "<![CDATA[", "]]>", html.escape)
-    found, between = elements(block)
+    parts, between = elements(block)
     fields: dict[str, list[str]] = {}
-    for element in found:
+    for element in parts:
         fields.setdefault(element.name, []).append(_folded(element.content))
-    given = {m.group(1).lower(): html.unescape(_unquoted(m.group(2))) for m in _attributes(opening)}
-    number = _number(given, fields, place)
+    attributes = {
+        m.group(1).lower(): html.unescape(_unquoted(m.group(2))) for m in _attributes(opening)
+    }
+    number = _number(attributes, fields, place)
     used, text = _text(fields, between, place)
-    rest: dict[str, str | list[str]] = dict(given)
+    rest: dict[str, str | list[str]] = dict(attributes)
     for name, values in fields.items():
         if name != used and any(values):
             rest[name] = values[0] if len(values) == 1 else values

@@ -32,8 +32,8 @@ def detectable_difference(sums: Floats, weights: Floats) -> float | None:
     """
     from scipy.special import stdtrit
 
-    found = spread(sums, weights)
-    if found is None or found.error == 0:
+    difference = spread(sums, weights)
+    if difference is None or difference.error == 0:
         return None
-    freedom = found.n_units - 1
-    return float((stdtrit(freedom, 1 - ALPHA / 2) + stdtrit(freedom, POWER)) * found.error)
+    freedom = difference.n_units - 1
+    return float((stdtrit(freedom, 1 - ALPHA / 2) + stdtrit(freedom, POWER)) * difference.error)

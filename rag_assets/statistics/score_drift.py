@@ -105,8 +105,8 @@ class ScoreDrift:
         rows = np.flatnonzero(self._is_far(self.new))
         scores = self.new.scores[rows]
         order = np.lexsort((scores, ~np.isnan(scores)))
-        found = [(self.new.query_ids[rows[i]], float(scores[i])) for i in order]
-        return [(name, None if np.isnan(score) else score) for name, score in found]
+        queries = [(self.new.query_ids[rows[i]], float(scores[i])) for i in order]
+        return [(name, None if np.isnan(score) else score) for name, score in queries]
 
     @property
     def far_share(self) -> float:

@@ -32,12 +32,12 @@ def t_test_p_value(sums: Floats) -> float | None:
     """
     from scipy.special import stdtr
 
-    found = spread(sums, np.ones_like(sums))
-    if found is None:
+    difference = spread(sums, np.ones_like(sums))
+    if difference is None:
         return None
-    if found.error == 0:
-        return 1.0 if abs(found.mean) <= SAME else None
-    return float(2 * stdtr(found.n_units - 1, -abs(found.mean) / found.error))
+    if difference.error == 0:
+        return 1.0 if abs(difference.mean) <= SAME else None
+    return float(2 * stdtr(difference.n_units - 1, -abs(difference.mean) / difference.error))
 
 
 class Spread(NamedTuple):

@@ -53,11 +53,11 @@ def units_of(values: Floats, weights: Floats, clusters: Sequence[str]) -> Units:
     """
     number = {name: i for i, name in enumerate(sorted(set(clusters)))}
     rows = np.fromiter((number[name] for name in clusters), np.intp, len(clusters))
-    known = ~np.isnan(values)
-    weighted = np.where(known, weights[:, None], 0.0)
+    has_value = ~np.isnan(values)
+    weighted = np.where(has_value, weights[:, None], 0.0)
     sums = np.zeros((len(number), values.shape[1]))
     totals = np.zeros_like(sums)
-    np.add.at(sums, rows, np.where(known, values, 0.0) * weighted)
+    np.add.at(sums, rows, np.where(has_value, values, 0.0) * weighted)
     np.add.at(totals, rows, weighted)
     return Units(sums, totals)
 
@@ -94,8 +94,8 @@ class Counted:
         if column not in table.column_names:
             return np.full(len(self.query_ids), np.nan)
         pairs = zip(table["query_id"].to_pylist(), table[column].to_pylist(), strict=True)
-        found = dict(pairs)
-        values = [found.get(query_id) for query_id in self.query_ids]
+        by_query = dict(pairs)
+        values = [by_query.get(query_id) for query_id in self.query_ids]
         return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
 
 

@@ -145,10 +145,10 @@ class Dialect(ABC):
 
     def counterpart(self, measure: str, cutoff: int | None) -> ToolMetric | None:
         """Return what the tool offers in place of a canonical metric, or None."""
-        own = self.counterparts.get(measure)
-        if own is None or (cutoff is None and self.needs_cutoff):
+        names = self.counterparts.get(measure)
+        if names is None or (cutoff is None and self.needs_cutoff):
             return None
-        return ToolMetric(self.name_of(own, cutoff), own, cutoff)
+        return ToolMetric(self.name_of(names, cutoff), names, cutoff)
 
     def parse(self, name: str) -> ToolMetric:
         """Return the metric that ``name`` means in this tool.
@@ -237,8 +237,8 @@ def tool_input(hits: Mapping[str, tuple[Hit, ...]], listed: bool, labels: Labels
         for query_id, groups in labels.groups.items()
     )
     strangers = tuple(
-        ToolQuery(query_id, found, listed, judged_anywhere=anywhere)
-        for query_id, found in hits.items()
+        ToolQuery(query_id, query_hits, listed, judged_anywhere=anywhere)
+        for query_id, query_hits in hits.items()
         if query_id not in labels.groups
     )
     return ToolInput(judged, strangers)
@@ -252,9 +252,9 @@ def repetitions(data: ToolInput) -> Iterable[tuple[str, str, int]]:
 
 
 def _grades(judgments: pa.Table) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    by_query: dict[str, dict[str, int]] = {}
     for row in judgments.to_pylist():
-        grades = found.setdefault(row["query_id"], {})
+        grades = by_query.setdefault(row["query_id"], {})
         if (item := row["item_id"]) is not None:
             grades[item] = max(row["grade"], grades.get(item, row["grade"]))
-    return found
+    return by_query

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +13,8 @@ from rag_assets.errors import StoreError, UsageError
 from rag_assets.labels.generation.question_generation import QUESTIONS
 from rag_assets.sources.folder_labels import JUDGMENTS, QUERIES
 from rag_assets.sources.record_folders import JSONL_DOCUMENTS
-from rag_assets.sources.writers.tables import metadata_of, rows_of, write_lines
+from rag_assets.sources.writers.jsonl import document_lines
+from rag_assets.sources.writers.tables import write_lines
 from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory
 from rag_assets.store.canonical import canonical_json
 
@@ -40,13 +40,13 @@ def check_free(folder: Path, *, force: bool) -> None:
         return
     if not folder.is_dir() or folder.is_symlink():
         raise UsageError(f"{folder}: is there and is no folder; choose a new one")
-    found = sorted(path.name for path in folder.iterdir())
-    others = [name for name in found if name not in FILES]
+    names = sorted(path.name for path in folder.iterdir())
+    others = [name for name in names if name not in FILES]
     if others:
         raise UsageError(
             f"{folder}: holds {others[0]}, which no generated dataset has; choose a new folder"
         )
-    if found and not force:
+    if names and not force:
         raise UsageError(f"{folder}: is there already; choose a new folder, or replace it (force)")
 
 
@@ -71,7 +71,7 @@ def write_folder(
     rows = dataset_rows(questions, documents)
     aside = folder.with_name(f"{folder.name}{TEMPORARY_MARK}{uuid.uuid4().hex[:12]}")
     with atomic_directory(folder) as temporary:
-        write_lines(temporary / JSONL_DOCUMENTS, _document_lines(documents))
+        write_lines(temporary / JSONL_DOCUMENTS, document_lines(documents))
         write_lines(temporary / f"{QUERIES}.jsonl", map(canonical_json, rows.queries))
         write_lines(temporary / f"{JUDGMENTS}.jsonl", map(canonical_json, rows.judgments))
         (temporary / EXPERIMENT).write_text(_YAML, encoding="utf-8")
@@ -94,13 +94,6 @@ def check_new_file(file: Path, *, force: bool) -> None:
             raise UsageError(f"{file}: is there already; choose another, or replace it (force)")
     except OSError as error:
         raise StoreError(f"cannot write {file}: {error.strerror or error}") from error
-
-
-def _document_lines(documents: pa.Table) -> Iterator[str]:
-    for row in rows_of(documents):
-        line = {"document_id": row["document_id"], "title": row["title"], "text": row["text"]}
-        metadata = metadata_of(row)
-        yield canonical_json({**line, "metadata": metadata} if metadata else line)
 
 
 class DatasetRows(NamedTuple):

@@ -82,7 +82,7 @@ class Filters:
 def fault(question: str, answer: str | None, chunk: list[str], filters: Filters) -> str | None:
     """Return why a question is dropped, the first of :data:`REASONS` that holds; None: it is kept.
 
-    Near duplicates are found among all questions, by :mod:`near_questions`.
+    Near duplicates are found among all questions, by :func:`near_earlier`.
 
     Args:
         question: as the model wrote it.
@@ -156,8 +156,8 @@ def copied_share(question: list[str], text: list[str], n: int) -> float:
     grams = [tuple(question[start : start + n]) for start in range(len(question) - n + 1)]
     if not grams:
         return 0.0
-    known = {tuple(text[start : start + n]) for start in range(len(text) - n + 1)}
-    return sum(gram in known for gram in grams) / len(grams)
+    text_grams = {tuple(text[start : start + n]) for start in range(len(text) - n + 1)}
+    return sum(gram in text_grams for gram in grams) / len(grams)
 
 
 def contains_words(text: list[str], part: list[str]) -> bool:

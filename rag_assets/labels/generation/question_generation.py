@@ -162,21 +162,21 @@ def generate_questions(
     answers = completions.answer(question_requests(chunks, generator))
     source = _source(completions, generator)
     failures: dict[str, str] = {}
-    kept: list[dict[str, object]] = []
+    accepted: list[dict[str, object]] = []
     dropped: list[dict[str, object]] = []
     for chunk, answer in zip(_rows(chunks), answers, strict=True):
-        found = parsed_questions(answer, generator.n)
-        if isinstance(found, Unusable):
-            failures[str(chunk["chunk_id"])] = found.reason
+        questions = parsed_questions(answer, generator.n)
+        if isinstance(questions, Unusable):
+            failures[str(chunk["chunk_id"])] = questions.reason
             continue
         words = question_words(str(chunk.pop("of")))
-        for question in found:
+        for question in questions:
             reason = fault(question.text, question.answer, words, generator.filters)
             row = {**_row(question, chunk), "source": source}
-            (dropped if reason else kept).append({**row, "reason": reason})
-    kept, alike = _without_near_duplicates(kept, generator.filters.near_duplicate)
+            (dropped if reason else accepted).append({**row, "reason": reason})
+    accepted, alike = _without_near_duplicates(accepted, generator.filters.near_duplicate)
     dropped += alike
-    rows = [{name: row[name] for name in QUESTIONS.arrow().names} for row in kept]
+    rows = [{name: row[name] for name in QUESTIONS.arrow().names} for row in accepted]
     losses = [{name: row[name] for name in DROPPED.arrow().names} for row in dropped]
     counts = Counter(str(row["reason"]) for row in dropped)
     return GeneratedQuestions(
@@ -194,8 +194,8 @@ def _without_near_duplicates(
 ) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
     words = [frozenset(question_words(str(row["text"]))) for row in rows]
     like = near_earlier(words, threshold)
-    kept = [row for number, row in enumerate(rows) if number not in like]
-    return kept, [{**rows[number], "reason": NEAR_DUPLICATE} for number in like]
+    different = [row for number, row in enumerate(rows) if number not in like]
+    return different, [{**rows[number], "reason": NEAR_DUPLICATE} for number in like]
 
 
 def _rows(chunks: pa.Table) -> list[dict[str, object]]:
@@ -228,13 +228,13 @@ def parsed_questions(answer: Answer, at_most: int) -> list[Question] | Unusable:
     text = usable_text(answer)
     if isinstance(text, Unusable):
         return text
-    found = [question for part in _OBJECT.findall(text) if (question := _question(part))]
-    if not found and "{" not in text:
+    questions = [question for part in _OBJECT.findall(text) if (question := _question(part))]
+    if not questions and "{" not in text:
         listed = parsed_list(answer, "", at_most)
         if isinstance(listed, Unusable):
             return listed
-        found = [Question(item, None) for item in listed]
-    return found[:at_most] or Unusable("the answer holds no question")
+        questions = [Question(item, None) for item in listed]
+    return questions[:at_most] or Unusable("the answer holds no question")
 
 
 def _question(part: str) -> Question | None:
@@ -242,8 +242,8 @@ def _question(part: str) -> Question | None:
         value = json.loads(part, strict=False)
     except ValueError:
         return None
-    found = next((value[key] for key in _KEYS if isinstance(value.get(key), str)), "")
-    text = " ".join(found.split())
+    question = next((value[key] for key in _KEYS if isinstance(value.get(key), str)), "")
+    text = " ".join(question.split())
     answer = value.get("answer")
     plain = " ".join(answer.split()) if isinstance(answer, str) else ""
     return Question(text, plain or None) if text else None

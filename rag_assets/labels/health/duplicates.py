@@ -28,12 +28,12 @@ def same_texts(documents: pa.Table) -> list[list[str]]:
     hashes = [hash(" ".join(text.as_py().split())) for text in texts]
     blank = hash("")
     counted: dict[int, int] = defaultdict(int)
-    for found in hashes:
-        counted[found] += 1
-    for row, found in enumerate(hashes):
-        if counted[found] > 1 and found != blank:
+    for digest in hashes:
+        counted[digest] += 1
+    for row, digest in enumerate(hashes):
+        if counted[digest] > 1 and digest != blank:
             text = " ".join(texts[row].as_py().split())
-            groups[found].setdefault(text, []).append(ids[row].as_py())
+            groups[digest].setdefault(text, []).append(ids[row].as_py())
     return [members for group in groups.values() for members in group.values() if len(members) > 1]
 
 
@@ -84,8 +84,8 @@ def _finding(first: str, other: str, judged: dict[str, _Evidences]) -> Finding:
 
 def _judgments(qrels: pa.Table) -> dict[str, _Evidences]:
     """Return the evidences of each query, whatever they are called."""
-    found: dict[str, dict[str, set[_Judgment]]] = defaultdict(lambda: defaultdict(set))
+    by_query: dict[str, dict[str, set[_Judgment]]] = defaultdict(lambda: defaultdict(set))
     names = ("query_id", "evidence_id", "document_id", "start", "end", "grade")
     for query, evidence, *rest in zip(*(qrels.column(n).to_pylist() for n in names), strict=True):
-        found[query][evidence].add((rest[0], rest[1], rest[2], rest[3]))
-    return {query: frozenset(map(frozenset, rows.values())) for query, rows in found.items()}
+        by_query[query][evidence].add((rest[0], rest[1], rest[2], rest[3]))
+    return {query: frozenset(map(frozenset, rows.values())) for query, rows in by_query.items()}

@@ -56,14 +56,14 @@ def rows(table: pa.Table) -> list[Finding]:
 
 
 def reading_problems(problems: Iterable[DataError]) -> pa.Table:
-    """Return an error for each problem of ``datasets.problems.collecting``, without repeats.
+    """Return an error for each problem of ``sources.problems.collecting``, without repeats.
 
     What only follows from another problem is left out: a judgment of a row that was refused, and a
     table that is empty because its rows were.
     """
     different = {str(problem): problem for problem in problems}
-    causes = [one for one in different.values() if _check(one) not in (FOLLOWS, EMPTY)]
-    return findings_table(_finding(one) for one in causes or different.values())
+    causes = [cause for cause in different.values() if _check(cause) not in (FOLLOWS, EMPTY)]
+    return findings_table(_finding(cause) for cause in causes or different.values())
 
 
 def _check(problem: DataError) -> str:

@@ -66,13 +66,13 @@ def near_duplicates(texts: pa.ChunkedArray, threshold: float = THRESHOLD) -> lis
     if len(filled) < 2:
         return []
     signatures = _signatures(sets, filled)
-    found = []
+    pairs = []
     for first, second in _likely(signatures, threshold):
         pair = (int(filled[first]), int(filled[second]))
         similarity = _jaccard(sets.of(pair[0]), sets.of(pair[1]))
         if similarity >= threshold:
-            found.append(Pair(*pair, similarity))
-    return sorted(found)
+            pairs.append(Pair(*pair, similarity))
+    return sorted(pairs)
 
 
 def _signatures(sets: Shingles, filled: np.ndarray) -> np.ndarray:
@@ -94,11 +94,11 @@ def _likely(signatures: np.ndarray, threshold: float) -> np.ndarray:
     """Return the pairs that share a band and whose signatures look similar enough."""
     pairs = np.concatenate([np.empty((0, 2), np.int64), *_candidates(signatures)])
     pairs = np.unique(pairs, axis=0)
-    kept = [np.empty((0, 2), np.int64)]
+    parts = [np.empty((0, 2), np.int64)]
     for block in np.array_split(pairs, len(pairs) // 100_000 + 1):
         alike = (signatures[:, block[:, 0]] == signatures[:, block[:, 1]]).mean(axis=0)
-        kept.append(block[alike >= threshold - SLACK])
-    return np.concatenate(kept)
+        parts.append(block[alike >= threshold - SLACK])
+    return np.concatenate(parts)
 
 
 def _candidates(signatures: np.ndarray) -> Iterator[np.ndarray]:
@@ -140,8 +140,8 @@ class Shingles(NamedTuple):
 
     def of(self, document: int) -> np.ndarray:
         """Return the shingles of one document."""
-        found: np.ndarray = self.hashes[self.starts[document] : self.starts[document + 1]]
-        return found
+        hashes: np.ndarray = self.hashes[self.starts[document] : self.starts[document + 1]]
+        return hashes
 
 
 def shingles(texts: pa.ChunkedArray) -> Shingles:

@@ -152,20 +152,20 @@ def _key_of(row: Mapping[str, Any]) -> Key:
 
 def _by_key(judgments: Iterable[Judgment], whole: bool) -> dict[Key, Judgment]:
     """Return one judgment a key: the one with the highest grade, the first of several."""
-    found: dict[Key, Judgment] = {}
+    by_key: dict[Key, Judgment] = {}
     for judgment in judgments:
         key = _key(judgment.unit, whole)
-        if key not in found or judgment.grade > found[key].grade:
-            found[key] = judgment
-    return found
+        if key not in by_key or judgment.grade > by_key[key].grade:
+            by_key[key] = judgment
+    return by_key
 
 
-def _conflict(judgment: Judgment, known: int) -> DataError:
+def _conflict(judgment: Judgment, grade: int) -> DataError:
     unit = judgment.unit
     return DataError(
         f"line {judgment.line}: query {shown(unit.query_id)} and document "
         f"{shown(unit.document_id)}, characters {unit.start}-{unit.end}: grade {judgment.grade}, "
-        f"but the labels have {known}"
+        f"but the labels have {grade}"
     )
 
 
@@ -212,8 +212,8 @@ def _without_covered(
             spans.setdefault((query_id, document_id), []).append((start, end))
     covered = {
         (*place, *span)
-        for place, found in spans.items()
-        for span in covered_spans(found, labelled.get(place, ()))
+        for place, own_spans in spans.items()
+        for span in covered_spans(own_spans, labelled.get(place, ()))
     }
     return [(k, judgment) for k, judgment in new if judgment.grade <= 0 or k not in covered]
 
@@ -226,16 +226,16 @@ def covered_spans(spans: Iterable[Span], labelled: Iterable[Span] = ()) -> set[S
             first, among equals the one that begins first.
         labelled: relevant spans that the labels hold already; all are kept.
     """
-    kept = list(labelled)
+    shortest = list(labelled)
     covered: set[Span] = set()
     for span in sorted(set(spans), key=lambda s: (s[1] - s[0], s)):
-        if any(_share_half(span, other) for other in kept):
+        if any(_share_half(span, other) for other in shortest):
             covered.add(span)
         else:
-            kept.append(span)
+            shortest.append(span)
     return covered
 
 
-def _share_half(one: Span, other: Span) -> bool:
-    shared = min(one[1], other[1]) - max(one[0], other[0])
-    return shared > 0 and 2 * shared >= min(one[1] - one[0], other[1] - other[0])
+def _share_half(first: Span, other: Span) -> bool:
+    shared = min(first[1], other[1]) - max(first[0], other[0])
+    return shared > 0 and 2 * shared >= min(first[1] - first[0], other[1] - other[0])

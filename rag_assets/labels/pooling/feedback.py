@@ -158,10 +158,12 @@ def _vote(row: Row, place: Place, known: _Known) -> tuple[PooledUnit, str, int, 
 
 def _unit(query_id: str, row: Mapping[str, object], place: Place, known: _Known) -> PooledUnit:
     key = "doc_id" if "doc_id" in row else "chunk_id"
-    found = identifier(row, key, place)
-    chunk = _CHUNK.fullmatch(found) if key == "chunk_id" and found not in known.documents else None
+    unit_id = identifier(row, key, place)
+    chunk = (
+        _CHUNK.fullmatch(unit_id) if key == "chunk_id" and unit_id not in known.documents else None
+    )
     if chunk is None:
-        return PooledUnit(query_id, found, 0, known.length(found, place, key))
+        return PooledUnit(query_id, unit_id, 0, known.length(unit_id, place, key))
     start, end = int(chunk["start"]), int(chunk["end"])
     length = known.length(chunk["document"], place, key)
     if not start < end <= length:
@@ -201,8 +203,8 @@ def earlier_feedback(
         keys: the units of interest.
     """
     form = qrels_format(dataset)
-    found = _of_lines(file, documents) if form is None else _of_qrels(form, file)
-    return {key: label for key, label in found if key in keys}
+    labels = _of_lines(file, documents) if form is None else _of_qrels(form, file)
+    return {key: label for key, label in labels if key in keys}
 
 
 def _is_feedback(row: Mapping[str, Any]) -> bool:

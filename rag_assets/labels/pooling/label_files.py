@@ -110,8 +110,10 @@ def write_qrels(form: QrelsFormat, file: Path, rows: Sequence[Row], replaced: Re
         if not all(form.holds(str(row[key])) for key in ("query_id", "doc_id")):
             problem = f"an id holds {form.forbidden}, which the format cannot: {_line(row)}"
             raise DataError(problem, file=file)
-    known = form.read(file) if file.is_file() else []
-    gone = {_pair(one.query_id, one.document_id) for one in known if one.line in replaced}
+    existing = form.read(file) if file.is_file() else []
+    gone = {
+        _pair(label.query_id, label.document_id) for label in existing if label.line in replaced
+    }
     sources = sources_file(file)
     old = read_objects(sources) if sources.is_file() and gone else []
     dropped = {n: None for n, row in old if _pair(row["query_id"], row["doc_id"]) in gone}
@@ -133,14 +135,14 @@ def _write(
 ) -> None:
     target = file.resolve()
     old = target.read_bytes() if target.is_file() else header.encode()
-    kept = []
+    remaining = []
     for number, raw in enumerate(old.split(b"\n"), start=1):
         line = changes.get(number)
         if number not in changes:
-            kept.append(raw)
+            remaining.append(raw)
         elif line is not None:
-            kept.append(line.encode())
-    text = b"\n".join(kept)
+            remaining.append(line.encode())
+    text = b"\n".join(remaining)
     if text and not text.endswith(b"\n"):
         text += b"\n"
     text += "".join(f"{line}\n" for line in lines).encode()

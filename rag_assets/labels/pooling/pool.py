@@ -55,15 +55,15 @@ def pool(
         judged: retriever -> its (query, unit) pairs that have a judgment, of any grade.
         depth: how many ranks of each run.
     """
-    found: set[PooledUnit] = set()
+    pooled: set[PooledUnit] = set()
     for retriever, run in runs.items():
         top = run.filter(pc.less_equal(run.column("rank"), depth))
-        known = judged.get(retriever, set())
+        judged_units = judged.get(retriever, set())
         ids = (top.column(name).to_pylist() for name in ("query_id", "item_id"))
         for pair in zip(*ids, strict=True):
-            if pair not in known:
-                found.add(PooledUnit(pair[0], *units[retriever][pair[1]]))
-    return found
+            if pair not in judged_units:
+                pooled.add(PooledUnit(pair[0], *units[retriever][pair[1]]))
+    return pooled
 
 
 def without_outer_blanks(found: Iterable[PooledUnit], documents: pa.Table) -> set[PooledUnit]:

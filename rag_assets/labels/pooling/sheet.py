@@ -116,10 +116,12 @@ def read_sheet(file: Path, documents: pa.Table, queries: pa.Table) -> tuple[list
             n_empty += 1
             continue
         try:
-            found = check.graded(row, Place(file, line))
-            first = graded.setdefault((found.unit, found.evidence), found)
-            if first.grade != found.grade:
-                problem = f"is {found.grade}, but {first.grade} for the same on line {first.line}"
+            judgment = check.graded(row, Place(file, line))
+            first = graded.setdefault((judgment.unit, judgment.evidence), judgment)
+            if first.grade != judgment.grade:
+                problem = (
+                    f"is {judgment.grade}, but {first.grade} for the same on line {first.line}"
+                )
                 raise Place(file, line).error(problem, "grade")
         except DataError as error:
             problems.append(error)
@@ -174,7 +176,7 @@ def _evidence(copied: str, unit: PooledUnit, text: str, place: Place) -> PooledU
     if not copied:
         return None
     lines = "(?:\r\n|\r|\n)".join(map(re.escape, re.split("\r\n|\r|\n", copied)))
-    spans = [found.span() for found in re.finditer(lines, text[unit.start : unit.end])]
+    spans = [match.span() for match in re.finditer(lines, text[unit.start : unit.end])]
     if len(spans) != 1:
         how = f"stands in the text {len(spans)} times" if spans else "is not in the text"
         problem = f"{shown(copied)} {how}; copy a part of the text that is there once"

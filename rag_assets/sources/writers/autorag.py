@@ -42,13 +42,13 @@ def write_autorag(tables: Tables, folder: Path) -> list[str]:
 
 
 def _write_corpus(documents: pa.Table, folder: Path) -> list[str]:
-    titles = kept = 0
+    titles = as_metadata = 0
     metadata: list[dict[str, Any]] = []
     for row in rows_of(documents):
         fields = metadata_of(row)
         if row["title"]:
             titles += 1
-            kept += "title" not in fields
+            as_metadata += "title" not in fields
             fields.setdefault("title", row["title"])
         metadata.append(fields)
     column, notes = _metadata_column(metadata)
@@ -57,11 +57,11 @@ def _write_corpus(documents: pa.Table, folder: Path) -> list[str]:
         columns["metadata"] = column
     pq.write_table(pa.table(columns), folder / "corpus.parquet")
     as_field = counted(
-        kept, "title is written as metadata.title", "titles are written as metadata.title"
+        as_metadata, "title is written as metadata.title", "titles are written as metadata.title"
     )
     lost = "loses its title: metadata.title is another"
     many = "lose their titles: metadata.title is another"
-    return as_field + counted(titles - kept, f"document {lost}", f"documents {many}") + notes
+    return as_field + counted(titles - as_metadata, f"document {lost}", f"documents {many}") + notes
 
 
 def _write_qa(tables: Tables, folder: Path) -> list[str]:
@@ -101,10 +101,10 @@ def _groups(qrels: pa.Table) -> tuple[dict[str, dict[str, list[str]]], list[str]
         facts["above"] += row["grade"] > 1
         facts["spans"] += row["start"] is not None
         evidences.add((row["query_id"], row["evidence_id"]))
-        found = groups.setdefault(row["query_id"], {}).setdefault(row["evidence_id"], [])
-        facts["merged"] += row["document_id"] in found
-        if row["document_id"] not in found:
-            found.append(row["document_id"])
+        documents = groups.setdefault(row["query_id"], {}).setdefault(row["evidence_id"], [])
+        facts["merged"] += row["document_id"] in documents
+        if row["document_id"] not in documents:
+            documents.append(row["document_id"])
     facts["named"] = sum(
         evidence != str(number)
         for by_evidence in groups.values()

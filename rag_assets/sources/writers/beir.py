@@ -60,10 +60,10 @@ def _query_lines(queries: pa.Table) -> Iterator[str]:
 
 def _gives_way(row: dict[str, Any], metadata: dict[str, Any]) -> bool:
     """Return whether a metadata field would be read back as the tags of the query."""
-    found = metadata.get("tags", "")
-    is_tags = isinstance(found, list) and all(isinstance(tag, str) for tag in found)
+    tags = metadata.get("tags", "")
+    is_tags = isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)
     return "tags" in metadata and (bool(row["tags"]) or is_tags)
 
 
-def _unfit(found: str) -> bool:
-    return "\t" in found or found != found.strip(" ")
+def _unfit(name: str) -> bool:
+    return "\t" in name or name != name.strip(" ")

@@ -27,7 +27,7 @@ def write_jsonl(tables: Tables, folder: Path) -> list[str]:
     A span is written as a quote and its first character. A span that is blank cannot be quoted,
     and a tag without a character is none.
     """
-    write_lines(folder / JSONL_DOCUMENTS, _document_lines(tables.documents))
+    write_lines(folder / JSONL_DOCUMENTS, document_lines(tables.documents))
     write_lines(folder / f"{QUERIES}.jsonl", _query_lines(tables.queries))
     blank: list[str] = []
     if tables.qrels.num_rows:
@@ -44,7 +44,8 @@ def write_jsonl(tables: Tables, folder: Path) -> list[str]:
     ]
 
 
-def _document_lines(documents: pa.Table) -> Iterator[str]:
+def document_lines(documents: pa.Table) -> Iterator[str]:
+    """Yield documents as lines of ``documents.jsonl``."""
     for row in rows_of(documents):
         line = {"document_id": row["document_id"], "title": row["title"], "text": row["text"]}
         yield canonical_json(_with_metadata(line, row))

@@ -40,8 +40,8 @@ def rows_of(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 def metadata_of(row: dict[str, Any]) -> dict[str, Any]:
     """Return the metadata of a document or query."""
-    found: dict[str, Any] = json.loads(row["metadata"])
-    return found
+    fields: dict[str, Any] = json.loads(row["metadata"])
+    return fields
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
@@ -74,9 +74,9 @@ def refuse_ids(tables: Tables, unfit: Callable[[str], bool], why: str) -> None:
         ("document", tables.qrels.column("document_id")),  # kept, though not in the corpus
         ("query", tables.queries.column("query_id")),
     ):
-        for found in ids.to_pylist():
-            if unfit(found):
-                raise DataError(f"{kind} id {found!r} {why}")
+        for name in ids.to_pylist():
+            if unfit(name):
+                raise DataError(f"{kind} id {name!r} {why}")
 
 
 def flat_pairs(qrels: pa.Table) -> tuple[dict[Pair, int], list[str]]:
@@ -94,7 +94,7 @@ def flat_pairs(qrels: pa.Table) -> tuple[dict[Pair, int], list[str]]:
         documents.setdefault(evidence, set()).add(row["document_id"])
         if row["evidence_id"] != own_name(row):
             named.add(evidence)
-    groups = {evidence for evidence, found in documents.items() if len(found) > 1}
+    groups = {evidence for evidence, judged in documents.items() if len(judged) > 1}
     notes = counted(
         facts["span"],
         "span is written as its whole document",

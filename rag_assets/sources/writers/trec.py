@@ -64,5 +64,5 @@ def _query_notes(queries: pa.Table) -> list[str]:
     ]
 
 
-def _unfit(found: str) -> bool:
-    return any(c.isspace() for c in found) or found.startswith(("<", COMMENT, "\ufeff"))
+def _unfit(name: str) -> bool:
+    return any(c.isspace() for c in name) or name.startswith(("<", COMMENT, "\ufeff"))
