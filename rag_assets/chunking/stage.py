@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from rag_assets.chunking import fixed, markdown, none, parent, recursive, semantic, sentences
+from rag_assets.chunking.chunk_table import cut_documents, indexed_texts
 from rag_assets.chunking.pieces import Cutter
 from rag_assets.chunking.semantic import Embed
 from rag_assets.chunking.size import Size
-from rag_assets.chunking.spans import cut_documents, indexed_texts
 from rag_assets.code_versions.closure import Root
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from rag_assets.chunking import fixed, none, parent
+from rag_assets.chunking.chunk_table import cut_documents
 from rag_assets.chunking.size import Size
-from rag_assets.chunking.spans import cut_documents
 from rag_assets.evaluation.contexts import context_column, contexts, of_retriever
 from rag_assets.evaluation.returned_texts import context_tokens
 from rag_assets.schemas import DOCUMENTS

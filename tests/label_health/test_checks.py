@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from rag_assets.evaluation.judgments_stage import judgments
 from rag_assets.labels.health.coverage import unreachable_evidence
+from rag_assets.labels.health.dangling_ids import dangling_ids
 from rag_assets.labels.health.duplicates import duplicate_documents, duplicate_queries
-from rag_assets.labels.health.ids import dangling_ids
-from rag_assets.labels.health.judged import judged_at_k
+from rag_assets.labels.health.judged_share import judged_at_k
 from rag_assets.labels.health.unanswerable import queries_without_relevant
 from rag_assets.schemas import METRICS_SUMMARY
 from rag_assets.sources.judgments import Quotes, Unlocated

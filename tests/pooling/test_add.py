@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from rag_assets.errors import DataError, UsageError
-from rag_assets.labels.pooling.add import Added, add_judgments
 from rag_assets.labels.pooling.feedback import grade_of, read_feedback
-from rag_assets.labels.pooling.label_files import QRELS_FORMATS, label_file, write_qrels
+from rag_assets.labels.pooling.label_edits import QRELS_FORMATS, label_file, write_qrels
+from rag_assets.labels.pooling.label_import import Added, add_judgments
 from rag_assets.labels.pooling.pool import Judgment, PooledUnit
 from rag_assets.sources.beir import BeirDataset
 from rag_assets.sources.dataset import Dataset

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.labels.pooling.label_files import QrelsFormat, qrels_format, sources_file
+from rag_assets.labels.pooling.label_edits import QrelsFormat, qrels_format, sources_file
 from rag_assets.labels.pooling.pool import Judgment, Key, PooledUnit
 from rag_assets.labels.pooling.sheet import refuse
 from rag_assets.sources.dataset import Dataset

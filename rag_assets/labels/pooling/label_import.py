@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError
 from rag_assets.labels.pooling.feedback import Earlier, earlier_feedback
-from rag_assets.labels.pooling.label_files import (
+from rag_assets.labels.pooling.label_edits import (
     label_file,
     qrels_format,
     write_judgments,
