@@ -253,11 +253,11 @@ def _split_tags(row: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
     return list(dict.fromkeys(tags)), {**row, "metadata": rest}
 
 
-def _chosen(subsets: Split, wanted: str | None, path: Path) -> str:
-    if wanted is not None:
-        if wanted not in subsets:
-            raise UsageError(f"{path / QRELS_FOLDER}: no subset {allowed_names(wanted, subsets)}")
-        return wanted
+def _chosen(subsets: Split, name: str | None, path: Path) -> str:
+    if name is not None:
+        if name not in subsets:
+            raise UsageError(f"{path / QRELS_FOLDER}: no subset {allowed_names(name, subsets)}")
+        return name
     if DEFAULT_SUBSET in subsets or not subsets:
         return DEFAULT_SUBSET
     if len(subsets) > 1:

@@ -201,8 +201,8 @@ def items(row: dict[str, Any], key: str, place: Inside) -> Iterator[tuple[dict[s
         DataError: the key is missing, or does not hold a list of objects.
     """
     if key not in row:
-        found = ", ".join(map(repr, list(row)[:8])) or "none"
-        raise place.error(f"is missing; found keys: {found}", key)
+        keys = ", ".join(map(repr, list(row)[:8])) or "none"
+        raise place.error(f"is missing; found keys: {keys}", key)
     if not isinstance(row[key], list):
         raise place.error(f"is {type_name(row[key])}; must be a list of objects", key)
     for index, item in enumerate(row[key]):

@@ -73,7 +73,7 @@ class UniqueIds:
 
     def _told(self, where: int, here: int) -> str:
         number, line = divmod(where, _LINES_OF_A_FILE)
-        file = next(file for file, own in self._files.items() if own == number)
+        file = next(file for file, file_number in self._files.items() if file_number == number)
         return f"on line {line}" if number == here else f"on line {line} of {file.name}"
 
 

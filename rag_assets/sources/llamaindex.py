@@ -75,8 +75,8 @@ class LlamaIndexDataset(SingleFileDataset):
             if key not in value:
                 raise DataError(f"is missing; needed: {', '.join(_KEYS)}", file=self.file, key=key)
             if not isinstance(value[key], dict):
-                found = type_name(value[key])
-                raise DataError(f"is {found}; must be an object", file=self.file, key=key)
+                kind = type_name(value[key])
+                raise DataError(f"is {kind}; must be an object", file=self.file, key=key)
         return value
 
 
@@ -85,17 +85,17 @@ def _add(rows: QrelRows, query_id: str, nodes: object, place: Place) -> None:
     path = _path(RELEVANT_KEY, query_id)
     if not isinstance(nodes, list):
         raise place.error(f"is {type_name(nodes)}; must be a list of node ids", path)
-    known = False
+    is_known = False
     with tolerated():
         if nodes:
             rows.resolve_query(query_id, place, path)
-        known = True
+        is_known = True
     for position, node in enumerate(nodes):
         node_path = f"{path}[{position}]"
         with tolerated():
             document_id = checked_id(node, place, node_path)
             rows.resolve_document(query_id, document_id, place, node_path)
-            if known:
+            if is_known:
                 rows.add(place, query_id, document_id, GRADE)
 
 

@@ -92,12 +92,12 @@ def read_feedback(file: Path, documents: pa.Table, queries: pa.Table) -> Votes:
         DataError: a line breaks the format, or names a query, document or span that does not
             exist; the first problem is told, the others are counted.
     """
-    known = _Known(documents, queries)
+    ids = _KnownIds(documents, queries)
     counts: dict[PooledUnit, _Count] = {}
     problems: list[DataError] = []
     for line, row in read_objects(file):
         try:
-            unit, vote, count, user = _vote(row, Place(file, line), known)
+            unit, vote, count, user = _vote(row, Place(file, line), ids)
         except DataError as error:
             problems.append(error)
             continue
@@ -124,7 +124,7 @@ def grade_of(up: int, down: int) -> int | None:
     return 2 if up >= STRONG_VOTES and up >= STRONG_VOTES * down else 1
 
 
-class _Known:
+class _KnownIds:
     """The ids that feedback may name."""
 
     def __init__(self, documents: pa.Table, queries: pa.Table) -> None:
@@ -137,15 +137,15 @@ class _Known:
         return len(self._texts[self.documents.row(document_id, place, key)].as_py())
 
 
-def _vote(row: Row, place: Place, known: _Known) -> tuple[PooledUnit, str, int, str | None]:
+def _vote(row: Row, place: Place, ids: _KnownIds) -> tuple[PooledUnit, str, int, str | None]:
     unknown = [key for key in row if key not in _KEYS]
     if unknown:
         raise place.error(f"unknown key; allowed: {', '.join(_KEYS)}", unknown[0])
     query_id = identifier(row, "query_id", place)
-    known.queries.row(query_id, place, "query_id")
+    ids.queries.row(query_id, place, "query_id")
     if ("doc_id" in row) == ("chunk_id" in row):
         raise place.error("needs either doc_id or chunk_id", "doc_id")
-    unit = _unit(query_id, row, place, known)
+    unit = _unit(query_id, row, place, ids)
     vote = string(row, "vote", place)
     if vote not in {"up", "down"}:
         raise place.error(f"is {shown(vote)}; must be up or down", "vote")
@@ -156,16 +156,16 @@ def _vote(row: Row, place: Place, known: _Known) -> tuple[PooledUnit, str, int, 
     return unit, vote, 1, identifier(row, "user", place)
 
 
-def _unit(query_id: str, row: Mapping[str, object], place: Place, known: _Known) -> PooledUnit:
+def _unit(query_id: str, row: Mapping[str, object], place: Place, ids: _KnownIds) -> PooledUnit:
     key = "doc_id" if "doc_id" in row else "chunk_id"
     unit_id = identifier(row, key, place)
     chunk = (
-        _CHUNK.fullmatch(unit_id) if key == "chunk_id" and unit_id not in known.documents else None
+        _CHUNK.fullmatch(unit_id) if key == "chunk_id" and unit_id not in ids.documents else None
     )
     if chunk is None:
-        return PooledUnit(query_id, unit_id, 0, known.length(unit_id, place, key))
+        return PooledUnit(query_id, unit_id, 0, ids.length(unit_id, place, key))
     start, end = int(chunk["start"]), int(chunk["end"])
-    length = known.length(chunk["document"], place, key)
+    length = ids.length(chunk["document"], place, key)
     if not start < end <= length:
         document = f"{shown(chunk['document'])}, of {length} characters"
         raise place.error(f"the span {start}-{end} is not in {document}", key)

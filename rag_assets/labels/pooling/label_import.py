@@ -81,12 +81,12 @@ def add_judgments(
     file = label_file(dataset)
     form = qrels_format(dataset)
     whole = judge == "document" or form is not None
-    wanted = _by_key(judgments, whole)
+    new_labels = _by_key(judgments, whole)
     named = {_key(unit, whole) for unit in renewed}
-    outdated = _outdated(dataset, file, documents, named, wanted)
+    outdated = _outdated(dataset, file, documents, named, new_labels)
     old = dataset.read_qrels(documents, queries).table.to_pylist() if dataset.has_qrels else []
     old = [row for row in old if _key_of(row) not in outdated]
-    new = _unknown(wanted, old, on_conflict)
+    new = _unknown(new_labels, old, on_conflict)
     chosen = _without_covered(new, old)
     if (chosen or outdated) and form is not None:
         rows = {key: _row(key, judgment) for key, judgment in chosen}
@@ -99,7 +99,7 @@ def add_judgments(
     return Added(
         file,
         n_added=len(chosen) - n_changed,
-        n_known=len(wanted) - len(new),
+        n_known=len(new_labels) - len(new),
         n_covered=len(new) - len(chosen),
         n_changed=n_changed,
         n_withdrawn=len(outdated) - n_changed,
@@ -111,26 +111,26 @@ def _outdated(
     file: Path,
     documents: pa.Table,
     named: Collection[Key],
-    wanted: Mapping[Key, Judgment],
+    new_labels: Mapping[Key, Judgment],
 ) -> dict[Key, Earlier]:
     """Return the labels from feedback on the named units that say something else now."""
     if not named or not dataset.has_qrels:
         return {}
     earlier = earlier_feedback(dataset, file, documents, named)
-    return {key: label for key, label in earlier.items() if not label.says(wanted.get(key))}
+    return {key: label for key, label in earlier.items() if not label.says(new_labels.get(key))}
 
 
 def _unknown(
-    wanted: Mapping[Key, Judgment],
+    new_labels: Mapping[Key, Judgment],
     old: Iterable[Mapping[str, Any]],
     on_conflict: Callable[[DataError], object],
 ) -> list[tuple[Key, Judgment]]:
     """Return the judgments that the labels do not have; tell of those with another grade."""
     grades = {_key_of(row): row["grade"] for row in old}
-    for key, judgment in wanted.items():
+    for key, judgment in new_labels.items():
         if key in grades and grades[key] != judgment.grade:
             on_conflict(_conflict(judgment, grades[key]))
-    return [(key, judgment) for key, judgment in wanted.items() if key not in grades]
+    return [(key, judgment) for key, judgment in new_labels.items() if key not in grades]
 
 
 def _placed(
