@@ -61,6 +61,8 @@ _SENTENCE = re.compile(
 PARAGRAPH, LINE, SENTENCE, WORD = range(4)
 """Places of the kinds in :func:`edges`, from the largest to the smallest."""
 
+_WORD = re.compile(rf"[^{BLANK}]+")
+
 
 class Marks(NamedTuple):
     """A text, where its tokens begin, and its edges: of every kind, the largest first."""
@@ -190,9 +192,6 @@ def _next_start(marks: Marks, start: int, end: int, kind: int, overlap: int) -> 
     return min(places[bisect_left(places, earliest)], end)
 
 
-_WORD = re.compile(rf"[^{BLANK}]+")
-
-
 class TokenStarts:
     """The beginnings of tokens, each word tokenized once, behind a blank.
 
@@ -232,13 +231,13 @@ class TokenStarts:
         lines = list(_lines(sorted(words - self._known.keys())))
         texts = [" ".join(line) for line in lines]
         encodings = self._tokenizer.encode_batch(texts, add_special_tokens=False)
-        new: dict[str, tuple[int, ...]] = {}
+        new_starts: dict[str, tuple[int, ...]] = {}
         for line, encoding in zip(lines, encodings, strict=True):
-            new |= _by_word(line, [start for start, _ in encoding.offsets])
-        if len(self._known) + len(new) > MOST_REMEMBERED:
+            new_starts |= _by_word(line, [start for start, _ in encoding.offsets])
+        if len(self._known) + len(new_starts) > MOST_REMEMBERED:
             self._known = {word: self._known[word] for word in words if word in self._known}
-        starts = {word: self._known[word] for word in words if word in self._known} | new
-        self._known.update((w, s) for w, s in new.items() if len(w) <= LONGEST_REMEMBERED)
+        starts = {word: self._known[word] for word in words if word in self._known} | new_starts
+        self._known.update((w, s) for w, s in new_starts.items() if len(w) <= LONGEST_REMEMBERED)
         return starts
 
 
