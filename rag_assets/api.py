@@ -233,8 +233,8 @@ def score(
         UsageError: a metric is unknown, or ``precision`` has no cut-off.
     """
     from rag_assets.evaluation.label_files import read_labels
+    from rag_assets.evaluation.run_files import read_run_file
     from rag_assets.evaluation.score import score as score_tables
-    from rag_assets.evaluation.tool_files import read_run_file
 
     run, labels = read_run_file(Path(run_path)), read_labels(Path(qrels_path))
     return score_tables(run, labels.judgments, metrics, trec_mean=trec_mean)

@@ -15,7 +15,7 @@ from rag_assets.assets.names import asset_key
 from rag_assets.assets.numbers import numbers_of
 from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.leaderboard import splits_of
-from rag_assets.evaluation.tied_at_cut import TIES
+from rag_assets.evaluation.ties import TIES
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.column_origins import ColumnOrigins
 from rag_assets.pipeline.pipeline import Outcome, Pipeline

@@ -11,8 +11,8 @@ from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, print_data
 from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment import Experiment, load_experiment
-from rag_assets.labels.pooling.add import Added, add_judgments
 from rag_assets.labels.pooling.feedback import read_feedback
+from rag_assets.labels.pooling.label_import import Added, add_judgments
 from rag_assets.labels.pooling.pool import in_blind_order, merged, without_outer_blanks
 from rag_assets.labels.pooling.sheet import EVIDENCE, cut_texts, read_sheet, refuse, sheet_text
 from rag_assets.pipeline.pipeline import Pipeline

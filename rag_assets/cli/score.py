@@ -11,15 +11,20 @@ from rag_assets.cli.options import format_option
 from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.dialects import DIALECTS
-from rag_assets.evaluation.dialects.dialect import Dialect, Outcome
+from rag_assets.evaluation.dialects.dialect import (
+    Dialect,
+    Outcome,
+    ToolInput,
+    repetitions,
+    tool_input,
+)
 from rag_assets.evaluation.dialects.explain import explain
 from rag_assets.evaluation.dialects.ranx import LARGEST_STABLE
-from rag_assets.evaluation.dialects.tool_input import ToolInput
 from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.metric_names import split_metrics
 from rag_assets.evaluation.metrics import WHOLE_RANKING
+from rag_assets.evaluation.run_files import read_hits, read_run_file
 from rag_assets.evaluation.score import Scores, score, tie_rows
-from rag_assets.evaluation.tool_files import read_hits, read_run_file, repetitions, tool_input
 from rag_assets.report.formats import Rows, as_json, columns_of, formatted
 from rag_assets.report.terminal_table import rows_view
 

@@ -84,8 +84,8 @@ class Attributions(Stage):
             elif artifact is None:
                 missing.add(item.key["retriever"])
         for number, (name, top_k, depth) in enumerate(_looked_at(context.experiment, key)):
-            known = None if name in missing else self._digest(context, name, top_k, depth)
-            yield f"ranking_{number}", known
+            digest = None if name in missing else self._digest(context, name, top_k, depth)
+            yield f"ranking_{number}", digest
 
     def _digest(self, context: StageContext, name: str, top_k: int, depth: int) -> str | None:
         """Return the digest of a ranking; a ranking that is a cell may be gone, the cell is not."""
@@ -114,7 +114,7 @@ class Attributions(Stage):
                 documents,
                 k=int(key["top_k"]),
                 family=experiment.family(retriever),
-                inputs={one[0]: self._ranking(context, *one) for one in inputs},
+                inputs={item[0]: self._ranking(context, *item) for item in inputs},
             )
             yield key, TableProduct(table)
 
@@ -129,10 +129,13 @@ def _looked_at(experiment: Experiment, key: ArtifactKey) -> list[tuple[str, int,
     name, k = key["retriever"], int(key["top_k"])
     candidates = getattr(experiment.retrievers[name], "candidates", 0)
     if candidates == "top_k":
-        return [(name, k, k), *[(one, k, k) for one in experiment.inputs(name)]]
+        return [(name, k, k), *[(name_of_input, k, k) for name_of_input in experiment.inputs(name)]]
     largest = max(experiment.top_k)
-    own = (name, largest, experiment.depth(name))
-    return [own, *[(one, largest, int(candidates)) for one in experiment.inputs(name)]]
+    itself = (name, largest, experiment.depth(name))
+    return [
+        itself,
+        *[(name_of_input, largest, int(candidates)) for name_of_input in experiment.inputs(name)],
+    ]
 
 
 def cutoffs_read(experiment: Experiment) -> tuple[int, ...]:

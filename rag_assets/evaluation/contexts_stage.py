@@ -13,8 +13,7 @@ from rag_assets.chunking.stage import chunks_key
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
-from rag_assets.evaluation.contexts import CountTokens, contexts, of_retriever
-from rag_assets.evaluation.windows import expanded_contexts
+from rag_assets.evaluation.contexts import CountTokens, contexts, expanded_contexts, of_retriever
 from rag_assets.experiment.config import ParentChunking
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.model_files import sha256
@@ -75,8 +74,8 @@ def _by_blocks(chunks: pa.Table, count: CountTokens, known: KnownBlocks) -> Tabl
     tokens = dict(zip(distinct, count(distinct) if distinct else [], strict=True))
 
     def counted(texts: Sequence[str]) -> list[int]:
-        found = [tokens.get(text) for text in texts]
-        return [one for one in found if one is not None] if None not in found else count(texts)
+        counts = [tokens.get(text) for text in texts]
+        return [n for n in counts if n is not None] if None not in counts else count(texts)
 
     built = BlockedTable(known)
     for digest, block in blocks:
@@ -100,14 +99,14 @@ class RetrieverContexts(Stage):
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunkings = experiment.chunkings_of(key["retriever"])
-        found = [
+        inputs = [
             Input(f"contexts_{number}", contexts_key(name)) for number, name in enumerate(chunkings)
         ]
         # An edge of the graph exists for all partitions or for none.
-        if any(one.neighbours is not None for one in experiment.retrievers.values()):
+        if any(config.neighbours is not None for config in experiment.retrievers.values()):
             expands = experiment.retrievers[key["retriever"]].neighbours is not None
-            found.append(Input("documents", DOCUMENTS_KEY, "text" if expands else "ids"))
-        return found
+            inputs.append(Input("documents", DOCUMENTS_KEY, "text" if expands else "ids"))
+        return inputs
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         expand = context.experiment.retrievers[key["retriever"]].neighbours
@@ -141,7 +140,7 @@ def _expanded(
     def count(texts: Sequence[str]) -> list[int]:
         return _count_tokens(context, texts, key)
 
-    return [expanded_contexts(one, expand.chunks, documents, count) for one in tables]
+    return [expanded_contexts(table, expand.chunks, documents, count) for table in tables]
 
 
 def _tokenizer_versions(context: StageContext) -> Mapping[str, str]:

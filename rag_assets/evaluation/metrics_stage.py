@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.engine.failures import failures_of
@@ -11,17 +14,17 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.answer_hits import MEASURES as ANSWER_MEASURES
-from rag_assets.evaluation.context_columns_stage import answer_code, context_columns
-from rag_assets.evaluation.contexts_stage import retriever_contexts_key
-from rag_assets.evaluation.failures import without_failed
+from rag_assets.evaluation.answer_hits import answer_hits
+from rag_assets.evaluation.cells import Cell
+from rag_assets.evaluation.contexts import context_column
+from rag_assets.evaluation.contexts_stage import document_texts, retriever_contexts_key
 from rag_assets.evaluation.families import all_metrics, family_code
-from rag_assets.evaluation.judging import not_in_corpus
-from rag_assets.evaluation.judgments_stage import judgments_key
-from rag_assets.evaluation.leaderboard import leaderboard
+from rag_assets.evaluation.judgments_stage import judgments_key, not_in_corpus
+from rag_assets.evaluation.leaderboard import leaderboard, summarise
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
-from rag_assets.evaluation.summary import summarise
-from rag_assets.evaluation.tied_at_cut import TIES, with_ties
+from rag_assets.evaluation.returned_texts import context_tokens
+from rag_assets.evaluation.ties import TIES, with_ties
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
 from rag_assets.retrieval.runs_stage import run_key
@@ -32,6 +35,7 @@ from rag_assets.store.canonical import fingerprint
 from rag_assets.store.parquet_files import read_parquet
 
 LEADERBOARD_KEY = ArtifactKey.of("leaderboard")
+_OF_ANSWERS: Mapping[str, Callable[..., dict[Cell, pa.Table]]] = {"answer_hit": answer_hits}
 
 
 class Metrics(Stage):
@@ -109,8 +113,10 @@ class Metrics(Stage):
             _asked_metrics(experiment, keys),
         )
         texts = {name: run.table() for name, run in runs.items()}
-        asked = [cell for cell in cells if _measures_answers(experiment, cell[1])]
-        for cell, column, values in context_columns(context, texts, judged_by, cells, asked):
+        answer_cells = [cell for cell in cells if _measures_answers(experiment, cell[1])]
+        for cell, column, values in _context_columns(
+            context, texts, judged_by, cells, answer_cells
+        ):
             others = [other for other in tables[cell].column_names if other != column]
             tables[cell] = tables[cell].select(others).append_column(column, values)
         for key, name in names.items():
@@ -154,9 +160,9 @@ class MetricsSummary(Stage):
             Input(f"top_k_{top_k}", metrics_key(key["retriever"], top_k), optional=True)
             for top_k in experiment.top_k
         ]
-        kept = [Input("qrels", QRELS_KEY), Input("documents", DOCUMENTS_KEY, "ids")]
+        corpus_inputs = [Input("qrels", QRELS_KEY), Input("documents", DOCUMENTS_KEY, "ids")]
         facts = Input("query_facts", QUERY_FACTS_KEY, "means")
-        return [*cells, facts, *(kept if experiment.keeps_unknown else [])]
+        return [*cells, facts, *(corpus_inputs if experiment.keeps_unknown else [])]
 
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
@@ -228,3 +234,71 @@ def metrics_key(retriever: str, top_k: int | str) -> ArtifactKey:
 def summary_key(retriever: str) -> ArtifactKey:
     """Return the summary of one retriever."""
     return ArtifactKey.of("metrics_summary", retriever=retriever)
+
+
+def answer_code(*, wanted: bool) -> list[Root]:
+    """Return the root of what looks for answers in texts, where it is wanted."""
+    return [f"{__name__}:_OF_ANSWERS[{name}]" for name in ("", *(["answer_hit"] if wanted else []))]
+
+
+def _context_columns(
+    context: StageContext,
+    runs: Mapping[str, pa.Table],
+    read_by: Mapping[str, str],
+    cells: Sequence[Cell],
+    with_answers: Sequence[Cell],
+) -> Iterator[tuple[Cell, str, pa.ChunkedArray]]:
+    """Yield (cell, column, values in the order of query ids).
+
+    Args:
+        context: gives contexts, queries and their answers.
+        runs: name -> table of :data:`rag_assets.schemas.RUNS`.
+        read_by: run -> its retriever.
+        cells: for which ``tokens`` is wanted.
+        with_answers: for which ``answer_hit`` is wanted too.
+    """
+    column = context_column(context.experiment.judge)
+    contexts = {
+        name: context.artifact(retriever_contexts_key(name)).table()
+        for name in dict.fromkeys(read_by.values())
+    }
+    queries = context.artifact(QUERIES_KEY).table()
+    tokens = context_tokens(runs, contexts, read_by, queries, cells, column=column)
+    for cell, table in tokens.items():
+        yield cell, "tokens", table["tokens"]
+    if not with_answers:
+        return
+    hits = _OF_ANSWERS["answer_hit"](
+        {name: runs[name] for name, _ in with_answers},
+        contexts,
+        read_by,
+        queries,
+        with_answers,
+        column=column,
+        documents=document_texts(context),
+        answers=context.artifact(QUERY_FACTS_KEY).table(),
+    )
+    for cell, table in hits.items():
+        yield cell, "answer_hit", table["answer_hit"]
+
+
+def without_failed(table: pa.Table, failed: Collection[str]) -> pa.Table:
+    """Return query metrics in which all metrics of failed queries are null.
+
+    A query for which nothing was retrieved, without a failure, keeps its zeros: that is a result.
+
+    Args:
+        table: table of :data:`rag_assets.schemas.QUERY_METRICS`.
+        failed: ids of queries; those that the table lacks are passed over.
+    """
+    ids = pa.array(sorted(failed), pa.string())
+    mask = pc.is_in(table.column("query_id"), value_set=ids)
+    counts = QUERY_METRICS.arrow().names
+    for number, name in enumerate(table.column_names):
+        column = table.column(name)
+        if name == "failed":
+            table = table.set_column(number, name, mask)
+        elif name not in counts:
+            nulls = pa.nulls(table.num_rows, column.type)
+            table = table.set_column(number, name, pc.if_else(mask, nulls, column))
+    return table

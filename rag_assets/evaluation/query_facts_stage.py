@@ -1,8 +1,8 @@
-"""``query_facts``: what of each query counts besides its text."""
+"""``query_facts``: what of each query counts besides its text, and what statistics read of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -11,30 +11,36 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import DataError
-from rag_assets.evaluation.query_clusters import (
-    DOCUMENT,
-    QUERY,
-    document_clusters,
-    field_clusters,
-)
 from rag_assets.evaluation.query_facts import (
     ALL,
+    DOCUMENT,
+    QUERY,
     Fail,
     Fields,
     answers_of,
+    cut_clusters,
+    document_clusters,
     facts_table,
+    field_clusters,
+    field_splits,
     field_weights,
+    hashed_splits,
     metadata_of,
 )
-from rag_assets.evaluation.query_splits import cut_clusters, field_splits, hashed_splits
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.yaml_file import read_yaml
 from rag_assets.schemas import QUERY_FACTS
-from rag_assets.sources.notes import note
+from rag_assets.sources.fields import note
 from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
+from rag_assets.statistics.resampling import Resampling
 from rag_assets.store.artifacts import ArtifactKey
 
 QUERY_FACTS_KEY = ArtifactKey.of("query_facts")
+
+TableOf = Callable[[ArtifactKey], pa.Table]
+"""Gives the table of a partition: of the context, or of a snapshot."""
+
+COUNTING_INPUT = Input("counting", QUERY_FACTS_KEY, "counting")
 
 
 class QueryFacts(Stage):
@@ -73,13 +79,15 @@ class QueryFacts(Stage):
         experiment = context.experiment
         metadata = metadata_of(context.artifact(QUERIES_KEY).table())
         for key in keys:
-            found = {query_id: answers_of(fields) for query_id, fields in metadata.items()}
+            read_answers = {query_id: answers_of(fields) for query_id, fields in metadata.items()}
             weights = _weights(experiment, metadata)
             clusters = _clusters(context, metadata)
             splits = _splits(experiment, metadata, clusters)
-            answers = {query_id: texts for query_id, texts in found.items() if texts is not None}
+            answers = {
+                query_id: texts for query_id, texts in read_answers.items() if texts is not None
+            }
             table = facts_table(list(metadata), answers, weights, splits, clusters)
-            unread = [query_id for query_id, texts in found.items() if texts is None]
+            unread = [query_id for query_id, texts in read_answers.items() if texts is None]
             notes = _notes(experiment, table, unread)
             yield key, TableProduct(table, {"notes": notes, **_counts(table)})
 
@@ -91,13 +99,13 @@ def _weights(experiment: Experiment, metadata: Mapping[str, Fields]) -> dict[str
 
 
 def _clusters(context: StageContext, metadata: Mapping[str, Fields]) -> dict[str, str]:
-    cluster, found = context.experiment.statistics.cluster, dict[str, str]()
+    cluster, clusters = context.experiment.statistics.cluster, dict[str, str]()
     if cluster == DOCUMENT:
-        found = document_clusters(context.artifact(QRELS_KEY).table())
+        clusters = document_clusters(context.artifact(QRELS_KEY).table())
     elif cluster.startswith(QUERY):
         fail = _failing(context.experiment, "statistics", "cluster")
-        found = field_clusters(metadata, cluster.removeprefix(QUERY), fail)
-    return {query_id: found.get(query_id, query_id) for query_id in metadata}
+        clusters = field_clusters(metadata, cluster.removeprefix(QUERY), fail)
+    return {query_id: clusters.get(query_id, query_id) for query_id in metadata}
 
 
 def _splits(
@@ -139,3 +147,14 @@ def _notes(experiment: Experiment, table: pa.Table, unread: Sequence[str]) -> li
 def _counts(table: pa.Table) -> dict[str, int]:
     splits = table["split"].to_pylist()
     return {f"n_{split}": splits.count(split) for split in sorted(set(splits)) if split != ALL}
+
+
+def counting_of(table_of: TableOf) -> pa.Table:
+    """Return query_id, weight, split and cluster of every query."""
+    return table_of(QUERY_FACTS_KEY).select(["query_id", "weight", "split", "cluster"])
+
+
+def resampling_of(experiment: Experiment) -> Resampling:
+    """Return the experiment's ``statistics``: confidence, number and seed of resamples."""
+    chosen = experiment.statistics
+    return Resampling(chosen.confidence, chosen.resamples, chosen.seed)

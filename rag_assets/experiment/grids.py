@@ -114,18 +114,18 @@ def _named(value: object) -> str:
 
 def _lines_of(lines: Mapping[Location, int], name: str, member: _Member) -> dict[Location, int]:
     """Return the lines of a member: those of its block, and for a value that of the list's item."""
-    found: dict[Location, int] = {}
+    member_lines: dict[Location, int] = {}
     for location, line in lines.items():
         if location[:2] == (SECTION, name) and (
             len(location) < 3 or location[2] not in member.chosen
         ):
-            found[(SECTION, member.name, *location[2:])] = line
+            member_lines[(SECTION, member.name, *location[2:])] = line
     for key, number in member.chosen.items():
         below = (SECTION, name, key, number)
         for location, line in lines.items():
             if location[:4] == below:
-                found[(SECTION, member.name, key, *location[4:])] = line
-    return found
+                member_lines[(SECTION, member.name, key, *location[4:])] = line
+    return member_lines
 
 
 def _check_references(

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag_assets.code_versions.versions import filled_by, root_of
-from rag_assets.compute.compute import Compute
-from rag_assets.compute.local import LOCAL
+from rag_assets.compute.compute import LOCAL, Compute
 from rag_assets.models.batches import FLUSH_TEXTS, CacheWriter, batch_lengths, fills_up, in_batches
 from rag_assets.models.loading import Precision, is_loaded, load_model
 from rag_assets.models.model_config import (

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from rag_assets.code_versions.versions import filled_by, root_of
-from rag_assets.compute.compute import Compute
-from rag_assets.compute.local import LOCAL
+from rag_assets.compute.compute import LOCAL, Compute
 from rag_assets.errors import DataError, ModelUnavailable
 from rag_assets.models.batches import batch_lengths, encode_unknown, in_batches
 from rag_assets.models.encoder import Encoder, Kind, Progress

@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 from rag_assets.code_versions.versions import filled_by, root_of
-from rag_assets.compute.compute import Compute
-from rag_assets.compute.local import LOCAL
+from rag_assets.compute.compute import LOCAL, Compute
 from rag_assets.models.batches import batch_lengths, encode_unknown, in_batches
 from rag_assets.models.encoder import BATCH_SIZE, BATCHES_PER_GROUP, Encoder, Kind, Progress
 from rag_assets.models.loading import load_model, load_multi_vector_model

@@ -9,8 +9,7 @@ from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.answerability_stage import Answerability
 from rag_assets.evaluation.attributions_stage import Attributions
 from rag_assets.evaluation.contexts_stage import Contexts, RetrieverContexts
-from rag_assets.evaluation.dev_judgments_stage import DevJudgments
-from rag_assets.evaluation.judgments_stage import Judgments
+from rag_assets.evaluation.judgments_stage import DevJudgments, Judgments
 from rag_assets.evaluation.list_similarities_stage import ListSimilarities
 from rag_assets.evaluation.metrics_stage import Leaderboard, Metrics, MetricsSummary
 from rag_assets.evaluation.overlaps_stage import Overlaps

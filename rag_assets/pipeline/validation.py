@@ -16,21 +16,26 @@ import pyarrow.compute as pc
 
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import DataError, ModelUnavailable, NotEvaluated
-from rag_assets.evaluation.judging import judgments
-from rag_assets.evaluation.query_clusters import NONE
+from rag_assets.evaluation.judgments_stage import judgments
+from rag_assets.evaluation.query_facts import NONE
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.labels.health.churn import label_churn
 from rag_assets.labels.health.coverage import unreachable_evidence
-from rag_assets.labels.health.duplicate_documents import duplicate_documents
-from rag_assets.labels.health.duplicate_queries import duplicate_queries
+from rag_assets.labels.health.dangling_ids import dangling_ids
+from rag_assets.labels.health.duplicates import duplicate_documents, duplicate_queries
 from rag_assets.labels.health.false_negatives import near_duplicate_documents, unjudged_twins
-from rag_assets.labels.health.filters import unmatched_filters
-from rag_assets.labels.health.findings import ERROR, FINDINGS, Finding, findings_table, rows
-from rag_assets.labels.health.ids import dangling_ids
-from rag_assets.labels.health.judged import DEFAULT_THRESHOLD, judged_at_k
+from rag_assets.labels.health.findings import (
+    ERROR,
+    FINDINGS,
+    Finding,
+    findings_table,
+    reading_problems,
+    rows,
+)
+from rag_assets.labels.health.judged_share import DEFAULT_THRESHOLD, judged_at_k
 from rag_assets.labels.health.near_duplicates import near_duplicates
-from rag_assets.labels.health.reading import reading_problems
 from rag_assets.labels.health.unanswerable import queries_without_relevant
+from rag_assets.labels.health.unmatched_filters import unmatched_filters
 from rag_assets.pipeline.checks.drift_findings import drift_findings
 from rag_assets.pipeline.evaluations import Evaluation, read_current, table_of
 from rag_assets.pipeline.pipeline import Pipeline

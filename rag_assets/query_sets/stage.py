@@ -20,9 +20,9 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.query_sets import FileQuerySet, PromptedQuerySet
 from rag_assets.llm.budget import Limits, taken
 from rag_assets.options import Options
-from rag_assets.query_sets import original
 from rag_assets.query_sets.file import read_variants
 from rag_assets.query_sets.prompted import ANSWERS, PromptedVariants, prompted_variants
+from rag_assets.query_sets.variants import originals
 from rag_assets.retrieval.base import ORIGINAL
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.sources.stage import QUERIES_KEY
@@ -43,7 +43,7 @@ class QuerySetAnswers(Stage):
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         sets = experiment.query_sets
-        prompted = [name for name, one in sets.items() if isinstance(one, PromptedQuerySet)]
+        prompted = [name for name, config in sets.items() if isinstance(config, PromptedQuerySet)]
         return [answers_key(name) for name in prompted]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
@@ -56,20 +56,20 @@ class QuerySetAnswers(Stage):
         return _prompted_config(context, key["query_set"])
 
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
-        found = super().recipe(context, key)
-        return context.attempts.numbered(found) if found is not None else None
+        own_recipe = super().recipe(context, key)
+        return context.attempts.numbered(own_recipe) if own_recipe is not None else None
 
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
-            found = _asked(context, key["query_set"], measured=True)
-            facts = {"failed_queries": len(found.failures)}
-            unanswered = found.answers.filter(pc.is_null(found.answers.column("text"))).num_rows
+            answers = _asked(context, key["query_set"], measured=True)
+            facts = {"failed_queries": len(answers.failures)}
+            unanswered = answers.answers.filter(pc.is_null(answers.answers.column("text"))).num_rows
             yield (
                 key,
                 TableProduct(
-                    found.answers, {**facts, UNANSWERED: unanswered} if unanswered else facts
+                    answers.answers, {**facts, UNANSWERED: unanswered} if unanswered else facts
                 ),
             )
 
@@ -120,27 +120,27 @@ class QuerySets(Stage):
 
 
 def _original(context: StageContext, name: str, queries: pa.Table) -> TableProduct:
-    return TableProduct(original.variants(queries))
+    return TableProduct(originals(queries))
 
 
 def _prompted_set(context: StageContext, name: str, queries: pa.Table) -> TableProduct:
     # Its answers are in the cache: nothing is asked twice.
-    found = _asked(context, name)
-    return TableProduct(found.variants, failures=found.failures)
+    answers = _asked(context, name)
+    return TableProduct(answers.variants, failures=answers.failures)
 
 
 def _from_file(context: StageContext, name: str, queries: pa.Table) -> TableProduct:
     config = context.experiment.query_sets[name]
     if not isinstance(config, FileQuerySet):
         raise TypeError(f"{name} is not read from a file")
-    found = read_variants(config.path, queries)
-    counts = {"without": len(found.without), "unknown": len(found.unknown)}
+    variants = read_variants(config.path, queries)
+    counts = {"without": len(variants.without), "unknown": len(variants.unknown)}
     words = {
         "without": "queries without a variant in the file keep their original alone",
         "unknown": "entries of the file are for other queries",
     }
     notes = [f"{count} {words[kind]}" for kind, count in counts.items() if count]
-    return TableProduct(found.variants, {"notes": notes})
+    return TableProduct(variants.variants, {"notes": notes})
 
 
 _WRITERS: Mapping[str, Callable[[StageContext, str, pa.Table], TableProduct]] = {
@@ -158,8 +158,8 @@ def _writer(strategy: type[Options] | None) -> str:
 
 def writer_code(strategy: type[Options] | None) -> list[Root]:
     """Return the roots of what writes a query set of a strategy; None is the original."""
-    own = [] if strategy is None else [root_of(strategy)]
-    return [f"{__name__}:_WRITERS[{name}]" for name in ("", _writer(strategy))] + own
+    strategy_roots = [] if strategy is None else [root_of(strategy)]
+    return [f"{__name__}:_WRITERS[{name}]" for name in ("", _writer(strategy))] + strategy_roots
 
 
 def _asked(context: StageContext, query_set: str, *, measured: bool = False) -> PromptedVariants:
@@ -168,10 +168,10 @@ def _asked(context: StageContext, query_set: str, *, measured: bool = False) -> 
     with context.completions(f"ask for {query_set}", queries.num_rows) as completions:
         budget, started = completions.budget, time.perf_counter()
         calls, tokens, cost = budget.calls, budget.tokens, budget.cost
-        found = prompted_variants(queries, strategy, completions)
+        answers = prompted_variants(queries, strategy, completions)
         recipe = context.recipe(answers_key(query_set)) if measured else None
         if recipe is not None:
-            part = _written(found, budget.limits)
+            part = _written(answers, budget.limits)
             keep_part(context, WRITE, recipe.fingerprint, part, asset=QuerySetAnswers.name)
         if recipe is not None:
             context.measurements.add(
@@ -183,7 +183,7 @@ def _asked(context: StageContext, query_set: str, *, measured: bool = False) -> 
                 tokens=budget.tokens - tokens or None,
                 cost=budget.cost - cost if budget.limits.priced else None,
             )
-        return found
+        return answers
 
 
 def _written(found: PromptedVariants, limits: Limits) -> Part:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import RenderableType
 
-from rag_assets.evaluation.answerability import has_scores_of_ranks
+from rag_assets.evaluation.answerability_stage import has_scores_of_ranks
 from rag_assets.evaluation.judgments_stage import judgments_key
 from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult

@@ -17,11 +17,10 @@ from rag_assets.evaluation.answer_hits import answer_hits
 from rag_assets.evaluation.budget import Kept, budget_metrics, within_budget
 from rag_assets.evaluation.contexts import context_column
 from rag_assets.evaluation.judgments_stage import judgments_key
-from rag_assets.evaluation.leaderboard import TIE
+from rag_assets.evaluation.leaderboard import TIE, mean
 from rag_assets.evaluation.metric_names import MEASURES
 from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.evaluation.query_facts import ALL
-from rag_assets.evaluation.summary import mean
 from rag_assets.pipeline.evaluations import SnapshotEntry
 from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult

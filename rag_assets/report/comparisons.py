@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
-from rag_assets.evaluation.counting_stage import counting_of
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.evaluation.query_clusters import with_shared_documents
+from rag_assets.evaluation.query_facts import with_shared_documents
+from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.pipeline.shown import is_shown
 from rag_assets.report.formats import Row, p_text
 from rag_assets.report.result import EvaluationResult

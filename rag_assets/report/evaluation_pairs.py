@@ -18,21 +18,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
-from rag_assets.evaluation.counting_stage import counting_of
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.evaluation.query_clusters import with_shared_documents
+from rag_assets.evaluation.query_facts import with_shared_documents
+from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.reasons import Reason
 from rag_assets.report.comparisons import PREFERRED_SPLIT
 from rag_assets.report.result import EvaluationResult, metric_at
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.bootstrap import bootstrap_intervals
-from rag_assets.statistics.counted import Counted, counted_by_split
 from rag_assets.statistics.effect_size import difference
 from rag_assets.statistics.intervals import number_or_none
 from rag_assets.statistics.randomisation import randomisation_p_values
 from rag_assets.statistics.resampling import Floats, Resampling
-from rag_assets.statistics.units import SAME, units_of
+from rag_assets.statistics.units import SAME, Counted, counted_by_split, units_of
 
 Labels = dict[str, Counter[Any]]
 """Query -> its evidences, each with the documents, texts and grades that are alternatives."""

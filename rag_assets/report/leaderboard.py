@@ -15,9 +15,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.evaluation.query_facts import ALL, TEST
-from rag_assets.evaluation.summary import mean
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.analyzers import likely_cause
 from rag_assets.report.answerability import answerability_parts

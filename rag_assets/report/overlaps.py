@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from rag_assets.evaluation.summary import mean
+from rag_assets.evaluation.leaderboard import mean
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult

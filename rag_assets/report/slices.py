@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.evaluation.summary import mean
+from rag_assets.evaluation.leaderboard import mean
 
 TAG = "tag"
 QUERY = "query."

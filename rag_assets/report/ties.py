@@ -14,11 +14,10 @@ from rich.text import Text
 
 from rag_assets.errors import DataError, NotEvaluated
 from rag_assets.evaluation.judgments_stage import judgments_key
+from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
 from rag_assets.evaluation.query_facts import ALL
-from rag_assets.evaluation.summary import mean
-from rag_assets.evaluation.tied_at_cut import BELOW
-from rag_assets.evaluation.ties import BOUNDED, tie_bounds
+from rag_assets.evaluation.ties import BELOW, BOUNDED, tie_bounds
 from rag_assets.evaluation.units import cut
 from rag_assets.pipeline.rankings import ASSET
 from rag_assets.report.formats import Row

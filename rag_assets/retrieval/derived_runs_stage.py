@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from rag_assets.engine.latency_sample import LATENCY, kept_part, without
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage_context import Part, Ranking, StageContext
-from rag_assets.evaluation.tied_at_cut import BELOW
+from rag_assets.evaluation.ties import BELOW
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.query_sets.stage import writing_parts
 from rag_assets.retrieval.base import BaseRetriever

@@ -16,7 +16,7 @@ from rag_assets.evaluation.query_filters import (
 )
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.retrieval.base import BaseRetriever
-from rag_assets.sources.notes import note
+from rag_assets.sources.fields import note
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 

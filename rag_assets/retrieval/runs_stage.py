@@ -11,7 +11,7 @@ from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.recipe import Recipe
 from rag_assets.engine.stage import Stage, TableProduct, retriever_code
 from rag_assets.engine.stage_context import Part, Ranked, Search, StageContext
-from rag_assets.evaluation.tied_at_cut import BELOW, TIES, tied_at_cut
+from rag_assets.evaluation.ties import BELOW, TIES, tied_at_cut
 from rag_assets.evaluation.units import cut
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.schemas import RUNS

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from rag_assets.compute.compute import Compute
-from rag_assets.compute.local import LOCAL
+from rag_assets.compute.compute import LOCAL, Compute
 from rag_assets.progress import Progress, no_progress
 
 Vectors = TypeVar("Vectors")

@@ -7,6 +7,6 @@ One module a format; a new one is added to :data:`FORMATS`.
 from __future__ import annotations
 
 from rag_assets.sources.dataset import Dataset, Read
-from rag_assets.sources.detect import FORMATS, open_dataset
+from rag_assets.sources.formats import FORMATS, open_dataset
 
 __all__ = ["FORMATS", "Dataset", "Read", "open_dataset"]

@@ -1,28 +1,39 @@
-"""AutoRAG folders: ``corpus.parquet`` and ``qa.parquet``."""
+"""AutoRAG folders: ``corpus.parquet``, and ``qa.parquet`` with the ground truth of each question.
+
+``retrieval_gt`` is a list of needed pieces of evidence, each a list of alternatives.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
-from rag_assets.sources.autorag_ground_truth import KEY as GROUND_TRUTH
-from rag_assets.sources.autorag_ground_truth import ground_truth
 from rag_assets.sources.dataset import Read
-from rag_assets.sources.fields import Place, identifier, metadata_json, string
+from rag_assets.sources.fields import (
+    Place,
+    Row,
+    checked_id,
+    identifier,
+    metadata_json,
+    note,
+    string,
+)
 from rag_assets.sources.ids import UniqueIds
-from rag_assets.sources.notes import note
 from rag_assets.sources.parquet_rows import ParquetRows
 from rag_assets.sources.problems import tolerated
 from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
+from rag_assets.sources.strict_json import type_name
 
+GROUND_TRUTH = "retrieval_gt"
 CORPUS = "corpus"
 QA = "qa"
 ANSWERS = "generation_gt"
+
 GRADE = 1
 """The format only knows relevant documents, without grades."""
 
@@ -133,7 +144,7 @@ class AutoragDataset:
             place = Place(self.qa, number)
             with tolerated():
                 query_id = identifier(row, "qid", place)
-                truth = ground_truth(row, place)
+                truth = _ground_truth(row, place)
                 empty += [query_id] if truth.empty else []
                 repeated += [query_id] if truth.repeated else []
                 _add(rows, place, query_id, truth.groups)
@@ -178,10 +189,55 @@ def _only(files: dict[str, Path], part: str, path: Path) -> Path:
 
 def _present(row: dict[str, Any]) -> dict[str, Any]:
     """Return the row without what Parquet cannot tell from an absent key: null, no answer."""
-    found = {key: value for key, value in row.items() if value is not None}
-    if found.get(ANSWERS) == []:
-        del found[ANSWERS]
-    if isinstance(found.get("metadata"), dict):
-        fields = found["metadata"].items()
-        found["metadata"] = {key: value for key, value in fields if value is not None}
-    return found
+    present = {key: value for key, value in row.items() if value is not None}
+    if present.get(ANSWERS) == []:
+        del present[ANSWERS]
+    if isinstance(present.get("metadata"), dict):
+        fields = present["metadata"].items()
+        present["metadata"] = {key: value for key, value in fields if value is not None}
+    return present
+
+
+class _GroundTruth(NamedTuple):
+    """The groups with their ids, and what was left out of them."""
+
+    groups: list[list[str]]
+    empty: bool
+    repeated: bool
+
+
+def _ground_truth(row: Row, place: Place) -> _GroundTruth:
+    """Return the groups of a query, each id of a group once.
+
+    The outer list is an AND, an inner list an OR. ``[[]]``, ``[[""]]``, ``[]`` and null mean that
+    the query has no ground truth. Beside groups with ids, ``empty`` tells of groups or ids without
+    content that were left out, ``repeated`` of ids that a group has twice.
+
+    Raises:
+        DataError: it is not a list of lists of ids.
+    """
+    if GROUND_TRUTH not in row:
+        raise place.error(f"is missing; found columns: {', '.join(row)}", GROUND_TRUTH)
+    groups: list[list[str]] = []
+    empty = repeated = False
+    for number, group in enumerate(_listed(row[GROUND_TRUTH], place, GROUND_TRUTH, "lists of ids")):
+        inside = f"{GROUND_TRUTH}[{number}]"
+        listed = _listed(group, place, inside, "ids")
+        ids = [
+            checked_id(item, place, f"{inside}[{position}]")
+            for position, item in enumerate(listed)
+            if item is not None and item != ""
+        ]
+        empty = empty or len(ids) < max(len(listed), 1)
+        repeated = repeated or len(set(ids)) < len(ids)
+        if ids:
+            groups.append(list(dict.fromkeys(ids)))
+    return _GroundTruth(groups, empty and bool(groups), repeated)
+
+
+def _listed(value: object, place: Place, key: str, of: str) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise place.error(f"is {type_name(value)}; must be a list of {of}", key)
+    return value

@@ -10,24 +10,34 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
-from rag_assets.sources.beir_parts import PARQUET, Parts, Split, beir_parts, files_of
+from rag_assets.sources.beir_files import (
+    DOCUMENT_KEY,
+    PARQUET,
+    QUERY_KEY,
+    Parts,
+    ScoredPair,
+    Split,
+    beir_parts,
+    files_of,
+    read_scored_pairs,
+)
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.document_blocks import Parse, read_in_blocks
-from rag_assets.sources.fields import Place, identifier, metadata_json, optional_string, string
+from rag_assets.sources.fields import (
+    Place,
+    identifier,
+    metadata_json,
+    note,
+    optional_string,
+    string,
+)
 from rag_assets.sources.folder import document_paths
 from rag_assets.sources.ids import UniqueIds
 from rag_assets.sources.jsonl import parsed_objects, read_objects
 from rag_assets.sources.lines import read_raw_lines
-from rag_assets.sources.notes import note
 from rag_assets.sources.parquet_rows import ParquetRows
 from rag_assets.sources.problems import tolerated
 from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
-from rag_assets.sources.scored_pairs import (
-    DOCUMENT_KEY,
-    QUERY_KEY,
-    ScoredPair,
-    read_scored_pairs,
-)
 from rag_assets.text_files import suffix
 
 CORPUS = "corpus.jsonl"
@@ -42,7 +52,7 @@ _ID_KEYS = ("_id", "id")
 class BeirDataset:
     """One subset of a BEIR dataset: a folder or ``.zip``, or the same as Parquet of Hugging Face.
 
-    See :mod:`rag_assets.sources.beir_parts` for what may lie where. A document's fields beside
+    See :mod:`rag_assets.sources.beir_files` for what may lie where. A document's fields beside
     ``_id`` (or ``id``), ``title`` and ``text`` are its metadata; a query's tags are
     ``metadata.tags`` where that is a list of strings. A judgment is an evidence of its own.
     """
@@ -243,11 +253,11 @@ def _split_tags(row: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
     return list(dict.fromkeys(tags)), {**row, "metadata": rest}
 
 
-def _chosen(subsets: Split, wanted: str | None, path: Path) -> str:
-    if wanted is not None:
-        if wanted not in subsets:
-            raise UsageError(f"{path / QRELS_FOLDER}: no subset {allowed_names(wanted, subsets)}")
-        return wanted
+def _chosen(subsets: Split, name: str | None, path: Path) -> str:
+    if name is not None:
+        if name not in subsets:
+            raise UsageError(f"{path / QRELS_FOLDER}: no subset {allowed_names(name, subsets)}")
+        return name
     if DEFAULT_SUBSET in subsets or not subsets:
         return DEFAULT_SUBSET
     if len(subsets) > 1:

@@ -1,4 +1,7 @@
-"""What every dataset format offers: its files, its three tables, and what fits it by default."""
+"""What every dataset format offers: its files, its three tables, and what fits it by default.
+
+And what a file of a folder of documents holds, whatever its type.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,12 @@ from typing import ClassVar, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 
+from rag_assets.errors import DataError
 from rag_assets.store.blocks import Block
+from rag_assets.text_files import suffix
+
+EXTRA = "documents"
+"""The optional dependencies that read HTML and PDF."""
 
 
 class Read(NamedTuple):
@@ -113,3 +121,24 @@ class Dataset(Protocol):
             DataError: a judgment breaks its format, names what does not exist, or occurs twice.
         """
         ...
+
+
+class FileDocument(NamedTuple):
+    """One document; ``metadata`` is canonical JSON, a remark says what was lost or repaired.
+
+    A remark continues the words "1 file " or "3 files ", as ``with pages without text``.
+    """
+
+    title: str
+    text: str
+    metadata: str = "{}"
+    remarks: tuple[str, ...] = ()
+
+
+def needs_package(path: Path, package: str) -> DataError:
+    """Return the error for a file whose reader is not installed."""
+    return DataError(
+        f"reading {suffix(path)} files needs the package {package}: "
+        f"pip install 'rag-assets[{EXTRA}]'",
+        file=path,
+    )

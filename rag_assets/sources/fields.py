@@ -1,11 +1,15 @@
-"""Typed access to the fields of a row, with errors that name the file, the line and the key."""
+"""Typed access to the fields of a row, with errors that name the file, the line and the key.
+
+Objects inside objects of one JSON file are told by the whole path of a key. And the notes about
+rows that are odd but no error.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
@@ -16,13 +20,16 @@ from rag_assets.store.canonical import canonical_json
 GRADE_LIMIT = 2**31
 """Grades are stored as signed 32-bit integers."""
 
+
 ID_MARK = "/"
 """Between the parts of an id that several fields make."""
 
 Row = Mapping[str, Any]
-
 _PLAIN = frozenset({str, int, bool, type(None)})
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
+
+NAMED = 5
+"""So many are named in a note; the rest is counted."""
 
 
 class Place(NamedTuple):
@@ -147,3 +154,59 @@ def _canonical(fields: dict[str, Any]) -> str:
 
 def _keys(row: Row) -> str:
     return ", ".join(shown(key, 30) for key in list(row)[:8]) or "none"
+
+
+def note(one: str, many: str, names: Sequence[str]) -> list[str]:
+    """Return ``['2 empty documents: 471, 995']``, or nothing when there is nothing to tell."""
+    if not names:
+        return []
+    listed = ", ".join(_plain(name) for name in names[:NAMED])
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return [f"{len(names)} {one if len(names) == 1 else many}: {listed}{more}"]
+
+
+def _plain(name: str) -> str:
+    return name if name.isprintable() and len(name) <= 60 else shown(name)
+
+
+class Inside(Place):
+    """A place inside the JSON value of a file, as ``data[0].paragraphs[2]``."""
+
+    path: str
+
+    def __new__(cls, file: Path, path: str = "") -> Self:
+        """Return the place at ``path``; the whole value without one."""
+        place = super().__new__(cls, file)
+        place.path = path
+        return place
+
+    def error(self, problem: str, key: str | None = None, check: str = FORMAT) -> RowError:
+        """Return the error for a problem at this place, with the whole path of ``key``."""
+        return super().error(problem, self.inside(key), check)
+
+    def inside(self, key: str | None) -> str | None:
+        """Return the path of ``key`` from the top of the file."""
+        return f"{self.path}.{key}" if key and self.path else key or self.path or None
+
+
+def full_key(place: Place, key: str) -> str:
+    """Return ``key`` with the path that leads to it, where the place has one."""
+    return (place.inside(key) if isinstance(place, Inside) else None) or key
+
+
+def items(row: dict[str, Any], key: str, place: Inside) -> Iterator[tuple[dict[str, Any], Inside]]:
+    """Yield every object of the list under ``key`` with its place.
+
+    Raises:
+        DataError: the key is missing, or does not hold a list of objects.
+    """
+    if key not in row:
+        keys = ", ".join(map(repr, list(row)[:8])) or "none"
+        raise place.error(f"is missing; found keys: {keys}", key)
+    if not isinstance(row[key], list):
+        raise place.error(f"is {type_name(row[key])}; must be a list of objects", key)
+    for index, item in enumerate(row[key]):
+        inside = Inside(place.file, f"{place.inside(key)}[{index}]")
+        if not isinstance(item, dict):
+            raise inside.error(f"is {type_name(item)}; must be an object")
+        yield item, inside

@@ -1,24 +1,47 @@
-"""The files of a folder that are documents, in one order, never outside of it."""
+"""The files of a folder that are documents: which, in what order, and what reads each type."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.errors import DataError
 from rag_assets.regular_files import special_kind
-from rag_assets.sources.file_types import READERS, UNREAD, is_read
+from rag_assets.sources.dataset import FileDocument
+from rag_assets.sources.fields import note
+from rag_assets.sources.html_document import read_html
 from rag_assets.sources.lines import unreadable
-from rag_assets.sources.notes import note
-from rag_assets.text_files import GZIP, plain_name
+from rag_assets.sources.markdown_document import read_markdown
+from rag_assets.sources.pdf_document import read_pdf
+from rag_assets.text_files import GZIP, plain_name, suffix
+
+READERS: dict[str, Callable[[Path], FileDocument]] = {
+    ".md": read_markdown,
+    ".markdown": read_markdown,
+    ".txt": read_markdown,
+    ".html": read_html,
+    ".htm": read_html,
+    ".pdf": read_pdf,
+}
+"""A reader for each suffix, in lower case. A new type of file is added here."""
+
+_PACKAGES = {".html": "selectolax", ".htm": "selectolax", ".pdf": "pypdfium2"}
+
+UNREAD = frozenset(
+    {".adoc", ".doc", ".docx", ".epub", ".ipynb", ".mdx", ".odt", ".org", ".pptx", ".rst"}
+    | {".rtf", ".tex", ".xhtml"}
+)
+"""Suffixes of what people would call a document and no reader is for: such files are noted."""
 
 KNOWN = tuple(f"{suffix}{end}" for suffix in (*READERS, *UNREAD) for end in ("", GZIP))
 README = "readme"
 
 
-class Found(NamedTuple):
+class Listing(NamedTuple):
     """Files in the order of their paths, and names of what is left out.
 
     ``links`` are symbolic links that were not followed, ``unread`` documents that no reader is for.
@@ -30,7 +53,7 @@ class Found(NamedTuple):
     unread: list[str]
 
 
-def document_paths(root: Path) -> Found:
+def document_paths(root: Path) -> Listing:
     """Return all files below ``root`` with the suffix of a document, sorted by path.
 
     Hidden files and folders are passed over. A README at the top describes the folder and is no
@@ -41,22 +64,22 @@ def document_paths(root: Path) -> Found:
         DataError: a folder cannot be read.
     """
     inside = root.resolve()
-    found = Found([], [], [], [])
+    listing = Listing([], [], [], [])
     for path in _candidates(root):
         name = path.relative_to(root).as_posix()
         if path.is_symlink() and not _is_file_inside(path, inside):
-            found.links.append(name)
+            listing.links.append(name)
         elif not path.is_file():
             if kind := special_kind(path):
                 raise DataError(f"is {kind}, not a file", file=path)
         elif not is_read(path):
-            found.unread.append(name)
+            listing.unread.append(name)
         elif _is_readme(path, root):
-            found.readme.append(name)
+            listing.readme.append(name)
         else:
-            found.files.append(path)
-    found.files.sort(key=lambda path: path.relative_to(root).as_posix())
-    return found
+            listing.files.append(path)
+    listing.files.sort(key=lambda path: path.relative_to(root).as_posix())
+    return listing
 
 
 def has_documents(root: Path) -> bool:
@@ -103,3 +126,36 @@ def _is_file_inside(link: Path, inside: Path) -> bool:
 
 def _raise(error: OSError) -> NoReturn:
     raise unreadable(Path(str(error.filename)), error) from error
+
+
+def is_read(path: Path) -> bool:
+    """Return whether there is a reader for a file: text may be compressed, a PDF may not."""
+    return suffix(path) in READERS and not path.name.lower().endswith(f".pdf{GZIP}")
+
+
+def read_file(path: Path) -> FileDocument:
+    """Return the document of a file.
+
+    Raises:
+        DataError: it cannot be read, is damaged, or its reader is not installed.
+    """
+    return READERS[suffix(path)](path)
+
+
+def reader_code(files: Iterable[Path]) -> list[Root]:
+    """Return the roots of the code that reads ``files``."""
+    suffixes = {suffix(path) for path in files} & READERS.keys()
+    return [f"{__name__}:READERS[{name}]" for name in ("", *sorted(suffixes))]
+
+
+def engine_versions(files: Iterable[Path]) -> dict[str, str]:
+    """Return the versions of the packages that read ``files``: the text depends on them too."""
+    packages = {_PACKAGES.get(suffix(path)) for path in files}
+    return {package: _version(package) for package in sorted(filter(None, packages))}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,17 +1,19 @@
-"""Queries and judgments that lie beside the documents of a folder, as JSON lines or CSV."""
+"""Queries and judgments that lie beside the documents of a folder, as JSON lines or CSV.
+
+:class:`Columns` say which key of an object, or column of a table, holds which field of a row.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Self
 
 import pyarrow as pa
 
-from rag_assets.errors import DataError, UsageError
-from rag_assets.sources.columns import Columns
+from rag_assets.errors import DataError, UsageError, allowed_names
 from rag_assets.sources.csv_rows import read_csv
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.fields import (
@@ -20,6 +22,7 @@ from rag_assets.sources.fields import (
     identifier,
     metadata_json,
     optional_tags,
+    shown,
     string,
 )
 from rag_assets.sources.ids import UniqueIds
@@ -30,10 +33,87 @@ from rag_assets.sources.query_log import read_query_log
 from rag_assets.sources.rows import QueryRows
 from rag_assets.text_files import GZIP, suffix
 
+DOCUMENT_ID = "document_id"
+
+NAMES: dict[str, tuple[str, ...]] = {
+    DOCUMENT_ID: ("document_id", "doc_id", "_id", "id"),
+    "title": ("title",),
+    "text": ("text",),
+    "query_id": ("query_id", "_id"),
+    "query": ("text", "query"),
+}
+"""Every field that can be mapped, with the names that are looked for, in this order."""
+
+
+_OTHERWISE_THE_FIRST = frozenset({"title", "query_id", "query"})
+"""Fields that are absent under their first name: optional, or missed by the reader itself."""
+
 QUERIES = "queries"
 QUERY_LOG = "query_log"
 JUDGMENTS = "judgments"
 SUFFIXES = (".jsonl", ".csv")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The mapping of an experiment, field to name; what it leaves out is looked for.
+
+    The id of a document may have several names, for ids that repeat per source: it is then their
+    values with ``/`` between, see :func:`fields.joined_id`.
+    """
+
+    given: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, given: Mapping[str, str | Sequence[str]]) -> Columns:
+        """Return a mapping after a check of its fields.
+
+        Raises:
+            UsageError: a field does not exist, or several names are given for another field than
+                the id of a document.
+        """
+        for name, names in given.items():
+            if name not in NAMES:
+                raise UsageError(f"unknown field {allowed_names(name, NAMES)}")
+            if isinstance(names, str):
+                continue
+            if name != DOCUMENT_ID:
+                raise UsageError(f"`{name}` must be one name; a list is for {DOCUMENT_ID}")
+            if not names or len(set(names)) < len(names):
+                raise UsageError(f"`{name}` must be a list of different names")
+        return cls(dict(given))
+
+    @property
+    def id_parts(self) -> tuple[str, ...]:
+        """The names whose values make the id of a document together; none where one holds it."""
+        names = self.given.get(DOCUMENT_ID, "")
+        return () if isinstance(names, str) else tuple(names)
+
+    def document_id(self, present: Collection[str], place: Place) -> tuple[str, ...]:
+        """Return the names that hold the id of a document, among those ``present`` in a row.
+
+        Raises:
+            DataError: one is not there.
+        """
+        for name in self.id_parts:
+            if name not in present:
+                raise place.error(_missing(DOCUMENT_ID, (name,), True, present))
+        return self.id_parts or (self.name(DOCUMENT_ID, present, place),)
+
+    def name(self, field_name: str, present: Collection[str], place: Place) -> str:
+        """Return the name of a field among those ``present`` in the first row.
+
+        Raises:
+            DataError: none of its names is there, and the field is needed.
+        """
+        mapped = self.given.get(field_name)
+        names = (mapped,) if isinstance(mapped, str) else NAMES[field_name]
+        for name in names:
+            if name in present:
+                return name
+        if field_name in _OTHERWISE_THE_FIRST and mapped is None:
+            return names[0]
+        raise place.error(_missing(field_name, names, mapped is not None, present))
 
 
 @dataclass(frozen=True)
@@ -161,9 +241,9 @@ class LabelledFolder(ABC):
         return read_query_log(file, rows, self._query_names(first, Place(file, line)))
 
     def _query_names(self, row: Row, place: Place) -> tuple[str, str]:
-        found = list(row)
-        query_id = self.columns.name("query_id", found, place)
-        return query_id, self.columns.name("query", found, place)
+        present = list(row)
+        query_id = self.columns.name("query_id", present, place)
+        return query_id, self.columns.name("query", present, place)
 
     def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
         """Return the judgments, quotes as spans in characters of the text."""
@@ -189,13 +269,22 @@ def _files(root: Path, stem: str) -> list[Path]:
 
 
 def _only(root: Path, stem: str) -> Path:
-    found = _files(root, stem)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise DataError(f"{found[0].name} is there too; keep one of them", file=found[1])
+    files = _files(root, stem)
+    if len(files) == 1:
+        return files[0]
+    if files:
+        raise DataError(f"{files[0].name} is there too; keep one of them", file=files[1])
     raise DataError(
         f"no such file; besides its documents the folder needs {QUERIES}.jsonl, and "
         f"{JUDGMENTS}.jsonl where there are labels",
         file=root / f"{stem}.jsonl",
     )
+
+
+def _missing(
+    field_name: str, names: tuple[str, ...], is_mapped: bool, present: Collection[str]
+) -> str:
+    listed = ", ".join(shown(name, 30) for name in list(present)[:8]) or "none"
+    looked_for = " or ".join(shown(name) for name in names)
+    advice = "correct `columns`" if is_mapped else f"name it as `{field_name}` under `columns`"
+    return f"no {looked_for} for {field_name}; found: {listed}; {advice}"

@@ -1,16 +1,21 @@
-"""Ids that must be unique, and ids that must exist."""
+"""Ids that must be unique, and ids that must exist.
+
+Of an id that does not exist the nearest one is told, or that it is of another level: the id of a
+chunk, or a file name without its end, where a document is meant.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from rag_assets.sources.fields import Place, shown
-from rag_assets.sources.id_level import IdLevels
-from rag_assets.sources.nested import full_key
+from rag_assets.sources.fields import Place, full_key, shown
 from rag_assets.sources.problems import (
     DUPLICATE_ID,
     FOLLOWS,
@@ -19,6 +24,13 @@ from rag_assets.sources.problems import (
     meet,
     was_met,
 )
+
+_CHUNK_OF = (
+    re.compile(r"(?P<document>.+)#\d+-\d+"),
+    re.compile(r"(?P<document>.+?)[#:/_.\-]+(?:chunk|passage|part|node|p)?[#:_\-]*\d+", re.I),
+)
+"""Our own chunk ids, then those of other tools: ``doc_3``, ``doc-chunk-3``, ``doc::chunk_3``."""
+
 
 NEAREST_AMONG = 20_000
 """Above so many ids no nearest one is looked for: comparing takes seconds."""
@@ -43,25 +55,25 @@ class UniqueIds:
         """Return how many ids there are."""
         return len(self._lines)
 
-    def add(self, found: str, place: Place) -> None:
+    def add(self, new_id: str, place: Place) -> None:
         """Remember an id.
 
         Raises:
             DataError: it has been there before; both lines are named.
         """
-        meet(self._kind, found)
+        meet(self._kind, new_id)
         number = self._files.setdefault(place.file, len(self._files))
         where = number * _LINES_OF_A_FILE + (place.line or 0)
-        first = self._lines.setdefault(found, where)
+        first = self._lines.setdefault(new_id, where)
         if first != where:
             problem = (
-                f"{self._kind} id {shown(found)} occurs twice, first {self._told(first, number)}"
+                f"{self._kind} id {shown(new_id)} occurs twice, first {self._told(first, number)}"
             )
             raise place.error(problem, self._key, DUPLICATE_ID)
 
     def _told(self, where: int, here: int) -> str:
         number, line = divmod(where, _LINES_OF_A_FILE)
-        file = next(file for file, own in self._files.items() if own == number)
+        file = next(file for file, file_number in self._files.items() if file_number == number)
         return f"on line {line}" if number == here else f"on line {line} of {file.name}"
 
 
@@ -73,21 +85,21 @@ class UniquePlaces:
         self._kind = kind
         self._places: dict[str, tuple[Place, str]] = {}
 
-    def add(self, found: str, place: Place, key: str) -> None:
+    def add(self, new_id: str, place: Place, key: str) -> None:
         """Remember an id that stands under ``key``.
 
         Raises:
             DataError: it has been there before; both places are named.
         """
-        meet(self._kind, found)
-        if found not in self._places:
-            self._places[found] = (place, key)
+        meet(self._kind, new_id)
+        if new_id not in self._places:
+            self._places[new_id] = (place, key)
             return
-        first, first_key = self._places[found]
+        first, first_key = self._places[new_id]
         where = f"`{full_key(first, first_key)}`" if first.line is None else f"line {first.line}"
         if first.file != place.file:
             where += f" of {first.file.name}"
-        problem = f"{self._kind} id {shown(found)} occurs twice, first at {where}"
+        problem = f"{self._kind} id {shown(new_id)} occurs twice, first at {where}"
         raise place.error(problem, key, DUPLICATE_ID)
 
 
@@ -101,35 +113,35 @@ class KnownIds:
         """
         self._kind = kind
         self._remedy = remedy
-        self._rows = {found: row for row, found in enumerate(ids.to_pylist())}
+        self._rows = {name: row for row, name in enumerate(ids.to_pylist())}
         self._unknown = 0
 
-    def __contains__(self, found: object) -> bool:
+    def __contains__(self, name: object) -> bool:
         """Return whether the id exists."""
-        return found in self._rows
+        return name in self._rows
 
-    def row(self, wanted: str, place: Place, key: str) -> int:
+    def row(self, name: str, place: Place, key: str) -> int:
         """Return the row of an id.
 
         Raises:
             DataError: it does not exist; the nearest one is named.
         """
-        row = self._rows.get(wanted)
-        if row is None and was_met(self._kind, wanted):
-            problem = f"{self._kind} {shown(wanted)} is refused where it stands"
+        row = self._rows.get(name)
+        if row is None and was_met(self._kind, name):
+            problem = f"{self._kind} {shown(name)} is refused where it stands"
             raise place.error(problem, key, FOLLOWS)
         if row is None:
-            check, problem = self.explain(wanted)
+            check, problem = self.explain(name)
             raise place.error(problem, key, check)
         return row
 
     def explain(self, unknown: str) -> tuple[str, str]:
         """Return the kind of problem that an unknown id is, and a sentence about it."""
         problem = f"unknown {self._kind} {shown(unknown)}"
-        meant = self._levels.meant(unknown) if self._kind == "document" else None
-        if meant is not None:
-            return ID_LEVEL, f"{problem}: it is {meant.level}; probably meant: " + shown(
-                meant.document_id
+        other = self._levels.meant(unknown) if self._kind == "document" else None
+        if other is not None:
+            return ID_LEVEL, f"{problem}: it is {other.level}; probably meant: " + shown(
+                other.document_id
             )
         problem += self._nearest(unknown)
         if self._unknown == 1 and self._remedy:
@@ -137,13 +149,62 @@ class KnownIds:
         return UNKNOWN_ID, problem
 
     @cached_property
-    def _levels(self) -> IdLevels:
-        return IdLevels(self._rows)
+    def _levels(self) -> _IdLevels:
+        return _IdLevels(self._rows)
 
-    def _nearest(self, wanted: str) -> str:
+    def _nearest(self, name: str) -> str:
         self._unknown += 1
         if len(self._rows) > NEAREST_AMONG or self._unknown > NEAREST_FOR:
             return ""
-        deeper = [found for found in self._rows if found.endswith(f"/{wanted}")]
-        near = deeper or get_close_matches(wanted, self._rows, n=1)
+        deeper = [other for other in self._rows if other.endswith(f"/{name}")]
+        near = deeper or get_close_matches(name, self._rows, n=1)
         return f" (did you mean {shown(near[0])}?)" if near else ""
+
+
+class _Meant(NamedTuple):
+    """What an unknown id seems to be, in words, and the document that is probably meant."""
+
+    level: str
+    document_id: str
+
+
+class _IdLevels:
+    """Recognises ids of another level among the ids of a corpus."""
+
+    def __init__(self, document_ids: Iterable[str]) -> None:
+        """Know the ids of all documents."""
+        self._ids = frozenset(document_ids)
+
+    def meant(self, unknown: str) -> _Meant | None:
+        """Return which document an unknown id probably means; None when it is not clear."""
+        for pattern in _CHUNK_OF:
+            chunk = pattern.fullmatch(unknown)
+            if chunk is not None and chunk["document"] in self._ids:
+                return _Meant("the id of a chunk", chunk["document"])
+        if unknown in self._by_stem:
+            document = self._by_stem[unknown]
+            return _Meant("a file name without its end", document) if document else None
+        if unknown in self._by_chunk:
+            return _Meant("the id of a document whose chunks are judged", self._by_chunk[unknown])
+        return None
+
+    @cached_property
+    def _by_stem(self) -> dict[str, str | None]:
+        """File name, with and without its folders, to document; None where several have it."""
+        by_stem: dict[str, str | None] = {}
+        for document_id in self._ids:
+            path = PurePosixPath(document_id)
+            if path.suffix[1:].isalpha():
+                for stem in {path.stem, path.with_suffix("").as_posix()}:
+                    by_stem[stem] = None if stem in by_stem else document_id
+        return by_stem
+
+    @cached_property
+    def _by_chunk(self) -> dict[str, str]:
+        """Document to its first chunk, where the corpus consists of chunks ``document#0-200``."""
+        first_chunks: dict[str, str] = {}
+        for chunk_id in sorted(self._ids):
+            chunk = _CHUNK_OF[0].fullmatch(chunk_id)
+            if chunk is not None:
+                first_chunks.setdefault(chunk["document"], chunk_id)
+        return first_chunks

@@ -181,11 +181,11 @@ def _title_and_text(row: Any, fields: dict[str, Any]) -> tuple[str, str]:  # noq
 
 
 def _metadata(fields: dict[str, Any]) -> str:
-    known = {name: _plain(value) for name, value in fields.items() if value is not None}
+    present = {name: _plain(value) for name, value in fields.items() if value is not None}
     try:
-        return canonical_json(known)
+        return canonical_json(present)
     except (TypeError, ValueError):  # values of a type of the library's own
-        return canonical_json({name: str(value) for name, value in known.items()})
+        return canonical_json({name: str(value) for name, value in present.items()})
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 (any value of the library)

@@ -9,9 +9,8 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError
 from rag_assets.sources.dataset import Read
-from rag_assets.sources.fields import Place, checked_id, shown
+from rag_assets.sources.fields import Place, checked_id, note, shown
 from rag_assets.sources.lines import read_text
-from rag_assets.sources.notes import note
 from rag_assets.sources.problems import meet, tolerated
 from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
 from rag_assets.sources.single_file import SingleFileDataset
@@ -76,8 +75,8 @@ class LlamaIndexDataset(SingleFileDataset):
             if key not in value:
                 raise DataError(f"is missing; needed: {', '.join(_KEYS)}", file=self.file, key=key)
             if not isinstance(value[key], dict):
-                found = type_name(value[key])
-                raise DataError(f"is {found}; must be an object", file=self.file, key=key)
+                kind = type_name(value[key])
+                raise DataError(f"is {kind}; must be an object", file=self.file, key=key)
         return value
 
 
@@ -86,17 +85,17 @@ def _add(rows: QrelRows, query_id: str, nodes: object, place: Place) -> None:
     path = _path(RELEVANT_KEY, query_id)
     if not isinstance(nodes, list):
         raise place.error(f"is {type_name(nodes)}; must be a list of node ids", path)
-    known = False
+    is_known = False
     with tolerated():
         if nodes:
             rows.resolve_query(query_id, place, path)
-        known = True
+        is_known = True
     for position, node in enumerate(nodes):
         node_path = f"{path}[{position}]"
         with tolerated():
             document_id = checked_id(node, place, node_path)
             rows.resolve_document(query_id, document_id, place, node_path)
-            if known:
+            if is_known:
                 rows.add(place, query_id, document_id, GRADE)
 
 

@@ -8,11 +8,9 @@ from typing import ClassVar
 
 from rag_assets.errors import DataError
 from rag_assets.sources.dataset import Read
-from rag_assets.sources.fields import Place, checked_id
-from rag_assets.sources.file_types import read_file
-from rag_assets.sources.folder import Found, document_paths, has_documents
+from rag_assets.sources.fields import Place, checked_id, note
+from rag_assets.sources.folder import Listing, document_paths, has_documents, read_file
 from rag_assets.sources.folder_labels import LabelledFolder
-from rag_assets.sources.notes import note
 from rag_assets.sources.problems import meet, tolerated
 from rag_assets.sources.rows import DocumentRows
 from rag_assets.text_files import existing, plain_name
@@ -24,7 +22,7 @@ class MarkdownDataset(LabelledFolder):
 
     Text may be compressed: the document of ``fares.md.gz`` is ``fares.md``.
 
-    Every type of file in :data:`file_types.READERS` is a document; types may be mixed.
+    Every type of file in :data:`folder.READERS` is a document; types may be mixed.
     """
 
     format: ClassVar[str] = "markdown"
@@ -47,10 +45,10 @@ class MarkdownDataset(LabelledFolder):
 
     def read_documents(self) -> Read:
         """Return the documents; notes name what was left out, lost or repaired."""
-        found = document_paths(self.root)
+        listing = document_paths(self.root)
         rows = DocumentRows()
         remarks: dict[str, list[str]] = {}
-        for file in found.files:
+        for file in listing.files:
             name = file.relative_to(self.root).with_name(plain_name(file)).as_posix()
             with tolerated():
                 _check_alone(file)
@@ -60,19 +58,21 @@ class MarkdownDataset(LabelledFolder):
                 rows.add(document_id, document.title, document.text, document.metadata)
                 for remark in document.remarks:
                     remarks.setdefault(remark, []).append(name)
-        notes = _left_out(found)
+        notes = _left_out(listing)
         for remark, names in remarks.items():
             notes += note(f"file {remark}", f"files {remark}", names)
         return rows.read(Place(self.root), notes)
 
 
-def _left_out(found: Found) -> list[str]:
+def _left_out(listing: Listing) -> list[str]:
     links = ("link that leads to no file inside is", "links that lead to no file inside are")
     unread = ("file of a type that cannot be read is", "files of types that cannot be read are")
     return [
-        *note("file at the top is no document", "files at the top are no documents", found.readme),
-        *note(f"{links[0]} not followed", f"{links[1]} not followed", found.links),
-        *note(f"{unread[0]} left out", f"{unread[1]} left out", found.unread),
+        *note(
+            "file at the top is no document", "files at the top are no documents", listing.readme
+        ),
+        *note(f"{links[0]} not followed", f"{links[1]} not followed", listing.links),
+        *note(f"{unread[0]} left out", f"{unread[1]} left out", listing.unread),
     ]
 
 

@@ -15,9 +15,8 @@ import pyarrow.parquet as pq
 
 from rag_assets.errors import DataError
 from rag_assets.regular_files import regular
-from rag_assets.sources.fields import Place, shown
+from rag_assets.sources.fields import Place, note, shown
 from rag_assets.sources.lines import unreadable
-from rag_assets.sources.notes import note
 
 BATCH_ROWS = 1_024
 
@@ -62,7 +61,7 @@ class ParquetRows:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
             with pq.ParquetFile(regular(self.file), pre_buffer=False) as source:
-                names = self._wanted(source.schema_arrow)
+                names = self._column_names(source.schema_arrow)
                 yield from source.iter_batches(BATCH_ROWS, columns=names, use_threads=False)
         except OSError as error:
             if error.errno is not None:
@@ -71,7 +70,7 @@ class ParquetRows:
         except _BROKEN as error:
             raise self._damaged(error) from error
 
-    def _wanted(self, schema: pa.Schema) -> list[str]:
+    def _column_names(self, schema: pa.Schema) -> list[str]:
         for name, count in Counter(schema.names).items():
             if count > 1:
                 raise Place(self.file).error(f"column {shown(name)} occurs twice")
@@ -91,10 +90,10 @@ class ParquetRows:
     def _column(self, field: pa.Field, values: pa.Array) -> list[Any]:
         if pa.types.is_timestamp(field.type):
             values = values.cast(pa.string())  # keeps nanoseconds, which Python's type has not
-        found: list[Any] = values.to_pylist()
+        cells: list[Any] = values.to_pylist()
         if _is_plain(field.type):
-            return found
-        return [self._json_value(value, field.name) for value in found]
+            return cells
+        return [self._json_value(value, field.name) for value in cells]
 
     def _json_value(self, value: object, column: str) -> object:
         if isinstance(value, float) and not math.isfinite(value):

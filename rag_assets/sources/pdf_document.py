@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag_assets.errors import DataError
-from rag_assets.sources.file_document import FileDocument, needs_package
+from rag_assets.sources.dataset import FileDocument, needs_package
 from rag_assets.sources.lines import unreadable
 from rag_assets.store.canonical import canonical_json
 
@@ -73,22 +73,22 @@ def _page_text(document: PdfDocument, number: int) -> str:
 
 
 def _document(fields: dict[str, str], pages: Sequence[str]) -> FileDocument:
-    kept = [_UNPRINTABLE.sub("", page) for page in pages]
+    printable = [_UNPRINTABLE.sub("", page) for page in pages]
     starts = []
     position = 0
-    for page in kept:
+    for page in printable:
         starts.append(position)
         position += len(page) + len(PAGE_BREAK)
     metadata: dict[str, Any] = {
         name.lower(): _UNPRINTABLE.sub("", fields[name]) for name in _FIELDS if fields.get(name)
     }
     title = " ".join(_UNPRINTABLE.sub("", fields.get("Title", "")).split())
-    text = PAGE_BREAK.join(kept)
+    text = PAGE_BREAK.join(printable)
     metadata["page_starts"] = starts
     remarks = []
-    if not all(page.strip() for page in kept):
+    if not all(page.strip() for page in printable):
         remarks.append("with pages without text (scans?)")
-    if any(len(a) != len(b) for a, b in zip(pages, kept, strict=True)):
+    if any(len(a) != len(b) for a, b in zip(pages, printable, strict=True)):
         remarks.append("with characters that are no text, left out")
     return FileDocument(title, text, canonical_json(metadata), tuple(remarks))
 

@@ -105,17 +105,17 @@ def collecting(met: Met | None = None) -> Iterator[list[DataError]]:
         _MET.reset(met_token)
 
 
-def meet(kind: str, found: str) -> None:
+def meet(kind: str, name: str) -> None:
     """Remember that there is a row with this id, where somebody collects."""
     met = _MET.get()
     if met is not None:
-        met.add((kind, found))
+        met.add((kind, name))
 
 
-def was_met(kind: str, wanted: str) -> bool:
+def was_met(kind: str, name: str) -> bool:
     """Return whether there is a row with this id; False where nobody collects."""
     met = _MET.get()
-    return met is not None and not met.isdisjoint({(kind, wanted), (kind, ANY)})
+    return met is not None and not met.isdisjoint({(kind, name), (kind, ANY)})
 
 
 class _Tolerated:

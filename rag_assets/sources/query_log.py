@@ -42,7 +42,7 @@ _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 
 
 @dataclass
-class _Asked:
+class _LoggedQuery:
     """One text: where it stood first, how often it was asked, and its other fields."""
 
     place: Place
@@ -64,39 +64,41 @@ def read_query_log(file: Path, rows: Iterable[tuple[int, Row]], names: tuple[str
     Raises:
         DataError: a count is no positive integer, a text has two ids, or an id two texts.
     """
-    asked: dict[str, _Asked] = {}
+    by_text: dict[str, _LoggedQuery] = {}
     for line, row in rows:
         with tolerated():
-            _add(asked, row, Place(file, line), names)
+            _add(by_text, row, Place(file, line), names)
     queries, ids = QueryRows(), UniqueIds("query", "query_id")
-    for text, one in asked.items():
+    for text, query in by_text.items():
         with tolerated():
-            query_id = one.query_id or hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
-            ids.add(query_id, one.named if one.query_id else one.place)
-            fields: dict[str, Any] = json.loads(one.metadata)
-            metadata = canonical_json({**fields, COUNT: one.count})
-            queries.add(query_id, text, one.tags, metadata)
+            query_id = query.query_id or hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
+            ids.add(query_id, query.named if query.query_id else query.place)
+            fields: dict[str, Any] = json.loads(query.metadata)
+            metadata = canonical_json({**fields, COUNT: query.count})
+            queries.add(query_id, text, query.tags, metadata)
     return queries.read(Place(file), [])
 
 
-def _add(asked: dict[str, _Asked], row: Row, place: Place, names: tuple[str, str]) -> None:
+def _add(queries: dict[str, _LoggedQuery], row: Row, place: Place, names: tuple[str, str]) -> None:
     text = string(row, names[1], place).strip()
     query_id = identifier(row, names[0], place) if row.get(names[0]) not in (None, "") else None
     if query_id is not None:
         meet("query", query_id)
     count = _count(row, place)
     tags = optional_tags(row, "tags", place)
-    one = asked.get(text)
-    if one is None:
+    query = queries.get(text)
+    if query is None:
         used = frozenset({*names, "tags", COUNT})
-        one = asked[text] = _Asked(place, tags, metadata_json(row, used))
-    if query_id is not None and one.query_id not in (None, query_id):
-        problem = f"the text has the id {shown(query_id)} here, and {shown(str(one.query_id))} on "
-        raise place.error(f"{problem}line {one.named.line}", names[0])
-    if query_id is not None and one.query_id is None:
-        one.query_id, one.named = query_id, place
-    one.count += count
-    if one.count > LARGEST_COUNT:
+        query = queries[text] = _LoggedQuery(place, tags, metadata_json(row, used))
+    if query_id is not None and query.query_id not in (None, query_id):
+        problem = (
+            f"the text has the id {shown(query_id)} here, and {shown(str(query.query_id))} on "
+        )
+        raise place.error(f"{problem}line {query.named.line}", names[0])
+    if query_id is not None and query.query_id is None:
+        query.query_id, query.named = query_id, place
+    query.count += count
+    if query.count > LARGEST_COUNT:
         raise place.error("the counts of the text exceed 2^53", COUNT)
 
 
@@ -107,6 +109,6 @@ def _count(row: Row, place: Place) -> int:
     if count is None:
         return 1
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= LARGEST_COUNT:
-        found = shown(json.dumps(count, ensure_ascii=False))[1:-1]
-        raise place.error(f"is {found}; must be an integer from 1 to 2^53", COUNT)
+        text = shown(json.dumps(count, ensure_ascii=False))[1:-1]
+        raise place.error(f"is {text}; must be an integer from 1 to 2^53", COUNT)
     return count

@@ -45,15 +45,15 @@ def fitting(text: str, note: Callable[[int], str]) -> str:
 
 def is_shown_as(cell: str, text: str) -> bool:
     """Return whether a cell shows a text, or the beginning of one that may not fit."""
-    found, whole = _lines_alike(cell), _lines_alike(text)
-    if found == whole:
+    shown_lines, whole = _lines_alike(cell), _lines_alike(text)
+    if shown_lines == whole:
         return True
     head = _lines_alike(fitting(text, lambda _: ""))
     if head == whole:
         return False
     # the latter: what an older sheet had in one cell, and a program cut
-    begins = (_beginning(each, CELL_MAY_BE_CUT) for each in (found, whole))
-    return found.startswith(head) or len(set(begins)) == 1
+    begins = (_beginning(each, CELL_MAY_BE_CUT) for each in (shown_lines, whole))
+    return shown_lines.startswith(head) or len(set(begins)) == 1
 
 
 def _units(text: str) -> int:

@@ -82,12 +82,12 @@ def _children(value: object) -> Iterable[object]:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
         counts = Counter(key for key, _ in pairs)
         twice = next(key for key, count in counts.items() if count > 1)
         raise JsonError(f"key {twice!a} occurs twice in an object")
-    return found
+    return fields
 
 
 def _refuse_constant(name: str) -> NoReturn:

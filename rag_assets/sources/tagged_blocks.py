@@ -52,16 +52,16 @@ def read_blocks(path: Path, tag: str, expected: str = "") -> Iterator[Block]:
     outside = f"expected {expected or f'<{tag}> blocks'}; found"
     for number, line in read_lines(path, blank=True):
         place, position = Place(path, number), 0
-        for found in mark.finditer(line):
-            _take(line[position : found.start()], parts, place, outside)
+        for match in mark.finditer(line):
+            _take(line[position : match.start()], parts, place, outside)
             outside = f"text outside of <{tag}>:"
-            closes, position = bool(found.group(1)), found.end()
+            closes, position = bool(match.group(1)), match.end()
             if closes == (parts is None):
                 raise place.error(_misplaced(tag, start, closes=closes))
             if parts is not None:
                 yield Block(start, opening, "".join(parts))
             parts = None if closes else []
-            start, opening = (start, opening) if closes else (number, found.group())
+            start, opening = (start, opening) if closes else (number, match.group())
         _take(f"{line[position:]}\n", parts, place, outside)
     if parts is not None:
         raise Place(path, start).error(f"<{tag}> has no </{tag}>")
@@ -72,20 +72,20 @@ def elements(block: str) -> tuple[list[Element], str]:
 
     A tag that is never closed is passed over; what follows it counts as text.
     """
-    tags = [(found, found.group(2).lower()) for found in TAG.finditer(block)]
-    last_end = {name: found.start() for found, name in tags if found.group(1)}
+    tags = [(match, match.group(2).lower()) for match in TAG.finditer(block)]
+    last_end = {name: match.start() for match, name in tags if match.group(1)}
     found_elements: list[Element] = []
     between: list[str] = []
     position, opened = 0, ""
-    for found, name in tags:
+    for match, name in tags:
         if opened:
-            if found.group(1) and name == opened:
-                found_elements.append(Element(name, block[position : found.start()]))
-                position, opened = found.end(), ""
+            if match.group(1) and name == opened:
+                found_elements.append(Element(name, block[position : match.start()]))
+                position, opened = match.end(), ""
             continue
-        between.append(block[position : found.start()])
-        position = found.end()
-        if not found.group(1) and last_end.get(name, -1) > found.start():
+        between.append(block[position : match.start()])
+        position = match.end()
+        if not match.group(1) and last_end.get(name, -1) > match.start():
             opened = name
     between.append(block[position:])
     return found_elements, "".join(between)

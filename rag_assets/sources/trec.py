@@ -70,8 +70,8 @@ class TrecDataset:
     @classmethod
     def parts(cls, path: Path) -> Mapping[str, bool]:
         """Return the three parts, and which are there."""
-        found = _parts(path) if path.is_dir() else {}
-        return {_PARTS[part]: bool(files) for part, files in found.items()}
+        part_files = _parts(path) if path.is_dir() else {}
+        return {_PARTS[part]: bool(files) for part, files in part_files.items()}
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:
@@ -84,7 +84,7 @@ class TrecDataset:
         if not path.is_dir():
             raise DataError(f"not {cls.layout}", file=path)
         parts = _parts(path)
-        missing = [_PARTS[part] for part, found in parts.items() if not found]
+        missing = [_PARTS[part] for part, files in parts.items() if not files]
         if missing:
             raise DataError(f"not a TREC folder: {', '.join(missing)} missing", file=path)
         qrels = _chosen(parts[QRELS], subset, path, QRELS)
@@ -186,28 +186,28 @@ def _stems(part: str) -> tuple[str, ...]:
     return tuple(f"{part}{mark}" for mark in "._-")
 
 
-def _topics(found: list[Path], subset: str | None, path: Path) -> Path:
+def _topics(files: list[Path], subset: str | None, path: Path) -> Path:
     """Return the topics of the subset, or the only ones: qrels of several subsets share topics."""
-    if subset is None or len(found) > 1:
-        return _chosen(found, subset, path, TOPICS)
-    return found[0]
+    if subset is None or len(files) > 1:
+        return _chosen(files, subset, path, TOPICS)
+    return files[0]
 
 
-def _chosen(found: list[Path], subset: str | None, path: Path, part: str) -> Path:
+def _chosen(files: list[Path], subset: str | None, path: Path, part: str) -> Path:
     if subset is None:
-        return _only(found, path, part)
-    names = {_subset(file): file for file in found}
+        return _only(files, path, part)
+    names = {_subset(file): file for file in files}
     if subset not in names:
         raise UsageError(f"{path}: no {part} of subset {allowed_names(subset, names)}")
     return names[subset]
 
 
-def _only(found: list[Path], path: Path, part: str) -> Path:
-    if len(found) > 1:
-        names = ", ".join(file.name for file in found)
+def _only(files: list[Path], path: Path, part: str) -> Path:
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files)
         hint = "; choose a subset" if part in (TOPICS, QRELS) else "; keep one"
         raise DataError(f"more than one file for {part}: {names}{hint}", file=path)
-    return found[0]
+    return files[0]
 
 
 def _subset(file: Path) -> str:

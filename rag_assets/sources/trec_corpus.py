@@ -111,10 +111,10 @@ def _first(row: Row, keys: tuple[str, ...]) -> str:
 
 
 def _block_document(block: str, place: Place) -> TrecDocument:
-    found, between = elements(block)
-    document_id = _number(found, place)
-    title = next((e for tag in _TITLE_TAGS for e in found if e.name == tag), None)
-    rest = [e for e in found if e is not title and e.name != _NUMBER_TAG]
+    parts, between = elements(block)
+    document_id = _number(parts, place)
+    title = next((e for tag in _TITLE_TAGS for e in parts if e.name == tag), None)
+    rest = [e for e in parts if e is not title and e.name != _NUMBER_TAG]
     texts = [plain_text(e.content) for e in rest if e.name == _TEXT_TAG]
     text, metadata = "\n".join(texts), _metadata(rest)
     if not texts:
@@ -123,8 +123,8 @@ def _block_document(block: str, place: Place) -> TrecDocument:
     return TrecDocument(place, "DOCNO", document_id, folded, text, metadata)
 
 
-def _number(found: list[Element], place: Place) -> str:
-    numbers = [e.content.strip() for e in found if e.name == _NUMBER_TAG]
+def _number(parts: list[Element], place: Place) -> str:
+    numbers = [e.content.strip() for e in parts if e.name == _NUMBER_TAG]
     if len(numbers) != 1:
         problem = "occurs twice in one <DOC>" if numbers else "is missing in this <DOC>"
         raise place.error(problem, "DOCNO")

@@ -9,13 +9,13 @@ from typing import Any
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
-from rag_assets.evaluation.counting_stage import (
+from rag_assets.evaluation.metrics_stage import metrics_key
+from rag_assets.evaluation.query_facts import NONE, with_shared_documents
+from rag_assets.evaluation.query_facts_stage import (
     COUNTING_INPUT,
     counting_of,
     resampling_of,
 )
-from rag_assets.evaluation.metrics_stage import metrics_key
-from rag_assets.evaluation.query_clusters import NONE, with_shared_documents
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
 from rag_assets.schemas import COMPARISONS

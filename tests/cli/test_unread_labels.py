@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 
 from rag_assets.sources import open_dataset
-from rag_assets.sources.unread_labels import unread_labels
+from rag_assets.sources.formats import unread_labels
 
 Invoke = Callable[..., Result]
 

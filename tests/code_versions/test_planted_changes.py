@@ -14,16 +14,16 @@ import pytest
 from rag_assets.code_versions.closure import Closure, Root, SourceGraph
 from rag_assets.code_versions.source_modules import SourceModule
 from rag_assets.code_versions.versions import FOLDER, root_of
-from rag_assets.evaluation.context_columns_stage import answer_code
 from rag_assets.evaluation.families import family_code
 from rag_assets.evaluation.metric_names import parse_metric
+from rag_assets.evaluation.metrics_stage import answer_code
 from rag_assets.experiment.query_sets import FileQuerySet, HydeQuerySet, StepBackQuerySet
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.stage import writer_code
 from rag_assets.retrieval.registry import OWN_TYPES
-from rag_assets.sources.file_types import reader_code
-from rag_assets.sources.jsonl_folder import JsonlDataset
+from rag_assets.sources.folder import reader_code
 from rag_assets.sources.markdown import MarkdownDataset
+from rag_assets.sources.record_folders import JsonlDataset
 from rag_assets.sources.trec import TrecDataset
 
 N_CHANGES = 100
@@ -192,7 +192,7 @@ ORIGINAL = {"query_sets original"}
         ("sources/pdf_document.py", 'PAGE_BREAK = "', 'PAGE_BREAK = "-', {"documents pdf"}),
         ("evaluation/grouped.py", "log2(position + 1)", "log2(position + 2)", {"metrics groups"}),
         ("query_sets/hyde.py", 'TEMPLATE = "', 'TEMPLATE = "x', {"query_sets hyde"}),
-        ("query_sets/original.py", "def variants(", "def variants(a=1, *", ORIGINAL),
+        ("query_sets/variants.py", "def originals(", "def originals(a=1, *", ORIGINAL),
     ],
 )
 def test_what_a_change_costs(

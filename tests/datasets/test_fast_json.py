@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.sources.fast_json import parse_object
 from rag_assets.sources.fields import metadata_json
+from rag_assets.sources.jsonl import parse_object
 from rag_assets.sources.strict_json import JsonError, parse_json
 from rag_assets.store.canonical import canonical_json
 

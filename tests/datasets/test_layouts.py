@@ -16,9 +16,9 @@ import pytest
 
 from rag_assets import text_files
 from rag_assets.errors import DataError, UsageError
-from rag_assets.labels.pooling.label_files import label_file
+from rag_assets.labels.pooling.label_edits import label_file
 from rag_assets.sources import Dataset, Read, open_dataset
-from rag_assets.sources.detect import with_columns
+from rag_assets.sources.formats import with_columns
 from rag_assets.store.source_files import SourceFiles
 
 Files = dict[str, str | bytes]

@@ -13,7 +13,7 @@ import pytest
 from rag_assets.errors import DataError, UsageError
 from rag_assets.experiment.load import load_experiment
 from rag_assets.sources import open_dataset
-from rag_assets.sources.detect import with_columns
+from rag_assets.sources.formats import with_columns
 from rag_assets.sources.problems import collecting
 
 LABELS = {

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from rag_assets.evaluation.judging import judgments
+from rag_assets.evaluation.judgments_stage import judgments
 from rag_assets.sources import open_dataset
 
 CONTEXT = "Rollo led the Norse. The Norse came from Denmark."

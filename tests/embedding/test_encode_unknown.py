@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from rag_assets.compute.compute import Compute
-from rag_assets.compute.local import LOCAL, LocalCompute
+from rag_assets.compute.compute import LOCAL, Compute, LocalCompute
 from rag_assets.models.batches import encode_unknown
 from rag_assets.store.sparse_vector_cache import SparseVector, SparseVectorCache
 

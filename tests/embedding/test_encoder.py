@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from rag_assets.compute.local import LocalCompute
+from rag_assets.compute.compute import LocalCompute
 from rag_assets.errors import DataError, ModelUnavailable
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.loading import forget_models

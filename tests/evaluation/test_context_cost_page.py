@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from rag_assets.evaluation.answer_text import holds
+from rag_assets.evaluation.answer_hits import holds
 from rag_assets.evaluation.budget import budget_metrics, within_budget
-from rag_assets.evaluation.contexts import contexts
-from rag_assets.evaluation.judging import judgments
+from rag_assets.evaluation.contexts import contexts, expanded_contexts, with_neighbours
+from rag_assets.evaluation.judgments_stage import judgments
 from rag_assets.evaluation.units import item_spans
-from rag_assets.evaluation.windows import expanded_contexts, with_neighbours
 from rag_assets.experiment.config import ExperimentConfig
 from rag_assets.retrieval.retriever import WindowExpansion
 from tests.context_tokens import context_table

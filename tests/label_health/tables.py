@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from rag_assets.evaluation.judging import judgments
+from rag_assets.evaluation.judgments_stage import judgments
 from rag_assets.labels.health.findings import FINDINGS
 from rag_assets.schemas import CHUNKS, DOCUMENTS, QRELS, QUERIES
 

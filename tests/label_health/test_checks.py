@@ -8,15 +8,14 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.judging import judgments
+from rag_assets.evaluation.judgments_stage import judgments
 from rag_assets.labels.health.coverage import unreachable_evidence
-from rag_assets.labels.health.duplicate_documents import duplicate_documents
-from rag_assets.labels.health.duplicate_queries import duplicate_queries
-from rag_assets.labels.health.ids import dangling_ids
-from rag_assets.labels.health.judged import judged_at_k
-from rag_assets.labels.health.quotes import QUOTES, unlocated_quotes
+from rag_assets.labels.health.dangling_ids import dangling_ids
+from rag_assets.labels.health.duplicates import duplicate_documents, duplicate_queries
+from rag_assets.labels.health.judged_share import judged_at_k
 from rag_assets.labels.health.unanswerable import queries_without_relevant
 from rag_assets.schemas import METRICS_SUMMARY
+from rag_assets.sources.judgments import Quotes, Unlocated
 from tests.label_health.tables import chunks, documents, kinds, qrels, queries, reached
 
 DOCUMENTS = documents({"a.md": "one two", "guides/b.md": "three four"})
@@ -58,29 +57,23 @@ def test_an_ambiguous_stem_names_no_document() -> None:
 
 
 def test_quotes() -> None:
-    def row(quote: str, document: str = "a.md") -> dict[str, object]:
-        ids = {"query_id": "q", "evidence_id": quote, "document_id": document}
-        return {**ids, "quote": quote, "start": None}
-
-    rows = [row("one two"), row("one  two"), row("three"), row("five"), row("o"), row("x", "none")]
-    found = unlocated_quotes(QUOTES.from_rows(rows), DOCUMENTS)
-    assert [name for name, _, _ in kinds(found)] == [
-        "quote_moved",
-        "quote_moved",
-        "quote_vanished",
-        "quote_twice",
-    ]
+    texts = Quotes(DOCUMENTS)
+    assert texts.find("one two", 0) == (0, 7)
+    checks = []
+    for quote in ("one  two", "three", "five", "o"):
+        found = texts.find(quote, 0)
+        assert isinstance(found, Unlocated)
+        checks.append(found.check)
+    assert checks == ["quote_moved", "quote_moved", "quote_vanished", "quote_twice"]
 
 
 def test_a_quote_that_stands_at_its_start_is_located_however_often_it_occurs() -> None:
-    def labelled(start: int | None) -> dict[str, object]:
-        ids = {"query_id": "q", "evidence_id": f"{start}", "document_id": "a.md"}
-        return {**ids, "quote": "o", "start": start}
-
-    rows = [labelled(start) for start in (0, 6, 1, None)]  # "one two": at 0 and 6, not at 1
-    found = unlocated_quotes(QUOTES.from_rows(rows), DOCUMENTS)
-    assert found.column("evidence_id").to_pylist() == ["1", "None"]
-    assert {name for name, _, _ in kinds(found)} == {"quote_twice"}
+    texts = Quotes(DOCUMENTS)  # "one two": at 0 and 6, not at 1
+    assert [texts.find("o", 0, start) for start in (0, 6)] == [(0, 1), (6, 7)]
+    for start in (1, None):
+        found = texts.find("o", 0, start)
+        assert isinstance(found, Unlocated)
+        assert found.check == "quote_twice"
 
 
 def test_evidence_that_no_chunk_covers_is_told_for_each_chunking() -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from rag_assets.evaluation.judging import judgments
+from rag_assets.evaluation.judgments_stage import judgments
 from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.evaluation.metrics import query_metrics
 from tests.label_health.tables import Span, chunks, qrels

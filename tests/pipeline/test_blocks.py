@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rag_assets.chunking.spans import cut_documents
-from rag_assets.chunking.strategies_stage import cuts_by_blocks
+from rag_assets.chunking.chunk_table import cut_documents
+from rag_assets.chunking.stage import cuts_by_blocks
 from rag_assets.experiment.config import ParentChunking, RecursiveChunking, SemanticChunking
 from rag_assets.experiment.load import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.evaluation.answer_text import holds
+from rag_assets.evaluation.answer_hits import holds
 from rag_assets.evaluation.contexts_stage import retriever_contexts_key
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.pipeline.selection import Selection

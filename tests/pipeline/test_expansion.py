@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rag_assets.errors import ConfigError
-from rag_assets.evaluation.answer_text import holds
+from rag_assets.evaluation.answer_hits import holds
 from rag_assets.evaluation.contexts_stage import retriever_contexts_key
 from rag_assets.evaluation.judgments_stage import judgments_key
 from rag_assets.evaluation.metrics_stage import metrics_key

@@ -13,8 +13,7 @@ from rag_assets.assets.build import build_assets
 from rag_assets.assets.evaluate import evaluate
 from rag_assets.assets.names import asset_key, partition_key
 from rag_assets.errors import NotEvaluated
-from rag_assets.evaluation.overlap import Pair, overlaps
-from rag_assets.evaluation.overlaps_stage import overlaps_key
+from rag_assets.evaluation.overlaps_stage import Pair, overlaps, overlaps_key
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.html import render

@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from rag_assets.errors import DataError, UsageError
-from rag_assets.labels.pooling.add import Added, add_judgments
 from rag_assets.labels.pooling.feedback import grade_of, read_feedback
-from rag_assets.labels.pooling.judgment import Judgment
-from rag_assets.labels.pooling.label_files import label_file, write_qrels
-from rag_assets.labels.pooling.pool import PooledUnit
-from rag_assets.labels.pooling.qrels_formats import QRELS_FORMATS
+from rag_assets.labels.pooling.label_edits import QRELS_FORMATS, label_file, write_qrels
+from rag_assets.labels.pooling.label_import import Added, add_judgments
+from rag_assets.labels.pooling.pool import Judgment, PooledUnit
 from rag_assets.sources.beir import BeirDataset
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.llamaindex import LlamaIndexDataset
@@ -152,7 +150,7 @@ def test_a_format_that_cannot_be_added_to(tmp_path: Path) -> None:
 
 
 def test_labels_in_csv_are_not_mixed_with_lines(tmp_path: Path) -> None:
-    from rag_assets.sources.jsonl_folder import JsonlDataset
+    from rag_assets.sources.record_folders import JsonlDataset
 
     write_lines(tmp_path / "documents.jsonl", [{"doc_id": "d", "text": "t"}])
     write_lines(tmp_path / "queries.jsonl", [{"query_id": "q1", "text": "?"}])

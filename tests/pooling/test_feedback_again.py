@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from rag_assets.labels.pooling.add import Added, add_judgments
 from rag_assets.labels.pooling.feedback import Votes, read_feedback
+from rag_assets.labels.pooling.label_import import Added, add_judgments
 from rag_assets.sources.beir import BeirDataset
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.markdown import MarkdownDataset

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError
-from rag_assets.labels.pooling.covered import covered_spans
+from rag_assets.labels.pooling.label_import import covered_spans
 from rag_assets.labels.pooling.pool import LONGEST_UNION, PooledUnit, in_blind_order, merged, pool
 from rag_assets.labels.pooling.sheet import COLUMNS, NEEDED, cut_texts, read_sheet, sheet_text
 from rag_assets.schemas import DOCUMENTS, QUERIES, RUNS

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.compute.local import LOCAL
+from rag_assets.compute.compute import LOCAL
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.ordering import Hits
 from rag_assets.retrieval.dense.flat_index import FlatIndex

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from rag_assets.errors import StoreError, UsageError
-from rag_assets.labels.generation.dataset_rows import dataset_rows
+from rag_assets.labels.generation.question_generation import QUESTIONS
 from rag_assets.sources.folder_labels import JUDGMENTS, QUERIES
-from rag_assets.sources.jsonl_folder import DOCUMENTS
-from rag_assets.sources.writers.tables import json_line, metadata_of, rows_of, write_lines
+from rag_assets.sources.record_folders import JSONL_DOCUMENTS
+from rag_assets.sources.writers.jsonl import document_lines
+from rag_assets.sources.writers.tables import write_lines
 from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory
+from rag_assets.store.canonical import canonical_json
 
 EXPERIMENT = "experiment.yaml"
-FILES = frozenset({DOCUMENTS, f"{QUERIES}.jsonl", f"{JUDGMENTS}.jsonl", EXPERIMENT})
+FILES = frozenset({JSONL_DOCUMENTS, f"{QUERIES}.jsonl", f"{JUDGMENTS}.jsonl", EXPERIMENT})
 
 _YAML = """\
 dataset: {format: jsonl}
 # Questions from one document are not independent: intervals and tests draw documents.
 statistics: {cluster: query.source_document}
 """
+
+TAG = "generated"
 
 
 def check_free(folder: Path, *, force: bool) -> None:
@@ -36,13 +40,13 @@ def check_free(folder: Path, *, force: bool) -> None:
         return
     if not folder.is_dir() or folder.is_symlink():
         raise UsageError(f"{folder}: is there and is no folder; choose a new one")
-    found = sorted(path.name for path in folder.iterdir())
-    others = [name for name in found if name not in FILES]
+    names = sorted(path.name for path in folder.iterdir())
+    others = [name for name in names if name not in FILES]
     if others:
         raise UsageError(
             f"{folder}: holds {others[0]}, which no generated dataset has; choose a new folder"
         )
-    if found and not force:
+    if names and not force:
         raise UsageError(f"{folder}: is there already; choose a new folder, or replace it (force)")
 
 
@@ -67,9 +71,9 @@ def write_folder(
     rows = dataset_rows(questions, documents)
     aside = folder.with_name(f"{folder.name}{TEMPORARY_MARK}{uuid.uuid4().hex[:12]}")
     with atomic_directory(folder) as temporary:
-        write_lines(temporary / DOCUMENTS, _document_lines(documents))
-        write_lines(temporary / f"{QUERIES}.jsonl", map(json_line, rows.queries))
-        write_lines(temporary / f"{JUDGMENTS}.jsonl", map(json_line, rows.judgments))
+        write_lines(temporary / JSONL_DOCUMENTS, document_lines(documents))
+        write_lines(temporary / f"{QUERIES}.jsonl", map(canonical_json, rows.queries))
+        write_lines(temporary / f"{JUDGMENTS}.jsonl", map(canonical_json, rows.judgments))
         (temporary / EXPERIMENT).write_text(_YAML, encoding="utf-8")
         if folder.is_dir() and any(folder.iterdir()):
             folder.rename(aside)
@@ -92,8 +96,35 @@ def check_new_file(file: Path, *, force: bool) -> None:
         raise StoreError(f"cannot write {file}: {error.strerror or error}") from error
 
 
-def _document_lines(documents: pa.Table) -> Iterator[str]:
-    for row in rows_of(documents):
-        line = {"document_id": row["document_id"], "title": row["title"], "text": row["text"]}
-        metadata = metadata_of(row)
-        yield json_line({**line, "metadata": metadata} if metadata else line)
+class DatasetRows(NamedTuple):
+    """Rows as :mod:`rag_assets.sources.folder_labels` reads them, one mapping a line."""
+
+    queries: list[dict[str, object]]
+    judgments: list[dict[str, object]]
+
+
+def dataset_rows(questions: pa.Table, documents: pa.Table) -> DatasetRows:
+    """Return a query and a judgment for each question.
+
+    The judgment quotes the span that the question was made from, with its place; a span that is
+    blank, as that of a document without text, is left out: then the whole document is judged.
+
+    Args:
+        questions: table of :data:`QUESTIONS`.
+        documents: table of :data:`rag_assets.schemas.DOCUMENTS`, those of the questions among them.
+    """
+    QUESTIONS.check(questions)
+    ids, texts = (documents.column(name).to_pylist() for name in ("document_id", "text"))
+    text_of = dict(zip(ids, texts, strict=True))
+    queries: list[dict[str, object]] = []
+    judgments: list[dict[str, object]] = []
+    for row in questions.to_pylist():
+        made_from = {"source_document": row["document_id"], "source": row["source"]}
+        answers = {"answers": [row["answer"]]} if row["answer"] else {}
+        head = {"query_id": row["query_id"], "text": row["text"], "tags": [TAG]}
+        queries.append({**head, **answers, **made_from})
+        quote = text_of[row["document_id"]][row["start"] : row["end"]]
+        span = {"quote": quote, "start": row["start"]} if quote.strip() else {}
+        judged = {"query_id": row["query_id"], "doc_id": row["document_id"]}
+        judgments.append({**judged, **span, "relevance": 1, "source": row["source"]})
+    return DatasetRows(queries, judgments)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,14 +14,17 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from rag_assets.errors import UsageError
-from rag_assets.labels.generation.near_questions import near_earlier
-from rag_assets.labels.generation.question_answers import Question, parsed_questions
-from rag_assets.labels.generation.question_filters import NEAR_DUPLICATE, Filters, fault
-from rag_assets.labels.generation.question_words import question_words
-from rag_assets.llm.client import ChatRequest
+from rag_assets.labels.generation.question_filters import (
+    NEAR_DUPLICATE,
+    Filters,
+    fault,
+    near_earlier,
+    question_words,
+)
+from rag_assets.llm.client import Answer, ChatRequest
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.templates import Template, packaged_template, read_template
-from rag_assets.query_sets.model_output import Unusable
+from rag_assets.query_sets.model_output import Unusable, parsed_list, usable_text
 from rag_assets.query_sets.prompted import Sampling
 from rag_assets.schemas import COUNT, TEXT, Column, TableSchema
 
@@ -36,18 +41,22 @@ _MADE_FROM = (
     Column("end", COUNT, "character after its last one"),
     Column("source", TEXT, "who made it, as ``<model> questions/1``"),
 )
+
 QUESTIONS = TableSchema(
     "generated_questions",
     "one question that was kept",
     ("query_id",),
     (Column("query_id", TEXT, "id, made of the question and its chunk"), *_MADE_FROM),
 )
+
 DROPPED = TableSchema(
     "dropped_questions",
     "one question that was not kept",
     ("chunk_id", "text", "reason"),
     (Column("reason", TEXT, "the filter that dropped it"), *_MADE_FROM),
 )
+_OBJECT = re.compile(r"\{[^{}]*\}", re.DOTALL)
+_KEYS = ("question", "query")
 
 
 @dataclass(frozen=True)
@@ -153,21 +162,21 @@ def generate_questions(
     answers = completions.answer(question_requests(chunks, generator))
     source = _source(completions, generator)
     failures: dict[str, str] = {}
-    kept: list[dict[str, object]] = []
+    accepted: list[dict[str, object]] = []
     dropped: list[dict[str, object]] = []
     for chunk, answer in zip(_rows(chunks), answers, strict=True):
-        found = parsed_questions(answer, generator.n)
-        if isinstance(found, Unusable):
-            failures[str(chunk["chunk_id"])] = found.reason
+        questions = parsed_questions(answer, generator.n)
+        if isinstance(questions, Unusable):
+            failures[str(chunk["chunk_id"])] = questions.reason
             continue
         words = question_words(str(chunk.pop("of")))
-        for question in found:
+        for question in questions:
             reason = fault(question.text, question.answer, words, generator.filters)
             row = {**_row(question, chunk), "source": source}
-            (dropped if reason else kept).append({**row, "reason": reason})
-    kept, alike = _without_near_duplicates(kept, generator.filters.near_duplicate)
+            (dropped if reason else accepted).append({**row, "reason": reason})
+    accepted, alike = _without_near_duplicates(accepted, generator.filters.near_duplicate)
     dropped += alike
-    rows = [{name: row[name] for name in QUESTIONS.arrow().names} for row in kept]
+    rows = [{name: row[name] for name in QUESTIONS.arrow().names} for row in accepted]
     losses = [{name: row[name] for name in DROPPED.arrow().names} for row in dropped]
     counts = Counter(str(row["reason"]) for row in dropped)
     return GeneratedQuestions(
@@ -185,8 +194,8 @@ def _without_near_duplicates(
 ) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
     words = [frozenset(question_words(str(row["text"]))) for row in rows]
     like = near_earlier(words, threshold)
-    kept = [row for number, row in enumerate(rows) if number not in like]
-    return kept, [{**rows[number], "reason": NEAR_DUPLICATE} for number in like]
+    different = [row for number, row in enumerate(rows) if number not in like]
+    return different, [{**rows[number], "reason": NEAR_DUPLICATE} for number in like]
 
 
 def _rows(chunks: pa.Table) -> list[dict[str, object]]:
@@ -202,3 +211,39 @@ def _row(question: Question, chunk: dict[str, object]) -> dict[str, object]:
 
 def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+class Question(NamedTuple):
+    """A question and, where the model gave one, its answer."""
+
+    text: str
+    answer: str | None
+
+
+def parsed_questions(answer: Answer, at_most: int) -> list[Question] | Unusable:
+    """Return the questions of an answer: JSON objects, also one a line, or any list of texts.
+
+    Objects are read one by one, so a broken or half one costs only itself.
+    """
+    text = usable_text(answer)
+    if isinstance(text, Unusable):
+        return text
+    questions = [question for part in _OBJECT.findall(text) if (question := _question(part))]
+    if not questions and "{" not in text:
+        listed = parsed_list(answer, "", at_most)
+        if isinstance(listed, Unusable):
+            return listed
+        questions = [Question(item, None) for item in listed]
+    return questions[:at_most] or Unusable("the answer holds no question")
+
+
+def _question(part: str) -> Question | None:
+    try:
+        value = json.loads(part, strict=False)
+    except ValueError:
+        return None
+    question = next((value[key] for key in _KEYS if isinstance(value.get(key), str)), "")
+    text = " ".join(question.split())
+    answer = value.get("answer")
+    plain = " ".join(answer.split()) if isinstance(answer, str) else ""
+    return Question(text, plain or None) if text else None

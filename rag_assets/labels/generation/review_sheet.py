@@ -96,7 +96,7 @@ def read_review(file: Path, documents: pa.Table) -> Reviewed:
             a document does not hold the quote (any more).
     """
     texts = _texts(documents)
-    kept: list[dict[str, object]] = []
+    accepted: list[dict[str, object]] = []
     lines: dict[str, int] = {}
     n_refused = n_rows = 0
     for line, cells in read_csv(file):
@@ -105,13 +105,13 @@ def read_review(file: Path, documents: pa.Table) -> Reviewed:
         n_rows += 1
         verdict = cells["keep"].strip().lower()
         if verdict in YES:
-            kept.append({**_question(cells, texts, place), "query_id": query_id})
+            accepted.append({**_question(cells, texts, place), "query_id": query_id})
         elif verdict in NO:
             n_refused += 1
         elif verdict:
             allowed = ", ".join((*YES, *NO))
             raise place.error(f"is {shown(cells['keep'])}; allowed: {allowed}, or nothing", "keep")
-    return Reviewed(QUESTIONS.from_rows(kept), n_refused, n_rows - len(kept) - n_refused)
+    return Reviewed(QUESTIONS.from_rows(accepted), n_refused, n_rows - len(accepted) - n_refused)
 
 
 def _new_id(cells: Mapping[str, str], lines: dict[str, int], place: Place) -> str:
@@ -148,9 +148,9 @@ def _question(
 
 def _is_quoted(span: str, quote: str) -> bool:
     """Compare without regard to blanks: programs write line ends as they like."""
-    wanted, found = " ".join(span.split()), " ".join(quote.split())
-    cut = len(quote) >= CELL_MAY_BE_CUT and wanted.startswith(found)
-    return found == wanted or cut or is_shown_as(quote, span)
+    span_words, quote_words = " ".join(span.split()), " ".join(quote.split())
+    cut = len(quote) >= CELL_MAY_BE_CUT and span_words.startswith(quote_words)
+    return quote_words == span_words or cut or is_shown_as(quote, span)
 
 
 def _number(cells: Mapping[str, str], key: str, place: Place) -> int:

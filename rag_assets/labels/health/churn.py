@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from rag_assets.labels.health.findings import WARNING, Finding, findings_table
 from rag_assets.schemas import QRELS
 from rag_assets.sources.fields import shown
-from rag_assets.sources.quotes import ELSEWHERE_FOR
+from rag_assets.sources.judgments import ELSEWHERE_FOR
 
 VANISHED = "document_vanished"
 CHANGED = "evidence_changed"
@@ -47,16 +47,16 @@ def label_churn(qrels: pa.Table, before: pa.Table, after: pa.Table) -> Churn:
         after: the same corpus, later.
     """
     corpora = _Corpora(before, after, qrels)
-    kept: list[_Row] = []
+    remaining: list[_Row] = []
     findings: list[Finding] = []
     for row in qrels.to_pylist():
         now, check, message = _follow(row, corpora)
         if now is not None:
-            kept.append(now)
+            remaining.append(now)
         if check:
             subject = (row["query_id"], row["document_id"], row["evidence_id"])
             findings.append(Finding(WARNING, check, message, *subject))
-    return Churn(QRELS.from_rows(kept), findings_table(findings))
+    return Churn(QRELS.from_rows(remaining), findings_table(findings))
 
 
 class _Corpora:
@@ -71,18 +71,18 @@ class _Corpora:
 
     def renamed(self, text: str) -> str | None:
         """Return the one new document with exactly this text."""
-        found = self._by_text.get(text, [])
-        return found[0] if len(found) == 1 else None
+        names = self._by_text.get(text, [])
+        return names[0] if len(names) == 1 else None
 
     @cached_property
     def _by_text(self) -> dict[str, list[str]]:
         """Text of a judged document that vanished -> the new documents that have it."""
-        wanted = {text for name, text in self.before.items() if name not in self.after}
-        found: dict[str, list[str]] = defaultdict(list)
+        gone = {text for name, text in self.before.items() if name not in self.after}
+        by_text: dict[str, list[str]] = defaultdict(list)
         for name, text in zip(self._all["document_id"], self._all["text"], strict=True):
-            if text.as_py() in wanted:
-                found[text.as_py()].append(name.as_py())
-        return found
+            if text.as_py() in gone:
+                by_text[text.as_py()].append(name.as_py())
+        return by_text
 
     def elsewhere(self, quote: str) -> tuple[str, int] | None:
         """Return document and start of a text that stands exactly once in the new corpus."""
@@ -121,11 +121,11 @@ def _follow(row: _Row, corpora: _Corpora) -> tuple[_Row | None, str, str]:
     if new is not None and new[start:end] == quote:
         return row, "", ""
     place = _only_place(quote, new) if new is not None else None
-    found = (document, place) if place is not None else None
-    if found is None and (new is None or quote not in new):
-        found = corpora.elsewhere(quote)
-    if found is not None:
-        return _moved(row, *found)
+    new_place = (document, place) if place is not None else None
+    if new_place is None and (new is None or quote not in new):
+        new_place = corpora.elsewhere(quote)
+    if new_place is not None:
+        return _moved(row, *new_place)
     if new is None:
         return None, VANISHED, f"the document is no longer in the corpus, nor is {shown(quote)}"
     why = "is there more than once now" if quote in new else "is no longer there"

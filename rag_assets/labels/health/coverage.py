@@ -39,8 +39,8 @@ def unreachable_evidence(judgments: Mapping[str, pa.Table], qrels: pa.Table) -> 
 
 def _documents(qrels: pa.Table) -> dict[tuple[str, str], str]:
     """Return the first document of each evidence."""
-    found: dict[tuple[str, str], str] = {}
+    first: dict[tuple[str, str], str] = {}
     columns = (qrels[name].to_pylist() for name in ("query_id", "evidence_id", "document_id"))
     for query, evidence, document in zip(*columns, strict=True):
-        found.setdefault((query, evidence), document)
-    return found
+        first.setdefault((query, evidence), document)
+    return first

@@ -33,8 +33,8 @@ def near_duplicate_documents(documents: pa.Table, pairs: Sequence[Pair]) -> pa.T
     ids, texts = documents.column("document_id"), documents.column("text")
     best: dict[int, Pair] = {}
     for pair in pairs:
-        known = best.get(pair.second)
-        if known is None or pair.similarity > known.similarity:
+        nearest = best.get(pair.second)
+        if nearest is None or pair.similarity > nearest.similarity:
             best[pair.second] = pair
     findings = []
     for pair in best.values():
@@ -79,11 +79,11 @@ def unjudged_twins(qrels: pa.Table, documents: pa.Table, pairs: Sequence[Pair]) 
 
 
 def _twins(pairs: Sequence[Pair]) -> dict[int, list[_Twin]]:
-    found: dict[int, list[_Twin]] = defaultdict(list)
+    by_row: dict[int, list[_Twin]] = defaultdict(list)
     for pair in pairs:
-        found[pair.first].append(_Twin(pair.second, pair.similarity))
-        found[pair.second].append(_Twin(pair.first, pair.similarity))
-    return dict(found)
+        by_row[pair.first].append(_Twin(pair.second, pair.similarity))
+        by_row[pair.second].append(_Twin(pair.first, pair.similarity))
+    return dict(by_row)
 
 
 def _holds(texts: pa.ChunkedArray, relevant: int, twin: int, label: dict[str, int | None]) -> bool:
@@ -93,5 +93,5 @@ def _holds(texts: pa.ChunkedArray, relevant: int, twin: int, label: dict[str, in
     return quote in texts[twin].as_py()
 
 
-def _same(one: pa.StringScalar, other: pa.StringScalar) -> bool:
-    return bool(one.as_py().split() == other.as_py().split())
+def _same(first: pa.StringScalar, other: pa.StringScalar) -> bool:
+    return bool(first.as_py().split() == other.as_py().split())

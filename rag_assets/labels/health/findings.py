@@ -1,4 +1,4 @@
-"""The table that every check returns."""
+"""The table that every check returns; what readers could not read is told in it too."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from rag_assets.errors import DataError
 from rag_assets.schemas import COUNT, TEXT, Column, TableSchema
+from rag_assets.sources.problems import EMPTY, FOLLOWS, RowError
 
 ERROR = "error"
 WARNING = "warning"
@@ -27,6 +29,7 @@ FINDINGS = TableSchema(
         Column("message", TEXT, "what was found, for people"),
     ),
 )
+UNREADABLE = "unreadable"
 
 
 class Finding(NamedTuple):
@@ -50,3 +53,33 @@ def findings_table(findings: Iterable[Finding]) -> pa.Table:
 def rows(table: pa.Table) -> list[Finding]:
     """Return the rows of a table of findings."""
     return [Finding(**row) for row in table.to_pylist()]
+
+
+def reading_problems(problems: Iterable[DataError]) -> pa.Table:
+    """Return an error for each problem of ``sources.problems.collecting``, without repeats.
+
+    What only follows from another problem is left out: a judgment of a row that was refused, and a
+    table that is empty because its rows were.
+    """
+    different = {str(problem): problem for problem in problems}
+    causes = [cause for cause in different.values() if _check(cause) not in (FOLLOWS, EMPTY)]
+    return findings_table(_finding(cause) for cause in causes or different.values())
+
+
+def _check(problem: DataError) -> str:
+    return problem.check if isinstance(problem, RowError) else UNREADABLE
+
+
+def _finding(error: DataError) -> Finding:
+    if not isinstance(error, RowError):
+        return Finding(ERROR, UNREADABLE, str(error))
+    return Finding(
+        ERROR,
+        error.check,
+        f"{error.key}: {error.problem}" if error.key else error.problem,
+        error.query_id,
+        error.document_id,
+        error.evidence_id,
+        str(error.file),
+        error.line,
+    )

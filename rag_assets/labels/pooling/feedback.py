@@ -15,33 +15,41 @@ it gives them new grades, and takes back those of units that are undecided now.
 
 Votes are not judgments by somebody who read all candidates: people vote on what they were shown,
 mostly the first ranks. So each keeps its votes as its source, and labels that exist stay.
+
+Votes change, so labels of a dataset that came from feedback may be replaced. In ``judgments.jsonl``
+each line names its source. Of BEIR and TREC the sources lie beside the qrels; a row is from
+feedback when the last source of its pair is, and gave the grade that it has.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.labels.pooling.earlier_feedback import SOURCE
-from rag_assets.labels.pooling.judgment import Judgment
-from rag_assets.labels.pooling.pool import PooledUnit
+from rag_assets.labels.pooling.label_edits import QrelsFormat, qrels_format, sources_file
+from rag_assets.labels.pooling.pool import Judgment, Key, PooledUnit
 from rag_assets.labels.pooling.sheet import refuse
+from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.fields import Place, Row, identifier, shown, string
 from rag_assets.sources.ids import KnownIds
 from rag_assets.sources.jsonl import read_objects
+from rag_assets.sources.judgments import Quotes, Unlocated
 
 STRONG_VOTES = 3
 """From so many votes up on, and so many times as many as down, the grade is 2."""
 
 _KEYS = ("query_id", "doc_id", "chunk_id", "vote", "user", "count")
 _CHUNK = re.compile(r"(?P<document>.+)#(?P<start>\d{1,15})-(?P<end>\d{1,15})", re.DOTALL)
+
+SOURCE = "feedback"
+"""How the source of a judgment from feedback begins."""
 
 
 class Votes(NamedTuple):
@@ -84,12 +92,12 @@ def read_feedback(file: Path, documents: pa.Table, queries: pa.Table) -> Votes:
         DataError: a line breaks the format, or names a query, document or span that does not
             exist; the first problem is told, the others are counted.
     """
-    known = _Known(documents, queries)
+    ids = _KnownIds(documents, queries)
     counts: dict[PooledUnit, _Count] = {}
     problems: list[DataError] = []
     for line, row in read_objects(file):
         try:
-            unit, vote, count, user = _vote(row, Place(file, line), known)
+            unit, vote, count, user = _vote(row, Place(file, line), ids)
         except DataError as error:
             problems.append(error)
             continue
@@ -116,7 +124,7 @@ def grade_of(up: int, down: int) -> int | None:
     return 2 if up >= STRONG_VOTES and up >= STRONG_VOTES * down else 1
 
 
-class _Known:
+class _KnownIds:
     """The ids that feedback may name."""
 
     def __init__(self, documents: pa.Table, queries: pa.Table) -> None:
@@ -129,15 +137,15 @@ class _Known:
         return len(self._texts[self.documents.row(document_id, place, key)].as_py())
 
 
-def _vote(row: Row, place: Place, known: _Known) -> tuple[PooledUnit, str, int, str | None]:
+def _vote(row: Row, place: Place, ids: _KnownIds) -> tuple[PooledUnit, str, int, str | None]:
     unknown = [key for key in row if key not in _KEYS]
     if unknown:
         raise place.error(f"unknown key; allowed: {', '.join(_KEYS)}", unknown[0])
     query_id = identifier(row, "query_id", place)
-    known.queries.row(query_id, place, "query_id")
+    ids.queries.row(query_id, place, "query_id")
     if ("doc_id" in row) == ("chunk_id" in row):
         raise place.error("needs either doc_id or chunk_id", "doc_id")
-    unit = _unit(query_id, row, place, known)
+    unit = _unit(query_id, row, place, ids)
     vote = string(row, "vote", place)
     if vote not in {"up", "down"}:
         raise place.error(f"is {shown(vote)}; must be up or down", "vote")
@@ -148,14 +156,16 @@ def _vote(row: Row, place: Place, known: _Known) -> tuple[PooledUnit, str, int, 
     return unit, vote, 1, identifier(row, "user", place)
 
 
-def _unit(query_id: str, row: Mapping[str, object], place: Place, known: _Known) -> PooledUnit:
+def _unit(query_id: str, row: Mapping[str, object], place: Place, ids: _KnownIds) -> PooledUnit:
     key = "doc_id" if "doc_id" in row else "chunk_id"
-    found = identifier(row, key, place)
-    chunk = _CHUNK.fullmatch(found) if key == "chunk_id" and found not in known.documents else None
+    unit_id = identifier(row, key, place)
+    chunk = (
+        _CHUNK.fullmatch(unit_id) if key == "chunk_id" and unit_id not in ids.documents else None
+    )
     if chunk is None:
-        return PooledUnit(query_id, found, 0, known.length(found, place, key))
+        return PooledUnit(query_id, unit_id, 0, ids.length(unit_id, place, key))
     start, end = int(chunk["start"]), int(chunk["end"])
-    length = known.length(chunk["document"], place, key)
+    length = ids.length(chunk["document"], place, key)
     if not start < end <= length:
         document = f"{shown(chunk['document'])}, of {length} characters"
         raise place.error(f"the span {start}-{end} is not in {document}", key)
@@ -167,3 +177,64 @@ def _count(row: Mapping[str, object], place: Place) -> int:
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise place.error("must be an integer from 1 on", "count")
     return count
+
+
+class Earlier(NamedTuple):
+    """A label from feedback: its line in the label file, its grade, and the votes behind it."""
+
+    line: int
+    grade: int
+    source: str
+
+    def says(self, judgment: Judgment | None) -> bool:
+        """Return whether a judgment is this label, votes and all."""
+        return judgment is not None and judgment[1:3] == self[1:3]
+
+
+def earlier_feedback(
+    dataset: Dataset, file: Path, documents: pa.Table, keys: Collection[Key]
+) -> dict[Key, Earlier]:
+    """Return the labels from feedback that are about some of ``keys``.
+
+    Args:
+        dataset: one with a file of qrels, or one whose labels lie in ``judgments.jsonl``.
+        file: its label file, which is there and valid.
+        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
+        keys: the units of interest.
+    """
+    form = qrels_format(dataset)
+    labels = _of_lines(file, documents) if form is None else _of_qrels(form, file)
+    return {key: label for key, label in labels if key in keys}
+
+
+def _is_feedback(row: Mapping[str, Any]) -> bool:
+    return str(row.get("source", "")).startswith(f"{SOURCE}: ")
+
+
+def _of_lines(file: Path, documents: pa.Table) -> Iterator[tuple[Key, Earlier]]:
+    place = {name: row for row, name in enumerate(documents.column("document_id").to_pylist())}
+    quotes = Quotes(documents)
+    for line, row in read_objects(file):
+        if not _is_feedback(row):
+            continue
+        label = Earlier(line, row.get("relevance", 1), row["source"])
+        query_id, document_id = str(row["query_id"]), str(row["doc_id"])
+        if row.get("quote") is None:
+            yield (query_id, document_id, None, None), label
+            continue
+        if document_id not in place:
+            continue  # kept, though it is not in the corpus
+        span = quotes.find(row["quote"], place[document_id], row.get("start"))
+        if not isinstance(span, Unlocated):
+            yield (query_id, document_id, *span), label
+
+
+def _of_qrels(form: QrelsFormat, file: Path) -> Iterator[tuple[Key, Earlier]]:
+    sources = sources_file(file)
+    if not sources.is_file():
+        return
+    last = {(str(row["query_id"]), str(row["doc_id"])): row for _, row in read_objects(sources)}
+    for line, query_id, document_id, grade in form.read(file):
+        row = last.get((query_id, document_id), {})
+        if _is_feedback(row) and row["relevance"] == grade:
+            yield (query_id, document_id, None, None), Earlier(line, grade, row["source"])

@@ -15,6 +15,21 @@ import pyarrow.compute as pc
 
 from rag_assets.chunking.pieces import trimmed
 
+Spans = Mapping[str, tuple[str, int, int]]
+"""Unit id -> its document and its span in the text of that document."""
+
+
+Pair = tuple[str, str]
+"""A query id and a unit id."""
+
+
+LONGEST_UNION = 32_000
+"""Characters of several overlapping units that are judged together; a cell takes them."""
+
+
+Key = tuple[str, str, int | None, int | None]
+"""A query, a document and a span of it; without a span the whole document."""
+
 
 class PooledUnit(NamedTuple):
     """A unit to be judged for a query: the span ``[start, end)`` of a document's text."""
@@ -23,17 +38,6 @@ class PooledUnit(NamedTuple):
     document_id: str
     start: int
     end: int
-
-
-Spans = Mapping[str, tuple[str, int, int]]
-"""Unit id -> its document and its span in the text of that document."""
-
-Pair = tuple[str, str]
-"""A query id and a unit id."""
-
-
-LONGEST_UNION = 32_000
-"""Characters of several overlapping units that are judged together; a cell takes them."""
 
 
 def pool(
@@ -51,37 +55,37 @@ def pool(
         judged: retriever -> its (query, unit) pairs that have a judgment, of any grade.
         depth: how many ranks of each run.
     """
-    found: set[PooledUnit] = set()
+    pooled: set[PooledUnit] = set()
     for retriever, run in runs.items():
         top = run.filter(pc.less_equal(run.column("rank"), depth))
-        known = judged.get(retriever, set())
+        judged_units = judged.get(retriever, set())
         ids = (top.column(name).to_pylist() for name in ("query_id", "item_id"))
         for pair in zip(*ids, strict=True):
-            if pair not in known:
-                found.add(PooledUnit(pair[0], *units[retriever][pair[1]]))
-    return found
+            if pair not in judged_units:
+                pooled.add(PooledUnit(pair[0], *units[retriever][pair[1]]))
+    return pooled
 
 
-def without_outer_blanks(found: Iterable[PooledUnit], documents: pa.Table) -> set[PooledUnit]:
+def without_outer_blanks(pooled: Iterable[PooledUnit], documents: pa.Table) -> set[PooledUnit]:
     """Return units without the white space at their ends, which nobody judges.
 
     So a quote is what people read, and two chunkings that differ in blanks give one unit. A unit
     that is blank stays as it is.
 
     Args:
-        found: the units.
+        pooled: the units.
         documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
     """
     names = ("document_id", "text")
     texts = dict(zip(*(documents.column(name).to_pylist() for name in names), strict=True))
     units = set()
-    for unit in found:
+    for unit in pooled:
         start, end = trimmed(texts[unit.document_id], unit.start, unit.end)
         units.add(unit._replace(start=start, end=end) if end > start else unit)
     return units
 
 
-def merged(found: Iterable[PooledUnit]) -> set[PooledUnit]:
+def merged(pooled: Iterable[PooledUnit]) -> set[PooledUnit]:
     """Return one unit for those of a query and a document that overlap: their union.
 
     Several chunkings find the same passage, and nobody should read it once for each. A union that
@@ -90,7 +94,7 @@ def merged(found: Iterable[PooledUnit]) -> set[PooledUnit]:
     """
     units: set[PooledUnit] = set()
     last: PooledUnit | None = None
-    for unit in sorted(found, key=lambda unit: (*unit[:3], -unit.end)):
+    for unit in sorted(pooled, key=lambda unit: (*unit[:3], -unit.end)):
         if last is not None and _belongs_to(unit, last):
             last = last._replace(end=max(last.end, unit.end))
             continue
@@ -108,12 +112,12 @@ def _belongs_to(unit: PooledUnit, last: PooledUnit) -> bool:
 
 
 def in_blind_order(
-    found: Iterable[PooledUnit], query_ids: Iterable[str], seed: int = 0
+    pooled: Iterable[PooledUnit], query_ids: Iterable[str], seed: int = 0
 ) -> list[PooledUnit]:
     """Return units query by query, within a query in an order that tells nothing about ranks.
 
     Args:
-        found: the units.
+        pooled: the units.
         query_ids: all queries, in the order in which they are to be judged.
         seed: another one gives another order; the same one always the same.
     """
@@ -123,7 +127,7 @@ def in_blind_order(
         text = "\0".join([str(seed), *map(str, unit)])
         return place[unit.query_id], hashlib.sha256(text.encode()).digest()
 
-    return sorted(found, key=key)
+    return sorted(pooled, key=key)
 
 
 def spans_of(units: pa.Table) -> Spans:
@@ -131,3 +135,12 @@ def spans_of(units: pa.Table) -> Spans:
     names = ("item_id", "document_id", "start", "end")
     columns = (units.column(name).to_pylist() for name in names)
     return {item: (name, start, end) for item, name, start, end in zip(*columns, strict=True)}
+
+
+class Judgment(NamedTuple):
+    """A judged unit, its grade, who judged it, and where that was read."""
+
+    unit: PooledUnit
+    grade: int
+    source: str
+    line: int

@@ -16,8 +16,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.labels.pooling.judgment import Judgment
-from rag_assets.labels.pooling.pool import PooledUnit
+from rag_assets.labels.pooling.pool import Judgment, PooledUnit
 from rag_assets.sources.csv_rows import read_csv
 from rag_assets.sources.fields import GRADE_LIMIT, Place, shown
 from rag_assets.sources.ids import KnownIds
@@ -117,10 +116,12 @@ def read_sheet(file: Path, documents: pa.Table, queries: pa.Table) -> tuple[list
             n_empty += 1
             continue
         try:
-            found = check.graded(row, Place(file, line))
-            first = graded.setdefault((found.unit, found.evidence), found)
-            if first.grade != found.grade:
-                problem = f"is {found.grade}, but {first.grade} for the same on line {first.line}"
+            judgment = check.graded(row, Place(file, line))
+            first = graded.setdefault((judgment.unit, judgment.evidence), judgment)
+            if first.grade != judgment.grade:
+                problem = (
+                    f"is {judgment.grade}, but {first.grade} for the same on line {first.line}"
+                )
                 raise Place(file, line).error(problem, "grade")
         except DataError as error:
             problems.append(error)
@@ -175,7 +176,7 @@ def _evidence(copied: str, unit: PooledUnit, text: str, place: Place) -> PooledU
     if not copied:
         return None
     lines = "(?:\r\n|\r|\n)".join(map(re.escape, re.split("\r\n|\r|\n", copied)))
-    spans = [found.span() for found in re.finditer(lines, text[unit.start : unit.end])]
+    spans = [match.span() for match in re.finditer(lines, text[unit.start : unit.end])]
     if len(spans) != 1:
         how = f"stands in the text {len(spans)} times" if spans else "is not in the text"
         problem = f"{shown(copied)} {how}; copy a part of the text that is there once"

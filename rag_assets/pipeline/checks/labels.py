@@ -10,11 +10,9 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.labels.health.duplicate_documents import duplicate_documents
-from rag_assets.labels.health.duplicate_queries import duplicate_queries
-from rag_assets.labels.health.findings import ERROR, WARNING, Finding, rows
-from rag_assets.labels.health.ids import dangling_ids
-from rag_assets.labels.health.reading import reading_problems
+from rag_assets.labels.health.dangling_ids import dangling_ids
+from rag_assets.labels.health.duplicates import duplicate_documents, duplicate_queries
+from rag_assets.labels.health.findings import ERROR, WARNING, Finding, reading_problems, rows
 from rag_assets.labels.health.unanswerable import queries_without_relevant
 from rag_assets.pipeline.checks.check import Check, Found
 from rag_assets.pipeline.checks.reads import Reads

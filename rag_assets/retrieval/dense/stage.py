@@ -20,7 +20,7 @@ import pyarrow as pa
 from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
-from rag_assets.compute.local import LocalCompute
+from rag_assets.compute.compute import LocalCompute
 from rag_assets.engine.latency_sample import (
     BUDGET_SECONDS,
     keep_part,

@@ -13,10 +13,10 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct, retriever_code
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import DataError
-from rag_assets.evaluation.dev_judgments_stage import dev_judgments_key, dev_weights
 from rag_assets.evaluation.families import all_metrics
+from rag_assets.evaluation.judgments_stage import dev_judgments_key, dev_weights
+from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
-from rag_assets.evaluation.summary import mean
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
 from rag_assets.retrieval.derived import FusedRetriever

@@ -17,8 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rag_assets.code_versions.versions import filled_by, root_of
-from rag_assets.compute.compute import Compute
-from rag_assets.compute.local import LOCAL
+from rag_assets.compute.compute import LOCAL, Compute
 from rag_assets.errors import DataError
 from rag_assets.models.batches import Lengths, in_batches
 from rag_assets.models.model_files import ModelFiles

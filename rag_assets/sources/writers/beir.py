@@ -9,18 +9,18 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.sources.beir import CORPUS, DEFAULT_SUBSET, QRELS_FOLDER, QUERIES_FILE
-from rag_assets.sources.scored_pairs import DOCUMENT_KEY, QUERY_KEY, SCORE_KEY
-from rag_assets.sources.writers.pairs import flat_pairs
+from rag_assets.sources.beir_files import DOCUMENT_KEY, QUERY_KEY, SCORE_KEY
 from rag_assets.sources.writers.tables import (
     Tables,
     corpus_lines,
     counted,
-    json_line,
+    flat_pairs,
     metadata_of,
     refuse_ids,
     rows_of,
     write_lines,
 )
+from rag_assets.store.canonical import canonical_json
 
 
 def write_beir(tables: Tables, folder: Path) -> list[str]:
@@ -55,15 +55,15 @@ def _query_lines(queries: pa.Table) -> Iterator[str]:
         if row["tags"]:
             metadata["tags"] = row["tags"]
         line = {"_id": row["query_id"], "text": row["text"]}
-        yield json_line({**line, "metadata": metadata} if metadata else line)
+        yield canonical_json({**line, "metadata": metadata} if metadata else line)
 
 
 def _gives_way(row: dict[str, Any], metadata: dict[str, Any]) -> bool:
     """Return whether a metadata field would be read back as the tags of the query."""
-    found = metadata.get("tags", "")
-    is_tags = isinstance(found, list) and all(isinstance(tag, str) for tag in found)
+    tags = metadata.get("tags", "")
+    is_tags = isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)
     return "tags" in metadata and (bool(row["tags"]) or is_tags)
 
 
-def _unfit(found: str) -> bool:
-    return "\t" in found or found != found.strip(" ")
+def _unfit(name: str) -> bool:
+    return "\t" in name or name != name.strip(" ")

@@ -9,16 +9,16 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.sources.folder_labels import JUDGMENTS, QUERIES
-from rag_assets.sources.jsonl_folder import DOCUMENTS
-from rag_assets.sources.writers.pairs import own_name
+from rag_assets.sources.record_folders import JSONL_DOCUMENTS
 from rag_assets.sources.writers.tables import (
     Tables,
     counted,
-    json_line,
     metadata_of,
+    own_name,
     rows_of,
     write_lines,
 )
+from rag_assets.store.canonical import canonical_json
 
 
 def write_jsonl(tables: Tables, folder: Path) -> list[str]:
@@ -27,7 +27,7 @@ def write_jsonl(tables: Tables, folder: Path) -> list[str]:
     A span is written as a quote and its first character. A span that is blank cannot be quoted,
     and a tag without a character is none.
     """
-    write_lines(folder / DOCUMENTS, _document_lines(tables.documents))
+    write_lines(folder / JSONL_DOCUMENTS, document_lines(tables.documents))
     write_lines(folder / f"{QUERIES}.jsonl", _query_lines(tables.queries))
     blank: list[str] = []
     if tables.qrels.num_rows:
@@ -44,17 +44,18 @@ def write_jsonl(tables: Tables, folder: Path) -> list[str]:
     ]
 
 
-def _document_lines(documents: pa.Table) -> Iterator[str]:
+def document_lines(documents: pa.Table) -> Iterator[str]:
+    """Yield documents as lines of ``documents.jsonl``."""
     for row in rows_of(documents):
         line = {"document_id": row["document_id"], "title": row["title"], "text": row["text"]}
-        yield json_line(_with_metadata(line, row))
+        yield canonical_json(_with_metadata(line, row))
 
 
 def _query_lines(queries: pa.Table) -> Iterator[str]:
     for row in rows_of(queries):
         tags = [tag for tag in row["tags"] if tag]
         line = {"query_id": row["query_id"], "text": row["text"], "tags": tags}
-        yield json_line(_with_metadata(line, row))
+        yield canonical_json(_with_metadata(line, row))
 
 
 def _with_metadata(line: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
@@ -77,4 +78,4 @@ def _judgment_lines(tables: Tables, blank: list[str]) -> Iterator[str]:
                 line |= {"quote": quote, "start": row["start"]}
             else:
                 blank.append(row["query_id"])
-        yield json_line(line)
+        yield canonical_json(line)

@@ -7,9 +7,14 @@ from collections import Counter
 from pathlib import Path
 
 from rag_assets.sources.llamaindex import CORPUS_KEY, QUERIES_KEY, RELEVANT_KEY
-from rag_assets.sources.writers.pairs import flat_pairs, positive
-from rag_assets.sources.writers.tables import Tables, counted, rows_of
-from rag_assets.sources.writers.trec import lost_fields
+from rag_assets.sources.writers.tables import (
+    Tables,
+    counted,
+    flat_pairs,
+    lost_fields,
+    positive,
+    rows_of,
+)
 
 FILE = "dataset.json"
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rag_assets.sources.writers.pairs import flat_pairs
 from rag_assets.sources.writers.tables import (
     Tables,
     corpus_lines,
     counted,
+    flat_pairs,
+    lost_fields,
     refuse_ids,
     rows_of,
     write_lines,
@@ -63,12 +64,5 @@ def _query_notes(queries: pa.Table) -> list[str]:
     ]
 
 
-def lost_fields(facts: Counter[str]) -> list[str]:
-    """Return notes on queries whose ``tags`` and ``metadata`` are not kept."""
-    tags = counted(facts["tags"], "query loses its tags", "queries lose their tags")
-    many = "queries lose their metadata"
-    return tags + counted(facts["metadata"], "query loses its metadata", many)
-
-
-def _unfit(found: str) -> bool:
-    return any(c.isspace() for c in found) or found.startswith(("<", COMMENT, "\ufeff"))
+def _unfit(name: str) -> bool:
+    return any(c.isspace() for c in name) or name.startswith(("<", COMMENT, "\ufeff"))

@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
 from rag_assets.labels.generation import question_filters as filters
-from rag_assets.labels.generation.near_questions import near_earlier
-from rag_assets.labels.generation.question_filters import Filters, fault
-from rag_assets.labels.generation.question_words import (
+from rag_assets.labels.generation.question_filters import (
+    Filters,
     contains_words,
     copied_share,
+    fault,
+    near_earlier,
     question_words,
 )
 

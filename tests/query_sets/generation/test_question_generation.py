@@ -12,13 +12,14 @@ import pytest
 
 from rag_assets.errors import DataError, UsageError
 from rag_assets.labels.generation.dataset_folder import write_folder
-from rag_assets.labels.generation.question_answers import Question, parsed_questions
 from rag_assets.labels.generation.question_generation import (
     QUESTIONS,
     GeneratedQuestions,
     Generator,
+    Question,
     chunks_to_ask,
     generate_questions,
+    parsed_questions,
     question_requests,
     question_template,
 )
@@ -27,7 +28,7 @@ from rag_assets.llm.client import Completion
 from rag_assets.llm.completions import CompletionCache, Completions
 from rag_assets.query_sets.model_output import Unusable
 from rag_assets.schemas import CHUNKS, DOCUMENTS
-from rag_assets.sources.jsonl_folder import JsonlDataset
+from rag_assets.sources.record_folders import JsonlDataset
 from tests.llm import server as replies
 from tests.llm.requests import model
 from tests.llm.server import Server

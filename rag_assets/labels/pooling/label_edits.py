@@ -1,21 +1,39 @@
-"""Adds judgments to the label files of a dataset: all of them, or none."""
+"""Adds judgments to the label files of a dataset: all of them, or none.
+
+And how qrels of BEIR and of TREC are written, line by line, when judgments are added to them.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from rag_assets.errors import DataError, UsageError
-from rag_assets.labels.pooling.qrels_formats import QRELS_FORMATS, QrelsFormat, Row, qrels_format
-from rag_assets.sources.beir_parts import LINES, PARQUET, SOURCES_SUFFIX
+from rag_assets.sources.beir import BeirDataset
+from rag_assets.sources.beir_files import (
+    DOCUMENT_KEY,
+    LINES,
+    PARQUET,
+    QUERY_KEY,
+    SCORE_KEY,
+    SOURCES_SUFFIX,
+    columns_of,
+    read_scored_pairs,
+)
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.jsonl import read_objects
+from rag_assets.sources.trec import TrecDataset
 from rag_assets.store.atomic import atomic_file
 from rag_assets.text_files import ARCHIVE, GZIP
+from rag_assets.trec_lines import COMMENT, QrelLine, read_qrel_lines
 
 FOLDER_FORMATS = ("markdown", "jsonl", "csv", "parquet")
 """Formats whose judgments lie in ``judgments.jsonl``."""
+
+Row = Mapping[str, Any]
+
 
 Replaced = Mapping[int, Row | None]
 """Line number -> the row that takes its place; None: the line goes."""
@@ -92,8 +110,10 @@ def write_qrels(form: QrelsFormat, file: Path, rows: Sequence[Row], replaced: Re
         if not all(form.holds(str(row[key])) for key in ("query_id", "doc_id")):
             problem = f"an id holds {form.forbidden}, which the format cannot: {_line(row)}"
             raise DataError(problem, file=file)
-    known = form.read(file) if file.is_file() else []
-    gone = {_pair(one.query_id, one.document_id) for one in known if one.line in replaced}
+    existing = form.read(file) if file.is_file() else []
+    gone = {
+        _pair(label.query_id, label.document_id) for label in existing if label.line in replaced
+    }
     sources = sources_file(file)
     old = read_objects(sources) if sources.is_file() and gone else []
     dropped = {n: None for n, row in old if _pair(row["query_id"], row["doc_id"]) in gone}
@@ -115,14 +135,14 @@ def _write(
 ) -> None:
     target = file.resolve()
     old = target.read_bytes() if target.is_file() else header.encode()
-    kept = []
+    remaining = []
     for number, raw in enumerate(old.split(b"\n"), start=1):
         line = changes.get(number)
         if number not in changes:
-            kept.append(raw)
+            remaining.append(raw)
         elif line is not None:
-            kept.append(line.encode())
-    text = b"\n".join(kept)
+            remaining.append(line.encode())
+    text = b"\n".join(remaining)
     if text and not text.endswith(b"\n"):
         text += b"\n"
     text += "".join(f"{line}\n" for line in lines).encode()
@@ -138,3 +158,73 @@ def _write(
 
 def _line(row: Row) -> str:
     return json.dumps(row, ensure_ascii=False)
+
+
+class QrelsFormat(NamedTuple):
+    """A file of judgments of whole documents.
+
+    Attributes:
+        header: what the file begins with.
+        line: the line of a judgment.
+        read: all judgments of a file, with their lines.
+        holds: whether a text can be an id.
+        forbidden: what an id must not hold, for the error.
+    """
+
+    header: str
+    line: Callable[[Row], str]
+    read: Callable[[Path], list[QrelLine]]
+    holds: Callable[[str], bool]
+    forbidden: str
+
+
+def _beir_lines(file: Path) -> list[QrelLine]:
+    return [
+        QrelLine(pair.place.line or 0, pair.query_id, pair.document_id, pair.grade)
+        for pair in read_scored_pairs(file)
+    ]
+
+
+_BEIR = QrelsFormat(
+    header=f"{QUERY_KEY}\t{DOCUMENT_KEY}\t{SCORE_KEY}\n",
+    line=lambda row: f"{row['query_id']}\t{row['doc_id']}\t{row['relevance']}",
+    read=_beir_lines,
+    holds=lambda name: "\t" not in name,
+    forbidden="a tab",
+)
+
+
+_BEIR_OF_FOUR = _BEIR._replace(
+    line=lambda row: f"{row['query_id']}\t0\t{row['doc_id']}\t{row['relevance']}"
+)
+"""As :data:`_BEIR`, with a column of iterations, where the file has one."""
+
+
+_TREC = QrelsFormat(
+    header="",
+    line=lambda row: f"{row['query_id']} 0 {row['doc_id']} {row['relevance']}",
+    read=lambda file: list(read_qrel_lines(file)),
+    holds=lambda name: len(name.encode().split()) == 1 and not name.startswith(COMMENT),
+    forbidden="white space, or # in front",
+)
+
+
+QRELS_FORMATS: Mapping[type[BeirDataset | TrecDataset], QrelsFormat] = {
+    BeirDataset: _BEIR,
+    TrecDataset: _TREC,
+}
+"""Datasets whose judgments are of whole documents, in a file of qrels."""
+
+
+def qrels_format(dataset: Dataset) -> QrelsFormat | None:
+    """Return how the qrels of a dataset are written; None where judgments are JSON lines."""
+    if isinstance(dataset, BeirDataset) and _has_four_columns(dataset.qrels_files()[0]):
+        return _BEIR_OF_FOUR
+    for kind, form in QRELS_FORMATS.items():
+        if isinstance(dataset, kind):
+            return form
+    return None
+
+
+def _has_four_columns(file: Path) -> bool:
+    return file.suffix.lower() == ".tsv" and file.is_file() and columns_of(file) == 4

@@ -1,4 +1,10 @@
-"""From judged units to labels of a dataset."""
+"""From judged units to labels of a dataset.
+
+A pool of several chunkings holds overlapping spans of one passage. If each relevant one became an
+evidence of its own, R would count the passage as often as there are chunkings; and a long relevant
+span would make every chunk inside it relevant. A unit satisfies an evidence when it holds half of
+it, so the shortest relevant span of a passage is enough: longer ones satisfy it.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +16,21 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.labels.pooling.covered import Span, covered_spans
-from rag_assets.labels.pooling.earlier_feedback import Earlier, earlier_feedback
-from rag_assets.labels.pooling.judgment import Judgment, Key
-from rag_assets.labels.pooling.label_files import label_file, write_judgments, write_qrels
-from rag_assets.labels.pooling.pool import PooledUnit
-from rag_assets.labels.pooling.qrels_formats import qrels_format
+from rag_assets.labels.pooling.feedback import Earlier, earlier_feedback
+from rag_assets.labels.pooling.label_edits import (
+    label_file,
+    qrels_format,
+    write_judgments,
+    write_qrels,
+)
+from rag_assets.labels.pooling.pool import Judgment, Key, PooledUnit
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.fields import shown
 from rag_assets.sources.judgments import read_judgments
 
 JsonRow = dict[str, Any]
 Rows = dict[Key, JsonRow]
+Span = tuple[int, int]
 
 
 class Added(NamedTuple):
@@ -72,12 +81,12 @@ def add_judgments(
     file = label_file(dataset)
     form = qrels_format(dataset)
     whole = judge == "document" or form is not None
-    wanted = _by_key(judgments, whole)
+    new_labels = _by_key(judgments, whole)
     named = {_key(unit, whole) for unit in renewed}
-    outdated = _outdated(dataset, file, documents, named, wanted)
+    outdated = _outdated(dataset, file, documents, named, new_labels)
     old = dataset.read_qrels(documents, queries).table.to_pylist() if dataset.has_qrels else []
     old = [row for row in old if _key_of(row) not in outdated]
-    new = _unknown(wanted, old, on_conflict)
+    new = _unknown(new_labels, old, on_conflict)
     chosen = _without_covered(new, old)
     if (chosen or outdated) and form is not None:
         rows = {key: _row(key, judgment) for key, judgment in chosen}
@@ -90,7 +99,7 @@ def add_judgments(
     return Added(
         file,
         n_added=len(chosen) - n_changed,
-        n_known=len(wanted) - len(new),
+        n_known=len(new_labels) - len(new),
         n_covered=len(new) - len(chosen),
         n_changed=n_changed,
         n_withdrawn=len(outdated) - n_changed,
@@ -102,26 +111,26 @@ def _outdated(
     file: Path,
     documents: pa.Table,
     named: Collection[Key],
-    wanted: Mapping[Key, Judgment],
+    new_labels: Mapping[Key, Judgment],
 ) -> dict[Key, Earlier]:
     """Return the labels from feedback on the named units that say something else now."""
     if not named or not dataset.has_qrels:
         return {}
     earlier = earlier_feedback(dataset, file, documents, named)
-    return {key: label for key, label in earlier.items() if not label.says(wanted.get(key))}
+    return {key: label for key, label in earlier.items() if not label.says(new_labels.get(key))}
 
 
 def _unknown(
-    wanted: Mapping[Key, Judgment],
+    new_labels: Mapping[Key, Judgment],
     old: Iterable[Mapping[str, Any]],
     on_conflict: Callable[[DataError], object],
 ) -> list[tuple[Key, Judgment]]:
     """Return the judgments that the labels do not have; tell of those with another grade."""
     grades = {_key_of(row): row["grade"] for row in old}
-    for key, judgment in wanted.items():
+    for key, judgment in new_labels.items():
         if key in grades and grades[key] != judgment.grade:
             on_conflict(_conflict(judgment, grades[key]))
-    return [(key, judgment) for key, judgment in wanted.items() if key not in grades]
+    return [(key, judgment) for key, judgment in new_labels.items() if key not in grades]
 
 
 def _placed(
@@ -143,20 +152,20 @@ def _key_of(row: Mapping[str, Any]) -> Key:
 
 def _by_key(judgments: Iterable[Judgment], whole: bool) -> dict[Key, Judgment]:
     """Return one judgment a key: the one with the highest grade, the first of several."""
-    found: dict[Key, Judgment] = {}
+    by_key: dict[Key, Judgment] = {}
     for judgment in judgments:
         key = _key(judgment.unit, whole)
-        if key not in found or judgment.grade > found[key].grade:
-            found[key] = judgment
-    return found
+        if key not in by_key or judgment.grade > by_key[key].grade:
+            by_key[key] = judgment
+    return by_key
 
 
-def _conflict(judgment: Judgment, known: int) -> DataError:
+def _conflict(judgment: Judgment, grade: int) -> DataError:
     unit = judgment.unit
     return DataError(
         f"line {judgment.line}: query {shown(unit.query_id)} and document "
         f"{shown(unit.document_id)}, characters {unit.start}-{unit.end}: grade {judgment.grade}, "
-        f"but the labels have {known}"
+        f"but the labels have {grade}"
     )
 
 
@@ -203,7 +212,30 @@ def _without_covered(
             spans.setdefault((query_id, document_id), []).append((start, end))
     covered = {
         (*place, *span)
-        for place, found in spans.items()
-        for span in covered_spans(found, labelled.get(place, ()))
+        for place, own_spans in spans.items()
+        for span in covered_spans(own_spans, labelled.get(place, ()))
     }
     return [(k, judgment) for k, judgment in new if judgment.grade <= 0 or k not in covered]
+
+
+def covered_spans(spans: Iterable[Span], labelled: Iterable[Span] = ()) -> set[Span]:
+    """Return the spans that share at least half of the shorter one with one that is kept.
+
+    Args:
+        spans: relevant spans ``[start, end)`` of one document for one query. The shortest is kept
+            first, among equals the one that begins first.
+        labelled: relevant spans that the labels hold already; all are kept.
+    """
+    shortest = list(labelled)
+    covered: set[Span] = set()
+    for span in sorted(set(spans), key=lambda s: (s[1] - s[0], s)):
+        if any(_share_half(span, other) for other in shortest):
+            covered.add(span)
+        else:
+            shortest.append(span)
+    return covered
+
+
+def _share_half(first: Span, other: Span) -> bool:
+    shared = min(first[1], other[1]) - max(first[0], other[0])
+    return shared > 0 and 2 * shared >= min(first[1] - first[0], other[1] - other[0])

@@ -42,16 +42,16 @@ def unmatched_filters(queries: pa.Table, documents: pa.Table, *, used: bool) -> 
 def _findings(
     query_id: str, wanted: Wanted, matching: FilteredDocuments, severity: str
 ) -> Iterator[Finding]:
-    found = False
+    has_problem = False
     for name, texts in wanted.items():
         if name not in matching.names:
             allowed = allowed_names(name, sorted(matching.names))
             yield Finding(severity, CHECK, f"no document has the field {allowed}", query_id)
-            found = True
+            has_problem = True
             continue
         for text in texts:
             if not matching.of({name: [text]}):
                 yield Finding(WARNING, CHECK, f"no document has {text!r} under {name!r}", query_id)
-                found = True
-    if wanted and not found and not matching.of(wanted):
+                has_problem = True
+    if wanted and not has_problem and not matching.of(wanted):
         yield Finding(WARNING, CHECK, "no document has all that the filter asks for", query_id)

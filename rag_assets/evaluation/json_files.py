@@ -1,7 +1,11 @@
-"""Reads runs as JSON lines: one query a line, with the list of what was retrieved for it.
+"""Reads runs as JSON lines, and runs and qrels as one JSON object.
 
-``{"qid": "q1", "retrieved_ids": ["d3", "d1"], "retrieve_scores": [2.5, 1.0]}``, as AutoRAG names
-them; ``query_id`` and ``scores`` are taken too, and scores may be left out. Other keys are ignored.
+JSON lines have one query a line, with the list of what was retrieved for it, as AutoRAG names them:
+``{"qid": "q1", "retrieved_ids": ["d3", "d1"], "retrieve_scores": [2.5, 1.0]}``. ``query_id`` and
+``scores`` are taken too, and scores may be left out. Other keys are ignored.
+
+One object is what ranx and pytrec_eval have: ``{"q1": {"d12": 0.9, "d25": 0.8}, "q2": {}}``, query
+to document to score, or to grade.
 """
 
 from __future__ import annotations
@@ -17,12 +21,14 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError
 from rag_assets.schemas import RUNS
-from rag_assets.text_files import opened, suffix
+from rag_assets.text_files import opened, read_bytes, suffix
 
 QUERY_KEYS = ("qid", "query_id")
 IDS_KEY = "retrieved_ids"
 SCORES_KEYS = ("retrieve_scores", "scores")
 ERROR_KEY = "error"
+Numbers = Mapping[str, float]
+_FORM = 'must be {"query": {"document": number}}'
 
 
 class ListedQuery(NamedTuple):
@@ -45,13 +51,13 @@ def read_lists(path: Path) -> list[ListedQuery]:
         DataError: the file cannot be read, a line is not one such object, or a query stands twice;
             names the file, the line and the key.
     """
-    found = [
+    lists = [
         ListedQuery(number, query_id, _hits(row, path, number))
         for number, query_id, row in _query_objects(path)
     ]
-    if not found:
+    if not lists:
         raise DataError("holds no queries", file=path)
-    return found
+    return lists
 
 
 def read_lists_and_failures(path: Path) -> tuple[list[ListedQuery], dict[str, str]]:
@@ -60,15 +66,15 @@ def read_lists_and_failures(path: Path) -> tuple[list[ListedQuery], dict[str, st
     Raises:
         DataError: as :func:`read_lists`, or an error is not a text.
     """
-    found, failures = [], {}
+    lists, failures = [], {}
     for number, query_id, row in _query_objects(path):
         if row.get(ERROR_KEY) is None:
-            found.append(ListedQuery(number, query_id, _hits(row, path, number)))
+            lists.append(ListedQuery(number, query_id, _hits(row, path, number)))
         else:
             failures[query_id] = _reason(row, path, number)
-    if not found and not failures:
+    if not lists and not failures:
         raise DataError("holds no queries", file=path)
-    return found, failures
+    return lists, failures
 
 
 def _query_objects(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
@@ -146,7 +152,7 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _object(raw: bytes, path: Path, number: int) -> dict[str, Any]:
     try:
-        value = json.loads(raw.decode("utf-8-sig"), parse_constant=_refuse)
+        value = json.loads(raw.decode("utf-8-sig"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         problem = f"is not JSON ({str(error) or 'nested too deep'})"
         raise DataError(problem, file=path, line=number) from error
@@ -155,18 +161,14 @@ def _object(raw: bytes, path: Path, number: int) -> dict[str, Any]:
     return value
 
 
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not a JSON value")
-
-
 def _first(
     row: dict[str, Any], keys: tuple[str, ...], path: Path, number: int
 ) -> tuple[str, object]:
     for key in keys:
         if key in row:
             return key, row[key]
-    found = ", ".join(list(row)[:10]) or "none"
-    raise DataError(f"is missing; found keys: {found}", file=path, line=number, key=keys[0])
+    names = ", ".join(list(row)[:10]) or "none"
+    raise DataError(f"is missing; found keys: {names}", file=path, line=number, key=keys[0])
 
 
 def _hits(row: dict[str, Any], path: Path, number: int) -> tuple[tuple[str, float], ...]:
@@ -197,3 +199,96 @@ def _is_score(value: object) -> bool:
 def _repeated(query: ListedQuery) -> dict[str, int]:
     counts = Counter(item for item, _ in query.hits)
     return {item: count for item, count in counts.items() if count > 1}
+
+
+def is_json(path: Path) -> bool:
+    """Return whether a file's name says that it holds one JSON value, compressed or not."""
+    return suffix(path) == ".json"
+
+
+def read_scores(path: Path) -> dict[str, Numbers]:
+    """Read a run: query id -> document id -> score; a query may have no document.
+
+    Raises:
+        DataError: the file cannot be read, is not of this form, a score is not a finite number, or
+            a query or a document of it stands twice; names the file and the key.
+    """
+    scores = {query: _numbers(value, query, path) for query, value in _content(path).items()}
+    if not scores:
+        raise DataError("holds no queries", file=path)
+    return scores
+
+
+def read_grades(path: Path) -> dict[str, dict[str, int]]:
+    """Read qrels: query id -> document id -> grade; ``1.0`` is taken as 1.
+
+    Raises:
+        DataError: as :func:`read_scores`, or a grade is not an integer of 32 bits.
+    """
+    return {
+        query: {
+            name: grade(value, path, key=f"{query}.{name}") for name, value in documents.items()
+        }
+        for query, documents in read_scores(path).items()
+    }
+
+
+def grade(value: object, path: Path, *, line: int | None = None, key: str) -> int:
+    """Return a number as a grade.
+
+    Raises:
+        DataError: it is not an integer of 32 bits; ``1.0`` is one.
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**31:
+        raise DataError("must be an integer", file=path, line=line, key=key)
+    return value
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(
+            read_bytes(path).decode("utf-8-sig"),
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_once,
+        )
+    except json.JSONDecodeError as error:
+        raise DataError(f"is not JSON ({error.msg})", file=path, line=error.lineno) from error
+    except (ValueError, RecursionError) as error:
+        problem = f"is not JSON ({str(error) or 'nested too deep'})"
+        raise DataError(problem, file=path) from error
+    if not isinstance(value, dict):
+        raise DataError(_FORM, file=path)
+    return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} stands twice in an object")
+    return fields
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a JSON value")
+
+
+def _numbers(value: object, query: str, path: Path) -> Numbers:
+    if not query or not isinstance(value, dict):
+        raise DataError(_FORM, file=path, key=query)
+    for name, number in value.items():
+        if not name or isinstance(number, bool) or not isinstance(number, int | float):
+            raise DataError(_FORM, file=path, key=f"{query}.{name}")
+        if not _is_finite(number):
+            raise DataError("must be a finite number", file=path, key=f"{query}.{name}")
+    return value
+
+
+def _is_finite(number: float) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False

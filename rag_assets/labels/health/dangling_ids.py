@@ -26,23 +26,23 @@ def dangling_ids(
         keeps_unknown: whether unknown documents are wanted: then ``id_level`` alone is found, as a
             warning, for there the corpus has the document under another id.
     """
-    found: list[Finding] = []
-    for kind, known in (("query", queries), ("document", documents)):
+    findings: list[Finding] = []
+    for kind, table in (("query", queries), ("document", documents)):
         column = f"{kind}_id"
-        dangling = pc.invert(pc.is_in(qrels.column(column), value_set=_ids(known, column)))
-        ids = KnownIds(kind, known.column(column))
+        dangling = pc.invert(pc.is_in(qrels.column(column), value_set=_ids(table, column)))
+        ids = KnownIds(kind, table.column(column))
         explained: dict[str, tuple[str, str]] = {}
         for row in qrels.filter(dangling).to_pylist():
             unknown = row[column]
             if unknown not in explained:
                 explained[unknown] = ids.explain(unknown)
             check, message = explained[unknown]
-            kept = keeps_unknown and kind == "document"
-            if kept and check == UNKNOWN_ID:
+            is_kept = keeps_unknown and kind == "document"
+            if is_kept and check == UNKNOWN_ID:
                 continue
             subject = (row["query_id"], row["document_id"], row["evidence_id"])
-            found.append(Finding(WARNING if kept else ERROR, check, message, *subject))
-    return findings_table(found)
+            findings.append(Finding(WARNING if is_kept else ERROR, check, message, *subject))
+    return findings_table(findings)
 
 
 def _ids(table: pa.Table, column: str) -> pa.Array:
