@@ -141,7 +141,7 @@ def notes(found: Mapping[str, object], threads: int, rounds: int) -> list[str]:
     told = [
         f"{threads} thread{'s' if threads > 1 else ''} of torch, {rounds} rounds.",
         "A killed run loses what it embedded since the last 2,000 texts or 60 seconds; the next "
-        "one goes on from there (`tests/embedding/test_encoder.py`).",
+        "one goes on from there (`tests/models/test_encoder.py`).",
     ]
     if "auto" not in found:
         told.append("This processor has no instructions for bfloat16: `auto` is float32 here.")

@@ -18,7 +18,7 @@ from rag_assets.evaluation.units import item_spans
 from rag_assets.experiment.config import ExperimentConfig
 from rag_assets.retrieval.retriever import WindowExpansion
 from tests.context_tokens import context_table
-from tests.label_health.tables import chunks, qrels
+from tests.labels.health.tables import chunks, qrels
 from tests.made_tables import document_judgments, query_table, run_table
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "context_cost.md"

@@ -12,7 +12,7 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.unread_languages import unread_languages
 from rag_assets.retrieval.base_runs_stage import index_key
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
-from tests.reranking.tiny_models import cross_encoder, masked_language_model
+from tests.retrieval.reranking.tiny_models import cross_encoder, masked_language_model
 from tests.tiny_experiment import Tiny
 
 CHINESE = [

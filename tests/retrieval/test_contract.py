@@ -13,8 +13,12 @@ import pytest
 
 from rag_assets.retrieval.registry import OWN_TYPES
 from tests.llm.server import ordered, serving
-from tests.reranking.tiny_models import cross_encoder, language_model, masked_language_model
-from tests.retrievers.contract import DOCUMENTS, ONE_DOCUMENT, TOP_K, Evaluated
+from tests.retrieval.contract import DOCUMENTS, ONE_DOCUMENT, TOP_K, Evaluated
+from tests.retrieval.reranking.tiny_models import (
+    cross_encoder,
+    language_model,
+    masked_language_model,
+)
 
 FUSED: Mapping[str, Any] = {"inputs": ["bm25", "embedding"]}
 # Every query has candidates there, also the empty one.

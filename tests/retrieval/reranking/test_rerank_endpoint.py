@@ -10,7 +10,7 @@ import pytest
 from rag_assets.errors import UsageError
 from rag_assets.retrieval.reranking.rerank_api import Dialect, RerankEndpoint
 from tests.llm.server import Reply, Server, json_reply
-from tests.reranking.servers import DOCUMENTS, QUERY, check_refused, results, settings
+from tests.retrieval.reranking.servers import DOCUMENTS, QUERY, check_refused, results, settings
 
 
 def endpoint(server: Server, dialect: Dialect = "cohere", **changed: Any) -> RerankEndpoint:

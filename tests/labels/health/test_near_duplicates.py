@@ -10,7 +10,7 @@ import pytest
 
 from rag_assets.labels.health.false_negatives import near_duplicate_documents, unjudged_twins
 from rag_assets.labels.health.near_duplicates import near_duplicates
-from tests.label_health.tables import documents, kinds, qrels
+from tests.labels.health.tables import documents, kinds, qrels
 
 WORDS = [f"w{number}" for number in range(500)]
 

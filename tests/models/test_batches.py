@@ -15,7 +15,7 @@ from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.sparse_encoder import SparseTextEncoder
 from rag_assets.models.token_counts import count_truncated
 from rag_assets.models.token_encoder import TokenEncoder
-from tests.reranking.tiny_models import LONGEST, colbert, masked_language_model
+from tests.retrieval.reranking.tiny_models import LONGEST, colbert, masked_language_model
 from tests.static_model import save_static_model
 
 FEW, SOME, MANY, MOST = "☃" * 90, "☃" * 30 + " a", "a " * 20, "a " * 22

@@ -7,7 +7,7 @@ import pytest
 
 from rag_assets.retrieval.fusion import sum_of_values
 from rag_assets.retrieval.fusion.score_sums import NORMALISED, Normalisation
-from tests.fusion.fusing import borda, comb_mnz, ranking
+from tests.retrieval.fusion.fusing import borda, comb_mnz, ranking
 
 
 def run(first: int, n_queries: int) -> pa.Table:

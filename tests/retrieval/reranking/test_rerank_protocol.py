@@ -22,7 +22,7 @@ from tests.llm.server import (
     rate_limited,
     serving,
 )
-from tests.reranking.servers import (
+from tests.retrieval.reranking.servers import (
     DOCUMENTS,
     KEY,
     PROPER,

@@ -13,10 +13,10 @@ import yaml
 from rag_assets.evaluation.judgments_stage import judgments
 from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.evaluation.metrics import query_metrics
-from tests.label_health.tables import Span, chunks, qrels
+from tests.labels.health.tables import Span, chunks, qrels
 from tests.made_tables import query_table, run_table
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "evidence.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "evidence.md"
 SECTION = r"^## (.*?)$(.*?)(?=^## |\Z)"
 EXAMPLES = [
     pytest.param(yaml.safe_load(block), id=f"{heading.strip()} {number}")

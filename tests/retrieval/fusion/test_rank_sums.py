@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fusion.fusing import borda, expected_order, inverse_square_rank, ranking, scores
+from tests.retrieval.fusion.fusing import (
+    borda,
+    expected_order,
+    inverse_square_rank,
+    ranking,
+    scores,
+)
 
 ORDERS = st.lists(st.sampled_from(list("abcdefgh")), min_size=1, unique=True)
 

@@ -13,7 +13,7 @@ from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.token_encoder import TokenEncoder, is_multi_vector
 from rag_assets.retrieval.reranking.candidates import Candidates
 from rag_assets.retrieval.reranking.maxsim import rerank_by_maxsim
-from tests.reranking.tiny_models import colbert
+from tests.retrieval.reranking.tiny_models import colbert
 
 QUERY = "wind in the harbour"
 DOCUMENTS = ["a dog", "the wind", "wind in the northern harbour", ""]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.llm.server import Server
-from tests.reranking.servers import DOCUMENTS, KEY, QUERY, results, settings
+from tests.retrieval.reranking.servers import DOCUMENTS, KEY, QUERY, results, settings
 
 pytest.importorskip("cohere", reason="needs the package cohere: pip install 'rag-assets[cohere]'")
 

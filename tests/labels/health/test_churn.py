@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.labels.health.churn import Churn, label_churn
-from tests.label_health.tables import documents, kinds, qrels
+from tests.labels.health.tables import documents, kinds, qrels
 
 FARE = "A dog costs 10 crowns."
 

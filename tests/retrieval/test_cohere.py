@@ -1,4 +1,4 @@
-"""The type ``cohere``; its client is tested in tests/reranking/test_cohere_client.py."""
+"""The type ``cohere``; its client is tested in tests/retrieval/reranking/test_cohere_client.py."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from rag_assets.retrieval.reranking.candidates import candidate_lists, reordered
 from rag_assets.schemas import QUERIES, RUNS
-from tests.fusion.fusing import ranking
+from tests.retrieval.fusion.fusing import ranking
 
 
 def two_queries() -> pa.Table:

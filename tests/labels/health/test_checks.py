@@ -16,7 +16,7 @@ from rag_assets.labels.health.judged_share import judged_at_k
 from rag_assets.labels.health.unanswerable import queries_without_relevant
 from rag_assets.schemas import METRICS_SUMMARY
 from rag_assets.sources.judgments import Quotes, Unlocated
-from tests.label_health.tables import chunks, documents, kinds, qrels, queries, reached
+from tests.labels.health.tables import chunks, documents, kinds, qrels, queries, reached
 
 DOCUMENTS = documents({"a.md": "one two", "guides/b.md": "three four"})
 QUERIES = queries({"q1": "t", "q2": "u"})

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.schemas import RUNS
-from tests.fusion.fusing import reciprocal_rank_fusion
+from tests.retrieval.fusion.fusing import reciprocal_rank_fusion
 
 Ranking = dict[str, list[tuple[str, str]]]
 """Query -> (unit, chunk shown), best first."""

@@ -11,7 +11,7 @@ from rag_assets.retrieval.reranking.candidates import Candidates
 from rag_assets.retrieval.reranking.pair_scores import rerank_by_pairs
 from rag_assets.retrieval.reranking.query_likelihood import QueryLikelihoodScorer
 from rag_assets.store.pair_score_cache import Pair
-from tests.reranking.tiny_models import LONGEST, language_model
+from tests.retrieval.reranking.tiny_models import LONGEST, language_model
 
 QUERY = "wind"
 DOCUMENTS = ["closed by wind", "a dog", "", "naïve ☃"]

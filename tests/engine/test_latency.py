@@ -28,7 +28,7 @@ from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.pair_score_cache import Pair
 from tests.all_measurements import all_measurements
-from tests.reranking.tiny_models import cross_encoder
+from tests.retrieval.reranking.tiny_models import cross_encoder
 from tests.tiny_experiment import QUERIES, Tiny
 
 CLOCKS = ("pipeline.pipeline", "pipeline.latency_sample", "retrievers.measured_embedding")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import RagAssetsError
 from rag_assets.sources import Dataset, open_dataset
-from tests.datasets.pdf_files import pdf_file
+from tests.sources.pdf_files import pdf_file
 
 pytest.importorskip("selectolax")
 pytest.importorskip("pypdfium2")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
 from rag_assets.retrieval.fusion.score_sums import NORMALISED, Normalisation
-from tests.fusion.fusing import (
+from tests.retrieval.fusion.fusing import (
     Scored,
     comb_mnz,
     comb_sum,

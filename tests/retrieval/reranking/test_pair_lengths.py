@@ -15,7 +15,7 @@ from rag_assets.retrieval.reranking.pair_scores import PairScorer, pair_lengths,
 from rag_assets.retrieval.reranking.query_likelihood import QueryLikelihoodScorer
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.store.pair_score_cache import Pair
-from tests.reranking.tiny_models import LONGEST, cross_encoder, language_model
+from tests.retrieval.reranking.tiny_models import LONGEST, cross_encoder, language_model
 
 QUERY = "wind"
 FEW, SOME, MANY, MOST = "☃" * 90, "☃" * 30 + " a", "a " * 10, "a " * 12

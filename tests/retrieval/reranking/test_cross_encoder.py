@@ -11,7 +11,7 @@ from rag_assets.retrieval.reranking.candidates import Candidates
 from rag_assets.retrieval.reranking.cross_encoder import CrossEncoderScorer
 from rag_assets.retrieval.reranking.pair_scores import rerank_by_pairs
 from rag_assets.store.pair_score_cache import Pair
-from tests.reranking.tiny_models import LONGEST, cross_encoder
+from tests.retrieval.reranking.tiny_models import LONGEST, cross_encoder
 
 QUERY = "when does the harbour close"
 DOCUMENTS = ["the harbour closes at nine", "a dog needs a ticket", "nine"]
