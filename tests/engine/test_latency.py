@@ -31,7 +31,7 @@ from tests.all_measurements import all_measurements
 from tests.retrieval.reranking.tiny_models import cross_encoder
 from tests.tiny_experiment import QUERIES, Tiny
 
-CLOCKS = ("pipeline.pipeline", "pipeline.latency_sample", "retrievers.measured_embedding")
+CLOCKS = ("pipeline.pipeline", "engine.latency_sample", "retrieval.workspace")
 
 
 def slow_clock(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
