@@ -115,3 +115,13 @@ def fresh(tmp_path: Path, cutoffs: tuple[int, ...]) -> Tiny:
     tiny = Tiny(tmp_path / "fresh")
     tiny.config["top_k"] = [*cutoffs]
     return tiny.write()
+
+
+@pytest.fixture
+def with_minilm(tmp_path: Path) -> Tiny:
+    """A small experiment with an embedding model, with an empty store; costs seconds."""
+    tiny = Tiny(tmp_path / "minilm")
+    kept = tiny.config["retrievers"]["bm25-whole"]
+    tiny.config["retrievers"] = {"bm25-whole": kept, **MINILM}
+    tiny.config["baseline"] = "bm25-whole"
+    return tiny.write()
