@@ -17,7 +17,7 @@ from hypothesis import settings
 from tests.forked import Forks, forking
 from tests.llm.server import Server, serving
 from tests.s3_server import VARIABLES, make_bucket, s3_server
-from tests.tiny_experiment import CONFIG, Tiny
+from tests.tiny_experiment import CONFIG, MINILM, Tiny
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
