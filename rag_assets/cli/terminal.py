@@ -23,7 +23,6 @@ from rich.text import Text
 
 from rag_assets.errors import UsageError
 from rag_assets.plain_text import one_line, printable
-from rag_assets.report.formats import formatted
 
 UNBOUNDED = 10_000
 """Columns of what is no terminal: a line of a table or a note is one line of the file."""
@@ -68,6 +67,9 @@ def print_rows(
     rows: Sequence[Mapping[str, object]], form: str, view: Callable[[], RenderableType]
 ) -> None:
     """Print rows in a form for programs, or for ``table`` what ``view`` draws."""
+    # Loads the libraries of tables: names of commands are completed without them.
+    from rag_assets.report.formats import formatted
+
     if form == "table":
         output().print(view())
     else:
