@@ -47,7 +47,6 @@ $(INSTALLED): pyproject.toml constraints.txt
 lint: $(INSTALLED) ## style, formatting and the import rules between layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/lint-imports --no-cache
 
 .PHONY: types
 types: $(INSTALLED) ## static types
@@ -62,7 +61,7 @@ quick: $(INSTALLED) ## the core tests of every package, in less than a minute (t
 	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal @tests/quick.txt $(ARGS)
 
 .PHONY: coverage
-coverage: $(INSTALLED) ## all tests, and which lines and branches of each package they run (ARGS="tests/fusion")
+coverage: $(INSTALLED) ## all tests, and which lines and branches of each package they run (ARGS="tests/retrieval/fusion")
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal --cov --cov-report= $(ARGS); \
 	status=$$?; $(BIN)/python -m tests.coverage_table && exit $$status
 

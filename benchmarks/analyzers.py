@@ -19,10 +19,9 @@ from typing import NamedTuple
 
 import click
 
-from rag_assets.datasets.squad import SquadDataset
-from rag_assets.lexical.analyzers import ANALYZERS, AUTO
-from rag_assets.lexical.index import LexicalIndex, build_index
-from rag_assets.lexical.search import search
+from rag_assets.retrieval.lexical.analyzers import ANALYZERS, AUTO
+from rag_assets.retrieval.lexical.index import LexicalIndex, build_index, search
+from rag_assets.sources.squad import SquadDataset
 
 
 class Measured(NamedTuple):

@@ -32,9 +32,9 @@ import numpy as np
 import numpy.typing as npt
 from result import Limit, Result, Table
 
-from rag_assets.embedding.encoder import Encoder
-from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
-from rag_assets.embedding.precision import resolved
+from rag_assets.models.encoder import Encoder
+from rag_assets.models.loading import resolve_precision
+from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 
 PACKAGES = ("numpy", "sentence-transformers", "tokenizers", "torch", "transformers")
 NEAREST = 10
@@ -62,8 +62,8 @@ def systems(cache: Path) -> dict[str, System]:
         "plain": lambda texts: np.asarray(model.encode(texts, show_progress_bar=False)),
         "float32": lambda texts: Encoder().embed_now(texts, kind="document"),
     }
-    if resolved("auto") != "float32":
-        auto = Encoder(precision=resolved("auto"))
+    if resolve_precision("auto") != "float32":
+        auto = Encoder(precision=resolve_precision("auto"))
         found["auto"] = lambda texts: auto.embed_now(texts, kind="document")
     found["looked_up"] = lambda texts: Encoder(cache=cache).encode(texts, kind="document")
     return found
@@ -141,7 +141,7 @@ def notes(found: Mapping[str, object], threads: int, rounds: int) -> list[str]:
     told = [
         f"{threads} thread{'s' if threads > 1 else ''} of torch, {rounds} rounds.",
         "A killed run loses what it embedded since the last 2,000 texts or 60 seconds; the next "
-        "one goes on from there (`tests/embedding/test_encoder.py`).",
+        "one goes on from there (`tests/models/test_encoder.py`).",
     ]
     if "auto" not in found:
         told.append("This processor has no instructions for bfloat16: `auto` is float32 here.")

@@ -36,7 +36,7 @@ from measured_process import Cost
 from peers import REPOSITORY, python_with
 from result import Limit, Result, Table
 
-from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
+from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 
 BUILD = REPOSITORY / "build" / "benchmarks"
 FOLDER = BUILD / "grid"

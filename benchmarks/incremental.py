@@ -45,7 +45,7 @@ from hybrid_experiment import write_config
 from result import Limit, Result, Table
 from zipf_corpus import write_corpus
 
-from rag_assets.embedding.models import DEFAULT_MODEL
+from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.sql_text import quoted
 

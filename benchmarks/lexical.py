@@ -115,7 +115,7 @@ def make_corpus(folder: Path, n_chunks: int) -> None:
 
 def take_corpus(folder: Path, corpus: Path, queries: Path) -> int:
     """Write the analysed words of a real corpus, and return the number of its documents."""
-    from rag_assets.lexical.analyzers import analyze_all
+    from rag_assets.retrieval.lexical.analyzers import analyze_all
 
     folder.mkdir(parents=True, exist_ok=True)
     for source, name in ((corpus, "chunks.txt"), (queries, "queries.txt")):

@@ -55,7 +55,7 @@ class Ours:
     packages: tuple[str, ...] = ("numpy",)
 
     def index(self, texts: list[str], folder: Path) -> None:
-        from rag_assets.lexical.index import LexicalIndex, build_index
+        from rag_assets.retrieval.lexical.index import LexicalIndex, build_index
 
         ids = [f"chunk-{number:08d}" for number in range(len(texts))]
         options = {"engine": "bm25s", "analyzer": "whitespace", "k1": K1, "b": B}
@@ -63,7 +63,7 @@ class Ours:
         self._index = LexicalIndex.load(folder)
 
     def search(self, queries: list[str], k: int) -> Any:
-        from rag_assets.lexical.search import search
+        from rag_assets.retrieval.lexical.index import search
 
         return search(self._index, queries, k)
 

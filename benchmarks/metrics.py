@@ -53,8 +53,8 @@ class Took(NamedTuple):
 
 def ours(folder: Path) -> Means:
     """The means by this package."""
-    from rag_assets.evaluation.file_means import mean_metrics
     from rag_assets.evaluation.metric_names import Metric
+    from rag_assets.evaluation.score import mean_metrics
 
     metrics = [Metric(measure, k) for measure in NAMES for k in CUTOFFS]
     metrics.append(Metric("mrr", max(CUTOFFS)))

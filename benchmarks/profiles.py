@@ -37,8 +37,8 @@ from hybrid_experiment import write_config
 from result import Cell, Result, Table
 from zipf_corpus import EXPONENT, N_WORDS, VOCABULARY, ZipfWords, write_corpus
 
-from rag_assets.embedding.models import DEFAULT_MODEL
-from rag_assets.lexical.index import build_index
+from rag_assets.models.model_names import DEFAULT_MODEL
+from rag_assets.retrieval.lexical.index import build_index
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 QUICK = REPOSITORY / "build" / "benchmarks" / "profiles.quick.json"
@@ -51,7 +51,7 @@ Stats = Mapping[tuple[str, int, str], Any]
 
 def embedding(folder: Path, n_texts: int) -> Path:
     """Profile the embedding of texts; the model is loaded before."""
-    from rag_assets.embedding.encoder import Encoder
+    from rag_assets.models.encoder import Encoder
 
     texts = paragraphs(data_sets.find("squad"), n_texts)
     encoder = Encoder()

@@ -53,7 +53,7 @@ IMPORTS = (
     "filelock",
     "pyarrow.json",
     "pyarrow.parquet",
-    "rag_assets.datasets",
+    "rag_assets.sources",
     "rag_assets.pipeline.pipeline",
 )
 
@@ -121,7 +121,7 @@ def with_pyarrow(corpus: Path) -> int:
 
 def with_reader(corpus: Path) -> int:
     """Read as the format's reader does."""
-    from rag_assets.datasets import open_dataset
+    from rag_assets.sources import open_dataset
 
     return int(open_dataset(corpus.parent).read_documents().table.num_rows)
 
@@ -130,7 +130,7 @@ def with_stage(corpus: Path) -> int:
     """Bring the stage ``documents`` up to date in a new store."""
     from rag_assets.experiment import load_experiment
     from rag_assets.pipeline.pipeline import Pipeline
-    from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY
+    from rag_assets.sources.stage import DOCUMENTS_KEY
     from rag_assets.store.settings import StoreSettings
 
     with tempfile.TemporaryDirectory(dir=corpus.parent.parent) as store:

@@ -38,7 +38,7 @@ import click
 from squad_subset import questions_with_an_answer, with_questions
 
 from rag_assets import evaluate
-from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
+from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 
 HELD_OUT = 1 / 3
 TRAIN_QUESTIONS, TEST_QUESTIONS = 2_000, 150

@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from rag_assets.embedding.precision import CPUINFO, has_bfloat16
+from rag_assets.models.loading import CPUINFO, has_bfloat16
 from rag_assets.package_versions import version
 
 RESULTS = Path(__file__).resolve().parent / "results"

@@ -58,7 +58,7 @@ def unit(vectors: Vectors) -> Vectors:
 
 def fill_cache(cache: Path, vectors: Vectors) -> None:
     """Let a vector cache know the vectors of texts, as if the default model had made them."""
-    from rag_assets.embedding.encoder import Encoder
+    from rag_assets.models.encoder import Encoder
     from rag_assets.store.canonical import fingerprint
     from rag_assets.store.vector_cache import VectorCache
 
@@ -78,8 +78,8 @@ def build(folder: Path, count: int) -> dict[str, Any]:
     """Measure what the stage ``embedding_index`` does where all vectors are in the cache."""
     import pyarrow as pa
 
-    from rag_assets.retrievers.embedding import BiEncoder
-    from rag_assets.retrievers.workspace import Workspace
+    from rag_assets.retrieval.dense.embedding import BiEncoder
+    from rag_assets.retrieval.workspace import Workspace
 
     chunks = pa.table({"chunk_id": chunk_ids(count)})
     texts = [chunk_text(number) for number in range(count)]
@@ -94,8 +94,8 @@ def ours(folder: Path) -> Search:
     """Open the index as the search stage does."""
     import pyarrow as pa
 
-    from rag_assets.embedding.query_vectors import dense_table
-    from rag_assets.retrievers.embedding import BiEncoder
+    from rag_assets.retrieval.dense.embedding import BiEncoder
+    from rag_assets.retrieval.dense.query_vectors import dense_table
 
     searcher = BiEncoder(type="embedding").open(folder / "index")
 
@@ -134,9 +134,9 @@ def set_faiss(settings: dict[str, int]) -> None:
 
 def graph(folder: Path, count: int, directions: int) -> dict[str, Any]:
     """Measure a graph over vectors of so many independent directions, beside exact search."""
-    from rag_assets.embedding import flat_index, hnsw_index
-    from rag_assets.embedding.search import search
-    from rag_assets.retrievers.embedding import HnswOptions
+    from rag_assets.retrieval.dense import flat_index, hnsw_index
+    from rag_assets.retrieval.dense.embedding import HnswOptions
+    from rag_assets.retrieval.dense.search import search
 
     generator = np.random.default_rng(directions)
     axes = generator.standard_normal((directions, DIMENSION), dtype=np.float32)

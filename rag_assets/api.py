@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rag_assets.evaluation.score import Scores
     from rag_assets.experiment import Experiment
+    from rag_assets.labels.generation.review_sheet import Reviewed
     from rag_assets.llm.completions import Estimate
     from rag_assets.pipeline.generated import Asking, Generation
     from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.pipeline.plan import Plan
     from rag_assets.progress import Progress
-    from rag_assets.query_sets.generation.review_sheet import Reviewed
-    from rag_assets.reporting.comparison import Comparison
-    from rag_assets.reporting.evaluation_table import EvaluationTable
-    from rag_assets.reporting.metric_history import MetricHistory
+    from rag_assets.report.comparison_views import Comparison
+    from rag_assets.report.evaluation_table import EvaluationTable
+    from rag_assets.report.metric_history import MetricHistory
 
 
 def load_experiment(path: Path | str) -> Experiment:
@@ -80,8 +80,8 @@ def evaluate(
     from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.pipeline.registry import open_experiment
     from rag_assets.pipeline.selection import Selection
-    from rag_assets.reporting.evaluation_table import EvaluationTable
-    from rag_assets.reporting.html import write_report
+    from rag_assets.report.evaluation_table import EvaluationTable
+    from rag_assets.report.html import write_report
     from rag_assets.store.settings import StoreSettings
 
     settings = StoreSettings.resolve(store)
@@ -111,7 +111,7 @@ def leaderboard(path: Path | str, store: Path | str | None = None) -> Evaluation
         RagAssetsError: invalid configuration, or a store that cannot be read.
     """
     from rag_assets.pipeline.registry import open_to_read
-    from rag_assets.reporting.evaluation_table import EvaluationTable
+    from rag_assets.report.evaluation_table import EvaluationTable
     from rag_assets.store.settings import StoreSettings
 
     settings = StoreSettings.resolve(store)
@@ -141,7 +141,7 @@ def compare(
         UsageError: not two retrievers, or an unknown retriever, metric or split.
     """
     from rag_assets.pipeline.selection import Selection
-    from rag_assets.reporting.comparison import Comparison
+    from rag_assets.report.comparison_views import Comparison
 
     Selection.of(load_experiment(path), retrievers)
     return Comparison.of(leaderboard(path, store), retrievers, metric, split)
@@ -172,7 +172,7 @@ def history(
     """
     from rag_assets.pipeline.history import History
     from rag_assets.pipeline.registry import open_to_read
-    from rag_assets.reporting.metric_history import MetricHistory
+    from rag_assets.report.metric_history import MetricHistory
     from rag_assets.store.settings import StoreSettings
 
     settings = StoreSettings.resolve(store)
@@ -233,8 +233,8 @@ def score(
         UsageError: a metric is unknown, or ``precision`` has no cut-off.
     """
     from rag_assets.evaluation.label_files import read_labels
+    from rag_assets.evaluation.run_files import read_run_file
     from rag_assets.evaluation.score import score as score_tables
-    from rag_assets.evaluation.tool_files import read_run_file
 
     run, labels = read_run_file(Path(run_path)), read_labels(Path(qrels_path))
     return score_tables(run, labels.judgments, metrics, trec_mean=trec_mean)
@@ -267,13 +267,13 @@ def generate(
         BudgetReached: the limits allow no more; a second call asks only for the rest.
         ModelUnavailable: the endpoint does not serve; likewise.
     """
-    from rag_assets.pipeline.generated import Asking, generate_from_chunks, require_questions
-    from rag_assets.query_sets.generation.dataset_folder import (
+    from rag_assets.labels.generation.dataset_folder import (
         check_free,
         check_new_file,
         write_folder,
     )
-    from rag_assets.query_sets.generation.review_sheet import review_sheet
+    from rag_assets.labels.generation.review_sheet import review_sheet
+    from rag_assets.pipeline.generated import Asking, generate_from_chunks, require_questions
     from rag_assets.store.atomic import write_text
 
     if sheet is not None:
@@ -321,8 +321,8 @@ def import_questions(
         DataError: a row of the sheet is not as it was written, or none says yes.
     """
     from rag_assets.errors import DataError
-    from rag_assets.query_sets.generation.dataset_folder import check_free, write_folder
-    from rag_assets.query_sets.generation.review_sheet import read_review
+    from rag_assets.labels.generation.dataset_folder import check_free, write_folder
+    from rag_assets.labels.generation.review_sheet import read_review
 
     check_free(Path(out), force=force)
     documents = load_experiment(path).dataset.read_documents().table

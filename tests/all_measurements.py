@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from rag_assets.pipeline.measurements import Measurement, Measurements
+from rag_assets.engine.measurements import Measurement, Measurements
 
 
 def all_measurements(measurements: Measurements) -> list[Measurement]:

@@ -12,7 +12,7 @@ import pytest
 
 from rag_assets.code_versions.versions import CodeVersions, root_of
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.retrievers.registry import OWN_TYPES
+from rag_assets.retrieval.registry import OWN_TYPES
 
 
 def change_code(patch: pytest.MonkeyPatch, name: str) -> None:

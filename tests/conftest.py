@@ -17,7 +17,7 @@ from hypothesis import settings
 from tests.forked import Forks, forking
 from tests.llm.server import Server, serving
 from tests.s3_server import VARIABLES, make_bucket, s3_server
-from tests.tiny_experiment import CONFIG, Tiny
+from tests.tiny_experiment import CONFIG, MINILM, Tiny
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -114,4 +114,14 @@ def fresh(tmp_path: Path, cutoffs: tuple[int, ...]) -> Tiny:
     """The experiment with an empty store."""
     tiny = Tiny(tmp_path / "fresh")
     tiny.config["top_k"] = [*cutoffs]
+    return tiny.write()
+
+
+@pytest.fixture
+def with_minilm(tmp_path: Path) -> Tiny:
+    """A small experiment with an embedding model, with an empty store; costs seconds."""
+    tiny = Tiny(tmp_path / "minilm")
+    kept = tiny.config["retrievers"]["bm25-whole"]
+    tiny.config["retrievers"] = {"bm25-whole": kept, **MINILM}
+    tiny.config["baseline"] = "bm25-whole"
     return tiny.write()

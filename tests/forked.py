@@ -98,7 +98,7 @@ def serve() -> None:
 
     import rag_assets.assets.job
     import rag_assets.cli.evaluate
-    import rag_assets.reporting.html  # noqa: F401
+    import rag_assets.report.html  # noqa: F401
 
     for line in sys.stdin:
         what, *rest = json.loads(line)

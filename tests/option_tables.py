@@ -16,13 +16,16 @@ from pydantic.fields import FieldInfo
 
 from rag_assets.experiment.query_sets import QUERY_SET_TYPES, LlmConfig, PromptedQuerySet
 from rag_assets.options import MAX_DEPTH, Options
-from rag_assets.retrievers.base import BaseRetriever, EmbeddingRetriever, LexicalRetriever
-from rag_assets.retrievers.derived import FusedRetriever, RerankedRetriever
-from rag_assets.retrievers.embedding import HnswOptions
-from rag_assets.retrievers.expansion import Rm3Expansion, WindowExpansion
-from rag_assets.retrievers.imported import ImportedRetriever
-from rag_assets.retrievers.registry import OWN_TYPES
-from rag_assets.retrievers.tune import Tune
+from rag_assets.retrieval.base import (
+    BaseRetriever,
+    EmbeddingRetriever,
+    ImportedRetriever,
+    LexicalRetriever,
+)
+from rag_assets.retrieval.dense.embedding import HnswOptions
+from rag_assets.retrieval.derived import FusedRetriever, RerankedRetriever, Tune
+from rag_assets.retrieval.registry import OWN_TYPES
+from rag_assets.retrieval.retriever import Rm3Expansion, WindowExpansion
 from tests.walked_page import DOCS
 
 PAGES = ("retrievers.md", "query_sets.md")

@@ -14,7 +14,7 @@ import click
 
 from rag_assets import schemas
 from rag_assets.cli import main as program
-from rag_assets.cli.summaries import SUMMARIES
+from rag_assets.cli.main import SUMMARIES
 from rag_assets.compute.options import ComputeConfig
 from rag_assets.evaluation import answer_hits, grouped, metrics
 from rag_assets.evaluation.metric_names import (
@@ -29,7 +29,7 @@ from rag_assets.experiment import config
 from rag_assets.experiment.checks import ChecksConfig, DriftConfig
 from rag_assets.experiment.query_sets import LlmConfig
 from rag_assets.experiment.schedule import ScheduleConfig
-from rag_assets.label_health.findings import FINDINGS
+from rag_assets.labels.health.findings import FINDINGS
 from rag_assets.options import Options
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.schemas import TableSchema

@@ -9,9 +9,8 @@ from rich.console import Console
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.recording import record
 from rag_assets.pipeline.selection import Selection
-from rag_assets.reporting.result import EvaluationResult
-from rag_assets.reporting.rows import result_rows
-from rag_assets.reporting.terminal import leaderboard_view
+from rag_assets.report.leaderboard import leaderboard_view, result_rows
+from rag_assets.report.result import EvaluationResult
 from tests.tiny_experiment import materialize
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rag_assets.datasets.squad import SquadDataset
 from rag_assets.experiment.load import validate
 from rag_assets.experiment.yaml_file import read_yaml
+from rag_assets.sources.squad import SquadDataset
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 BENCHMARKS = REPOSITORY / "benchmarks"

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rag_assets.datasets import FORMATS
-from rag_assets.datasets.writers import WRITERS
 from rag_assets.experiment.checks import ChecksConfig, DriftConfig
-from rag_assets.query_sets.generation.question_filters import REASONS
+from rag_assets.labels.generation.question_filters import REASONS
+from rag_assets.sources import FORMATS
+from rag_assets.sources.writers import WRITERS
 from tests.forked import Forks
 from tests.llm.server import says, serving
 from tests.walked_page import DOCS, alike, walk

@@ -5,18 +5,15 @@ Heavy libraries are loaded when something needs them.
 
 from __future__ import annotations
 
-import ast
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-from rag_assets.code_versions.source_modules import imported
-from rag_assets.retrievers.registry import OWN_TYPES
+from rag_assets.retrieval.registry import OWN_TYPES
+from tests.import_graph import circle, imports
 from tests.tiny_experiment import Tiny
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -30,11 +27,11 @@ from rag_assets.cli import main
 main(sys.argv[1:], standalone_mode=False)
 """
 TYPES = """
-from rag_assets.retrievers.registry import RETRIEVER_TYPES
+from rag_assets.retrieval.registry import RETRIEVER_TYPES
 assert len(list(RETRIEVER_TYPES)) == len(RETRIEVER_TYPES) and sys.argv[1] in RETRIEVER_TYPES
 before = set(sys.modules)
 RETRIEVER_TYPES[sys.argv[1]]
-assert not before & {f"rag_assets.retrievers.{name}" for name in RETRIEVER_TYPES}, before
+assert not before & {f"rag_assets.retrieval.{name}" for name in RETRIEVER_TYPES}, before
 """
 
 
@@ -71,7 +68,7 @@ def test_package_alone_loads_no_dagster() -> None:
 def test_what_is_read_is_shown_without_what_computes_it(evaluated: Tiny, command: str) -> None:
     place = (str(evaluated.folder), "--store", str(evaluated.settings.store))
     loaded = modules_after(COMMAND, command, *place)
-    assert {"rag_assets.pipeline.evaluations", "rag_assets.retrievers.rrf"} <= loaded
+    assert {"rag_assets.pipeline.evaluations", "rag_assets.retrieval.fusion.rrf"} <= loaded
     assert loaded.isdisjoint(HEAVY)
     assert loaded.isdisjoint({"dagster", "filelock", "jinja2", "plotly", "pyarrow.dataset"})
     assert ("duckdb" in loaded) == (command == "history")
@@ -94,7 +91,7 @@ import builtins, gc
 before = builtins.__import__, gc.get_threshold(), gc.isenabled()
 from rag_assets.cli import main
 main(["evaluate", *sys.argv[1:]], standalone_mode=False)
-from rag_assets.embedding.quiet import import_model_libraries
+from rag_assets.models.quiet import import_model_libraries
 import_model_libraries()
 assert (builtins.__import__, gc.get_threshold(), gc.isenabled()) == before
 from transformers.utils import import_utils
@@ -108,37 +105,6 @@ def test_the_interpreter_is_left_alone(evaluated: Tiny) -> None:
         LEFT_ALONE, str(evaluated.folder), "--store", str(evaluated.root / "store")
     )
     assert {"sentence_transformers", "sklearn.metrics"} <= loaded
-
-
-def imports(package: Path) -> dict[str, set[str]]:
-    """Return module -> modules of the package that it names, for types and in functions too."""
-    files = {_module(package, file): file for file in sorted(package.rglob("*.py"))}
-    return {module: set(_named(module, file, files)) - {module} for module, file in files.items()}
-
-
-def _module(package: Path, file: Path) -> str:
-    parts = file.relative_to(package.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def _named(module: str, file: Path, modules: Mapping[str, Path]) -> Iterator[str]:
-    parent = module if file.name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in modules)
-        elif isinstance(node, ast.ImportFrom):
-            for _, target in imported(node, parent):
-                inner = f"{target.module}.{target.name}"
-                yield from [name for name in (inner, target.module) if name in modules][:1]
-
-
-def circle(graph: Mapping[str, set[str]]) -> list[str]:
-    """Return modules of which each one names the next; none where there is no circle."""
-    try:
-        TopologicalSorter(graph).prepare()
-    except CycleError as error:
-        return list(reversed(error.args[1]))
-    return []
 
 
 PLANTED = {

@@ -14,10 +14,10 @@ import pytest
 from rag_assets.evaluation.run_files import read_run_rows
 from rag_assets.experiment import load_experiment
 from rag_assets.experiment.query_sets import QUERY_SET_TYPES
-from rag_assets.lexical.analyzers import ANALYZERS
-from rag_assets.lexical.bm25_variants import VARIANTS
-from rag_assets.reranking.mmr import mmr_order
-from rag_assets.retrievers.registry import OWN_TYPES
+from rag_assets.retrieval.lexical.analyzers import ANALYZERS
+from rag_assets.retrieval.lexical.bm25_variants import VARIANTS
+from rag_assets.retrieval.registry import OWN_TYPES
+from rag_assets.retrieval.reranking.mmr import mmr_order
 from tests.option_tables import BLOCKS, PAGES, SHARED, meanings_in, options_of, table, tables_of
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
 from tests.walked_page import DOCS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag_assets.cli.summaries import SUMMARIES
+from rag_assets.cli.main import SUMMARIES
 from rag_assets.evaluation.metric_names import MEASURES
 from rag_assets.pipeline.stages import STAGES
 from tests.reference_pages import FOLDER, PAGES

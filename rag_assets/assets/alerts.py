@@ -15,7 +15,7 @@ from rag_assets.assets.job import job_name
 from rag_assets.assets.names import plain_name
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.reporting.webhook import post
+from rag_assets.report.webhook import post
 
 VARIABLE = "RAG_ASSETS_ALERT_URL"
 

@@ -127,8 +127,8 @@ def _evaluate(
     context: dg.OpExecutionContext, wish: Wish, experiment: Experiment
 ) -> Iterator[JobEvent]:
     # Not needed to load a code location.
-    from rag_assets.reporting.html import write_report
-    from rag_assets.reporting.result import EvaluationResult
+    from rag_assets.report.html import write_report
+    from rag_assets.report.result import EvaluationResult
 
     started = datetime.now(UTC)
     trigger = _trigger(context.run.tags)

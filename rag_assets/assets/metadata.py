@@ -13,14 +13,15 @@ import pyarrow.parquet as pq
 
 from rag_assets.assets.names import asset_key
 from rag_assets.assets.numbers import numbers_of
+from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.leaderboard import splits_of
-from rag_assets.evaluation.tied_at_cut import TIES
+from rag_assets.evaluation.ties import TIES
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.column_origins import ColumnOrigins
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
-from rag_assets.pipeline.stage import Stage
 from rag_assets.plain_text import markdown, printable
-from rag_assets.reporting.html import REPORT_FILE
+from rag_assets.report.board_columns import LEADING
+from rag_assets.report.html import REPORT_FILE
 from rag_assets.schemas import TableSchema
 from rag_assets.store.artifacts import Artifact
 
@@ -169,7 +170,7 @@ def _board(artifact: Artifact, schema: TableSchema) -> dg.MetadataValue:
 def _what_counts_first(fields: Sequence[pa.Field], schema: TableSchema) -> list[pa.Field]:
     """Put the key and the metrics before counts, which a page would cut off on the right."""
     declared = [column.name for column in schema.columns]
-    leading = {"position", *schema.key} | {f.name for f in fields if f.name not in declared}
+    leading = {*LEADING, *schema.key} | {f.name for f in fields if f.name not in declared}
     return sorted(fields, key=lambda field: field.name not in leading)
 
 

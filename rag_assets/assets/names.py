@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import dagster as dg
 
+from rag_assets.engine.stage import Stage
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.stage import Stage
 from rag_assets.store.artifacts import ArtifactKey
 
 SEPARATOR = "|"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dagster as dg
 import pyarrow as pa
 
-from rag_assets.evaluation.leaderboard import splits_of
+from rag_assets.engine.stage import Stage
+from rag_assets.evaluation.leaderboard import splits_of, summarise
 from rag_assets.evaluation.query_facts import facts_table
-from rag_assets.evaluation.summary import summarise
+from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
-from rag_assets.pipeline.stage import Stage
-from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
 from rag_assets.schemas import QUERY_METRICS
 
 DIGITS = 6

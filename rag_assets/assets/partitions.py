@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 
 from rag_assets.assets.names import dimension_values, partition_key
+from rag_assets.engine.stage import Stage
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.stage import Stage
 from rag_assets.store.artifacts import ArtifactKey
 
 MAX_TRACKED_PARENTS = 99

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 
 from rag_assets.assets.names import asset_key, partition_key
+from rag_assets.engine.stage import Stage
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
-from rag_assets.pipeline.stage import Stage
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dagster as dg
 
 from rag_assets.assets.intervals import retry_seconds
+from rag_assets.engine.stage import Stage
 from rag_assets.errors import NotServed, RagAssetsError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.stage import Stage
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.servers.failures import ServerFailure
 

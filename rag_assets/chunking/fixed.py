@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rag_assets.chunking.pieces import Cutter, Piece
 from rag_assets.chunking.size import Size
-from rag_assets.embedding.models import load_tokenizer
+from rag_assets.models.model_names import load_tokenizer
 
 
 def cutter(size: Size) -> Cutter:

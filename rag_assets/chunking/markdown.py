@@ -2,16 +2,27 @@
 
 A section that is too long is cut further by semantic-text-splitter's Markdown splitter, which keeps
 tables, lists, fenced code and paragraphs whole where they fit.
+
+Sections are found by a CommonMark parser rather than by a pattern. So a ``#`` in fenced code, in an
+HTML block or in a list is no heading, and an underlined line is.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import pairwise, zip_longest
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rag_assets.chunking.headings import sections
 from rag_assets.chunking.pieces import Cutter, Piece
 from rag_assets.chunking.size import Size, split_pieces, splitter_cutter
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+_LINE_END = re.compile(r"\r\n?|\n")
 
 
 def cutter(size: Size, *, max_level: int) -> Cutter:
@@ -30,7 +41,81 @@ def cutter(size: Size, *, max_level: int) -> Cutter:
         return splitter_cutter(size.markdown_splitter())
 
     def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
-        found = [sections(text, max_level) for text in texts]
-        return split_pieces(texts, found, smaller())
+        by_text = [sections(text, max_level) for text in texts]
+        return split_pieces(texts, by_text, smaller())
 
     return cut
+
+
+class Heading(NamedTuple):
+    """A heading: where its first line begins, where the line after it does, and what it says."""
+
+    start: int
+    end: int
+    level: int
+    title: str
+
+
+def sections(text: str, max_level: int) -> list[Piece]:
+    """Cut a text before every heading of at most ``max_level``.
+
+    A section that is nothing but a heading joins the subsection that follows. Headings inside
+    quotes and lists begin no section.
+
+    Returns:
+        Pieces that hold the whole text, each with the titles of the headings above it and its own.
+    """
+    starts = [heading for heading in headings(text) if heading.level <= max_level]
+    above: list[Heading] = []
+    pieces: list[Piece] = []
+    start = 0
+    for heading, following in zip_longest([None, *starts], starts):
+        if heading is not None:
+            above = [*(each for each in above if each.level < heading.level), heading]
+        end = following.start if following is not None else len(text)
+        if end > start and not _only_heading(text, heading, following):
+            titles = tuple(each.title for each in above if each.title)
+            pieces.append(Piece(start, end, titles))
+            start = end
+    return pieces
+
+
+def headings(text: str) -> Iterator[Heading]:
+    """Give the headings of a text that stand in no quote and no list, in order."""
+    env: dict[str, Any] = {}
+    tokens = _block_parser().parse(text, env)
+    lines = [0, *(match.end() for match in _LINE_END.finditer(text)), len(text)]
+    for token, inline in pairwise(tokens):
+        if token.type == "heading_open" and token.level == 0 and token.map is not None:
+            first, after = token.map
+            title = _plain(_inline_parser().parseInline(inline.content, env))
+            yield Heading(lines[first], lines[min(after, len(lines) - 1)], int(token.tag[1]), title)
+
+
+def _only_heading(text: str, heading: Heading | None, following: Heading | None) -> bool:
+    if heading is None or following is None or following.level <= heading.level:
+        return False
+    return not text[heading.end : following.start].strip()
+
+
+@cache
+def _block_parser() -> MarkdownIt:
+    """Return a parser that leaves the text inside blocks alone: it takes most of the time."""
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
+
+
+@cache
+def _inline_parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark")
+
+
+def _plain(tokens: list[Token]) -> str:
+    """Return the words of a heading, without marks of emphasis, links and line breaks."""
+    words = []
+    for token in tokens:
+        words += [_plain(token.children)] if token.children else [token.content or " "]
+    return " ".join("".join(words).split())

@@ -35,6 +35,6 @@ Every character that is not white space lies in a piece; no two pieces of a text
 
 def trimmed(text: str, start: int, end: int) -> Span:
     """Return the span without the white space at its ends; of length 0 when there is no more."""
-    kept = text[start:end]
-    start += len(kept) - len(kept.lstrip())
-    return start, start + len(kept.strip())
+    part = text[start:end]
+    start += len(part) - len(part.lstrip())
+    return start, start + len(part.strip())

@@ -10,8 +10,8 @@ from __future__ import annotations
 from rag_assets.chunking import token_chunks
 from rag_assets.chunking.pieces import Cutter
 from rag_assets.chunking.size import Size, splitter_cutter
-from rag_assets.chunking.token_starts import TokenStarts
-from rag_assets.embedding.models import load_tokenizer
+from rag_assets.chunking.token_chunks import TokenStarts
+from rag_assets.models.model_names import load_tokenizer
 
 
 def cutter(size: Size) -> Cutter:

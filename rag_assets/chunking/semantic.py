@@ -16,7 +16,7 @@ from rag_assets.chunking import recursive
 from rag_assets.chunking.pieces import Cutter, Piece, Span
 from rag_assets.chunking.sentences import sentence_spans
 from rag_assets.chunking.size import Size, split_pieces
-from rag_assets.embedding.unit_vectors import Vectors
+from rag_assets.models.unit_vectors import Vectors
 
 Embed = Callable[[Sequence[str]], Vectors]
 """Gives for each text, at least one, a vector of length 1: float32, shape (texts, dimension)."""

@@ -40,6 +40,6 @@ def sentence_spans(text: str, language: str) -> list[Span]:
     """
     from sentencex import get_sentence_boundaries
 
-    found = get_sentence_boundaries(language, text)
-    spans = [trimmed(text, each["start_index"], each["end_index"]) for each in found]
+    boundaries = get_sentence_boundaries(language, text)
+    spans = [trimmed(text, each["start_index"], each["end_index"]) for each in boundaries]
     return [(start, end) for start, end in spans if end > start]

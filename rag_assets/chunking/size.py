@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rag_assets.chunking.pieces import Cutter, Piece
-from rag_assets.embedding.models import load_tokenizer
+from rag_assets.models.model_names import load_tokenizer
 
 if TYPE_CHECKING:
     from semantic_text_splitter import MarkdownSplitter, TextSplitter
@@ -51,8 +51,8 @@ def splitter_cutter(splitter: TextSplitter | MarkdownSplitter) -> Cutter:
     """Return a splitter of that library as what cuts texts; its chunks have no outer blanks."""
 
     def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
-        for found in splitter.chunk_all_indices(texts):
-            yield [Piece(start, start + len(part)) for start, part in found]
+        for parts in splitter.chunk_all_indices(texts):
+            yield [Piece(start, start + len(part)) for start, part in parts]
 
     return cut
 
@@ -63,13 +63,13 @@ def split_pieces(
     """Cut the pieces of each text further; one that fits stays whole."""
     slices = [
         text[piece.start : piece.end]
-        for text, found in zip(texts, pieces, strict=True)
-        for piece in found
+        for text, own_pieces in zip(texts, pieces, strict=True)
+        for piece in own_pieces
     ]
     parts = iter(cut(slices))
-    for found in pieces:
+    for own_pieces in pieces:
         yield [
             Piece(piece.start + part.start, piece.start + part.end, piece.headings)
-            for piece in found
+            for piece in own_pieces
             for part in next(parts)
         ]

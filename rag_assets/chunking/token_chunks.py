@@ -4,22 +4,64 @@ The text is tokenized once. From the beginning of a chunk on, the edges of parag
 lines, sentences, words, tokens are looked at: the first kind of which one lies within the capacity
 is taken, and of this kind the last edge that does. That is the rule of semantic-text-splitter,
 which counts the tokens of every candidate anew.
+
+No frequent word is tokenized more than once. An edge is where the next unit begins, so blanks
+belong to the unit before them.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
 
-from rag_assets.chunking.edges import WORD, edges
 from rag_assets.chunking.pieces import Cutter, Piece, Span
-from rag_assets.chunking.token_starts import TokenStarts
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 _JOINERS = "\u200d\ufe0e\ufe0f"
-
 Count = Callable[[int, int], int]
+
+LONGEST_REMEMBERED = 32
+"""Longer words, such as a paragraph of a script without blanks, hardly ever occur again."""
+
+MOST_REMEMBERED = 500_000
+
+LINE_CHARACTERS = 4_000
+"""Of words that are tokenized together."""
+
+
+BLANK = " \t\n\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+"""White space that parts words for every tokenizer, as the inside of a regular expression's class.
+
+The other characters that ``str.isspace`` takes for white space (U+000B, U+000C, U+001C to U+001F,
+U+0085) are control characters, which some tokenizers drop, so that the words on both sides join.
+"""
+
+_LINE_END = r"(?:\n|\r(?!\n)|[\u2028\u2029])"
+_LINE = re.compile(rf"{_LINE_END}[{BLANK}]*")
+_PARAGRAPH = re.compile(rf"{_LINE_END}[{BLANK}]*{_LINE_END}[{BLANK}]*")
+_BLANKS = re.compile(rf"[{BLANK}]+")
+
+# Marks that end a sentence before a blank, and those of scripts that put no blank between
+# sentences (Unicode Standard Annex 29: STerm and ATerm), each with the closing marks behind it.
+_END = r".!?\u2026\u203c\u2047-\u2049\u061f\u06d4\u0964\u0965"
+_END_ALONE = r"\u3002\uff01\uff1f\uff61"
+_CLOSE = r"\"'\)\]\}\u00bb\u2019\u201d\u300b\u300d\u300f\u3011\uff09"
+
+_SENTENCE = re.compile(
+    rf"(?<![{_END}])[{_END}]++[{_CLOSE}]*+[{BLANK}]++"
+    rf"|(?<![{_END_ALONE}])[{_END_ALONE}]++[{_CLOSE}]*+[{BLANK}]*+"
+)
+
+PARAGRAPH, LINE, SENTENCE, WORD = range(4)
+"""Places of the kinds in :func:`edges`, from the largest to the smallest."""
+
+_WORD = re.compile(rf"[^{BLANK}]+")
 
 
 class Marks(NamedTuple):
@@ -47,8 +89,8 @@ def cutter(starts: TokenStarts, capacity: int, overlap: int) -> Cutter:
 
     def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
         bodies = [text.rstrip() for text in texts]
-        for text, found in zip(bodies, starts.of(bodies), strict=True):
-            marks = Marks(text, found, (*edges(text), [0, *found, len(text)]))
+        for text, token_starts in zip(bodies, starts.of(bodies), strict=True):
+            marks = Marks(text, token_starts, (*edges(text), [0, *token_starts, len(text)]))
             spans = list(_spans(marks, capacity, overlap, None))
             if not _all_fit(marks, spans, starts, capacity):
                 spans = list(_spans(marks, capacity, overlap, _counter(text, starts)))
@@ -91,10 +133,10 @@ def _end(
 ) -> tuple[int, int]:
     """Return the best end, behind ``done``, of a chunk that begins at ``start``, and its kind."""
     most = capacity
-    while (found := _best_edge(marks, start, done, most)) is not None:
-        excess = 0 if count is None else count(start, found[0]) - capacity
+    while (edge := _best_edge(marks, start, done, most)) is not None:
+        excess = 0 if count is None else count(start, edge[0]) - capacity
         if excess <= 0:
-            return found
+            return edge
         most -= min(excess, max(most // 2, 1))
     return _smallest(marks, done, capacity, count), len(marks.kinds) - 1
 
@@ -148,3 +190,122 @@ def _next_start(marks: Marks, start: int, end: int, kind: int, overlap: int) -> 
     earliest = max(marks.starts[first] if first < len(marks.starts) else end, start + 1)
     places = marks.kinds[kind]
     return min(places[bisect_left(places, earliest)], end)
+
+
+class TokenStarts:
+    """The beginnings of tokens, each word tokenized once, behind a blank.
+
+    ``adds_up`` says whether a slice of a text that is cut between words has exactly the tokens of
+    its words: true of BERT's tokenizers, which look at each word alone. For others, which
+    count the blank before a word or merge blanks, the sum is near.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Count by ``tokenizer``, which neither truncates nor pads."""
+        self._tokenizer = tokenizer
+        self._known: dict[str, tuple[int, ...]] = {}
+        self.adds_up = _looks_at_each_word_alone(tokenizer)
+
+    def of(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return for each text the character at which each of its tokens begins, in order.
+
+        The tokens of one character, such as the bytes of an emoji, all begin where it begins.
+        """
+        words = [_WORD.findall(text) for text in texts]
+        starts = self._tokenized({word for of_text in words for word in of_text})
+        return [
+            [
+                match.start() + start
+                for match, word in zip(_WORD.finditer(text), of_text, strict=True)
+                for start in starts[word]
+            ]
+            for text, of_text in zip(texts, words, strict=True)
+        ]
+
+    def counts(self, slices: Sequence[str]) -> list[int]:
+        """Return how many tokens each slice really has, special ones not counted."""
+        encodings = self._tokenizer.encode_batch_fast(list(slices), add_special_tokens=False)
+        return [len(encoding) for encoding in encodings]
+
+    def _tokenized(self, words: set[str]) -> dict[str, tuple[int, ...]]:
+        lines = list(_lines(sorted(words - self._known.keys())))
+        texts = [" ".join(line) for line in lines]
+        encodings = self._tokenizer.encode_batch(texts, add_special_tokens=False)
+        new_starts: dict[str, tuple[int, ...]] = {}
+        for line, encoding in zip(lines, encodings, strict=True):
+            new_starts |= _by_word(line, [start for start, _ in encoding.offsets])
+        if len(self._known) + len(new_starts) > MOST_REMEMBERED:
+            self._known = {word: self._known[word] for word in words if word in self._known}
+        starts = {word: self._known[word] for word in words if word in self._known} | new_starts
+        self._known.update((w, s) for w, s in new_starts.items() if len(w) <= LONGEST_REMEMBERED)
+        return starts
+
+
+def _lines(words: Sequence[str]) -> Iterator[list[str]]:
+    """Put words together: one call of the tokenizer takes as long as many words in one text."""
+    line: list[str] = []
+    length = 0
+    for word in words:
+        if line and length + len(word) > LINE_CHARACTERS:
+            yield line
+            line, length = [], 0
+        line.append(word)
+        length += len(word) + 1
+    if line:
+        yield line
+
+
+def _by_word(line: Sequence[str], starts: Iterable[int]) -> dict[str, tuple[int, ...]]:
+    """Part the tokens of words with a blank between them; a blank belongs to the word after it."""
+    begins = list(accumulate((len(word) + 1 for word in line[:-1]), initial=0))
+    by_line: list[list[int]] = [[] for _ in line]
+    for start in accumulate(starts, max):
+        number = bisect_right(begins, start + 1) - 1
+        by_line[number].append(max(start - begins[number], 0))
+    return dict(zip(line, map(tuple, by_line), strict=True))
+
+
+def _looks_at_each_word_alone(tokenizer: Tokenizer) -> bool:
+    parts = (tokenizer.normalizer, tokenizer.pre_tokenizer, tokenizer.model)
+    kinds = tuple(type(part).__name__ for part in parts)
+    return kinds == ("BertNormalizer", "BertPreTokenizer", "WordPiece") and not any(
+        token.lstrip or token.rstrip or token.single_word or not _WORD.fullmatch(token.content)
+        for token in tokenizer.get_added_tokens_decoder().values()
+    )
+
+
+def edges(text: str) -> tuple[list[int], ...]:
+    """Return the edges of paragraphs, lines, sentences and words, in order, from 0 to the end.
+
+    A paragraph ends with an empty line. Each kind has the edges of the kinds before it as well.
+    """
+    kinds = (_paragraph_ends(text), _line_ends(text), _sentence_ends(text), _word_ends(text))
+    found = [0, len(text)]
+    return tuple(found := _united(found, kind) for kind in kinds)
+
+
+def _united(edges: list[int], others: list[int]) -> list[int]:
+    """Unite sorted numbers; two sorted runs cost the sort hardly anything."""
+    return list(dict.fromkeys(sorted([*edges, *others])))
+
+
+def _paragraph_ends(text: str) -> list[int]:
+    return [match.end() for match in _PARAGRAPH.finditer(text)]
+
+
+def _line_ends(text: str) -> list[int]:
+    return [match.end() for match in _LINE.finditer(text)]
+
+
+def _word_ends(text: str) -> list[int]:
+    return [match.end() for match in _BLANKS.finditer(text)]
+
+
+def _sentence_ends(text: str) -> list[int]:
+    """Return where sentences end; not behind a full stop that a small letter follows."""
+    ends = []
+    for match in _SENTENCE.finditer(text):
+        end = match.end()
+        if text[match.start()] != "." or not text[end : end + 1].islower():
+            ends.append(end)
+    return ends

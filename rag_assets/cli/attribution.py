@@ -12,9 +12,9 @@ from rag_assets.errors import DataError, NotEvaluated, UsageError
 from rag_assets.evaluation.query_facts import DEV, TEST
 from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.selection import Selection
-from rag_assets.reporting.attribution_rows import attribution_rows, lost_rows
-from rag_assets.reporting.formats import formatted
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.attribution import attribution_rows, attribution_view, lost_rows, lost_view
+from rag_assets.report.formats import formatted
+from rag_assets.report.result import EvaluationResult
 from rag_assets.store.settings import StoreSettings
 
 
@@ -72,8 +72,6 @@ def command(
     if form != "table":
         print_data(formatted(lost if queries else rows, form))
         return
-    from rag_assets.reporting.attribution_view import attribution_view, lost_view
-
     output().print(attribution_view(experiment.name, rows, slice_by))
     if lost:
         output().print(lost_view(lost))

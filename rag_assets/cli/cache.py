@@ -12,10 +12,9 @@ from rag_assets.cli.options import MOST_DAYS, Number, format_option, store_optio
 from rag_assets.cli.terminal import output, print_data, print_line
 from rag_assets.errors import UsageError
 from rag_assets.pipeline.cache_pruning import prune, to_prune
-from rag_assets.reporting.cache_rows import cache_rows, dropped_rows
-from rag_assets.reporting.formats import formatted
-from rag_assets.reporting.rows_view import rows_view
-from rag_assets.reporting.sizes import size_text
+from rag_assets.report.formats import formatted, size_text
+from rag_assets.report.store_contents import cache_rows, dropped_rows
+from rag_assets.report.terminal_table import rows_view
 from rag_assets.store.cache_files import CACHE, cache_segments
 from rag_assets.store.remote.removed import bring_all
 from rag_assets.store.settings import StoreSettings

@@ -15,11 +15,9 @@ from rag_assets.errors import UsageError, allowed_names
 from rag_assets.pipeline.bringing import bring_records, experiment_roots
 from rag_assets.pipeline.cleaning import removable
 from rag_assets.pipeline.history import fill_in
-from rag_assets.reporting.formats import formatted
-from rag_assets.reporting.removed_rows import removed_rows
-from rag_assets.reporting.rows import Row
-from rag_assets.reporting.rows_view import rows_view
-from rag_assets.reporting.sizes import size_text
+from rag_assets.report.formats import Row, formatted, size_text
+from rag_assets.report.store_contents import removed_rows
+from rag_assets.report.terminal_table import rows_view
 from rag_assets.store.leases import removing
 from rag_assets.store.remote.removed import remove_everywhere
 from rag_assets.store.settings import StoreSettings
@@ -62,12 +60,12 @@ def command(
     age = timedelta(days=older_than) if older_than is not None else None
     with alone(settings, "clean", yes=yes):
         roots = brought_roots(settings.store, experiment)
-        found = removable(settings.store, age, orphans=orphans, experiment=experiment)
+        items = removable(settings.store, age, orphans=orphans, experiment=experiment)
         if yes:
             for root in roots:
                 fill_in(root, settings.locks)
-            remove_everywhere(settings.store, [one.path for one in found])
-    print_removed(removed_rows(found), REMOVED, form, done=yes)
+            remove_everywhere(settings.store, [one.path for one in items])
+    print_removed(removed_rows(items), REMOVED, form, done=yes)
 
 
 def alone(settings: StoreSettings, command: str, *, yes: bool) -> AbstractContextManager[None]:

@@ -8,16 +8,15 @@ import click
 
 from rag_assets.cli.completion import complete_retrievers
 from rag_assets.cli.options import Integer, format_option, path_argument, refuse_given, store_option
-from rag_assets.cli.terminal import messages, output, print_data
-from rag_assets.cli.tuned_note import print_tuned_note
+from rag_assets.cli.terminal import messages, output, print_data, print_note, print_rows
 from rag_assets.errors import NotEvaluated, UsageError
-from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.selection import Selection
-from rag_assets.reporting.comparisons import Compared
-from rag_assets.reporting.formats import as_json, formatted
-from rag_assets.reporting.result import EvaluationResult
-from rag_assets.reporting.rows import Row
+from rag_assets.report.comparison_views import moves_view, pair_view, pairs_view
+from rag_assets.report.comparisons import Compared
+from rag_assets.report.formats import Row, as_json, formatted
+from rag_assets.report.rank_moves import move_rows, moved_queries
+from rag_assets.report.result import EvaluationResult, metric_at
 from rag_assets.statistics.pairs import all_pairs
 from rag_assets.store.settings import StoreSettings
 
@@ -74,42 +73,27 @@ def command(
     root = settings.store / experiment.name
     result = EvaluationResult.current(root)
     result.check_labels()
-    compared = Compared.of(result, _metric(result, metric), split)
+    compared = Compared.of(result, metric_at(metric, result.primary), split)
     if moves:
         _print_moves(compared, retrievers[0], retrievers[1], form)
     elif retrievers:
         _print_pair(compared, retrievers[0], retrievers[1], show, form)
     else:
         _print_all(compared, form)
-    print_tuned_note(result, retrievers or list(compared.cells), compared.split)
+    print_note(result.tuning_note(retrievers or list(compared.cells), compared.split))
     _print_note(compared)
 
 
-def _metric(result: EvaluationResult, name: str | None) -> Metric | None:
-    if name is None:
-        return None
-    metric = parse_metric(name)
-    return metric if metric.cutoff is not None else metric._replace(cutoff=result.primary.cutoff)
-
-
 def _print_all(compared: Compared, form: str) -> None:
-    from rag_assets.reporting.compare_view import pairs_view
-
     rows = compared.rows(all_pairs(list(compared.cells)))
     if not rows:
         name = compared.result.evaluation.experiment
         problem = f"has fewer than two retrievers with a cell of {compared.metric}"
         raise NotEvaluated(f"the last evaluation of {name} {problem}")
-    if form == "table":
-        output().print(pairs_view(compared, rows))
-    else:
-        print_data(formatted(rows, form))
+    print_rows(rows, form, lambda: pairs_view(compared, rows))
 
 
 def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> None:
-    from rag_assets.reporting.compare_view import pair_view
-    from rag_assets.reporting.rank_moves import moved_queries
-
     rows = compared.rows([(a, b)])
     if not rows:
         raise NotEvaluated(f"no query of split {compared.split} is answerable")
@@ -117,7 +101,7 @@ def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> Non
     if form == "table":
         output().print(pair_view(compared, row, moved_queries(compared, a, b, show)))
         return
-    row = {**row, **_bounds(compared, a, b), "verdict": _verdict(compared, row)}
+    row = {**row, **_bounds(compared, a, b), "verdict": compared.verdict(row)}
     if form != "json":
         print_data(formatted([row], form))
         return
@@ -127,22 +111,10 @@ def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> Non
     print_data(as_json(row))
 
 
-def _verdict(compared: Compared, row: Row) -> str:
-    from rag_assets.reporting.verdict import verdict
-
-    return verdict(row, len(compared.family), compared.caveat)
-
-
 def _print_moves(compared: Compared, a: str, b: str, form: str) -> None:
-    from rag_assets.reporting.compare_view import moves_view
-    from rag_assets.reporting.rank_moves import move_rows
-
     compared.check(a, b)
     rows = move_rows(compared, a, b)
-    if form == "table":
-        output().print(moves_view(compared, rows, a, b))
-    else:
-        print_data(formatted(rows, form))
+    print_rows(rows, form, lambda: moves_view(compared, rows, a, b))
 
 
 def _bounds(compared: Compared, a: str, b: str) -> Row:

@@ -8,8 +8,8 @@ import click
 
 from rag_assets.cli.options import path_argument
 from rag_assets.cli.terminal import messages, print_line, print_note
-from rag_assets.datasets.writers import WRITERS, Tables, write_dataset
 from rag_assets.experiment import load_experiment
+from rag_assets.sources.writers import WRITERS, Tables, write_dataset
 
 
 @click.command("convert")

@@ -13,11 +13,10 @@ from rag_assets.cli.terminal import messages, output, print_data
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.registry import open_to_read
-from rag_assets.reporting.comparable import Comparability, comparability
-from rag_assets.reporting.evaluation_diff import changes_between, partition_changes
-from rag_assets.reporting.evaluation_pairs import EvaluationPair
-from rag_assets.reporting.formats import as_json, formatted
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.diff import changes_between, partition_changes
+from rag_assets.report.evaluation_pairs import Comparability, EvaluationPair, comparability
+from rag_assets.report.formats import as_json, formatted
+from rag_assets.report.result import EvaluationResult
 from rag_assets.store.settings import StoreSettings
 
 NOT_COMPARABLE = 1
@@ -62,17 +61,17 @@ def command(
     names = EvaluationNames(settings.store / experiment.name, settings.locks)
     root = settings.store / experiment.name
     a, b = (EvaluationResult(root, names.find(name)) for name in (eval_a, eval_b))
-    found = comparability(a, b) if a.has_metrics and b.has_metrics else None
+    comparable = comparability(a, b) if a.has_metrics and b.has_metrics else None
     pair = None
-    if found is not None and (intersection or not found.reasons):
-        queries = found.chosen(intersection=intersection)
+    if comparable is not None and (intersection or not comparable.reasons):
+        queries = comparable.chosen(intersection=intersection)
         pair = EvaluationPair.of(a, b, queries, metric, split)
         for name in retrievers:
             if name not in pair.new_cells:
                 raise UsageError(f"unknown retriever {allowed_names(name, pair.new_cells)}")
     rows = pair.rows(retrievers) if pair is not None else []
     if form == "json":
-        print_data(_json(a, b, found, rows))
+        print_data(_json(a, b, comparable, rows))
     elif form == "table":
         _print_table(a, b, pair, rows)
     else:
@@ -80,8 +79,8 @@ def command(
         print_data(formatted(rows if form == "csv" else reasons, form))
         if form == "markdown" and rows:
             print_data(f"\n{formatted(rows, form)}")
-    if found is not None and pair is None:
-        messages().print(f"note: {found.refusal}", soft_wrap=True)
+    if comparable is not None and pair is None:
+        messages().print(f"note: {comparable.refusal}", soft_wrap=True)
         ctx.exit(NOT_COMPARABLE)
 
 
@@ -91,7 +90,7 @@ def _print_table(
     pair: EvaluationPair | None,
     rows: list[dict[str, object]],
 ) -> None:
-    from rag_assets.reporting.diff_view import changes_view, means_view
+    from rag_assets.report.diff import changes_view, means_view
 
     output().print(changes_view(a.evaluation, b.evaluation, changes_between(a, b)))
     if pair is not None:

@@ -12,7 +12,7 @@ import click
 from rag_assets.assets.evaluate import evaluate
 from rag_assets.assets.work import Work
 from rag_assets.cli.options import selection_options
-from rag_assets.cli.progress_bars import progress_bar
+from rag_assets.cli.progress_bars import progress_bar, work_board
 from rag_assets.cli.terminal import (
     Verbosity,
     messages,
@@ -23,7 +23,6 @@ from rag_assets.cli.terminal import (
     shown_path,
     verbosity,
 )
-from rag_assets.cli.work_board import work_board
 from rag_assets.errors import Incomplete
 from rag_assets.pipeline.evaluations import is_of_older_store
 from rag_assets.pipeline.failed_queries import unfinished
@@ -33,14 +32,15 @@ from rag_assets.pipeline.retry import try_again, unanswered
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.shallow_graphs import shallow_graphs
 from rag_assets.pipeline.unread_languages import unread_languages
-from rag_assets.reporting.analyzer_advice import unlabelled_findings
-from rag_assets.reporting.formats import formatted
-from rag_assets.reporting.html import write_report
-from rag_assets.reporting.overlap_rows import overlap_rows
-from rag_assets.reporting.pooling_advice import pooling_advice
-from rag_assets.reporting.result import EvaluationResult
-from rag_assets.reporting.rows import Row, result_rows
-from rag_assets.reporting.slices import Slice
+from rag_assets.report.analyzers import unlabelled_findings
+from rag_assets.report.formats import Row, formatted
+from rag_assets.report.html import write_report
+from rag_assets.report.label_health import pooling_advice
+from rag_assets.report.leaderboard import leaderboard_view, result_rows
+from rag_assets.report.overlaps import overlap_rows, overlaps_view
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.slice_tables import slices_view
+from rag_assets.report.slices import Slice
 from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
 
 
@@ -102,7 +102,7 @@ def command(
     elif labelled:
         _print_tables(result.slices(selection.retrievers), result, rows)
     else:
-        _print_overlaps(result, rows)
+        output().print(overlaps_view(result, rows))
     _print_advice(result, path)
     _print_unanswered(pipeline)
     if form == "table" and verbosity() is not Verbosity.QUIET:
@@ -127,21 +127,15 @@ def _incomplete(failed: Mapping[str, Collection[str]], n_queries: int) -> str:
 def _print_notes(pipeline: Pipeline) -> None:
     """Print what the readers found odd; nothing is dropped without a word."""
     for stage in pipeline.stages():
-        found: dict[str, None] = {}  # cells that are cut from one ranking have the same notes
+        lines: dict[str, None] = {}  # cells that are cut from one ranking have the same notes
         for key in stage.keys(pipeline.experiment):
             artifact = pipeline.current(key)
             names = [value for _, value in key.partition[:1]]
             for note in artifact.manifest.facts.get("notes", []) if artifact else []:
-                found[": ".join([stage.name, *names, note])] = None
-        for told in found:
-            messages().print(f"note: {told}")
+                lines[": ".join([stage.name, *names, note])] = None
+        for line in lines:
+            messages().print(f"note: {line}")
     print_note(pipeline.experiment.unread_labels)
-
-
-def _print_overlaps(result: EvaluationResult, rows: list[Row]) -> None:
-    from rag_assets.reporting.overlap_view import overlaps_view
-
-    output().print(overlaps_view(result, rows))
 
 
 def _print_advice(result: EvaluationResult, path: Path) -> None:
@@ -162,8 +156,6 @@ def _print_unanswered(pipeline: Pipeline) -> None:
 
 
 def _print_tables(slices: list[Slice], result: EvaluationResult, rows: list[Row]) -> None:
-    from rag_assets.reporting.terminal import leaderboard_view, slices_view
-
     console = output()
     console.print(leaderboard_view(result, rows))
     if slices:

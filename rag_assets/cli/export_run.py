@@ -10,10 +10,10 @@ from rag_assets.cli.completion import complete_retrievers
 from rag_assets.cli.options import Integer, path_argument, store_option
 from rag_assets.cli.terminal import messages, print_line
 from rag_assets.errors import NotEvaluated, UsageError
-from rag_assets.evaluation.run_writers import write_run
+from rag_assets.evaluation.run_files import write_run
 from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.selection import Selection
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.result import EvaluationResult
 from rag_assets.store.settings import StoreSettings
 
 

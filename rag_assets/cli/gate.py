@@ -12,9 +12,9 @@ from rag_assets.cli.terminal import output, print_data
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.registry import open_to_read
-from rag_assets.reporting.formats import as_json
-from rag_assets.reporting.gate import Rules, gate
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.formats import as_json
+from rag_assets.report.gate import Rules, gate
+from rag_assets.report.result import EvaluationResult
 from rag_assets.store.atomic import write_text
 from rag_assets.store.settings import StoreSettings
 
@@ -102,7 +102,7 @@ def command(
     try:
         result = EvaluationResult.current(root)
         result.check_labels()
-        found = gate(
+        outcome = gate(
             result,
             EvaluationNames(root, settings.locks),
             against,
@@ -115,17 +115,17 @@ def command(
     except NotEvaluated as error:
         raise UsageError(str(error)) from error  # not to be mistaken for a regression
     if junit_file is not None:
-        from rag_assets.reporting.junit import junit
+        from rag_assets.report.gate_views import junit
 
-        write_text(junit_file, junit(found))
+        write_text(junit_file, junit(outcome))
     if form == "json":
-        print_data(as_json(found.as_json()))
+        print_data(as_json(outcome.as_json()))
     else:
-        from rag_assets.reporting.gate_view import gate_markdown, gate_view
+        from rag_assets.report.gate_views import gate_markdown, gate_view
 
         if form == "table":
-            output().print(gate_view(found))
+            output().print(gate_view(outcome))
         else:
-            print_data(gate_markdown(found))
-    if not found.passed:
+            print_data(gate_markdown(outcome))
+    if not outcome.passed:
         ctx.exit(FAILED)

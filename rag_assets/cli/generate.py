@@ -19,9 +19,9 @@ from rag_assets.cli.options import (
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import print_line
 from rag_assets.errors import UsageError
+from rag_assets.labels.generation.question_filters import Filters
+from rag_assets.labels.generation.question_generation import SAME_LANGUAGE
 from rag_assets.pipeline.generated import Asking, Generation, reasons
-from rag_assets.query_sets.generation.question_filters import Filters
-from rag_assets.query_sets.generation.question_generation import SAME_LANGUAGE
 
 FILE = click.Path(path_type=Path)
 _DEFAULT = Asking()

@@ -13,12 +13,11 @@ from rag_assets.cli.options import (
     retriever_option,
     store_option,
 )
-from rag_assets.cli.terminal import output, print_data
+from rag_assets.cli.terminal import print_rows
 from rag_assets.pipeline.history import History
 from rag_assets.pipeline.registry import open_to_read
-from rag_assets.reporting.formats import formatted
-from rag_assets.reporting.history_rows import flat_history_rows
-from rag_assets.reporting.metric_history import MetricHistory
+from rag_assets.report.history import flat_history_rows, history_view
+from rag_assets.report.metric_history import MetricHistory
 from rag_assets.store.settings import StoreSettings
 
 
@@ -56,11 +55,7 @@ def command(
     settings = StoreSettings.resolve(store)
     experiment = open_to_read(path, settings)
     history = History(settings.store / experiment.name, settings.locks)
-    found = MetricHistory.of(history, metric, retrievers, split, last)
-    rows = found.rows
-    if form == "table":
-        from rag_assets.reporting.history_view import history_view
-
-        output().print(history_view(rows, str(found.metric)))
-    else:
-        print_data(formatted(rows if form == "json" else flat_history_rows(rows), form))
+    metric_history = MetricHistory.of(history, metric, retrievers, split, last)
+    rows = metric_history.rows
+    shown = rows if form == "json" else flat_history_rows(rows)
+    print_rows(shown, form, lambda: history_view(rows, str(metric_history.metric)))

@@ -8,12 +8,12 @@ import click
 
 from rag_assets.cli.options import path_argument
 from rag_assets.cli.terminal import messages, print_line, print_note
-from rag_assets.embedding.models import DEFAULT_MODEL, resolve_model
-from rag_assets.embedding.unknown_tokens import TOO_MANY, unknown_share
 from rag_assets.errors import UsageError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.experiment.load import EXPERIMENT_FILE, default_experiment
 from rag_assets.experiment.starter import Found, starter_yaml
+from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
+from rag_assets.models.token_counts import TOO_MANY_UNKNOWN, unknown_share
 from rag_assets.store.atomic import write_text
 
 
@@ -58,7 +58,7 @@ def _found(experiment: Experiment) -> Found:
         judgments = experiment.read_qrels(documents, queries).table.num_rows
     texts = [*documents.column("text").to_pylist(), *queries.column("text").to_pylist()]
     share = unknown_share(texts, resolve_model(DEFAULT_MODEL)) or 0.0
-    unread = share if share > TOO_MANY else 0.0
+    unread = share if share > TOO_MANY_UNKNOWN else 0.0
     return Found(documents.num_rows, queries.num_rows, judgments, unread)
 
 

@@ -7,19 +7,19 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.options import Integer, refuse_given, selection_options
-from rag_assets.cli.terminal import output, print_data
-from rag_assets.cli.tuned_note import print_tuned_note
+from rag_assets.cli.terminal import print_note, print_rows
 from rag_assets.errors import DataError, NotEvaluated, UsageError
-from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.query_facts import ALL, DEV, TEST
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.selection import Selection
-from rag_assets.reporting.formats import formatted
-from rag_assets.reporting.latency_rows import latency_rows
-from rag_assets.reporting.result import EvaluationResult
-from rag_assets.reporting.rows import Row, result_rows
-from rag_assets.reporting.slices import TAG, Slice
+from rag_assets.report.formats import Row
+from rag_assets.report.latency import latency_rows, latency_view
+from rag_assets.report.leaderboard import leaderboard_view, result_rows
+from rag_assets.report.result import EvaluationResult, metric_at
+from rag_assets.report.slice_tables import slices_view
+from rag_assets.report.slices import TAG, Slice
 from rag_assets.store.settings import StoreSettings
 
 
@@ -93,7 +93,7 @@ def command(
         _print_budget(result, selection, form, budget, result.chosen_split(asked))
         return
     if slice_by:
-        chosen = _metric(result, metric)
+        chosen = metric_at(metric, result.primary)
         if top_k:
             raise UsageError(f"--by {slice_by} shows {chosen}; --top-k does not apply to it")
         _print_slices(result, selection, form, slice_by, chosen, result.chosen_split(asked))
@@ -107,62 +107,34 @@ def _print_board(result: EvaluationResult, selection: Selection, form: str, spli
     if not rows:
         name = result.evaluation.experiment
         raise NotEvaluated(f"the last evaluation of {name} has none of these cells")
-    if form != "table":
-        print_data(formatted(rows, form))
-        return
-    from rag_assets.reporting.terminal import leaderboard_view
-
-    output().print(leaderboard_view(result, rows))
+    print_rows(rows, form, lambda: leaderboard_view(result, rows))
 
 
 def _print_latency(
     result: EvaluationResult, experiment: Experiment, selection: Selection, form: str
 ) -> None:
     rows = latency_rows(result, experiment, selection.retrievers)
-    if form != "table":
-        print_data(formatted(rows, form))
-        return
-    from rag_assets.reporting.latency_view import latency_view
-
-    output().print(latency_view(result.evaluation.experiment, rows))
+    print_rows(rows, form, lambda: latency_view(result.evaluation.experiment, rows))
 
 
 def _print_budget(
     result: EvaluationResult, selection: Selection, form: str, budget: int, split: str
 ) -> None:
-    from rag_assets.reporting.budget_rows import budget_rows
+    from rag_assets.report.budget import budget_rows, budget_view
 
     rows = budget_rows(result, selection.retrievers, budget, split)
-    print_tuned_note(result, selection.retrievers, split)
-    if form != "table":
-        print_data(formatted(rows, form))
-        return
-    from rag_assets.reporting.budget_view import budget_view
-
-    output().print(budget_view(result, rows))
+    print_note(result.tuning_note(selection.retrievers, split))
+    print_rows(rows, form, lambda: budget_view(result, rows))
 
 
 def _print_ties(result: EvaluationResult, selection: Selection, form: str, split: str) -> None:
-    from rag_assets.reporting.tie_rows import tie_rows
+    from rag_assets.report.ties import tie_rows, tie_view
 
     cutoffs = selection.top_k
     top_k = result.primary.cutoff if result.primary.cutoff in cutoffs else max(cutoffs)
     rows = tie_rows(result, selection.retrievers, top_k, split)
-    print_tuned_note(result, selection.retrievers, split)
-    if form != "table":
-        print_data(formatted(rows, form))
-        return
-    from rag_assets.reporting.tie_view import tie_view
-
-    output().print(tie_view(result.evaluation.experiment, rows, split))
-
-
-def _metric(result: EvaluationResult, name: str | None) -> Metric:
-    """Return the metric by its name; without a cut-off it is taken at that of the primary one."""
-    if name is None:
-        return result.primary
-    metric = parse_metric(name)
-    return metric if metric.cutoff is not None else metric._replace(cutoff=result.primary.cutoff)
+    print_note(result.tuning_note(selection.retrievers, split))
+    print_rows(rows, form, lambda: tie_view(result.evaluation.experiment, rows, split))
 
 
 def _print_slices(
@@ -173,8 +145,6 @@ def _print_slices(
     metric: Metric,
     split: str,
 ) -> None:
-    from rag_assets.reporting.terminal import slices_view
-
     name = result.evaluation.experiment
     cells = result.query_metrics(metric.cutoff or 0)
     chosen = [table for retriever, table in cells.items() if retriever in selection.retrievers]
@@ -184,12 +154,9 @@ def _print_slices(
     if not slices:
         what = "a tag" if by == TAG else f"a value of {by}"
         raise DataError(f"no answerable query of {name} has {what}")
-    print_tuned_note(result, selection.retrievers, split)
-    if form == "table":
-        output().print(slices_view(slices, str(metric), by, split))
-        return
+    print_note(result.tuning_note(selection.retrievers, split))
     rows = [row for one in slices for row in _rows(one, str(metric), by, split)]
-    print_data(formatted(rows, form))
+    print_rows(rows, form, lambda: slices_view(slices, str(metric), by, split))
 
 
 def _rows(one: Slice, metric: str, by: str, split: str) -> list[Row]:

@@ -1,4 +1,4 @@
-"""The group of all commands, and how failures leave the program."""
+"""The group of all commands with a line on each, and how failures leave the program."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import logging
 import time
 from collections import Counter
+from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -14,11 +15,36 @@ import click
 from click.shell_completion import CompletionItem
 
 from rag_assets import __version__
-from rag_assets.cli.summaries import SUMMARIES
 from rag_assets.cli.terminal import with_verbosity
 from rag_assets.errors import RagAssetsError, StoreError, UsageError
 from rag_assets.kept_signals import interrupts_raised, is_interrupt
 from rag_assets.plain_text import one_line, printable, shortened
+
+SUMMARIES: Mapping[str, str] = {
+    "init": "Write a commented experiment.yaml for the data that is there.",
+    "evaluate": "Compute what is not up to date; print the leaderboard.",
+    "plan": "Say what `evaluate` would compute, and why.",
+    "validate": "Check documents, queries and labels.",
+    "leaderboard": "Print the leaderboard of the last evaluation.",
+    "compare": "Compare two retrievers, or all pairs, on the same queries.",
+    "history": "Print a metric over the evaluations, and what changed.",
+    "diff": "Say what differs between two evaluations.",
+    "gate": "Pass or fail the last evaluation, for a CI system.",
+    "anchor": "Pin an evaluation that gates compare with.",
+    "attribution": "Print at which stage the evidence was found or lost.",
+    "report": "Write the last evaluation as one HTML page.",
+    "score": "Score a run file against qrels.",
+    "pool": "Have people judge what the retrievers found.",
+    "generate": "Have a language model write questions about the chunks.",
+    "convert": "Write a dataset in another format.",
+    "export-run": "Write what a retriever returned, as a file.",
+    "cache": "Show or prune what was computed once and is kept.",
+    "clean": "Remove old evaluations, and artifacts that none names.",
+    "purge": "Remove a document's text from the store.",
+    "warehouse": "Write `warehouse.duckdb` anew.",
+}
+"""Command -> what it does, in the order of use; its module has its name."""
+
 
 INTERRUPTED = 3
 

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from rag_assets.cli.completion import ExperimentPath, complete_retrievers
 from rag_assets.errors import UsageError
 from rag_assets.plain_text import shortened
-from rag_assets.reporting.formats import FORMATS
+from rag_assets.report.formats import FORMATS
 
 MOST_DAYS = 100_000
 """Of an age: about as many as there are days before now in a calendar."""

@@ -8,11 +8,10 @@ import click
 
 from rag_assets.api import plan
 from rag_assets.cli.options import selection_options
-from rag_assets.cli.terminal import messages, output, print_data
+from rag_assets.cli.terminal import messages, print_rows
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.shallow_graphs import shallow_graphs
-from rag_assets.reporting.formats import formatted
-from rag_assets.reporting.plan_rows import flat_plan_rows, plan_rows
+from rag_assets.report.plan import flat_plan_rows, plan_rows, plan_view
 
 
 @click.command("plan")
@@ -36,12 +35,6 @@ def command(
     """
     for line in shallow_graphs(load_experiment(path)):
         messages().print(f"warning: {line}", soft_wrap=True)
-    found = plan(path, store, retrievers, top_k)
-    if form == "json":
-        print_data(formatted(plan_rows(found), form))
-    elif form != "table":
-        print_data(formatted(flat_plan_rows(found), form))
-    else:
-        from rag_assets.reporting.plan_view import plan_view
-
-        output().print(plan_view(found, each=each))
+    steps = plan(path, store, retrievers, top_k)
+    rows = plan_rows(steps) if form == "json" else flat_plan_rows(steps)
+    print_rows(rows, form, lambda: plan_view(steps, each=each))

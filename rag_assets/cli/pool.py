@@ -9,18 +9,18 @@ import click
 from rag_assets.cli.options import Integer, path_argument, refuse_given, store_option
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, print_data
-from rag_assets.datasets.rows import unknown_documents
-from rag_assets.datasets.spreadsheet_cells import CELL_LIMIT
 from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment import Experiment, load_experiment
+from rag_assets.labels.pooling.feedback import read_feedback
+from rag_assets.labels.pooling.label_import import Added, add_judgments
+from rag_assets.labels.pooling.pool import in_blind_order, merged, without_outer_blanks
+from rag_assets.labels.pooling.sheet import EVIDENCE, cut_texts, read_sheet, refuse, sheet_text
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.pooled import pooled_units
 from rag_assets.pipeline.registry import open_experiment
-from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
-from rag_assets.pooling.add import Added, add_judgments
-from rag_assets.pooling.feedback import read_feedback
-from rag_assets.pooling.pool import in_blind_order, merged, without_outer_blanks
-from rag_assets.pooling.sheet import EVIDENCE, cut_texts, read_sheet, refuse, sheet_text
+from rag_assets.sources.rows import unknown_documents
+from rag_assets.sources.spreadsheet_cells import CELL_LIMIT
+from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.atomic import write_text
 from rag_assets.store.settings import StoreSettings
 

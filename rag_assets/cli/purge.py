@@ -14,7 +14,7 @@ from rag_assets.errors import StoreError, UsageError
 from rag_assets.pipeline.cache_pruning import prune
 from rag_assets.pipeline.purging import LAST, Purge, to_purge
 from rag_assets.pipeline.warehouse import rebuild
-from rag_assets.reporting.removed_rows import cache_row, removed_rows
+from rag_assets.report.store_contents import cache_row, removed_rows
 from rag_assets.store.atomic import remove
 from rag_assets.store.remote.opened import shown_store, working_copy_of
 from rag_assets.store.remote.removed import remove_everywhere

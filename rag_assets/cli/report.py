@@ -10,8 +10,8 @@ from rag_assets.cli.options import path_argument, store_option
 from rag_assets.cli.terminal import print_line, shown_path
 from rag_assets.errors import UsageError
 from rag_assets.pipeline.registry import open_to_read
-from rag_assets.reporting.html import write_report
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.html import write_report
+from rag_assets.report.result import EvaluationResult
 from rag_assets.store.settings import StoreSettings
 
 

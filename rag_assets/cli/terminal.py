@@ -11,7 +11,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any, TextIO
@@ -46,8 +46,8 @@ class Verbosity(Enum):
 def verbosity() -> Verbosity:
     """Return what the user asked for; outside of a command, ``NORMAL``."""
     context = click.get_current_context(silent=True)
-    found: Verbosity = context.meta.get(_KEY, Verbosity.NORMAL) if context else Verbosity.NORMAL
-    return found
+    level: Verbosity = context.meta.get(_KEY, Verbosity.NORMAL) if context else Verbosity.NORMAL
+    return level
 
 
 def print_line(text: str, *, err: bool = False) -> None:
@@ -61,6 +61,19 @@ def print_data(text: str) -> None:
     Into a pipe or a file it is written to the character; a terminal shows it to people.
     """
     click.echo(printable(text) if sys.stdout.isatty() else text, nl=False)
+
+
+def print_rows(
+    rows: Sequence[Mapping[str, object]], form: str, view: Callable[[], RenderableType]
+) -> None:
+    """Print rows in a form for programs, or for ``table`` what ``view`` draws."""
+    # Loads the libraries of tables: names of commands are completed without them.
+    from rag_assets.report.formats import formatted
+
+    if form == "table":
+        output().print(view())
+    else:
+        print_data(formatted(rows, form))
 
 
 def output() -> Console:

@@ -10,12 +10,12 @@ import click
 from rag_assets.cli.options import Number, format_option, path_argument, store_option
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, output, print_data, print_line, print_note
-from rag_assets.label_health.judged import DEFAULT_THRESHOLD
+from rag_assets.labels.health.judged_share import DEFAULT_THRESHOLD
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.validation import Validation, validate
-from rag_assets.reporting.formats import formatted
-from rag_assets.reporting.rows import Row
+from rag_assets.report.formats import Row, formatted
+from rag_assets.report.label_health import findings_view
 from rag_assets.store.settings import StoreSettings
 
 SHOWN = 10
@@ -47,18 +47,18 @@ def command(path: Path, store: Path | None, judged: float, form: str) -> None:
     settings = StoreSettings.resolve(store)
     experiment = open_experiment(path, settings)
     pipeline = Pipeline(experiment, settings, progress_bar)
-    found = validate(pipeline, judged_threshold=judged)
-    findings = _located(found.findings.to_pylist(), experiment.dataset.root)
+    validation = validate(pipeline, judged_threshold=judged)
+    findings = _located(validation.findings.to_pylist(), experiment.dataset.root)
     if form != "table":
         print_data(formatted(findings, form))
     elif findings:
-        _print_table(findings)
-    for note in found.notes:
+        output().print(findings_view(findings, SHOWN))
+    for note in validation.notes:
         print_note(note)
-    for reason in found.skipped:
+    for reason in validation.skipped:
         messages().print(f"not checked: {reason}", soft_wrap=True)
-    _print_summary(found, form)
-    if found.n_errors:
+    _print_summary(validation, form)
+    if validation.n_errors:
         click.get_current_context().exit(1)
 
 
@@ -71,19 +71,15 @@ def _located(findings: list[Row], root: Path) -> list[Row]:
     return findings
 
 
-def _print_table(findings: list[Row]) -> None:
-    from rag_assets.reporting.findings import findings_view
-
-    output().print(findings_view(findings, SHOWN))
-
-
-def _print_summary(found: Validation, form: str) -> None:
+def _print_summary(validation: Validation, form: str) -> None:
     """Print one line: after the table, or on stderr where stdout is for a program."""
-    kinds = Counter(found.findings.column("check").to_pylist())
+    kinds = Counter(validation.findings.column("check").to_pylist())
     listed = ", ".join(f"{count} {check}" for check, count in kinds.most_common())
-    rows = found.rows
+    rows = validation.rows
+    errors = _counted(validation.n_errors, "error")
+    warnings = _counted(validation.n_warnings, "warning")
     line = (
-        f"{_counted(found.n_errors, 'error')}, {_counted(found.n_warnings, 'warning')} in "
+        f"{errors}, {warnings} in "
         f"{rows['documents']} documents, {rows['queries']} queries, {rows['qrels']} judgments"
     )
     text = f"{line}: {listed}" if listed else line

@@ -1,6 +1,6 @@
-"""What a place to compute is: it does the same work on many blocks, each of them whole.
+"""``compute``: the places to compute, of which each does the same work on many whole blocks.
 
-An experiment and the environment say which one it is.
+An experiment and the environment say which one it is; ``local`` is this process.
 """
 
 from __future__ import annotations
@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
-from rag_assets.compute.local import LOCAL
 from rag_assets.compute.options import ADDRESS, ComputeConfig
 from rag_assets.errors import UsageError
 
 VARIABLE = "RAG_ASSETS_COMPUTE"
-
 Result = TypeVar("Result")
 
 
@@ -79,6 +77,28 @@ def _opened(config: ComputeConfig) -> Compute:
 def release_workers() -> None:
     """Give the workers of this process back, and leave the cluster; later work starts others."""
     _opened.cache_clear()
-    from rag_assets.compute.ray_connection import disconnect
+    from rag_assets.compute.ray_cluster import disconnect
 
     disconnect()
+
+
+class LocalCompute:
+    """This process."""
+
+    def map(
+        self, work: Callable[..., Result], blocks: Iterable[tuple[Any, ...]]
+    ) -> Iterator[tuple[int, Result]]:
+        """Yield what ``work`` makes of each block, in their order."""
+        for number, block in enumerate(blocks):
+            yield number, work(*block)
+
+    def share(self, value: Any) -> Any:  # noqa: ANN401 (whatever is worked on)
+        """Return the value."""
+        return value
+
+    def n_parts(self, n_rows: int) -> int:
+        """Return 1: a whole stays whole."""
+        return 1
+
+
+LOCAL = LocalCompute()

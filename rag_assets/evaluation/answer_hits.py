@@ -1,34 +1,51 @@
 """``answer_hit@k``: whether a gold answer stands in one of the first k returned texts.
 
 It asks the texts themselves and no judgment, so a passage counts that nobody judged; and one that
-holds the words of the answer by chance counts too. :mod:`rag_assets.evaluation.answer_text` says
-what "stands in" means.
+holds the words of the answer by chance counts too.
+
+Texts are compared in the form of SQuAD's official evaluation (Rajpurkar, Zhang, Lopyrev and Liang:
+SQuAD: 100,000+ Questions for Machine Comprehension of Text, EMNLP 2016, section 6.1 and the script
+that is published with it): lower case, ASCII punctuation deleted, the articles a, an and the left
+out, white space collapsed. Added here, since an answer is looked for inside a text and not compared
+with one:
+
+- punctuation beyond ASCII (quotation marks, dashes, the full stop of Chinese) becomes a blank: the
+  script leaves it in, where it would glue itself to a word;
+- each character of a script that puts no blanks between words (Chinese characters, kana, Thai, Lao,
+  Khmer, Burmese) becomes a word of its own.
 """
 
 from __future__ import annotations
 
+import re
+import string
+import sys
+import unicodedata
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from rag_assets.evaluation.answer_text import bounded, normalised
+from rag_assets.evaluation.cells import Cell, by_cell
 from rag_assets.evaluation.contexts import text_of
-from rag_assets.evaluation.metrics import Cell
-from rag_assets.evaluation.returned_texts import create_returned, register_cells, split_cells
+from rag_assets.evaluation.returned_texts import create_returned, register_cells
 from rag_assets.in_memory import in_memory
 
 if TYPE_CHECKING:
     import duckdb
 
+
 MEASURES = ("answer_hit",)
 """What this module computes."""
+
 
 # A text is normalised once and a (query, text) pair looked at once, however many runs hold it.
 _SPANS = """
 SELECT DISTINCT document_id, start, "end"
 FROM returned JOIN (SELECT DISTINCT query_id FROM answers) USING (query_id)
 """
+
 
 _HITS = """
 WITH pairs AS (
@@ -52,6 +69,22 @@ SELECT run, top_k, query_id,
 FROM wanted LEFT JOIN firsts USING (run, query_id)
 ORDER BY run, top_k, query_id
 """
+
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_DELETED = str.maketrans("", "", string.punctuation)
+
+_WITHOUT_BLANKS = re.compile(
+    "(["
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f"  # Burmese
+    "\u1780-\u17ff\u19e0-\u19ff"  # Khmer
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c"  # radicals, numerals
+    "\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # kana
+    "\u3105-\u312f\u31a0-\u31bf"  # bopomofo
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # Chinese characters
+    "\U0001aff0-\U0001b16f\U00020000-\U000323af"  # further kana and Chinese characters
+    "])"
+)
 
 
 def answer_hits(
@@ -90,16 +123,16 @@ def answer_hits(
         spans = connection.sql(_SPANS).to_arrow_table()
         _register_texts(connection, spans, documents)
         table = connection.sql(_HITS).to_arrow_table()
-    return split_cells(table, cells)
+    return by_cell(table, cells)
 
 
 def _wanted_answers(answers: pa.Table) -> pa.Table:
     """Return the distinct normalised answers, one a row."""
     rows = {
-        (row["query_id"], found): None
+        (row["query_id"], answer_text): None
         for row in answers.to_pylist()
         for answer in row["answers"] or ()
-        if (found := normalised(answer))
+        if (answer_text := normalised(answer))
     }
     return pa.table(
         {
@@ -118,7 +151,7 @@ def _register_texts(
     """
     numbers: dict[str, int] = {}
     places = [spans[name].to_pylist() for name in ("document_id", "start", "end")]
-    found = [
+    text_numbers = [
         numbers.setdefault(text_of(documents, span), len(numbers))
         for span in zip(*places, strict=True)
     ]
@@ -128,5 +161,40 @@ def _register_texts(
             "text": pa.array([bounded(normalised(text)) for text in numbers], pa.string()),
         }
     )
-    connection.register("spans", spans.append_column("text_number", pa.array(found, pa.int64())))
+    connection.register(
+        "spans", spans.append_column("text_number", pa.array(text_numbers, pa.int64()))
+    )
     connection.register("texts", texts)
+
+
+def normalised(text: str) -> str:
+    """Return ``text`` as words with one blank between; the same again when applied again."""
+    plain = text.lower().translate(_DELETED)
+    if not plain.isascii():
+        plain = _WITHOUT_BLANKS.sub(r" \1 ", plain.translate(_separators()))
+    return " ".join(_ARTICLES.sub(" ", plain).split())
+
+
+def bounded(text: str) -> str:
+    """Put a blank on either side: then ``in`` between two normalised texts finds whole words only.
+
+    So the answer ``art`` is not in ``party``. A character of a script without blanks is a word, so
+    in such a script an answer is found wherever its characters stand one after the other.
+    """
+    return f" {text} "
+
+
+def holds(text: str, answer: str) -> bool:
+    """Return whether ``answer`` stands in ``text``, both as they are written.
+
+    An answer of which normalisation leaves nothing, such as ``the`` or ``?``, stands nowhere.
+    """
+    answer_words = normalised(answer)
+    return bool(answer_words) and bounded(answer_words) in bounded(normalised(text))
+
+
+@cache
+def _separators() -> dict[int, str]:
+    """Return the punctuation beyond ASCII (the categories P of Unicode), each as a blank."""
+    codes = (code for code in range(0x80, sys.maxunicode + 1))
+    return {code: " " for code in codes if unicodedata.category(chr(code)).startswith("P")}

@@ -27,7 +27,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rag_assets.evaluation.summary import mean
+from rag_assets.evaluation.leaderboard import mean
 from rag_assets.in_memory import in_memory
 from rag_assets.schemas import ATTRIBUTIONS
 
@@ -173,14 +173,16 @@ def places(table: pa.Table, query_ids: Collection[str] | None = None) -> Places 
     """
     rows = table.to_pylist()
     if query_ids is not None:
-        wanted = set(query_ids)
-        rows = [row for row in rows if row["query_id"] in wanted]
+        chosen = set(query_ids)
+        rows = [row for row in rows if row["query_id"] in chosen]
     by_query: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_query.setdefault(row["query_id"], []).append(row)
-    found = [_share([row["lost_at"] == FOUND for row in own]) for own in by_query.values()]
-    pooled = [_share([_in_pool(row) for row in own]) for own in by_query.values()]
-    recall, ceiling = mean(found), mean(pooled)
+    found_shares = [
+        _share([row["lost_at"] == FOUND for row in evidences]) for evidences in by_query.values()
+    ]
+    pooled = [_share([_in_pool(row) for row in evidences]) for evidences in by_query.values()]
+    recall, ceiling = mean(found_shares), mean(pooled)
     if recall is None:
         return None
     counts = {place: sum(row["lost_at"] == place for row in rows) for place in PLACES}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,26 +11,33 @@ Cell = tuple[str, int]
 """A run and a cut-off."""
 
 
-def stacked(label: str, tables: Mapping[str, pa.Table], columns: list[str]) -> pa.Table:
+def stacked(label: str, tables: Mapping[str, pa.Table], columns: Sequence[str]) -> pa.Table:
     """Return the chosen columns of all tables under each other, named in the column ``label``."""
     parts = []
     for name, table in tables.items():
         names = pa.DictionaryArray.from_arrays(pa.array([0] * table.num_rows, pa.int32()), [name])
-        parts.append(table.select(columns).append_column(label, names.cast(pa.string())))
+        parts.append(table.select(list(columns)).append_column(label, names.cast(pa.string())))
     return pa.concat_tables(parts)
 
 
-def pairs(first: str, second: str, rows: Iterable[tuple[str, str | int]]) -> pa.Table:
-    """Return pairs as a table of two columns."""
+def pairs(first: str, second: str, rows: Iterable[tuple[str, str]]) -> pa.Table:
+    """Return pairs of names as a table of two columns."""
     listed = list(rows)
-    return pa.table({first: [a for a, _ in listed], second: [b for _, b in listed]})
+    columns = {first: [a for a, _ in listed], second: [b for _, b in listed]}
+    return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
 
 
-def by_cell(table: pa.Table, cells: Iterable[Cell], schema: pa.Schema) -> dict[Cell, pa.Table]:
+def cutoff_table(cells: Iterable[Cell]) -> pa.Table:
+    """Return cells as a table with the columns ``run`` and ``top_k``."""
+    listed = list(cells)
+    runs, cutoffs = [run for run, _ in listed], [top_k for _, top_k in listed]
+    return pa.table({"run": pa.array(runs, pa.string()), "top_k": pa.array(cutoffs, pa.int64())})
+
+
+def by_cell(table: pa.Table, cells: Iterable[Cell]) -> dict[Cell, pa.Table]:
     """Return each cell's rows of a table with the columns ``run`` and ``top_k``, without those."""
-    found = {}
+    tables = {}
     for run, top_k in cells:
         mask = pc.and_(pc.equal(table["run"], run), pc.equal(table["top_k"], top_k))
-        chosen = table.filter(mask).drop_columns(["run", "top_k"])
-        found[run, top_k] = chosen.cast(schema).combine_chunks()
-    return found
+        tables[run, top_k] = table.filter(mask).drop_columns(["run", "top_k"]).combine_chunks()
+    return tables

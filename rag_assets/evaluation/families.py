@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 import pyarrow as pa
 
 from rag_assets.code_versions.closure import Root
+from rag_assets.evaluation.cells import Cell
 from rag_assets.evaluation.grouped import group_metrics
 from rag_assets.evaluation.metric_names import GROUP_MEASURES, RANKING_MEASURES, Metric
-from rag_assets.evaluation.metrics import Cell, Source, query_metrics
+from rag_assets.evaluation.metrics import Source, query_metrics
 from rag_assets.store.parquet_files import read_parquet
 
 _FAMILIES: Mapping[str, Callable[..., dict[Cell, pa.Table]]] = {"group": group_metrics}
@@ -20,8 +21,8 @@ _MEASURES = {"group": GROUP_MEASURES}
 
 def family_code(metrics: Iterable[Metric]) -> list[Root]:
     """Return the roots of the code of those families that hold one of the ``metrics``."""
-    asked = {metric.measure for metric in metrics}
-    names = [name for name, measures in _MEASURES.items() if asked & {*measures}]
+    computed = {metric.measure for metric in metrics}
+    names = [name for name, measures in _MEASURES.items() if computed & {*measures}]
     return [f"{__name__}:_FAMILIES[{name}]" for name in ("", *names)]
 
 
@@ -48,11 +49,11 @@ def all_metrics(
         (run, k) -> table of :data:`rag_assets.schemas.QUERY_METRICS` sorted by query id, with
         one column a metric.
     """
-    cells, asked = list(cutoffs), list(metrics)
-    ranking = [metric for metric in asked if metric.measure in RANKING_MEASURES]
+    cells, chosen = list(cutoffs), list(metrics)
+    ranking = [metric for metric in chosen if metric.measure in RANKING_MEASURES]
     tables = query_metrics(runs, judgments, judged_by, queries, cells, ranking)
     for name, family in _FAMILIES.items():
-        if not any(metric.measure in _MEASURES[name] for metric in asked):
+        if not any(metric.measure in _MEASURES[name] for metric in chosen):
             continue
         read = (_tables(runs), _tables(judgments))
         more = family(*read, judged_by, queries, cells)

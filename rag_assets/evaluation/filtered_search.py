@@ -91,34 +91,34 @@ class _Filtered:
 
     def __call__(self, numbers: Sequence[int], depth: int) -> list[Hits]:
         """Return the hits of the queries with these numbers, best first."""
-        found: dict[int, Hits] = {}
+        by_number: dict[int, Hits] = {}
         todo: dict[int, int] = {}
         for same in self._by_mask(numbers):
             mask = self.allowed.masks[same[0]]
             share = self.counts[id(mask)] / len(self.allowed.documents) if mask is not None else 1
             if not share:
-                found |= dict.fromkeys(same, _NO_HITS)
+                by_number |= dict.fromkeys(same, _NO_HITS)
             elif mask is not None and self.part is not None and share <= FEW:
                 positions = np.flatnonzero(mask[self.allowed.documents])
-                found |= _of_part(self.part, positions, same, depth)
+                by_number |= _of_part(self.part, positions, same, depth)
             else:
                 todo |= dict.fromkeys(same, self._at_most(ceil(depth / share)))
-        found |= self._deeper(todo, depth)
-        return [found[number] for number in numbers]
+        by_number |= self._deeper(todo, depth)
+        return [by_number[number] for number in numbers]
 
     def _deeper(self, todo: Mapping[int, int], depth: int) -> dict[int, Hits]:
         """Search for each query as deep as it says, and deeper, until enough hits match."""
-        found: dict[int, Hits] = {}
+        by_number: dict[int, Hits] = {}
         while todo:
             more: dict[int, int] = {}
             for number, deep, hits in _batched(self.search, todo):
-                kept = self._kept(number, hits)
-                if self._is_enough(number, kept, hits, depth, deep):
-                    found[number] = Hits(kept.positions[:depth], kept.scores[:depth])
+                matching = self._kept(number, hits)
+                if self._is_enough(number, matching, hits, depth, deep):
+                    by_number[number] = Hits(matching.positions[:depth], matching.scores[:depth])
                 else:
                     more[number] = self._at_most(deep * GROWTH)
             todo = more
-        return found
+        return by_number
 
     def _by_mask(self, numbers: Sequence[int]) -> Iterable[list[int]]:
         groups: dict[int, list[int]] = {}
@@ -136,9 +136,9 @@ class _Filtered:
         chosen = mask[self.allowed.documents[hits.positions]]
         return Hits(hits.positions[chosen], hits.scores[chosen])
 
-    def _is_enough(self, number: int, kept: Hits, hits: Hits, depth: int, deep: int) -> bool:
+    def _is_enough(self, number: int, matching: Hits, hits: Hits, depth: int, deep: int) -> bool:
         """Whether a deeper search could add nothing that is wanted."""
-        if self.allowed.masks[number] is None or len(kept.positions) >= depth:
+        if self.allowed.masks[number] is None or len(matching.positions) >= depth:
             return True
         return len(hits.positions) < deep or deep >= len(self.allowed.documents)
 
@@ -147,20 +147,20 @@ def _of_part(
     part: Part, positions: Positions, numbers: Sequence[int], depth: int
 ) -> dict[int, Hits]:
     """Search these chunks alone; hits are named by their place in the whole."""
-    found = part(positions)(numbers, min(depth, len(positions)))
+    ranked = part(positions)(numbers, min(depth, len(positions)))
     return {
         number: Hits(positions[hits.positions], hits.scores)
-        for number, hits in zip(numbers, found, strict=True)
+        for number, hits in zip(numbers, ranked, strict=True)
     }
 
 
-def _batched(search: Search, asked: Mapping[int, int]) -> list[tuple[int, int, Hits]]:
+def _batched(search: Search, depths: Mapping[int, int]) -> list[tuple[int, int, Hits]]:
     """Search for queries of equal depth together, so that few searches are needed."""
-    found: list[tuple[int, int, Hits]] = []
-    for deep in sorted(set(asked.values())):
-        same = [number for number, wanted in asked.items() if wanted == deep]
+    results: list[tuple[int, int, Hits]] = []
+    for deep in sorted(set(depths.values())):
+        same = [number for number, wanted_depth in depths.items() if wanted_depth == deep]
         size = max(1, HITS_AT_ONCE // deep)
         for start in range(0, len(same), size):
             part = same[start : start + size]
-            found += [(n, deep, hits) for n, hits in zip(part, search(part, deep), strict=True)]
-    return found
+            results += [(n, deep, hits) for n, hits in zip(part, search(part, deep), strict=True)]
+    return results

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from rag_assets.evaluation.cells import Cell, by_cell, pairs, stacked
+from rag_assets.evaluation.cells import Cell, by_cell, cutoff_table, pairs, stacked
 from rag_assets.evaluation.metric_names import GROUP_MEASURES
 from rag_assets.in_memory import in_memory
 
@@ -128,8 +128,16 @@ def group_metrics(
         columns = ["query_id", "evidence_id", "item_id", "grade"]
         connection.register("judgments", stacked("judged", judgments, columns))
         connection.register("judged_by", pairs("run", "judged", judged_by.items()))
-        connection.register("cutoffs", pairs("run", "top_k", cells))
+        connection.register("cutoffs", cutoff_table(cells))
         connection.register("queries", queries.select(["query_id"]))
         table = connection.sql(_METRICS).to_arrow_table()
     fields = [pa.field(measure, pa.float64()) for measure in GROUP_MEASURES]
-    return by_cell(table, cells, pa.schema([pa.field("query_id", pa.string()), *fields]))
+    schema = pa.schema(
+        [
+            pa.field("run", pa.string()),
+            pa.field("top_k", pa.int64()),
+            pa.field("query_id", pa.string()),
+            *fields,
+        ]
+    )
+    return by_cell(table.cast(schema), cells)

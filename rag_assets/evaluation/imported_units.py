@@ -55,32 +55,32 @@ def unit_run(run: RunFile, query_ids: Collection[str], chunks: pa.Table, judge: 
     Raises:
         DataError: a row of one of the queries names no unit, or the file has none of the queries.
     """
-    wanted = set(query_ids)
+    experiment_ids = set(query_ids)
     in_file = {*run.rows, *run.failures}
-    if wanted and not in_file & wanted:
-        problem = f"has none of the experiment's {len(wanted)} queries; its first is"
+    if experiment_ids and not in_file & experiment_ids:
+        problem = f"has none of the experiment's {len(experiment_ids)} queries; its first is"
         raise DataError(f"{problem} '{next(iter(in_file))}'", file=run.path)
     units = _units_by_id(chunks, judge)
     columns: dict[str, list[object]] = {name: [] for name in RUNS.arrow().names}
     collapsed = n_documents = 0
-    for query in sorted(wanted & run.rows.keys()):
-        found = [(row, _unit(row, units, run, judge)) for row in run.rows[query]]
-        kept = _best_of_each(found, listed=run.listed)
-        collapsed += len(found) - len(kept)
-        n_documents += sum(unit.is_named_by_document for _, unit in kept)
-        for rank, (row, unit) in enumerate(kept, 1):
+    for query in sorted(experiment_ids & run.rows.keys()):
+        named = [(row, _unit(row, units, run, judge)) for row in run.rows[query]]
+        best = _best_of_each(named, listed=run.listed)
+        collapsed += len(named) - len(best)
+        n_documents += sum(unit.is_named_by_document for _, unit in best)
+        for rank, (row, unit) in enumerate(best, 1):
             values = (query, rank, row.score, unit.item_id, unit.chunk_id, unit.document_id)
             for column, value in zip(columns.values(), values, strict=True):
                 column.append(value)
     table = RUNS.check(pa.table(columns, schema=RUNS.arrow()))
     counts = {
-        "n_other_queries": len(in_file - wanted),
-        "n_queries_without_rows": len(wanted - in_file)
-        + sum(not run.rows[query] for query in wanted & run.rows.keys()),
+        "n_other_queries": len(in_file - experiment_ids),
+        "n_queries_without_rows": len(experiment_ids - in_file)
+        + sum(not run.rows[query] for query in experiment_ids & run.rows.keys()),
         "n_collapsed": collapsed,
         "n_documents": n_documents,
     }
-    failures = {query: why for query, why in run.failures.items() if query in wanted}
+    failures = {query: why for query, why in run.failures.items() if query in experiment_ids}
     return UnitRun(table, failures, counts)
 
 
@@ -110,14 +110,14 @@ def _unit(row: RunRow, units: dict[str, _Unit], run: RunFile, judge: str) -> _Un
     return unit
 
 
-def _best_of_each(found: list[tuple[RunRow, _Unit]], *, listed: bool) -> list[tuple[RunRow, _Unit]]:
+def _best_of_each(named: list[tuple[RunRow, _Unit]], *, listed: bool) -> list[tuple[RunRow, _Unit]]:
     """Keep the best row of each unit, best first."""
     if not listed:
-        found = sorted(found, key=lambda pair: (pair[0].score, pair[1].chunk_id), reverse=True)
-    kept: dict[str, tuple[RunRow, _Unit]] = {}
-    for row, unit in found:
-        kept.setdefault(unit.item_id, (row, unit))
-    best = list(kept.values())
+        named = sorted(named, key=lambda pair: (pair[0].score, pair[1].chunk_id), reverse=True)
+    first_of_unit: dict[str, tuple[RunRow, _Unit]] = {}
+    for row, unit in named:
+        first_of_unit.setdefault(unit.item_id, (row, unit))
+    best = list(first_of_unit.values())
     if not listed:
         best.sort(key=lambda pair: (pair[0].score, pair[1].item_id), reverse=True)
     return best

@@ -19,8 +19,13 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.evaluation.list_files import is_json_lines, read_objects
-from rag_assets.evaluation.nested_files import grade, is_json, read_grades
+from rag_assets.evaluation.json_files import (
+    grade,
+    is_json,
+    is_json_lines,
+    read_grades,
+    read_objects,
+)
 from rag_assets.evaluation.parquet_runs import is_parquet, read_table
 from rag_assets.evaluation.trec_files import read_qrels
 from rag_assets.schemas import JUDGMENTS
@@ -61,8 +66,8 @@ def _nested_judgments(path: Path) -> pa.Table:
     grades = read_grades(path)
     rows: list[dict[str, object]] = [
         {"query_id": query, "evidence_id": item, "item_id": item, "grade": value}
-        for query, own in grades.items()
-        for item, value in own.items()
+        for query, documents in grades.items()
+        for item, value in documents.items()
     ]
     if not rows:
         raise DataError("holds no judgments", file=path)
@@ -81,30 +86,30 @@ def _parquet_labels(path: Path) -> Labels:
         if set(keys) <= set(table.column_names):
             judgments = _judged_pairs(enumerate(table.select(keys).to_pylist(), 1), keys, path)
             return Labels(judgments, _groups(judgments))
-    found = ", ".join(table.column_names)
+    present = ", ".join(table.column_names)
     pairs = ", or ".join(", ".join(keys) for keys in PAIR_KEYS)
-    wanted = f"{QUERY}, {GROUND_TRUTH} (AutoRAG), or {', '.join(names)}, or {pairs}"
-    raise DataError(f"holds neither the columns {wanted}; found: {found}", file=path)
+    allowed = f"{QUERY}, {GROUND_TRUTH} (AutoRAG), or {', '.join(names)}, or {pairs}"
+    raise DataError(f"holds neither the columns {allowed}; found: {present}", file=path)
 
 
 def _judged_pairs(
     rows: Iterable[tuple[int, Mapping[str, object]]], keys: tuple[str, str, str], path: Path
 ) -> pa.Table:
     """Return rows of query, document and grade as judgments, each an evidence of its own."""
-    found: dict[tuple[str, str], dict[str, object]] = {}
+    by_pair: dict[tuple[str, str], dict[str, object]] = {}
     for number, row in rows:
         query_id, document_id = (_id(row, key, path, number) for key in keys[:2])
-        if (query_id, document_id) in found:
+        if (query_id, document_id) in by_pair:
             raise DataError("the same judgment stands above", file=path, line=number)
-        found[query_id, document_id] = {
+        by_pair[query_id, document_id] = {
             "query_id": query_id,
             "evidence_id": document_id,
             "item_id": document_id,
             "grade": grade(row.get(keys[2]), path, line=number, key=keys[2]),
         }
-    if not found:
+    if not by_pair:
         raise DataError("holds no judgments", file=path)
-    return JUDGMENTS.from_rows(list(found.values()))
+    return JUDGMENTS.from_rows(list(by_pair.values()))
 
 
 def _id(row: Mapping[str, object], key: str, path: Path, number: int) -> str:
@@ -205,10 +210,10 @@ def _text(row: Mapping[str, object], key: str, path: Path, number: int) -> str:
 
 def _groups(judgments: pa.Table) -> Groups:
     """Return the relevant ids of each evidence, in the order of the table."""
-    found: dict[str, dict[str, list[str]]] = {}
+    by_query: dict[str, dict[str, list[str]]] = {}
     for row in judgments.to_pylist():
-        groups = found.setdefault(row["query_id"], {})
+        groups = by_query.setdefault(row["query_id"], {})
         if row["grade"] > 0:
             group = groups.setdefault(row["evidence_id"], [])
             group += [row["item_id"]] if row["item_id"] is not None else []
-    return {query: tuple(map(tuple, groups.values())) for query, groups in found.items()}
+    return {query: tuple(map(tuple, groups.values())) for query, groups in by_query.items()}

@@ -1,7 +1,11 @@
-"""All cells of an experiment in one table, ranked by the primary metric."""
+"""Means of retrievers with the accounting that gives them their meaning, and their ranking.
+
+A summary has a row for each split and cut-off of one retriever, the leaderboard those of all.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
@@ -9,13 +13,144 @@ import pyarrow.compute as pc
 
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.query_facts import ALL, DEV, TEST
-from rag_assets.schemas import LEADERBOARD
+from rag_assets.schemas import LEADERBOARD, METRICS_SUMMARY
+
+TOKENS = "tokens"
+"""Column of query metrics, where tokens are counted: those of the units retrieved."""
+
 
 TIE = 1e-12
 """Two means nearer than this are one value; the last bits of a sum carry no meaning."""
 
+
 SPLITS = (ALL, TEST, DEV)
 """The order of the splits; the first that a board has is the one to show."""
+
+
+def mean(values: Sequence[float | None], weights: Sequence[float] | None = None) -> float | None:
+    """Return the mean of the values that are not None, sum(w v) / sum(w).
+
+    Both sums are exact (``math.fsum``), so the order does not matter. Without weights each is 1.
+    """
+    if weights is None or all(weight == 1 for weight in weights):
+        numbers = [value for value in values if value is not None]
+        return math.fsum(numbers) / len(numbers) if numbers else None
+    pairs = [(v, w) for v, w in zip(values, weights, strict=True) if v is not None]
+    total = math.fsum(w for _, w in pairs)
+    return math.fsum(part for v, w in pairs for part in _product(v, w)) / total if total else None
+
+
+def _product(a: float, b: float) -> tuple[float, float]:
+    """Return the rounded product and its rounding error, which together are exactly a b.
+
+    Dekker, "A floating-point technique for extending the available precision", Numerische
+    Mathematik 18, 1971; each factor is split into two halves of 26 bits.
+    """
+    product = a * b
+    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
+    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    return product, error
+
+
+def _halves(number: float) -> tuple[float, float]:
+    scaled = number * 134217729.0  # 2^27 + 1
+    high = scaled - (scaled - number)
+    return high, number - high
+
+
+def summarise(
+    cells: Mapping[int, pa.Table],
+    measures: Mapping[int, Sequence[str]],
+    counting: pa.Table,
+    not_in_corpus: Mapping[str, int] | None = None,
+) -> pa.Table:
+    """Return one row for each split and cut-off of a retriever.
+
+    Args:
+        cells: top_k -> table of :data:`rag_assets.schemas.QUERY_METRICS`.
+        measures: top_k -> the measures to average; others are null in that row.
+        counting: table of :data:`rag_assets.schemas.QUERY_FACTS`, a row for each query.
+        not_in_corpus: query -> its positive evidences none of whose documents is in the corpus.
+
+    Returns:
+        Table of :data:`rag_assets.schemas.METRICS_SUMMARY`, sorted by split and top_k. Means are
+        over answerable queries on which the retriever did not fail; one for which nothing was
+        retrieved counts 0.
+    """
+    names = list(dict.fromkeys(name for chosen in measures.values() for name in chosen))
+    fields = [pa.field(name, pa.float64()) for name in names]
+    schema = pa.schema([*METRICS_SUMMARY.arrow(), *fields])
+    rows = []
+    for split in sorted(set(counting.column("split").to_pylist())):
+        for top_k, table in sorted(cells.items()):
+            part, weights = _part(table, counting, split)
+            counts = {"split": split, "top_k": top_k, **_accounting(part, weights)}
+            missing = sum((not_in_corpus or {}).get(q, 0) for q in part["query_id"].to_pylist())
+            counts["n_not_in_corpus"] = missing
+            rows.append({**counts, **_means(part, weights, measures[top_k])})
+    return METRICS_SUMMARY.check(pa.Table.from_pylist(rows, schema=schema))
+
+
+def _part(table: pa.Table, counting: pa.Table, split: str) -> tuple[pa.Table, list[float]]:
+    """Return the rows of the split's queries, and their weights."""
+    chosen = counting.filter(pc.equal(counting.column("split"), split))
+    columns = (chosen.column(name).to_pylist() for name in ("query_id", "weight"))
+    weights: dict[str, float] = dict(zip(*columns, strict=True))
+    part = table.filter(pc.is_in(table.column("query_id"), value_set=_ids(chosen)))
+    return part, [weights[query_id] for query_id in part.column("query_id").to_pylist()]
+
+
+def _ids(table: pa.Table) -> pa.Array:
+    return table.column("query_id").combine_chunks()
+
+
+def _accounting(table: pa.Table, weights: Sequence[float]) -> dict[str, object]:
+    failed = table.column("failed").to_pylist()
+    answerable = [n > 0 for n in table.column("n_relevant").to_pylist()]
+    has_hits = [n > 0 for n in table.column("n_retrieved").to_pylist()]
+    averaged = [a and not f for a, f in zip(answerable, failed, strict=True)]
+    n_failed = sum(failed)
+    n_answered = sum(a and not f for a, f in zip(has_hits, failed, strict=True))
+    retrieved, judged = _sum(table, "n_retrieved"), _sum(table, "n_judged")
+    return {
+        "n_queries": sum(averaged),
+        "weight": math.fsum(w for w, counted in zip(weights, averaged, strict=True) if counted),
+        "n_attempted": table.num_rows,
+        "n_answered": n_answered,
+        "n_empty": table.num_rows - n_answered - n_failed,
+        "n_failed": n_failed,
+        "n_unanswerable": table.num_rows - sum(answerable),
+        "n_unreachable": _sum(table, "n_unreachable"),
+        "n_unjudged": retrieved - judged,
+        "judged": judged / retrieved if retrieved else None,
+        "n_tied": _n_tied(table, averaged),
+        "tokens": _tokens(table, weights, averaged),
+    }
+
+
+def _n_tied(table: pa.Table, averaged: Sequence[bool]) -> int | None:
+    """Return how many averaged queries are tied across the cut; None where one is not known."""
+    ties = table.column("ties_at_cut").to_pylist()
+    counted = [n for n, use in zip(ties, averaged, strict=True) if use]
+    return None if None in counted else sum(n > 0 for n in counted)
+
+
+def _tokens(table: pa.Table, weights: Sequence[float], averaged: Sequence[bool]) -> float | None:
+    """Return the mean tokens of the queries that are averaged; None where none are counted."""
+    if TOKENS not in table.column_names:
+        return None
+    counts = table.column(TOKENS).to_pylist()
+    return mean([n if use else None for n, use in zip(counts, averaged, strict=True)], weights)
+
+
+def _sum(table: pa.Table, name: str) -> int:
+    return int(pc.sum(table.column(name)).as_py() or 0)
+
+
+def _means(
+    table: pa.Table, weights: Sequence[float], measures: Sequence[str]
+) -> dict[str, float | None]:
+    return {name: mean(table.column(name).to_pylist(), weights) for name in measures}
 
 
 def leaderboard(
@@ -43,8 +178,8 @@ def leaderboard(
 
 def splits_of(board: pa.Table) -> list[str]:
     """Return the splits of a leaderboard, the one to show first."""
-    found = set(board.column("split").to_pylist())
-    return [split for split in SPLITS if split in found]
+    present = set(board.column("split").to_pylist())
+    return [split for split in SPLITS if split in present]
 
 
 def _of_split(table: pa.Table, split: str) -> pa.Table:

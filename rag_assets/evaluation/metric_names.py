@@ -160,7 +160,7 @@ def shown_name(name: str) -> str:
     metric = parse_metric(name)
     needed = _ALWAYS_SHOWN & PARAMETERS.get(metric.measure, {}).keys()
     inside = name.partition("(")[2]
-    return name if all(f"{one}=" in inside for one in needed) else str(metric)
+    return name if all(f"{parameter}=" in inside for parameter in needed) else str(metric)
 
 
 def split_metrics(text: str) -> list[str]:
@@ -173,8 +173,8 @@ def metric_columns(names: Iterable[str]) -> list[str]:
 
     ``judged`` is not among them: tables of means have a column of that name for all metrics.
     """
-    found = [name for name in names if name.partition("(")[0] in MEASURES and name != "judged"]
-    return sorted(found, key=lambda name: (MEASURES.index(name.partition("(")[0]), name))
+    columns = [name for name in names if name.partition("(")[0] in MEASURES and name != "judged"]
+    return sorted(columns, key=lambda name: (MEASURES.index(name.partition("(")[0]), name))
 
 
 def _unknown(name: str, measure: str) -> str:

@@ -199,15 +199,15 @@ def _formula(metric: Metric) -> str:
 
 
 def _earnings(metrics: Sequence[Metric]) -> str:
-    asked = {metric.measure for metric in metrics}
+    measures = {metric.measure for metric in metrics}
     discounted = [
         (name, f"sum({gain} / log2(rank + 1) ORDER BY rank)")
         for name, gain in _GAINS.items()
-        if name in asked
+        if name in measures
     ]
     sums = [f"{value} AS dcg_{name}" for name, value in discounted]
     ideals = [f"{value} AS ideal_{name}" for name, value in discounted]
-    if "err" in asked:
+    if "err" in measures:
         sums.append("list({'rank': rank, 'grade': grade} ORDER BY rank DESC) AS gained")
     return _EARNINGS.format(sums=", ".join(sums), ideals=", ".join(ideals or ["1"]))
 

@@ -46,9 +46,10 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from rag_assets.errors import UsageError
+from rag_assets.evaluation.cells import Cell
+from rag_assets.evaluation.metric_inputs import check_grades, check_ranks, check_units, load
 from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, RANKING_MEASURES, Metric
 from rag_assets.evaluation.metric_sql import metrics_statement
-from rag_assets.evaluation.metric_tables import check_grades, check_ranks, check_units, load
 from rag_assets.in_memory import in_memory
 from rag_assets.schemas import QUERY_METRICS
 
@@ -58,9 +59,6 @@ WHOLE_RANKING = LARGEST_CUTOFF
 DEFAULT_METRICS = tuple(
     Metric(measure) for measure in ("hit_rate", "mrr", "ndcg", "recall", "precision", "map")
 )
-
-Cell = tuple[str, int]
-"""A run and a cut-off."""
 
 Source: TypeAlias = pa.Table | Path
 """A table, or the path of a Parquet file that holds one."""
@@ -97,8 +95,8 @@ def query_metrics(
             higher than a metric allows.
     """
     cells = list(dict.fromkeys(cutoffs))
-    wanted = list({metric.column: metric._replace(cutoff=None) for metric in metrics}.values())
-    for metric in wanted:
+    uncut = list({metric.column: metric._replace(cutoff=None) for metric in metrics}.values())
+    for metric in uncut:
         if metric.measure not in RANKING_MEASURES:
             raise UsageError(f"{metric.column} is not computed from a ranking and its judgments")
     if not cells:
@@ -109,8 +107,8 @@ def query_metrics(
             with in_memory() as connection:
                 names = load(connection, runs, judgments, judged_by, queries, cells)
                 check_ranks(connection, names)
-                check_grades(connection, wanted)
-                statement = metrics_statement(wanted, sorted({top_k for _, top_k in cells}))
+                check_grades(connection, uncut)
+                statement = metrics_statement(uncut, sorted({top_k for _, top_k in cells}))
                 table = connection.sql(statement).to_arrow_table()
         finally:
             units.result()

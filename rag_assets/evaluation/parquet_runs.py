@@ -60,8 +60,8 @@ def read_parquet_run(path: Path, id_columns: Sequence[str] = ID_COLUMNS) -> Parq
     id_column = next((name for name in id_columns if name in names), None)
     query_column = next((name for name in QUERY_COLUMNS if name in names), None)
     if query_column is None or id_column is None:
-        wanted = f"`{'` or `'.join(QUERY_COLUMNS)}` and one of {', '.join(ID_COLUMNS)}"
-        raise DataError(f"has the columns {', '.join(names) or 'none'}; needs {wanted}", file=path)
+        needed = f"`{'` or `'.join(QUERY_COLUMNS)}` and one of {', '.join(ID_COLUMNS)}"
+        raise DataError(f"has the columns {', '.join(names) or 'none'}; needs {needed}", file=path)
     if RANK_COLUMN not in names and SCORE_COLUMN not in names:
         problem = f"has the columns {', '.join(names)}; needs `{RANK_COLUMN}` or `{SCORE_COLUMN}`"
         raise DataError(problem, file=path)
@@ -99,9 +99,9 @@ def _texts(table: pa.Table, name: str, path: Path) -> list[str]:
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise DataError(f"is a column of {kind}; ids must be texts", file=path, key=name)
-    found: list[str] = values.to_pylist()
-    _refuse([not value for value in found], "must be a text that is not empty", name, path)
-    return found
+    texts: list[str] = values.to_pylist()
+    _refuse([not value for value in texts], "must be a text that is not empty", name, path)
+    return texts
 
 
 def _ranks(table: pa.Table, path: Path) -> list[int]:
@@ -109,10 +109,10 @@ def _ranks(table: pa.Table, path: Path) -> list[int]:
     if not pa.types.is_integer(values.type):
         problem = f"is a column of {values.type}; ranks must be integers"
         raise DataError(problem, file=path, key=RANK_COLUMN)
-    found: list[Any] = values.to_pylist()
-    wrong = [rank is None or rank < 1 for rank in found]
+    ranks: list[Any] = values.to_pylist()
+    wrong = [rank is None or rank < 1 for rank in ranks]
     _refuse(wrong, "must be an integer from 1", RANK_COLUMN, path)
-    return found
+    return ranks
 
 
 def _scores(table: pa.Table, path: Path) -> list[float]:
@@ -122,8 +122,8 @@ def _scores(table: pa.Table, path: Path) -> list[float]:
         raise DataError(problem, file=path, key=SCORE_COLUMN)
     wide = values.cast(pa.float64(), safe=False).to_numpy()
     _refuse(~np.isfinite(wide), "must be a finite number", SCORE_COLUMN, path)
-    found: list[float] = wide.tolist()
-    return found
+    scores: list[float] = wide.tolist()
+    return scores
 
 
 def _refuse(wrong: Sequence[Any] | np.ndarray, problem: str, name: str, path: Path) -> None:

@@ -1,30 +1,49 @@
-"""What of a query counts besides its text: its answers, its weight, its split, its cluster."""
+"""What of a query counts besides its text: its answers, its weight, its split, its cluster.
+
+The split says which queries are for choosing (dev) and which for reporting (test).
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.schemas import QUERY_FACTS
 
 ALL, DEV, TEST = "all", "dev", "test"
 """The splits: all queries, those for choosing, those for reporting."""
 
+
 LARGEST_WEIGHT = 2.0**53
 """Up to here every whole number is a float of its own."""
 
+
 Fields = Mapping[str, Any]
 """The metadata of one query."""
+
 
 Fail = Callable[[str], Exception]
 """Makes the error for a problem; it adds where the experiment asks for the field."""
 
 _NUMBER = re.compile(r"\+?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?")
+DOCUMENT = "document"
+QUERY = "query."
+NONE = "none"
+
+FEWEST = 20
+"""Clusters below which a test over them says little: an estimate of the variance needs many."""
+
+
+LARGEST = 0.2
+"""Largest share of the queries that one of them may hold: it would outweigh all others."""
 
 
 def metadata_of(queries: pa.Table) -> dict[str, Fields]:
@@ -62,8 +81,8 @@ def answers_of(fields: Fields) -> list[str] | None:
 
     A string or a number is one answer, a list holds several; blank ones are none.
     """
-    found = fields["answers"] if fields.get("answers") is not None else fields.get("answer")
-    listed = found if isinstance(found, list) else [] if found is None else [found]
+    raw = fields["answers"] if fields.get("answers") is not None else fields.get("answer")
+    listed = raw if isinstance(raw, list) else [] if raw is None else [raw]
     texts = []
     for value in listed:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -118,3 +137,162 @@ def first_of(problems: Sequence[str]) -> str:
     more = len(problems) - 1
     others = "" if not more else f" (and {more} more {'query' if more == 1 else 'queries'})"
     return f"{problems[0]}{others}"
+
+
+def document_clusters(qrels: pa.Table) -> dict[str, str]:
+    """Return query id -> cluster, where queries with a relevant document in common share one.
+
+    So no document is relevant in two clusters: they are the connected components of queries and
+    their relevant documents. A cluster is named after the smallest of its document ids, so that a
+    query that is added renames none. A query without a relevant document is left out.
+
+    Args:
+        qrels: table of :data:`rag_assets.schemas.QRELS`.
+    """
+    relevant = qrels.filter(pc.greater(qrels.column("grade"), 0))
+    columns = (relevant.column(name).to_pylist() for name in ("query_id", "document_id"))
+    documents: dict[str, list[str]] = {}
+    for query_id, document_id in zip(*columns, strict=True):
+        documents.setdefault(query_id, []).append(document_id)
+    parents: dict[str, str] = {}
+    for names in documents.values():
+        _unite(parents, names)
+    return {q: f"{DOCUMENT}:{_root(parents, names[0])}" for q, names in documents.items()}
+
+
+def with_shared_documents(counting: pa.Table, qrels: pa.Table) -> tuple[pa.Table, dict[str, str]]:
+    """Take queries that share relevant documents together, in each split where that can be tested.
+
+    It can where they fall into :data:`FEWEST` clusters or more, of which none holds more than
+    :data:`LARGEST` of the queries. Queries that are clustered already, or share nothing, stay so.
+
+    Args:
+        counting: query_id, weight, split and cluster of every query.
+        qrels: table of :data:`rag_assets.schemas.QRELS`.
+
+    Returns:
+        The table with the clusters; and split -> why its queries, which do depend on each other,
+        are still taken one by one.
+    """
+    rows = counting.to_pylist()
+    if any(row["cluster"] != row["query_id"] for row in rows):
+        return counting, {}
+    clusters, reasons = document_clusters(qrels), dict[str, str]()
+    for split in sorted({row["split"] for row in rows}):
+        in_split = [row for row in rows if row["split"] == split and row["query_id"] in clusters]
+        sizes = Counter(clusters[row["query_id"]] for row in in_split if row["weight"])
+        n_queries = sizes.total()
+        if len(sizes) == n_queries:
+            continue
+        largest = max(sizes.values())
+        if len(sizes) < FEWEST:
+            made = f"make {len(sizes)} clusters, fewer than {FEWEST}"
+            reasons[split] = f"{n_queries} queries, some of which share documents, {made}"
+        elif largest > LARGEST * n_queries:
+            of = f"{largest} of {n_queries} queries, more than {LARGEST:.0%},"
+            reasons[split] = f"{of} share documents, directly or by way of others"
+        else:
+            for row in in_split:
+                row["cluster"] = clusters[row["query_id"]]
+    return pa.Table.from_pylist(rows, schema=counting.schema), reasons
+
+
+def field_clusters(metadata: Mapping[str, Fields], field: str, fail: Fail) -> dict[str, str]:
+    """Return query id -> cluster, where queries with the same value of a field share one.
+
+    A query without the field is left out.
+
+    Raises:
+        DataError: by way of ``fail``: no query has the field.
+    """
+    values = {query_id: fields.get(field) for query_id, fields in metadata.items()}
+    clusters = {
+        query_id: f"{QUERY}{field}:{_text(value)}"
+        for query_id, value in values.items()
+        if value is not None
+    }
+    if metadata and not clusters:
+        names = sorted({name for fields in metadata.values() for name in fields})
+        raise fail(f"no query has the field {field!r}; found: {', '.join(names) or 'none'}")
+    return clusters
+
+
+def _unite(parents: dict[str, str], documents: Sequence[str]) -> None:
+    """Put documents into one tree, whose root is the smallest id."""
+    roots = {_root(parents, document) for document in documents}
+    smallest = min(roots)
+    for root in roots:
+        parents[root] = smallest
+
+
+def _root(parents: dict[str, str], document: str) -> str:
+    path = []
+    while parents.setdefault(document, document) != document:
+        path.append(document)
+        document = parents[document]
+    for passed in path:
+        parents[passed] = document
+    return document
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def hashed_splits(clusters: Mapping[str, str], dev: float, seed: int, fail: Fail) -> dict[str, str]:
+    """Return query id -> ``dev`` or ``test``, by a hash of its cluster.
+
+    The first 64 bits of the SHA-256 of ``<seed>:<cluster>``, as a fraction of 2^64, are less than
+    ``dev``: the query is in dev. So a query that is added or goes moves no other, and a cluster is
+    never cut. The shares are met in expectation only.
+
+    Args:
+        clusters: query id -> its cluster; a query of its own has its id.
+        dev: share of the clusters that go to dev, in (0, 1).
+        seed: another one deals them anew.
+        fail: makes the error.
+
+    Raises:
+        DataError: by way of ``fail``: a side has no query.
+    """
+    splits = {q: DEV if _fraction(c, seed) < dev else TEST for q, c in clusters.items()}
+    how = f"dev: {dev:g} and seed: {seed} put all {len(splits)} queries on the other side"
+    _check_sides(splits.values(), f"{how}; choose another share or seed", fail)
+    return splits
+
+
+def field_splits(metadata: Mapping[str, Fields], field: str, fail: Fail) -> dict[str, str]:
+    """Return query id -> the value of a field, which must be ``dev`` or ``test``.
+
+    Raises:
+        DataError: by way of ``fail``: it is absent or another value somewhere, or a side is empty.
+    """
+    problems = [
+        f"{described(query_id, fields, field)}; must be {DEV} or {TEST}"
+        for query_id, fields in metadata.items()
+        if fields.get(field) not in (DEV, TEST)
+    ]
+    if problems:
+        raise fail(first_of(problems))
+    splits = {query_id: str(fields[field]) for query_id, fields in metadata.items()}
+    _check_sides(splits.values(), f"all {len(splits)} have the other value of {field!r}", fail)
+    return splits
+
+
+def cut_clusters(clusters: Mapping[str, str], splits: Mapping[str, str]) -> list[str]:
+    """Return the clusters that have queries in dev and in test, sorted."""
+    sides: dict[str, set[str]] = {}
+    for query_id, cluster in clusters.items():
+        sides.setdefault(cluster, set()).add(splits[query_id])
+    return sorted(cluster for cluster, cluster_splits in sides.items() if len(cluster_splits) > 1)
+
+
+def _fraction(cluster: str, seed: int) -> float:
+    digest = hashlib.sha256(f"{seed}:{cluster}".encode()).digest()
+    return int.from_bytes(digest[:8]) / 2**64
+
+
+def _check_sides(sides: Collection[str], why: str, fail: Fail) -> None:
+    for side in (DEV, TEST):
+        if side not in sides:
+            raise fail(f"no query is in {side}: {why}")

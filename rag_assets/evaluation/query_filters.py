@@ -89,7 +89,7 @@ def filter_of(query_id: str, fields: Fields, fail: Fail) -> Wanted:
         raise fail(f"query {query_id!r} has {_shown(fields[FIELD])}; must be {shape}")
     wanted = {}
     for name, value in sorted(given.items()):
-        texts = [_text(one) for one in (value if isinstance(value, list) else [value])]
+        texts = [_text(item) for item in (value if isinstance(value, list) else [value])]
         if not texts or None in texts:
             problem = f"has {_shown(value)} under {name!r}; must be a text, a number, true or false"
             raise fail(f"query {query_id!r} {problem}, or a list of such")
@@ -120,8 +120,8 @@ class FilteredDocuments:
             self.names |= row.keys()
             for name in row.keys() & fields:
                 value = row[name]
-                for one in value if isinstance(value, list) else [value]:
-                    text = _text(one)
+                for item in value if isinstance(value, list) else [value]:
+                    text = _text(item)
                     if text is not None:
                         self._ids[name, text].add(document_id)
 
@@ -145,10 +145,10 @@ def _text(value: Any) -> str | None:  # noqa: ANN401 (any JSON)
 
 def _parsed(text: str) -> object:
     try:
-        found: object = json.loads(text)
+        value: object = json.loads(text)
     except ValueError:
         return text
-    return found
+    return value
 
 
 def _shown(value: object) -> str:

@@ -1,17 +1,32 @@
-"""Runs joined with the texts that they return, for the measures of contexts, in DuckDB."""
+"""Runs joined with the texts that they return, for the measures of contexts, in DuckDB.
+
+And how many tokens these texts have: what a context of k units costs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from rag_assets.evaluation.metrics import Cell
+from rag_assets.evaluation.cells import Cell, by_cell, cutoff_table, pairs, stacked
+from rag_assets.in_memory import in_memory
 
 if TYPE_CHECKING:
     import duckdb
+
+
+_TOKENS = """
+WITH sums AS (
+    SELECT run, top_k, query_id, sum(n_tokens) AS tokens
+    FROM returned JOIN cutoffs USING (run) WHERE rank <= top_k GROUP BY ALL
+)
+SELECT run, top_k, query_id, coalesce(tokens, 0)::BIGINT AS tokens
+FROM wanted LEFT JOIN sums USING (run, top_k, query_id)
+ORDER BY run, top_k, query_id
+"""
+
 
 _RETURNED = """
 CREATE TEMP TABLE returned AS
@@ -39,17 +54,14 @@ def create_returned(
         column: the column of a run that names the text, see
             :func:`rag_assets.evaluation.contexts.context_column`.
     """
+    names = ("query_id", "rank", "context_id")
     named = {
-        name: table.select(["query_id", "rank", column]).rename_columns(
-            ["query_id", "rank", "context_id"]
-        )
+        name: table.select(["query_id", "rank", column]).rename_columns(list(names))
         for name, table in runs.items()
     }
-    texts = {name: table.select(list(_TEXT_COLUMNS)) for name, table in contexts.items()}
-    pairs = pa.table({"run": list(read_by), "retriever": list(read_by.values())})
-    connection.register("runs", _labelled("run", named))
-    connection.register("contexts", _labelled("retriever", texts))
-    connection.register("read_by", pairs)
+    connection.register("runs", stacked("run", named, names))
+    connection.register("contexts", stacked("retriever", contexts, _TEXT_COLUMNS))
+    connection.register("read_by", pairs("run", "retriever", read_by.items()))
     connection.execute(_RETURNED)
 
 
@@ -57,31 +69,40 @@ def register_cells(
     connection: duckdb.DuckDBPyConnection, queries: pa.Table, cells: Sequence[Cell]
 ) -> None:
     """Register ``wanted``: a row for each cell and query, with run, top_k and query_id."""
-    cutoffs = pa.table(
-        {
-            "run": pa.array([run for run, _ in cells], pa.string()),
-            "top_k": pa.array([top_k for _, top_k in cells], pa.int64()),
-        }
-    )
-    connection.register("cutoffs", cutoffs)
+    connection.register("cutoffs", cutoff_table(cells))
     connection.register("queries", queries.select(["query_id"]))
     connection.execute(
         "CREATE TEMP TABLE wanted AS SELECT run, top_k, query_id FROM cutoffs CROSS JOIN queries"
     )
 
 
-def split_cells(table: pa.Table, cells: Sequence[Cell]) -> dict[Cell, pa.Table]:
-    """Return the rows of each cell without ``run`` and ``top_k``, in the order of ``table``."""
-    found = {}
-    for run, top_k in cells:
-        chosen = pc.and_(pc.equal(table["run"], run), pc.equal(table["top_k"], top_k))
-        rows = table.filter(chosen).drop_columns(["run", "top_k"])
-        found[run, top_k] = rows.combine_chunks()
-    return found
+def context_tokens(
+    runs: Mapping[str, pa.Table],
+    contexts: Mapping[str, pa.Table],
+    read_by: Mapping[str, str],
+    queries: pa.Table,
+    cutoffs: Iterable[Cell],
+    *,
+    column: str,
+) -> dict[Cell, pa.Table]:
+    """Return the tokens of the first k texts of every query, run and cut-off.
 
+    Args:
+        runs: name -> table of :data:`rag_assets.schemas.RUNS`.
+        contexts: name -> table of :data:`rag_assets.schemas.RETRIEVER_CONTEXTS`.
+        read_by: run -> the name of its contexts.
+        queries: a table with the column ``query_id``; each gets a row, retrieved or not.
+        cutoffs: the (run, k) pairs that are wanted.
+        column: the column of a run that names the text, see
+            :func:`rag_assets.evaluation.contexts.context_column`.
 
-def _labelled(label: str, tables: Mapping[str, pa.Table]) -> pa.Table:
-    return pa.concat_tables(
-        table.append_column(label, pa.array([name] * table.num_rows, pa.string()))
-        for name, table in tables.items()
-    )
+    Returns:
+        (run, k) -> table with ``query_id`` and ``tokens`` (int64), sorted by query id; 0 where
+        nothing was retrieved.
+    """
+    cells = list(cutoffs)
+    with in_memory() as connection:
+        create_returned(connection, runs, contexts, read_by, column)
+        register_cells(connection, queries, cells)
+        table = connection.sql(_TOKENS).to_arrow_table()
+    return by_cell(table, cells)

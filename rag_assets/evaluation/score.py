@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.families import all_metrics
+from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.metric_names import (
     CONTEXT_MEASURES,
     NEEDS_CUTOFF,
@@ -17,9 +19,12 @@ from rag_assets.evaluation.metric_names import (
     parse_metric,
     shown_name,
 )
-from rag_assets.evaluation.metrics import WHOLE_RANKING
-from rag_assets.evaluation.summary import mean
+from rag_assets.evaluation.metrics import WHOLE_RANKING, Source, query_metrics
 from rag_assets.evaluation.ties import BOUNDED, tie_bounds
+from rag_assets.store.parquet_files import read_parquet
+
+Means = dict[Metric, float | None]
+"""Metric -> its mean over answerable queries; None when there is none."""
 
 
 @dataclass(frozen=True)
@@ -66,16 +71,16 @@ def score(
     Raises:
         UsageError: a metric is unknown, needs texts, or divides by the cut-off and has none.
     """
-    asked = {shown_name(name): _checked(name) for name in metrics}
-    cutoffs = {metric.cutoff or WHOLE_RANKING for metric in asked.values()}
+    by_name = {shown_name(name): _checked(name) for name in metrics}
+    cutoffs = {metric.cutoff or WHOLE_RANKING for metric in by_name.values()}
     queries = pa.table({"query_id": pc.unique(judgments.column("query_id"))})
     cells = [("run", cutoff) for cutoff in sorted(cutoffs)]
-    labels, metrics_asked = {"qrels": judgments}, list(asked.values())
+    labels, metrics_asked = {"qrels": judgments}, list(by_name.values())
     tables = all_metrics({"run": run}, labels, {"run": "qrels"}, queries, cells, metrics_asked)
     any_table = tables[cells[0]]
     columns = {
         name: tables["run", metric.cutoff or WHOLE_RANKING].column(metric.column).to_pylist()
-        for name, metric in asked.items()
+        for name, metric in by_name.items()
     }
     if trec_mean:
         columns = {name: [value or 0.0 for value in values] for name, values in columns.items()}
@@ -111,12 +116,12 @@ def tie_rows(run: pa.Table, judgments: pa.Table, metrics: Sequence[str]) -> list
         The name, the means ``worst``, ``value`` and ``best`` over answerable queries, and how many
         queries have another value in another order.
     """
-    asked = {shown_name(name): _checked(name) for name in metrics}
-    bounded = {name: metric for name, metric in asked.items() if metric.measure in BOUNDED}
-    found = tie_bounds(run, judgments, list(dict.fromkeys(bounded.values())))
+    by_name = {shown_name(name): _checked(name) for name in metrics}
+    bounded = {name: metric for name, metric in by_name.items() if metric.measure in BOUNDED}
+    bounds = tie_bounds(run, judgments, list(dict.fromkeys(bounded.values())))
     rows: list[dict[str, object]] = []
     for name, metric in bounded.items():
-        table = found[metric]
+        table = bounds[metric]
         values = {part: table.column(part).to_pylist() for part in ("worst", "value", "best")}
         differ = sum(w != b for w, b in zip(values["worst"], values["best"], strict=True))
         means = {part: mean(column) for part, column in values.items()}
@@ -141,3 +146,37 @@ def _checked(name: str) -> Metric:
 def _count_not_in(values: pa.ChunkedArray | pa.Array, known: pa.ChunkedArray) -> int:
     inside = pc.sum(pc.is_in(values, value_set=pc.unique(known))).as_py() or 0
     return len(values) - int(inside)
+
+
+def mean_metrics(
+    runs: Mapping[str, Source], judgments: Source, metrics: Sequence[Metric]
+) -> dict[str, Means]:
+    """Return the means of several runs of the same queries.
+
+    Args:
+        runs: name -> table of :data:`rag_assets.schemas.RUNS`, or a Parquet file that holds one.
+        judgments: table of :data:`rag_assets.schemas.JUDGMENTS`, or such a file. Its queries are
+            those that are averaged; one that a run lacks counts 0.
+        metrics: one without a cut-off is taken over the whole ranking.
+
+    Raises:
+        UsageError, DataError: as :func:`rag_assets.evaluation.metrics.query_metrics` does.
+    """
+    depths = sorted({metric.cutoff or WHOLE_RANKING for metric in metrics})
+    cells = [(name, depth) for name in runs for depth in depths]
+    judged_by = dict.fromkeys(runs, "judgments")
+    queries = pa.table({"query_id": pc.unique(_query_ids(judgments))})
+    tables = query_metrics(runs, {"judgments": judgments}, judged_by, queries, cells, metrics)
+    return {
+        name: {
+            metric: mean(tables[name, metric.cutoff or WHOLE_RANKING][metric.column].to_pylist())
+            for metric in metrics
+        }
+        for name in runs
+    }
+
+
+def _query_ids(judgments: Source) -> pa.ChunkedArray:
+    if isinstance(judgments, Path):
+        judgments = read_parquet(judgments, ["query_id"])
+    return judgments.column("query_id")

@@ -44,18 +44,18 @@ def unit_ranking(
     items = item_ids(chunks, judge)
     units = _Units.of(items)
     collapses = not items.equals(chunks.column("chunk_id"))
-    found: list[Hits | None] = [None] * len(query_ids)
+    rankings: list[Hits | None] = [None] * len(query_ids)
     todo, chunk_depth = list(range(len(query_ids))), depth
     while todo:
         deeper = []
         for number, hits in zip(todo, search(todo, chunk_depth), strict=True):
-            kept = units.best_of_each(hits)
-            found[number] = Hits(kept.positions[:depth], kept.scores[:depth])
+            best = units.best_of_each(hits)
+            rankings[number] = Hits(best.positions[:depth], best.scores[:depth])
             cut_off = len(hits.positions) >= chunk_depth
-            if collapses and cut_off and not _settled(kept, hits, depth):
+            if collapses and cut_off and not _settled(best, hits, depth):
                 deeper.append(number)
         todo, chunk_depth = deeper, chunk_depth * 2
-    return _table(query_ids, chunks, items, [hits for hits in found if hits is not None])
+    return _table(query_ids, chunks, items, [hits for hits in rankings if hits is not None])
 
 
 def item_ids(chunks: pa.Table, judge: str) -> pa.ChunkedArray:
@@ -85,7 +85,9 @@ def item_spans(chunks: pa.Table) -> pa.Table:
     """
     spans = {name: chunks.column(name) for name in ("start", "end")}
     if PARENT_ID in chunks.column_names:
-        spans = {n: pc.coalesce(chunks.column(f"parent_{n}"), own) for n, own in spans.items()}
+        spans = {
+            n: pc.coalesce(chunks.column(f"parent_{n}"), column) for n, column in spans.items()
+        }
     ids = item_ids(chunks, "evidence")
     table = pa.table({"item_id": ids, "document_id": chunks.column("document_id"), **spans})
     return table.group_by(table.column_names).aggregate([])
@@ -111,23 +113,25 @@ class _Units(NamedTuple):
         return Hits(hits.positions[keep], hits.scores[keep])
 
 
-def _settled(kept: Hits, hits: Hits, depth: int) -> bool:
+def _settled(best: Hits, hits: Hits, depth: int) -> bool:
     """Whether deeper hits could change nothing above the cut: they all score less."""
-    return len(kept.positions) >= depth and bool(kept.scores[depth - 1] > hits.scores[-1])
+    return len(best.positions) >= depth and bool(best.scores[depth - 1] > hits.scores[-1])
 
 
 def _table(
-    query_ids: Sequence[str], chunks: pa.Table, items: pa.ChunkedArray, found: list[Hits]
+    query_ids: Sequence[str], chunks: pa.Table, items: pa.ChunkedArray, rankings: list[Hits]
 ) -> pa.Table:
-    lengths = np.array([len(hits.positions) for hits in found], dtype=np.int64)
+    lengths = np.array([len(hits.positions) for hits in rankings], dtype=np.int64)
     starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
     total = int(lengths.sum())
-    positions = np.concatenate([h.positions for h in found]) if found else np.empty(0, np.int64)
-    scores = np.concatenate([h.scores for h in found]) if found else np.empty(0)
+    positions = (
+        np.concatenate([h.positions for h in rankings]) if rankings else np.empty(0, np.int64)
+    )
+    scores = np.concatenate([h.scores for h in rankings]) if rankings else np.empty(0)
     rows = pa.array(positions.astype(np.int64))
     columns = {
         "query_id": pa.array(query_ids, pa.string()).take(
-            pa.array(np.repeat(np.arange(len(found)), lengths))
+            pa.array(np.repeat(np.arange(len(rankings)), lengths))
         ),
         "rank": pa.array((np.arange(total) - starts + 1).astype(np.int32)),
         "score": pa.array(scores.astype(np.float64)),

@@ -14,15 +14,15 @@ from pydantic import (
 )
 
 from rag_assets.compute.options import ComputeConfig
-from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.experiment.checks import ChecksConfig
 from rag_assets.experiment.names import checked_experiment_name, checked_name, checked_owner
 from rag_assets.experiment.one_of import OneOf
 from rag_assets.experiment.query_sets import LlmConfig, QuerySetConfig
 from rag_assets.experiment.schedule import ScheduleConfig
+from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.options import Depth, Number, Options
-from rag_assets.retrievers.registry import RETRIEVER_TYPES
-from rag_assets.retrievers.retriever import Retriever
+from rag_assets.retrieval.registry import RETRIEVER_TYPES
+from rag_assets.retrieval.retriever import Retriever
 
 Name = Annotated[str, AfterValidator(checked_name)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)]

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from rag_assets.datasets.dataset import Dataset
-from rag_assets.datasets.folder_labels import LabelledFolder
-from rag_assets.datasets.query_log import COUNT
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.experiment.config import (
     ChunkingConfig,
@@ -14,7 +11,10 @@ from rag_assets.experiment.config import (
     RecursiveChunking,
     RetrieverConfig,
 )
-from rag_assets.retrievers.registry import OWN_TYPES
+from rag_assets.retrieval.registry import OWN_TYPES
+from rag_assets.sources.dataset import Dataset
+from rag_assets.sources.folder_labels import LabelledFolder
+from rag_assets.sources.query_log import COUNT
 
 
 def default_chunkings(dataset: Dataset) -> dict[str, ChunkingConfig]:

@@ -9,9 +9,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from rag_assets.compute.options import ComputeConfig
-from rag_assets.datasets.dataset import Dataset, Read
-from rag_assets.datasets.rows import unknown_documents
-from rag_assets.datasets.unread_labels import unread_labels
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
 from rag_assets.experiment.checks import ChecksConfig
 from rag_assets.experiment.config import (
@@ -22,12 +19,13 @@ from rag_assets.experiment.config import (
     StatisticsConfig,
 )
 from rag_assets.experiment.query_sets import LlmConfig, QuerySetConfig
+from rag_assets.experiment.retriever_rules import tune_of
 from rag_assets.experiment.schedule import ScheduleConfig
-from rag_assets.experiment.tuning import tune_of
-from rag_assets.retrievers.base import BaseRetriever
-from rag_assets.retrievers.derived import DerivedRetriever, FusedRetriever, RerankedRetriever
-from rag_assets.retrievers.imported import ImportedRetriever
-from rag_assets.retrievers.tune import Tune
+from rag_assets.retrieval.base import BaseRetriever, ImportedRetriever
+from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, RerankedRetriever, Tune
+from rag_assets.sources.dataset import Dataset, Read
+from rag_assets.sources.formats import unread_labels
+from rag_assets.sources.rows import unknown_documents
 
 
 @dataclass(frozen=True)
@@ -131,7 +129,9 @@ class Experiment:
         inputs = self.inputs(retriever)
         if not inputs:
             return (self.chunking_of(retriever),)
-        return tuple(sorted({name for one in inputs for name in self.chunkings_of(one)}))
+        return tuple(
+            sorted({name for input_name in inputs for name in self.chunkings_of(input_name)})
+        )
 
     def query_set_of(self, retriever: str) -> str:
         """Return the query set that a base retriever searches for."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 from rag_assets.errors import ConfigError
 from rag_assets.experiment.names import name_from
 from rag_assets.experiment.yaml_file import Location, YamlFile, dotted
-from rag_assets.retrievers.registry import RETRIEVER_TYPES
+from rag_assets.retrieval.registry import RETRIEVER_TYPES
 
 MOST_MEMBERS = 64
 """Retrievers that one block may stand for."""
@@ -114,18 +114,18 @@ def _named(value: object) -> str:
 
 def _lines_of(lines: Mapping[Location, int], name: str, member: _Member) -> dict[Location, int]:
     """Return the lines of a member: those of its block, and for a value that of the list's item."""
-    found: dict[Location, int] = {}
+    member_lines: dict[Location, int] = {}
     for location, line in lines.items():
         if location[:2] == (SECTION, name) and (
             len(location) < 3 or location[2] not in member.chosen
         ):
-            found[(SECTION, member.name, *location[2:])] = line
+            member_lines[(SECTION, member.name, *location[2:])] = line
     for key, number in member.chosen.items():
         below = (SECTION, name, key, number)
         for location, line in lines.items():
             if location[:4] == below:
-                found[(SECTION, member.name, key, *location[4:])] = line
-    return found
+                member_lines[(SECTION, member.name, key, *location[4:])] = line
+    return member_lines
 
 
 def _check_references(

@@ -9,11 +9,6 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from rag_assets.datasets.dataset import Dataset
-from rag_assets.datasets.detect import open_dataset, with_columns
-from rag_assets.datasets.ir_datasets import IrDataset
-from rag_assets.datasets.rows import KEEP
-from rag_assets.datasets.unread_labels import unread_labels
 from rag_assets.errors import ConfigError, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.experiment.config import (
@@ -39,13 +34,20 @@ from rag_assets.experiment.query_sets import (
     PromptedQuerySet,
     QuerySetConfig,
 )
-from rag_assets.experiment.retriever_graph import Fail, check_retrievers
-from rag_assets.experiment.tuning import check_tuning, tuned_retrievers
+from rag_assets.experiment.retriever_rules import (
+    Fail,
+    check_retrievers,
+    check_tuning,
+    tuned_retrievers,
+)
 from rag_assets.experiment.yaml_file import Location, YamlFile, dotted, read_yaml
 from rag_assets.plain_text import shortened
 from rag_assets.regular_files import missing_file, unusable
-from rag_assets.retrievers.base import ORIGINAL, BaseRetriever
-from rag_assets.retrievers.imported import ImportedRetriever
+from rag_assets.retrieval.base import ORIGINAL, BaseRetriever, ImportedRetriever
+from rag_assets.sources.dataset import Dataset
+from rag_assets.sources.formats import open_dataset, unread_labels, with_columns
+from rag_assets.sources.ir_datasets import IrDataset
+from rag_assets.sources.rows import KEEP
 
 EXPERIMENT_FILE = "experiment.yaml"
 YAML_SUFFIXES = (".yaml", ".yml")
@@ -133,7 +135,9 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         name: _with_chunking(name, retriever, list(chunkings), fail)
         for name, retriever in retrievers.items()
     }
-    retrievers = {name: _with_filters(one, config.filters) for name, one in retrievers.items()}
+    retrievers = {
+        name: _with_filters(options, config.filters) for name, options in retrievers.items()
+    }
     check_retrievers(retrievers, fail)
     query_sets = _query_sets(source, config, retrievers, fail)
     base = source.parent if yaml_file is not None else source
@@ -268,8 +272,8 @@ def _query_sets(
             problem = f"unknown query set {allowed_names(retriever.query_set, names)}"
             raise fail(("retrievers", name, "query_set"), problem)
     return {
-        name: _query_set(source.parent, name, one, config.llm, fail)
-        for name, one in config.query_sets.items()
+        name: _query_set(source.parent, name, query_set, config.llm, fail)
+        for name, query_set in config.query_sets.items()
     }
 
 

@@ -23,9 +23,9 @@ from rag_assets.experiment.config import (
 )
 from rag_assets.experiment.query_sets import QUERY_SET_TYPES, LlmConfig
 from rag_assets.experiment.schedule import ScheduleConfig
-from rag_assets.retrievers.expansion import Rm3Expansion, WindowExpansion
-from rag_assets.retrievers.registry import RETRIEVER_TYPES
-from rag_assets.retrievers.tune import Tune
+from rag_assets.retrieval.derived import Tune
+from rag_assets.retrieval.registry import RETRIEVER_TYPES
+from rag_assets.retrieval.retriever import Rm3Expansion, WindowExpansion
 
 Location = tuple[int | str, ...]
 
@@ -85,11 +85,11 @@ def _in_file(error: Mapping[str, Any], lines: Mapping[Location, int]) -> Locatio
         location = (*location[:2], *location[3:])
     if error["type"] == "union_tag_invalid":
         location = (*location, _discriminator(error))
-    found: Location = ()
+    place: Location = ()
     for part in location:
-        if (*found, part) in lines:
-            found = (*found, part)
-    return found
+        if (*place, part) in lines:
+            place = (*place, part)
+    return place
 
 
 def _problem(error: Mapping[str, Any]) -> str:
@@ -121,8 +121,8 @@ def _found(error: Mapping[str, Any]) -> str:
     named = {"extra_forbidden", "union_tag_invalid", "union_tag_not_found", "missing"}
     if error["type"] in named or error["type"] == "value_error":
         return ""
-    found = repr(error["input"])
-    return f"; found {found if len(found) <= LONGEST else found[:LONGEST] + '...'}"
+    text = repr(error["input"])
+    return f"; found {text if len(text) <= LONGEST else text[:LONGEST] + '...'}"
 
 
 def _discriminator(error: Mapping[str, Any]) -> str:
@@ -168,7 +168,9 @@ def _block(options: type[BaseModel], key: str) -> type[BaseModel]:
     """Return the type of the block below a key, such as ``hnsw``."""
     annotation = options.model_fields[key].annotation
     blocks = (annotation, *get_args(annotation))
-    return next(one for one in blocks if isinstance(one, type) and issubclass(one, BaseModel))
+    return next(
+        block for block in blocks if isinstance(block, type) and issubclass(block, BaseModel)
+    )
 
 
 def _keys_of(options: type[BaseModel]) -> list[str]:

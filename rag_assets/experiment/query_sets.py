@@ -58,8 +58,8 @@ class LlmConfig(Options):
     def _nothing_is_ignored(self) -> Self:
         others = sorted(self.model_fields_set & OF_SERVER)
         if self.type == "local" and others:
-            told = "type: local is one model, SmolLM2-135M-Instruct in this process"
-            raise ValueError(f"{', '.join(others)}: only for type: openai; {told}")
+            local_model = "type: local is one model, SmolLM2-135M-Instruct in this process"
+            raise ValueError(f"{', '.join(others)}: only for type: openai; {local_model}")
         try:
             self.limits()
         except UsageError as error:

@@ -108,10 +108,10 @@ class _Extent:
         """Return the number of values from a node on, and of their levels."""
         key = id(node)
         if key in self._known:
-            known = self._known[key]
-            if known is None:
+            extent = self._known[key]
+            if extent is None:
                 raise self._error(node, "an anchor contains itself")
-            return known
+            return extent
         self._known[key] = None
         extents = [self._extent(child) for child in _children(node)]
         values = 1 + sum(count for count, _ in extents)

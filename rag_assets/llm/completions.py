@@ -1,20 +1,59 @@
-"""Answers for many requests: from the cache, and in batches from the model, within a budget."""
+"""Answers for many requests: from the cache, and in batches from the model, within a budget.
+
+Answers are kept by content: what was asked once is never paid for again. The key of an answer is
+the SHA-256 of all that determines it: the model's identity, the messages, temperature, seed, most
+tokens, and the name and version of the prompt. Failures are not kept, so that they are asked again;
+a refusal and a half answer are answers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
 
 from rag_assets.errors import ModelUnavailable, NotServed
 from rag_assets.llm.budget import Budget, Limits
-from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import Answer, ChatModel, ChatRequest, Completion, Failure
+from rag_assets.store.canonical import canonical_json
+from rag_assets.store.segments import KEY, Segments
 
 BATCH = 16
+
+
 GIVE_UP_AFTER = 8
 """Requests in a row that a server did not serve in spite of retries: it will not serve the rest."""
 
+
 Progress = Callable[[int, int], None]
+
+
+SECONDS = "seconds"
+"""Column of what an answer took; files of older versions have none."""
+
+
+_VALUES = {
+    "text": pa.string(),
+    "prompt_tokens": pa.int64(),
+    "completion_tokens": pa.int64(),
+    "finish_reason": pa.string(),
+}
+
+
+_SCHEMA = pa.schema(
+    [
+        pa.field("key", KEY, False),
+        pa.field("request", pa.string(), False),  # for people: what the key is the hash of
+        pa.field("text", pa.string(), False),
+        pa.field("prompt_tokens", pa.int64()),
+        pa.field("completion_tokens", pa.int64()),
+        pa.field("finish_reason", pa.string(), False),
+        pa.field(SECONDS, pa.float64()),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -137,3 +176,62 @@ def _unserved(before: list[Failure], found: Sequence[Answer]) -> list[Failure]:
                 f"one: {row[-1].reason}; what was answered is kept, run again later"
             )
     return row
+
+
+class CompletionCache:
+    """The answers in one folder; several processes may read and write it at once."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use ``folder``; it is created by the first ``put``."""
+        self._segments = Segments(folder, [*_VALUES, SECONDS], _check, "completion cache")
+
+    def get(
+        self, identity: Mapping[str, str], requests: Sequence[ChatRequest]
+    ) -> list[Completion | None]:
+        """Return the answer of the model ``identity`` to each request, None where there is none."""
+        answers: list[Completion | None] = [None] * len(requests)
+        keys = _keys(request_text(identity, request) for request in requests)
+        for part in self._segments.find(keys):
+            rows = part.values.take(pa.array(part.rows))
+            names = [name for name in (*_VALUES, SECONDS) if name in rows.column_names]
+            columns = (rows.column(name).to_pylist() for name in names)
+            for asked, values in zip(part.asked.tolist(), zip(*columns, strict=True), strict=True):
+                answers[asked] = Completion(*values)
+        return answers
+
+    def put(
+        self, identity: Mapping[str, str], answers: Sequence[tuple[ChatRequest, Completion]]
+    ) -> None:
+        """Add answers of the model ``identity``; what is known already stays as it is.
+
+        Raises:
+            StoreError: the folder cannot be written.
+        """
+        by_text = {request_text(identity, request): answer for request, answer in answers}
+        texts = list(by_text)
+        keys = _keys(texts)
+        new = self._segments.unknown(keys)
+        if not new.size:
+            return
+        chosen = [texts[i] for i in new.tolist()]
+        values = zip(*(by_text[text] for text in chosen), strict=True)
+        columns = [keys.take(pa.array(new)), pa.array(chosen)]
+        typed = zip(values, [*_VALUES.values(), pa.float64()], strict=True)
+        columns += [pa.array(column, kind) for column, kind in typed]
+        self._segments.add(pa.Table.from_arrays(columns, schema=_SCHEMA))
+
+
+def request_text(identity: Mapping[str, str], request: ChatRequest) -> str:
+    """Return the canonical JSON whose SHA-256 is the key of an answer."""
+    return canonical_json({"model": dict(identity), "request": request.content()})
+
+
+def _keys(texts: Iterable[str]) -> pa.Array:
+    digests = [hashlib.sha256(text.encode()).digest() for text in texts]
+    return pa.array(digests, KEY)
+
+
+def _check(schema: pa.Schema) -> None:
+    for name, kind in _VALUES.items():
+        if schema.field(name).type != kind:
+            raise ValueError(f"column {name} is {schema.field(name).type}")

@@ -1,20 +1,31 @@
-"""Where an OpenAI-compatible server is, from configuration and environment variables."""
+"""Where an OpenAI-compatible server is, and its key: by configuration, a program or variables."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from rag_assets.errors import UsageError
-from rag_assets.llm.keys import key_of
 from rag_assets.servers.transport import MEBIBYTE, Server
 
 BASE_URL_VARIABLE = "OPENAI_BASE_URL"
+
+
 API_KEY_VARIABLE = "OPENAI_API_KEY"
+
+
 MODEL_VARIABLE = "RAG_ASSETS_LLM_MODEL"
+
+
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
+
+
+_GIVEN: ContextVar[Mapping[str, str]] = ContextVar("given_keys", default=MappingProxyType({}))
 
 
 @dataclass(frozen=True)
@@ -133,3 +144,22 @@ def endpoint_from_environment(
         base_url,
         API_KEY_VARIABLE if needs_key else None,
     )
+
+
+@contextmanager
+def given_keys(keys: Mapping[str, str]) -> Iterator[None]:
+    """Let models that are opened in a block use these keys.
+
+    Args:
+        keys: name of an environment variable -> the key that it would hold.
+    """
+    token = _GIVEN.set(keys)
+    try:
+        yield
+    finally:
+        _GIVEN.reset(token)
+
+
+def key_of(variable: str) -> str:
+    """Return the key that an experiment names by a variable; empty where there is none."""
+    return (_GIVEN.get().get(variable) or os.environ.get(variable, "")).strip()

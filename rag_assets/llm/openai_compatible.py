@@ -19,8 +19,7 @@ from rag_assets.llm.client import (
     FailureKind,
 )
 from rag_assets.llm.endpoint import Endpoint
-from rag_assets.servers.failures import ServerFailure, answered, malformed
-from rag_assets.servers.retries import wait_before
+from rag_assets.servers.failures import ServerFailure, answered, malformed, wait_before
 from rag_assets.servers.transport import Server, Transport
 
 if TYPE_CHECKING:

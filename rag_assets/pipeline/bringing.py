@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from rag_assets.engine.measurements import MEASUREMENTS
 from rag_assets.experiment.names import RESERVED
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.pipeline.history_files import HistoryFiles
-from rag_assets.pipeline.measurements import MEASUREMENTS
 from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.atomic import remove, write_text
 from rag_assets.store.remote.objects import Objects

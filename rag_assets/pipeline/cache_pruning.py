@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.chunking.spans import indexed_texts
+from rag_assets.chunking.chunk_table import indexed_texts
 from rag_assets.pipeline.bringing import experiment_roots
 from rag_assets.pipeline.cleaning import named_by, snapshots_of
 from rag_assets.store.artifacts import read_manifest

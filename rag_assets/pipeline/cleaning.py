@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from rag_assets.engine.measurements import MEASUREMENTS
 from rag_assets.pipeline.bringing import experiment_roots
 from rag_assets.pipeline.evaluation_names import anchor_id, snapshot_ids
 from rag_assets.pipeline.evaluations import (
@@ -24,7 +25,6 @@ from rag_assets.pipeline.evaluations import (
     read_evaluation,
 )
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
-from rag_assets.pipeline.measurements import MEASUREMENTS
 from rag_assets.pipeline.rankings import ASSET as RANKINGS
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import OBJECTS, read_manifest

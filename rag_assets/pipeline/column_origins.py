@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from rag_assets.engine.stage import Stage
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.stage import Stage
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.schemas import METRICS_SUMMARY
 

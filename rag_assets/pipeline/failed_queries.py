@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rag_assets.engine.failures import failures_of
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.failures import failures_of
 from rag_assets.pipeline.pipeline import Pipeline
 
 

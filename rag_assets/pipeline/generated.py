@@ -11,18 +11,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import ConfigError, DataError, UsageError, allowed_names
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.llm.budget import Budget, Limits
-from rag_assets.llm.cache import CompletionCache
-from rag_assets.llm.client import ChatModel
-from rag_assets.llm.completions import Completions, Estimate, estimate
-from rag_assets.llm.endpoint import endpoint_from_environment
-from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.stages.chunks import chunks_key
-from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY
-from rag_assets.query_sets.generation.question_filters import Filters
-from rag_assets.query_sets.generation.question_generation import (
+from rag_assets.labels.generation.question_filters import Filters
+from rag_assets.labels.generation.question_generation import (
     SAME_LANGUAGE,
     GeneratedQuestions,
     Generator,
@@ -31,7 +24,13 @@ from rag_assets.query_sets.generation.question_generation import (
     question_requests,
     question_template,
 )
+from rag_assets.llm.budget import Budget, Limits
+from rag_assets.llm.client import ChatModel
+from rag_assets.llm.completions import CompletionCache, Completions, Estimate, estimate
+from rag_assets.llm.endpoint import endpoint_from_environment
+from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.query_sets.prompted import Sampling
+from rag_assets.sources.stage import DOCUMENTS_KEY
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from rag_assets.pipeline.recipe import Recipe
-from rag_assets.pipeline.stage import USED, FolderProduct, Stage, TableProduct
+from rag_assets.engine.recipe import Recipe
+from rag_assets.engine.stage import USED, FolderProduct, Stage, TableProduct
 from rag_assets.store.artifacts import Manifest
 from rag_assets.store.canonical import file_digests, fingerprint, table_digest
 

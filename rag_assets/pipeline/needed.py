@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rag_assets.evaluation.attributions_stage import cutoffs_read
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.pipeline.stages.attributions import cutoffs_read
-from rag_assets.pipeline.stages.runs import run_key
+from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
 
 

@@ -18,24 +18,23 @@ from pathlib import Path
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import check_unchanged, code_versions
 from rag_assets.compute.compute import Compute, compute_of
-from rag_assets.datasets.dataset import Read
-from rag_assets.datasets.lines import unreadable
+from rag_assets.engine.attempts import UNANSWERED, Attempts
+from rag_assets.engine.measurements import MEASUREMENTS, Measurements
+from rag_assets.engine.recipe import Recipe
+from rag_assets.engine.stage import FolderProduct, Product, Stage
 from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.llm.budget import Budget
-from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import ChatModel
-from rag_assets.llm.completions import Completions
-from rag_assets.pipeline.attempts import UNANSWERED, Attempts
+from rag_assets.llm.completions import CompletionCache, Completions
 from rag_assets.pipeline.bringing import bring_pointed, bring_records
 from rag_assets.pipeline.manifests import checked, folder_digests, manifest_of, table_manifest
-from rag_assets.pipeline.measurements import MEASUREMENTS, Measurements
 from rag_assets.pipeline.rankings import Rankings
-from rag_assets.pipeline.recipe import Recipe
-from rag_assets.pipeline.stage import FolderProduct, Product, Stage
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.progress import Progress, no_progress
-from rag_assets.retrievers.workspace import Measure, Usage, Workspace, unmeasured
+from rag_assets.retrieval.workspace import Measure, Usage, Workspace, unmeasured
+from rag_assets.sources.dataset import Read
+from rag_assets.sources.lines import unreadable
 from rag_assets.store.artifacts import Artifact, ArtifactKey, Manifest
 from rag_assets.store.leases import working
 from rag_assets.store.remote.artifacts import artifact_store

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import UsageError
+from rag_assets.evaluation.judgments_stage import judgments_key
 from rag_assets.evaluation.units import item_spans
+from rag_assets.labels.pooling.pool import Pair, PooledUnit, Spans, pool, spans_of
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.stages.chunks import chunks_key
-from rag_assets.pipeline.stages.judgments import judgments_key
-from rag_assets.pipeline.stages.runs import run_key
-from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY
-from rag_assets.pooling.pool import Pair, PooledUnit, Spans, pool, spans_of
+from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.sources.stage import DOCUMENTS_KEY
 
 
 def pooled_units(pipeline: Pipeline, depth: int) -> set[PooledUnit]:

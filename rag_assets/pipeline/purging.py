@@ -27,7 +27,7 @@ from rag_assets.pipeline.cache_pruning import (
 )
 from rag_assets.pipeline.cleaning import ARTIFACTS, SNAPSHOTS, TEMPORARY, Item, items, snapshots_of
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
-from rag_assets.pipeline.stages.index_units import UNITS_FILE
+from rag_assets.retrieval.base_runs_stage import UNITS_FILE
 from rag_assets.schemas import CHUNKS, DOCUMENTS
 from rag_assets.store.artifacts import Manifest, read_manifest
 from rag_assets.store.cache_files import (

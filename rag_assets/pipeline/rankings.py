@@ -11,11 +11,11 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from rag_assets.engine.attempts import UNANSWERED
+from rag_assets.engine.latency_sample import measure_latency
+from rag_assets.engine.recipe import Recipe
+from rag_assets.engine.stage_context import Ranker, Ranking, StageContext
 from rag_assets.evaluation.units import cut
-from rag_assets.pipeline.attempts import UNANSWERED
-from rag_assets.pipeline.latency_sample import measure_latency
-from rag_assets.pipeline.recipe import Recipe
-from rag_assets.pipeline.stage_context import Ranker, Ranking, StageContext
 from rag_assets.schemas import RUNS
 from rag_assets.store.artifacts import DEPTH_MARK, Artifact, ArtifactKey, Manifest
 from rag_assets.store.canonical import fingerprint, table_digest

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from rag_assets.engine.recipe import Recipe
+from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.experiment.query_sets import PromptedQuerySet
 from rag_assets.pipeline.manifests import checked, table_manifest
 from rag_assets.pipeline.reasons import Reason, row_changes
-from rag_assets.pipeline.recipe import Recipe
-from rag_assets.pipeline.stage import Stage, TableProduct
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rag_assets.pipeline.recipe import Recipe
+from rag_assets.engine.recipe import Recipe
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.artifacts import ArtifactKey, Manifest
 from rag_assets.store.canonical import canonical_json

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from rag_assets.pipeline.failures import failures_of
-from rag_assets.pipeline.recipe import Recipe
+from rag_assets.engine.failures import failures_of
+from rag_assets.engine.recipe import Recipe
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.pipeline.stages.query_sets import QuerySetAnswers
-from rag_assets.pipeline.stages.reranked import RerankedRuns
-from rag_assets.pipeline.stages.runs import run_key
+from rag_assets.query_sets.stage import QuerySetAnswers
+from rag_assets.retrieval.reranking.stage import RerankedRuns
+from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.retrievers.embedding import BiEncoder
+from rag_assets.retrieval.dense.embedding import BiEncoder
 
 
 def shallow_graphs(experiment: Experiment) -> list[str]:

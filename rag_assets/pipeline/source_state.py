@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rag_assets.embedding.local_model import local_model
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.models.model_names import local_model
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.store.canonical import fingerprint
 

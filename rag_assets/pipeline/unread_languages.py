@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rag_assets.embedding.unknown_tokens import SAMPLE, unknown_share, warning
 from rag_assets.errors import ModelUnavailable, RagAssetsError
+from rag_assets.models.token_counts import SAMPLE, unknown_share, unreadable_warning
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.stages.runs import run_key
-from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY, Documents
-from rag_assets.retrievers.retriever import RERANKED
+from rag_assets.retrieval.retriever import RERANKED
+from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY, Documents
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.text_files import GZIP, suffix
 
 if TYPE_CHECKING:
-    from rag_assets.datasets.dataset import Read
     from rag_assets.pipeline.pipeline import Pipeline
+    from rag_assets.sources.dataset import Read
 
 QUICKLY_READ = frozenset({".jsonl", ".json", ".csv", ".tsv", ".md", ".markdown", ".txt"})
 UNPACKED = 5
@@ -45,7 +45,7 @@ def unread_languages(pipeline: Pipeline, selection: Selection) -> list[str]:
             shares = {what: unknown_share(own, files) for what, own in texts.items()}
         except ModelUnavailable:
             continue
-        told = (warning(what, share, files) for what, share in shares.items())
+        told = (unreadable_warning(what, share, files) for what, share in shares.items())
         lines += [f"retriever '{name}': {line}" for line in told if line is not None]
     return lines
 

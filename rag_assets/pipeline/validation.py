@@ -14,32 +14,37 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.datasets.dataset import Read
-from rag_assets.datasets.problems import ANY, Met, RowError, collecting
-from rag_assets.datasets.rows import WITHOUT_RELEVANT
+from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import DataError, ModelUnavailable, NotEvaluated
-from rag_assets.evaluation.judging import judgments
-from rag_assets.evaluation.query_clusters import NONE
-from rag_assets.label_health.churn import label_churn
-from rag_assets.label_health.coverage import unreachable_evidence
-from rag_assets.label_health.duplicate_documents import duplicate_documents
-from rag_assets.label_health.duplicate_queries import duplicate_queries
-from rag_assets.label_health.false_negatives import near_duplicate_documents, unjudged_twins
-from rag_assets.label_health.filters import unmatched_filters
-from rag_assets.label_health.findings import ERROR, FINDINGS, Finding, findings_table, rows
-from rag_assets.label_health.ids import dangling_ids
-from rag_assets.label_health.judged import DEFAULT_THRESHOLD, judged_at_k
-from rag_assets.label_health.near_duplicates import near_duplicates
-from rag_assets.label_health.reading import reading_problems
-from rag_assets.label_health.unanswerable import queries_without_relevant
+from rag_assets.evaluation.judgments_stage import judgments
+from rag_assets.evaluation.query_facts import NONE
+from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
+from rag_assets.labels.health.churn import label_churn
+from rag_assets.labels.health.coverage import unreachable_evidence
+from rag_assets.labels.health.dangling_ids import dangling_ids
+from rag_assets.labels.health.duplicates import duplicate_documents, duplicate_queries
+from rag_assets.labels.health.false_negatives import near_duplicate_documents, unjudged_twins
+from rag_assets.labels.health.findings import (
+    ERROR,
+    FINDINGS,
+    Finding,
+    findings_table,
+    reading_problems,
+    rows,
+)
+from rag_assets.labels.health.judged_share import DEFAULT_THRESHOLD, judged_at_k
+from rag_assets.labels.health.near_duplicates import near_duplicates
+from rag_assets.labels.health.unanswerable import queries_without_relevant
+from rag_assets.labels.health.unmatched_filters import unmatched_filters
 from rag_assets.pipeline.checks.drift_findings import drift_findings
 from rag_assets.pipeline.evaluations import Evaluation, read_current, table_of
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.stages.chunks import chunks_key
-from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
-from rag_assets.pipeline.stages.query_filters import uses_filters
-from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY
+from rag_assets.retrieval.query_filters_stage import uses_filters
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES, TableSchema
+from rag_assets.sources.dataset import Read
+from rag_assets.sources.problems import ANY, Met, RowError, collecting
+from rag_assets.sources.rows import WITHOUT_RELEVANT
+from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
 
@@ -48,7 +53,7 @@ class Validation:
     """What was found.
 
     Attributes:
-        findings: table of :data:`rag_assets.label_health.findings.FINDINGS`, errors first.
+        findings: table of :data:`rag_assets.labels.health.findings.FINDINGS`, errors first.
         rows: how many documents, queries and judgments could be read.
         skipped: what was not checked, each with its reason.
         notes: what the readers found odd and no finding tells, each after the name of its table.
@@ -82,7 +87,7 @@ class _Sources:
 
 
 def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD) -> Validation:
-    """Run every check of :mod:`rag_assets.label_health` on an experiment.
+    """Run every check of :mod:`rag_assets.labels.health` on an experiment.
 
     Args:
         pipeline: the experiment and its store.

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import duckdb
 
+from rag_assets.engine.measurements import CHECKSUM, MEASURED_FILES
 from rag_assets.errors import StoreError
 from rag_assets.pipeline.evaluations import (
     CURRENT,
@@ -29,10 +30,9 @@ from rag_assets.pipeline.evaluations import (
 from rag_assets.pipeline.history import fill_in
 from rag_assets.pipeline.history_files import FOLDER as HISTORY_FOLDER
 from rag_assets.pipeline.history_sql import evaluations_sql, metrics_sql, retrievers_sql
-from rag_assets.pipeline.measurements import CHECKSUM, MEASURED_FILES
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.pipeline.stages.index_units import UNITS_FILE
 from rag_assets.pipeline.warehouse_record import save, write_ahead_log
+from rag_assets.retrieval.base_runs_stage import UNITS_FILE
 from rag_assets.schemas import HISTORY, HISTORY_METRICS, HISTORY_RETRIEVERS, TableSchema
 from rag_assets.store.atomic import atomic_file, remove
 from rag_assets.store.locks import locked

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rag_assets.engine.measurements import MEASURED_FILES
 from rag_assets.errors import StoreError
 from rag_assets.package_versions import version
 from rag_assets.pipeline.evaluations import (
@@ -23,7 +24,6 @@ from rag_assets.pipeline.evaluations import (
     read_evaluation,
 )
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
-from rag_assets.pipeline.measurements import MEASURED_FILES
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.remote.opened import working_copy_of
@@ -34,7 +34,7 @@ _PACKAGE = Path(__file__).parents[1]
 _LAYOUT = (
     "pipeline/warehouse.py",
     "pipeline/history_sql.py",
-    "pipeline/stages/__init__.py",
+    "pipeline/stages.py",
     "schemas.py",
     "store/sql_text.py",
 )

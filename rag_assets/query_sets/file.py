@@ -19,13 +19,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rag_assets.datasets.fields import Place, checked_id, identifier, shown
-from rag_assets.datasets.jsonl import read_objects
-from rag_assets.datasets.lines import read_text
-from rag_assets.datasets.nested import Inside
-from rag_assets.datasets.strict_json import JsonError, parse_json, type_name
 from rag_assets.errors import DataError
 from rag_assets.query_sets.variants import folded, variant_table
+from rag_assets.sources.fields import Inside, Place, checked_id, identifier, shown
+from rag_assets.sources.jsonl import read_objects
+from rag_assets.sources.lines import read_text
+from rag_assets.sources.strict_json import JsonError, parse_json, type_name
 from rag_assets.text_files import suffix
 
 LINES_SUFFIXES = (".jsonl", ".ndjson")
@@ -73,23 +72,23 @@ def read_variants(path: Path, queries: pa.Table) -> FileVariants:
     by_text: dict[str, list[str]] = defaultdict(list)
     for query_id, text in zip(ids, texts, strict=True):
         by_text[folded(text)].append(query_id)
-    known = set(ids)
-    found: dict[str, list[str]] = {}
+    query_ids = set(ids)
+    by_query: dict[str, list[str]] = {}
     unknown: list[str] = []
     for entry in _entries(path):
         named = by_text.get(folded(entry.name), []) if entry.by_text else [entry.name]
-        fitting = [query_id for query_id in named if query_id in known]
+        fitting = [query_id for query_id in named if query_id in query_ids]
         if not fitting:
             unknown.append(entry.name)
-        found.update(dict.fromkeys(fitting, entry.variants))
-    if ids and not found:
+        by_query.update(dict.fromkeys(fitting, entry.variants))
+    if ids and not by_query:
         example = f", such as {shown(unknown[0])}" if unknown else ""
         problem = (
             f"fits no query: it names {len(unknown)}{example}; query ids are {shown(ids[0])}..."
         )
         raise DataError(problem, file=path)
-    without = [query_id for query_id in ids if query_id not in found]
-    return FileVariants(variant_table(queries, found), without, unknown)
+    without = [query_id for query_id in ids if query_id not in by_query]
+    return FileVariants(variant_table(queries, by_query), without, unknown)
 
 
 def _entries(path: Path) -> Iterator[_Entry]:

@@ -63,12 +63,12 @@ def parsed_list(answer: Answer, original: str, at_most: int) -> Parsed:
     cut = is_cut(answer)
     fenced = _FENCE.search(text)
     body = fenced[1] if fenced else text
-    found = _json_texts(body, cut)
-    if found is None:
-        found = _lines(body)
-        found = found[:-1] if cut else found
-    if found:
-        return found[:at_most]
+    items = _json_texts(body, cut)
+    if items is None:
+        items = _lines(body)
+        items = items[:-1] if cut else items
+    if items:
+        return items[:at_most]
     return _HALF if cut else Unusable("the answer holds no text")
 
 
@@ -76,9 +76,9 @@ def parsed_line(answer: Answer, original: str) -> Parsed:
     """Return the one text of an answer, without label, quotes and introduction."""
     if is_cut(answer):
         return _HALF
-    found = parsed_list(answer, original, at_most=1)
+    items = parsed_list(answer, original, at_most=1)
     return (
-        found if isinstance(found, Unusable) else [_unquoted(_LABEL.sub("", found[0])) or found[0]]
+        items if isinstance(items, Unusable) else [_unquoted(_LABEL.sub("", items[0])) or items[0]]
     )
 
 

@@ -153,9 +153,11 @@ def prompted_variants(
                 failures.setdefault(query_id, parsed.reason)
             else:
                 texts.setdefault(query_id, []).extend(parsed)
-        own = answers[number * strategy.samples : (number + 1) * strategy.samples]
-        if all(isinstance(one, Completion) for one in own):
-            completed[query_id] = [one for one in own if isinstance(one, Completion)]
+        answers_of_query = answers[number * strategy.samples : (number + 1) * strategy.samples]
+        if all(isinstance(answer, Completion) for answer in answers_of_query):
+            completed[query_id] = [
+                answer for answer in answers_of_query if isinstance(answer, Completion)
+            ]
     lost = {query_id: reason for query_id, reason in failures.items() if query_id not in texts}
     return PromptedVariants(variant_table(queries, texts), lost, ANSWERS.from_rows(rows), completed)
 
@@ -172,14 +174,14 @@ def _request(text: str, strategy: Strategy, sample: int) -> ChatRequest:
 
 
 def _row(request: ChatRequest, answer: Answer) -> dict[str, object]:
-    asked: dict[str, object] = {
+    request_fields: dict[str, object] = {
         "template": request.template,
         "temperature": request.temperature,
         "seed": request.seed,
         "max_tokens": request.max_tokens,
     }
     if not isinstance(answer, Completion):
-        return asked
-    told = answer._asdict()
-    del told["seconds"]  # a table holds no time: equal answers are an equal table
-    return {**asked, **told}
+        return request_fields
+    answer_fields = answer._asdict()
+    del answer_fields["seconds"]  # a table holds no time: equal answers are an equal table
+    return {**request_fields, **answer_fields}

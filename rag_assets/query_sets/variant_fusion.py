@@ -123,10 +123,10 @@ def _checked_weights(method: str, weights: Sequence[float] | None) -> list[float
         if weights is not None:
             raise UsageError(f"variants: {method} takes no weights; only weighted does")
         return []
-    found = [float(weight) for weight in weights or ()]
-    if not any(found) or not all(math.isfinite(weight) and weight >= 0 for weight in found):
+    numbers = [float(weight) for weight in weights or ()]
+    if not any(numbers) or not all(math.isfinite(weight) and weight >= 0 for weight in numbers):
         raise UsageError(
-            f"variants: weighted with weights {found}; it needs one for each variant number from "
+            f"variants: weighted with weights {numbers}; it needs one for each variant number from "
             "0 on, none below 0, at least one above"
         )
-    return found
+    return numbers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from rag_assets.schemas import QUERY_VARIANTS
@@ -21,17 +22,17 @@ def variant_table(queries: pa.Table, texts: Mapping[str, Sequence[str]]) -> pa.T
     """
     ids: list[str] = []
     numbers: list[int] = []
-    found: list[str] = []
+    variant_texts: list[str] = []
     columns = (queries.column(name).to_pylist() for name in ("query_id", "text"))
     for query_id, original in zip(*columns, strict=True):
         variants = [original, *_distinct(original, texts.get(query_id, ()))]
         ids += [query_id] * len(variants)
         numbers += range(len(variants))
-        found += variants
+        variant_texts += variants
     arrays = [
         pa.array(ids, pa.string()),
         pa.array(numbers, pa.int32()),
-        pa.array(found, pa.string()),
+        pa.array(variant_texts, pa.string()),
     ]
     return QUERY_VARIANTS.check(pa.table(arrays, schema=QUERY_VARIANTS.arrow()))
 
@@ -42,7 +43,14 @@ def folded(text: str) -> str:
 
 
 def _distinct(original: str, texts: Sequence[str]) -> list[str]:
-    kept = {folded(original): ""}
+    by_folded = {folded(original): ""}
     for text in texts:
-        kept.setdefault(folded(text), text.strip())
-    return [text for text in kept.values() if text]
+        by_folded.setdefault(folded(text), text.strip())
+    return [text for text in by_folded.values() if text]
+
+
+def originals(queries: pa.Table) -> pa.Table:
+    """Return the query set ``original``: every query as it stands, as its only variant."""
+    zeros = pa.array(np.zeros(queries.num_rows, dtype=np.int32))
+    columns = [queries.column("query_id"), zeros, queries.column("text")]
+    return QUERY_VARIANTS.check(pa.table(columns, schema=QUERY_VARIANTS.arrow()))

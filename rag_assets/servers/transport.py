@@ -33,9 +33,9 @@ from rag_assets.servers.failures import (
     malformed,
     message_in,
     refused,
+    retry_after,
     unconnected,
 )
-from rag_assets.servers.retries import retry_after
 from rag_assets.servers.secrets import Secrets
 
 MEBIBYTE = 2**20

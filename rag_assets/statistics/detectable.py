@@ -11,7 +11,7 @@ effects", Evaluation Review 19, 1995).
 from __future__ import annotations
 
 from rag_assets.statistics.resampling import Floats
-from rag_assets.statistics.standard_error import spread
+from rag_assets.statistics.t_test import spread
 
 ALPHA = 0.05
 """Level of the two-sided test."""
@@ -32,8 +32,8 @@ def detectable_difference(sums: Floats, weights: Floats) -> float | None:
     """
     from scipy.special import stdtrit
 
-    found = spread(sums, weights)
-    if found is None or found.error == 0:
+    difference = spread(sums, weights)
+    if difference is None or difference.error == 0:
         return None
-    freedom = found.n_units - 1
-    return float((stdtrit(freedom, 1 - ALPHA / 2) + stdtrit(freedom, POWER)) * found.error)
+    freedom = difference.n_units - 1
+    return float((stdtrit(freedom, 1 - ALPHA / 2) + stdtrit(freedom, POWER)) * difference.error)

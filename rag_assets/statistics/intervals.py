@@ -9,9 +9,8 @@ import pyarrow as pa
 
 from rag_assets.schemas import INTERVALS, QUERY_METRICS
 from rag_assets.statistics.bootstrap import METHOD, bootstrap_intervals
-from rag_assets.statistics.counted import Counted, counted_by_split
 from rag_assets.statistics.resampling import Resampling
-from rag_assets.statistics.units import units_of, weighted_mean
+from rag_assets.statistics.units import Counted, counted_by_split, units_of, weighted_mean
 
 
 def intervals(

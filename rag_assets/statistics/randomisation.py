@@ -45,14 +45,14 @@ def randomisation_p_values(
     moving = np.count_nonzero(sums, axis=0)
     few = [2 ** int(n) <= resampling.resamples for n in moving]
     drawn = [number for number, is_few in enumerate(few) if not is_few]
-    found: dict[int, float] = dict(
+    p_values: dict[int, float] = dict(
         zip(drawn, _drawn(sums[:, drawn], resampling, alternative), strict=True)
     )
     for number in np.flatnonzero(few):
         column = sums[:, number]
-        found[int(number)] = _exact(column[column != 0], alternative)
+        p_values[int(number)] = _exact(column[column != 0], alternative)
     there = np.count_nonzero(differences.weights > 0, axis=0)
-    return [found[number] if there[number] else None for number in range(len(few))]
+    return [p_values[number] if there[number] else None for number in range(len(few))]
 
 
 def _exact(sums: Floats, alternative: Alternative) -> float:

@@ -3,19 +3,21 @@
 t = mean(S) / (sd(S) / sqrt(n)) with n - 1 degrees of freedom, where S is a unit's sum of weight *
 difference and n the number of units: without weights and clusters the ordinary paired t-test. A
 cluster is one observation. It assumes that means of so many S are normally distributed; where a few
-units hold most of the weight they are not, and it then finds too little rather than too much.
-(The error of :mod:`rag_assets.statistics.standard_error`, which allows for a mean that is not 0,
-would there find too much: up to 7 % false alarms at level 0.05 in simulations with weights whose
-logarithm is normal with deviation 1, against under 5 % so.)
+units hold most of the weight they are not, and it then finds too little rather than too much. (The
+error of :func:`spread`, which allows for a mean that is not 0, would there find too much: up to 7 %
+false alarms at level 0.05 in simulations with weights whose logarithm is normal with deviation 1,
+against under 5 % so.)
 """
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 
 from rag_assets.statistics.resampling import Floats
-from rag_assets.statistics.standard_error import spread
-from rag_assets.statistics.units import SAME
+from rag_assets.statistics.units import SAME, weighted_mean
 
 
 def t_test_p_value(sums: Floats) -> float | None:
@@ -30,9 +32,42 @@ def t_test_p_value(sums: Floats) -> float | None:
     """
     from scipy.special import stdtr
 
-    found = spread(sums, np.ones_like(sums))
-    if found is None:
+    difference = spread(sums, np.ones_like(sums))
+    if difference is None:
         return None
-    if found.error == 0:
-        return 1.0 if abs(found.mean) <= SAME else None
-    return float(2 * stdtr(found.n_units - 1, -abs(found.mean) / found.error))
+    if difference.error == 0:
+        return 1.0 if abs(difference.mean) <= SAME else None
+    return float(2 * stdtr(difference.n_units - 1, -abs(difference.mean) / difference.error))
+
+
+class Spread(NamedTuple):
+    """A weighted mean, its standard error, and the number of units behind it."""
+
+    mean: float
+    error: float
+    n_units: int
+
+
+def spread(sums: Floats, weights: Floats) -> Spread | None:
+    """Return the mean m = sum(S) / sum(W) and its standard error.
+
+    m is a ratio of two sums over units. Its error is that of the residuals
+    e_i = (S_i - m * W_i) / mean(W), which is sd(e) / sqrt(n) with n - 1 in the variance (Cochran,
+    Sampling Techniques, 1977, section 2.11). Where each unit is one query of weight 1 this is the
+    ordinary standard error of a mean.
+
+    Args:
+        sums: S of the units that have a value.
+        weights: W of the same units, above 0.
+
+    Returns:
+        None for fewer than two units. An error that is rounding alone is 0.
+    """
+    n_units = sums.size
+    mean = weighted_mean(sums, weights)
+    if n_units < 2 or mean is None:
+        return None
+    residuals = (sums - mean * weights) / (math.fsum(weights) / n_units)
+    residuals[np.abs(residuals) <= SAME] = 0.0
+    variance = math.fsum(residuals**2) / (n_units - 1)
+    return Spread(mean, math.sqrt(variance / n_units), n_units)

@@ -1,4 +1,4 @@
-"""The independent units of an experiment: its queries, or clusters of queries.
+"""Which queries count, and the independent units they make: queries, or clusters of queries.
 
 Questions that were made from the same document rise and fall together: they are fewer
 observations than they seem. All of a cluster is then resampled, and flipped, as one.
@@ -11,10 +11,12 @@ these two alone. Without clusters and weights S_i is the query's value and W_i i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.statistics.resampling import Floats
 
@@ -51,11 +53,11 @@ def units_of(values: Floats, weights: Floats, clusters: Sequence[str]) -> Units:
     """
     number = {name: i for i, name in enumerate(sorted(set(clusters)))}
     rows = np.fromiter((number[name] for name in clusters), np.intp, len(clusters))
-    known = ~np.isnan(values)
-    weighted = np.where(known, weights[:, None], 0.0)
+    has_value = ~np.isnan(values)
+    weighted = np.where(has_value, weights[:, None], 0.0)
     sums = np.zeros((len(number), values.shape[1]))
     totals = np.zeros_like(sums)
-    np.add.at(sums, rows, np.where(known, values, 0.0) * weighted)
+    np.add.at(sums, rows, np.where(has_value, values, 0.0) * weighted)
     np.add.at(totals, rows, weighted)
     return Units(sums, totals)
 
@@ -64,3 +66,60 @@ def weighted_mean(sums: Floats, weights: Floats) -> float | None:
     """Return sum(S) / sum(W) by exact summation; None without any weight."""
     total = math.fsum(weights)
     return math.fsum(sums) / total if total > 0 else None
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The answerable queries of one split, in the order of their ids.
+
+    Attributes:
+        split: ``all``, ``dev`` or ``test``.
+        query_ids: the queries.
+        weights: shape (queries,): how much each counts in a mean.
+        clusters: a name for each query; those that share one were made from the same source.
+    """
+
+    split: str
+    query_ids: tuple[str, ...]
+    weights: Floats
+    clusters: tuple[str, ...]
+
+    def values(self, table: pa.Table, column: str) -> Floats:
+        """Return a metric of these queries, shape (queries,); NaN where there is no value.
+
+        Args:
+            table: of :data:`rag_assets.schemas.QUERY_METRICS`.
+            column: the metric; one that the table lacks has no values.
+        """
+        if column not in table.column_names:
+            return np.full(len(self.query_ids), np.nan)
+        pairs = zip(table["query_id"].to_pylist(), table[column].to_pylist(), strict=True)
+        by_query = dict(pairs)
+        values = [by_query.get(query_id) for query_id in self.query_ids]
+        return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
+
+
+def counted_by_split(counting: pa.Table, cells: Iterable[pa.Table]) -> Iterator[Counted]:
+    """Yield the answerable queries of every split, in the order of the splits' names.
+
+    A query of weight 0 is left out.
+
+    Args:
+        counting: query_id, weight, split, cluster of every query.
+        cells: tables of :data:`rag_assets.schemas.QUERY_METRICS`, which know what is answerable.
+    """
+    answerable: set[str] = set()
+    for table in cells:
+        answerable.update(table.filter(pc.greater(table["n_relevant"], 0))["query_id"].to_pylist())
+    rows = sorted(
+        (row for row in counting.to_pylist() if row["query_id"] in answerable and row["weight"]),
+        key=lambda row: str(row["query_id"]),
+    )
+    for split in sorted({row["split"] for row in rows}):
+        chosen = [row for row in rows if row["split"] == split]
+        yield Counted(
+            split,
+            tuple(row["query_id"] for row in chosen),
+            np.array([row["weight"] for row in chosen], dtype=np.float64),
+            tuple(row["cluster"] for row in chosen),
+        )

@@ -60,12 +60,14 @@ def _exact_p_value(differences: Floats) -> float:
     What scipy finds by computing each of the 2^n choices by itself, seconds for 13 units.
     """
     ranks, _ = _ranks(differences)
-    found = ranks[differences > 0].sum()
+    positive_sum = ranks[differences > 0].sum()
     sums = np.zeros(1)
     for rank in ranks[differences != 0]:
         sums = np.concatenate([sums, sums + rank])
     # Ranks are halves, so sums are exact.
-    return min(1.0, 2 * min(float(np.mean(sums <= found)), float(np.mean(sums >= found))))
+    return min(
+        1.0, 2 * min(float(np.mean(sums <= positive_sum)), float(np.mean(sums >= positive_sum)))
+    )
 
 
 def _normal_p_value(differences: Floats) -> float:

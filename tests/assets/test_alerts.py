@@ -13,8 +13,8 @@ import pytest
 from rag_assets.assets.alerts import VARIABLE, alert_sensors
 from rag_assets.assets.instance import open_instance
 from rag_assets.assets.whole import definitions_of
-from rag_assets.pipeline.stages.comparisons import COMPARISONS_KEY
 from rag_assets.schemas import COMPARISONS
+from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 from tests.dagster_state import QUIET, run_as_ui
 from tests.damage import damage, set_cell

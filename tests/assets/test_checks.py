@@ -7,8 +7,8 @@ import pytest
 
 from rag_assets.assets.instance import open_instance
 from rag_assets.errors import CheckFailed, DataError
+from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.pipeline.stages.metrics import metrics_key
 from rag_assets.store.artifacts import ArtifactKey
 from tests.dagster_state import (
     counts,

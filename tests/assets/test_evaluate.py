@@ -19,10 +19,10 @@ from rag_assets.assets.instance import open_instance
 from rag_assets.assets.job import record_run
 from rag_assets.assets.work import stale_stages
 from rag_assets.errors import DataError, StoreError, UsageError
+from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY, metrics_key
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.stages.metrics import LEADERBOARD_KEY, metrics_key
 from rag_assets.store.artifacts import OBJECTS, ArtifactKey
 from rag_assets.store.settings import StoreSettings
 from tests.dagster_state import counts, evaluate_now, materializations, n_runs, not_fresh, statuses

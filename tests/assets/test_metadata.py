@@ -9,9 +9,9 @@ import dagster as dg
 import pytest
 
 from rag_assets.errors import ConfigError
+from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY, metrics_key
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.pipeline.stages.metrics import LEADERBOARD_KEY, metrics_key
-from rag_assets.reporting.html import REPORT_FILE
+from rag_assets.report.html import REPORT_FILE
 from rag_assets.store.artifacts import ArtifactKey
 from tests.dagster_state import definitions, latest
 from tests.tiny_experiment import Tiny

@@ -11,7 +11,7 @@ import pytest
 from rag_assets.assets.resources import ModelKeys, RetrievalStore, resources_of
 from rag_assets.assets.whole import definitions_of
 from rag_assets.experiment import Experiment
-from rag_assets.llm.keys import given_keys, key_of
+from rag_assets.llm.endpoint import given_keys, key_of
 from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.settings import StoreSettings
 from tests.assets.asking import KEY_VARIABLE, ask

@@ -17,9 +17,9 @@ from rag_assets.assets.job import evaluation_job
 from rag_assets.assets.sensors import sources_sensor
 from rag_assets.assets.whole import definitions_of
 from rag_assets.errors import UsageError
+from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.experiment import Experiment
 from rag_assets.pipeline.evaluations import read_current
-from rag_assets.pipeline.stages.metrics import metrics_key
 from tests.dagster_state import QUIET, counts, n_runs, not_fresh
 from tests.tiny_experiment import Tiny, matching
 

@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from rag_assets.pipeline.stages.judgments import judgments_key
-from rag_assets.pipeline.stages.metrics import metrics_key
+from rag_assets.evaluation.judgments_stage import judgments_key
+from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.store.artifacts import ArtifactKey
 from tests.dagster_state import (
     counts,

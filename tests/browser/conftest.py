@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from rag_assets.pipeline.evaluation_names import ANCHOR
-from rag_assets.reporting.html import write_report
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.html import write_report
+from rag_assets.report.result import EvaluationResult
 from rag_assets.store.atomic import write_text
 from tests.tiny_experiment import Tiny
 

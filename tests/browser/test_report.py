@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from rag_assets.pipeline.history import History
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.result import EvaluationResult
 from tests.browser.conftest import HOSTILE, Opened
 
 pytestmark = pytest.mark.browser

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.chunking import fixed, markdown, none, parent, recursive, semantic, sentences
+from rag_assets.chunking.chunk_table import cut_documents, indexed_texts
 from rag_assets.chunking.pieces import Cutter
 from rag_assets.chunking.size import Size
-from rag_assets.chunking.spans import cut_documents, indexed_texts
-from rag_assets.embedding.models import DEFAULT_MODEL
-from rag_assets.embedding.unit_vectors import Vectors
+from rag_assets.models.model_names import DEFAULT_MODEL
+from rag_assets.models.unit_vectors import Vectors
 from tests.chunking.chunk_checks import TEXTS, check_chunks, documents
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from rag_assets.chunking import fixed
 from rag_assets.chunking.size import Size
-from rag_assets.embedding.models import DEFAULT_MODEL, load_tokenizer
+from rag_assets.models.model_names import DEFAULT_MODEL, load_tokenizer
 
 
 def test_windows_of_characters() -> None:

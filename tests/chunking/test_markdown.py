@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from rag_assets.chunking import markdown
-from rag_assets.chunking.headings import headings, sections
+from rag_assets.chunking.chunk_table import cut_documents, indexed_texts
+from rag_assets.chunking.markdown import headings, sections
 from rag_assets.chunking.size import Size
-from rag_assets.chunking.spans import cut_documents, indexed_texts
 from tests.chunking.chunk_checks import documents
 
 GUIDE = """Before any heading.

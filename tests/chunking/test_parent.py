@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 
 from rag_assets.chunking import fixed, markdown, none, parent, sentences
+from rag_assets.chunking.chunk_table import cut_documents
 from rag_assets.chunking.parent import joined
 from rag_assets.chunking.size import Size
-from rag_assets.chunking.spans import cut_documents
-from rag_assets.evaluation.judging import judgments
+from rag_assets.evaluation.judgments_stage import judgments
 from rag_assets.evaluation.units import unit_ranking
 from rag_assets.ordering import Hits
 from rag_assets.schemas import QRELS

@@ -6,7 +6,7 @@ import pytest
 
 from rag_assets.chunking import recursive
 from rag_assets.chunking.size import Size
-from rag_assets.embedding.models import DEFAULT_MODEL, load_tokenizer
+from rag_assets.models.model_names import DEFAULT_MODEL, load_tokenizer
 
 TEXT = "The first paragraph has words.\n\nThe second one, too. And a sentence more.\n\nThird."
 

@@ -8,7 +8,7 @@ import pytest
 from rag_assets.chunking import semantic
 from rag_assets.chunking.semantic import breakpoints
 from rag_assets.chunking.size import Size
-from rag_assets.embedding.encoder import Encoder
+from rag_assets.models.encoder import Encoder
 
 TEXT = (
     "The ferry leaves the harbour at six. The boat sails to the northern port. The ship returns in "

@@ -12,10 +12,9 @@ from semantic_text_splitter import TextSplitter
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from rag_assets.chunking import token_chunks
-from rag_assets.chunking.edges import LINE, PARAGRAPH, SENTENCE, WORD, edges
 from rag_assets.chunking.pieces import Piece, trimmed
-from rag_assets.chunking.token_starts import TokenStarts
-from rag_assets.embedding.models import DEFAULT_MODEL, load_tokenizer
+from rag_assets.chunking.token_chunks import LINE, PARAGRAPH, SENTENCE, WORD, TokenStarts, edges
+from rag_assets.models.model_names import DEFAULT_MODEL, load_tokenizer
 from tests.chunking.chunk_checks import TEXTS
 
 HANDBOOK = Path(__file__).resolve().parents[2] / "data" / "handbook"

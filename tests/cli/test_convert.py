@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from rag_assets.cli import main
-from rag_assets.datasets import open_dataset
+from rag_assets.sources import open_dataset
 
 FILES = {
     "d.md": "# Fares\nA ticket is 40 kr.\n",

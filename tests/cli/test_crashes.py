@@ -18,11 +18,11 @@ import duckdb
 import numpy as np
 import pytest
 
-from rag_assets.embedding.encoder import Encoder, space_of
+from rag_assets.models.encoder import Encoder, space_of
 from rag_assets.pipeline.evaluations import FOLDER, read_current, read_evaluation
 from rag_assets.pipeline.history import History
 from rag_assets.pipeline.warehouse_record import is_up_to_date
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.result import EvaluationResult
 from rag_assets.store.artifacts import Artifact, read_manifest
 from rag_assets.store.vector_cache import VectorCache
 from tests.cli.conftest import warehouse_rows

@@ -11,13 +11,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
-from rag_assets.datasets.jsonl_folder import JsonlDataset
+from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY
 from rag_assets.evaluation.query_facts import metadata_of
+from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.stages.metrics import LEADERBOARD_KEY
-from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
-from rag_assets.pipeline.stages.sources import QUERIES_KEY
+from rag_assets.sources.record_folders import JsonlDataset
+from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.settings import StoreSettings
 from tests.llm import server as replies
 from tests.llm.server import Server, serving

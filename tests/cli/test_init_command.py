@@ -11,8 +11,8 @@ import pytest
 import yaml
 from click.testing import Result
 
-from rag_assets.datasets.writers import WRITERS
 from rag_assets.experiment import load_experiment
+from rag_assets.sources.writers import WRITERS
 from tests.beir_folder import FILES, write_beir
 
 Invoke = Callable[..., Result]

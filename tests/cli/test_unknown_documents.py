@@ -12,7 +12,7 @@ import duckdb
 import pytest
 from click.testing import Result
 
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.result import EvaluationResult
 
 pytrec_eval = pytest.importorskip("pytrec_eval")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from rag_assets.datasets import open_dataset
-from rag_assets.datasets.unread_labels import unread_labels
+from rag_assets.sources import open_dataset
+from rag_assets.sources.formats import unread_labels
 
 Invoke = Callable[..., Result]
 

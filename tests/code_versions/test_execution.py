@@ -16,8 +16,8 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from tests.assets.test_graph import use_everything
 from tests.code_versions.tracer import Place, Tracer
-from tests.retrievers.contract import DOCUMENTS, QUERIES, Evaluated
-from tests.retrievers.test_contract import retrievers
+from tests.retrieval.contract import DOCUMENTS, QUERIES, Evaluated
+from tests.retrieval.test_contract import retrievers
 from tests.tiny_experiment import Tiny
 
 __all__ = ["retrievers"]

@@ -14,17 +14,17 @@ import pytest
 from rag_assets.code_versions.closure import Closure, Root, SourceGraph
 from rag_assets.code_versions.source_modules import SourceModule
 from rag_assets.code_versions.versions import FOLDER, root_of
-from rag_assets.datasets.file_types import reader_code
-from rag_assets.datasets.jsonl_folder import JsonlDataset
-from rag_assets.datasets.markdown import MarkdownDataset
-from rag_assets.datasets.trec import TrecDataset
 from rag_assets.evaluation.families import family_code
 from rag_assets.evaluation.metric_names import parse_metric
+from rag_assets.evaluation.metrics_stage import answer_code
 from rag_assets.experiment.query_sets import FileQuerySet, HydeQuerySet, StepBackQuerySet
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.pipeline.stages.context_columns import answer_code
-from rag_assets.pipeline.stages.query_sets import writer_code
-from rag_assets.retrievers.registry import OWN_TYPES
+from rag_assets.query_sets.stage import writer_code
+from rag_assets.retrieval.registry import OWN_TYPES
+from rag_assets.sources.folder import reader_code
+from rag_assets.sources.markdown import MarkdownDataset
+from rag_assets.sources.record_folders import JsonlDataset
+from rag_assets.sources.trec import TrecDataset
 
 N_CHANGES = 100
 SEED = 21
@@ -176,23 +176,23 @@ ORIGINAL = {"query_sets original"}
         ("trec_lines.py", '"""Lines of TREC', '"""Lines of the TREC', NOTHING),
         ("trec_lines.py", "is not an integer", "is no integer", NOTHING),
         ("trec_lines.py", "a qrels line is '", "a line of qrels is '", NOTHING),
-        ("datasets/trec.py", "\nclass TrecDataset", "\n# a comment\nclass TrecDataset", NOTHING),
+        ("sources/trec.py", "\nclass TrecDataset", "\n# a comment\nclass TrecDataset", NOTHING),
         ("schemas.py", "title, empty when there is none", "the title", NOTHING),
-        ("retrievers/bm25.py", 'search_kind: ClassVar[str | None] = "bm25"', "", NOTHING),
+        ("retrieval/lexical/bm25.py", 'search_kind: ClassVar[str | None] = "bm25"', "", NOTHING),
         # what is not reached
         ("schemas.py", 'HISTORY = TableSchema(\n    "', 'HISTORY = TableSchema(\n    "x', NOTHING),
-        ("lexical/tantivy_engine.py", "HEAP = 4_000", "HEAP = 5_000", NOTHING),
-        ("datasets/html_document.py", "WITHIN = 1_024", "WITHIN = 2_048", NOTHING),
+        ("retrieval/lexical/tantivy_engine.py", "HEAP = 4_000", "HEAP = 5_000", NOTHING),
+        ("sources/html_document.py", "WITHIN = 1_024", "WITHIN = 2_048", NOTHING),
         # what is done
         ("trec_lines.py", "    return grade\n", "    return max(grade, 1)\n", {"qrels trec"}),
-        ("lexical/analyzers/english.py", '"such", ', "", ENGLISH),
-        ("lexical/analyzers/snowball.py", "stemWords(", "stemWords(*", SNOWBALL),
-        ("lexical/rank_bm25_engine.py", "EPSILON = 0.25", "EPSILON = 0.5", {"index cjk"}),
-        ("lexical/analyzers/auto.py", "MIN_LEAD = 3", "MIN_LEAD = 4", {"index auto"}),
-        ("datasets/pdf_document.py", 'PAGE_BREAK = "', 'PAGE_BREAK = "-', {"documents pdf"}),
+        ("retrieval/lexical/analyzers/stemmed.py", '"such", ', "", ENGLISH),
+        ("retrieval/lexical/analyzers/stemmed.py", "token] or token", "token]", SNOWBALL),
+        ("retrieval/lexical/rank_bm25_engine.py", "EPSILON = 0.25", "EPSILON = 0.5", {"index cjk"}),
+        ("retrieval/lexical/analyzers/auto.py", "MIN_LEAD = 3", "MIN_LEAD = 4", {"index auto"}),
+        ("sources/pdf_document.py", 'PAGE_BREAK = "', 'PAGE_BREAK = "-', {"documents pdf"}),
         ("evaluation/grouped.py", "log2(position + 1)", "log2(position + 2)", {"metrics groups"}),
         ("query_sets/hyde.py", 'TEMPLATE = "', 'TEMPLATE = "x', {"query_sets hyde"}),
-        ("query_sets/original.py", "def variants(", "def variants(a=1, *", ORIGINAL),
+        ("query_sets/variants.py", "def originals(", "def originals(a=1, *", ORIGINAL),
     ],
 )
 def test_what_a_change_costs(

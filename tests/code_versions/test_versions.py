@@ -13,8 +13,8 @@ import pytest
 from rag_assets.code_versions import closure
 from rag_assets.code_versions.source_modules import SourceModule
 from rag_assets.code_versions.versions import FOLDER, CodeVersions, code_versions, filled_by
-from rag_assets.embedding.encoder import Encoder, space_of
-from rag_assets.embedding.token_counts import token_counts
+from rag_assets.models.encoder import Encoder, space_of
+from rag_assets.models.token_counts import token_counts
 from tests.code_versions.made import write
 from tests.conftest import REPOSITORY
 from tests.tiny_experiment import Tiny

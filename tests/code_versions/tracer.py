@@ -19,10 +19,9 @@ PACKAGE = str(Path(rag_assets.__file__).parent)
 ENGINE = (
     "pipeline/pipeline.py",
     "pipeline/rankings.py",
-    "pipeline/latency_sample.py",
-    "pipeline/stages/embedding_times.py",
-    "pipeline/measurements.py",
-    "pipeline/attempts.py",
+    "engine/latency_sample.py",
+    "engine/measurements.py",
+    "engine/attempts.py",
     "pipeline/plan.py",
     "code_versions/closure.py",
     "code_versions/versions.py",

@@ -25,7 +25,7 @@ from rag_assets.progress import Advance
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.settings import StoreSettings
 from tests.ray_nodes import Nodes, ray_nodes
-from tests.reranking.tiny_models import cross_encoder
+from tests.retrieval.reranking.tiny_models import cross_encoder
 from tests.static_model import save_static_model
 from tests.tiny_experiment import materialize
 

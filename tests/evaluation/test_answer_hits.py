@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.answer_hits import answer_hits
-from rag_assets.evaluation.answer_text import holds
+from rag_assets.evaluation.answer_hits import answer_hits, holds
 from rag_assets.experiment import load_experiment
 from rag_assets.schemas import RETRIEVER_CONTEXTS
 from tests.made_tables import query_table, run_table

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.answer_text import bounded, holds, normalised
+from rag_assets.evaluation.answer_hits import bounded, holds, normalised
 
 WORDS = st.sampled_from(
     ["art", "party", "the", "a", "an", "Paris", "1914", "\u5317", "\u4eac", "\u0e01", "x"]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.answerability import Query, answerability
+from rag_assets.evaluation.answerability_stage import Query, answerability
 from rag_assets.schemas import ANSWERABILITY
 
 SCORES = st.one_of(st.none(), st.integers(-4, 4).map(lambda n: n / 4))

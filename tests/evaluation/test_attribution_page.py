@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from rag_assets.cli import main
 from rag_assets.evaluation.attribution import PLACES, attributions, places
 from rag_assets.schemas import QRELS
-from tests.label_health.tables import documents
+from tests.labels.health.tables import documents
 from tests.made_tables import Label, judgment_table, run_table
 from tests.tiny_experiment import Tiny
 

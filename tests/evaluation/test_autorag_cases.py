@@ -14,9 +14,9 @@ import yaml
 from click.testing import CliRunner
 
 from rag_assets.cli import main
+from rag_assets.evaluation.metrics_stage import metrics_key, summary_key
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.stages.metrics import metrics_key, summary_key
 from rag_assets.store.settings import StoreSettings
 from tests.tiny_experiment import materialize
 

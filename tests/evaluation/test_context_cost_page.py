@@ -10,16 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
-from rag_assets.evaluation.answer_text import holds
+from rag_assets.evaluation.answer_hits import holds
 from rag_assets.evaluation.budget import budget_metrics, within_budget
-from rag_assets.evaluation.contexts import contexts
-from rag_assets.evaluation.judging import judgments
+from rag_assets.evaluation.contexts import contexts, expanded_contexts, with_neighbours
+from rag_assets.evaluation.judgments_stage import judgments
 from rag_assets.evaluation.units import item_spans
-from rag_assets.evaluation.windows import expanded_contexts, with_neighbours
 from rag_assets.experiment.config import ExperimentConfig
-from rag_assets.retrievers.expansion import WindowExpansion
+from rag_assets.retrieval.retriever import WindowExpansion
 from tests.context_tokens import context_table
-from tests.label_health.tables import chunks, qrels
+from tests.labels.health.tables import chunks, qrels
 from tests.made_tables import document_judgments, query_table, run_table
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "context_cost.md"

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from rag_assets.evaluation.file_means import mean_metrics
 from rag_assets.evaluation.metric_names import parse_metric
-from rag_assets.evaluation.score import score
+from rag_assets.evaluation.score import mean_metrics, score
 from tests.made_tables import document_judgments, run_table
 
 NAMES = ["ndcg@2", "mrr", "precision@1", "judged@2"]

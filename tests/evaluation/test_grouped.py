@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rag_assets.evaluation.cells import Cell
 from rag_assets.evaluation.dialects import DIALECTS
-from rag_assets.evaluation.dialects.tool_input import ToolInput, ToolQuery
+from rag_assets.evaluation.dialects.dialect import ToolInput, ToolQuery
 from rag_assets.evaluation.families import all_metrics
 from rag_assets.evaluation.grouped import group_metrics
 from rag_assets.evaluation.metric_names import GROUP_MEASURES, Metric

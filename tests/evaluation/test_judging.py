@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.judging import judgments
+from rag_assets.evaluation.judgments_stage import judgments
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.schemas import CHUNKS, QRELS
 from tests.made_tables import by_query, query_table, run_table

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from rag_assets.evaluation.metric_checks import incomplete, out_of_bounds, tied_at_cut
+from rag_assets.evaluation.table_checks import incomplete, out_of_bounds, tied_at_cut
 
 QUERIES = pa.table({"query_id": ["q1", "q2"]})
 

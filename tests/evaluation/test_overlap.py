@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.overlap import DOCUMENT, UNIT, Pair, overlaps, pairs
+from rag_assets.evaluation.overlaps_stage import DOCUMENT, UNIT, Pair, overlaps, pairs
 from rag_assets.schemas import RUNS
 
 P = 0.9

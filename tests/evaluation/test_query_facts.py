@@ -11,15 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError
-from rag_assets.evaluation.query_clusters import document_clusters, field_clusters
 from rag_assets.evaluation.query_facts import (
     answers_of,
+    cut_clusters,
     described,
+    document_clusters,
     facts_table,
+    field_clusters,
+    field_splits,
     field_weights,
+    hashed_splits,
     metadata_of,
 )
-from rag_assets.evaluation.query_splits import cut_clusters, field_splits, hashed_splits
 from rag_assets.schemas import QRELS, QUERIES, QUERY_FACTS
 
 IDS = st.lists(st.text(min_size=1, max_size=6), min_size=40, max_size=80, unique=True)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.run_checks import disordered, unanswered, unknown_ids
+from rag_assets.evaluation.table_checks import disordered, unanswered, unknown_ids
 from rag_assets.schemas import RUNS
 
 QUERIES = pa.table({"query_id": ["q1", "q2"]})

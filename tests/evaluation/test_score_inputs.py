@@ -14,10 +14,11 @@ import pytest
 
 from rag_assets.errors import DataError
 from rag_assets.evaluation.dialects import DIALECTS
+from rag_assets.evaluation.dialects.dialect import repetitions, tool_input
+from rag_assets.evaluation.json_files import read_lists
 from rag_assets.evaluation.label_files import read_labels
-from rag_assets.evaluation.list_files import read_lists
+from rag_assets.evaluation.run_files import read_hits, read_run_file
 from rag_assets.evaluation.score import score
-from rag_assets.evaluation.tool_files import read_hits, read_run_file, repetitions, tool_input
 from tests.made_tables import judgment_table
 
 LINE = '{"qid": "q1", "retrieved_ids": ["d3", "d1"], "retrieve_scores": [2.5, 1]}\n'

@@ -14,10 +14,8 @@ import pytest
 
 from rag_assets.errors import DataError
 from rag_assets.evaluation.label_files import read_labels
-from rag_assets.evaluation.run_files import read_run_rows
-from rag_assets.evaluation.run_writers import write_run
+from rag_assets.evaluation.run_files import read_hits, read_run_file, read_run_rows, write_run
 from rag_assets.evaluation.score import score
-from rag_assets.evaluation.tool_files import read_hits, read_run_file
 
 RUN = "q1 Q0 d1 1 3.5 t\nq1 Q0 d2 2 2.5 t\nq2 Q0 d3 1 1.5 t\nq2 Q0 d1 2 1 t\n"
 QRELS = "q1 0 d2 2\nq1 0 d1 0\nq2 0 d3 1\n"

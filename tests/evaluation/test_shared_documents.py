@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from rag_assets.evaluation.query_clusters import with_shared_documents
+from rag_assets.evaluation.query_facts import with_shared_documents
 
 COUNTING = pa.schema(
     [

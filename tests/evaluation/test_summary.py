@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.failures import without_failed
+from rag_assets.evaluation.leaderboard import mean, summarise
 from rag_assets.evaluation.metrics import query_metrics
+from rag_assets.evaluation.metrics_stage import without_failed
 from rag_assets.evaluation.query_facts import facts_table
-from rag_assets.evaluation.summary import mean, summarise
 from rag_assets.schemas import METRICS_SUMMARY
 from tests.made_tables import judgment_table, query_table, run_table
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag_assets.evaluation.tied_at_cut import BELOW, tied_at_cut
+from rag_assets.evaluation.ties import BELOW, tied_at_cut
 from tests.made_tables import scored_table
 
 RUN = {

@@ -12,8 +12,8 @@ from rag_assets.errors import ConfigError
 from rag_assets.evaluation.metric_names import MEASURES as ALL_MEASURES
 from rag_assets.experiment import load_experiment
 from rag_assets.experiment.names import NAME_RULE
-from rag_assets.lexical.analyzers import ANALYZERS
-from rag_assets.retrievers.registry import RETRIEVER_TYPES
+from rag_assets.retrieval.lexical.analyzers import ANALYZERS
+from rag_assets.retrieval.registry import RETRIEVER_TYPES
 
 Problem = Callable[[str | bytes], str]
 

@@ -9,7 +9,7 @@ from dagster._utils.schedules import cron_string_iterator, is_valid_cron_string
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rag_assets.experiment.cron import checked_cron
+from rag_assets.experiment.schedule import checked_cron
 
 LIMITS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
 

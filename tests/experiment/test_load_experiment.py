@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.embedding.models import DEFAULT_MODEL
 from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.experiment import Experiment, load_experiment
@@ -16,10 +15,11 @@ from rag_assets.experiment.config import (
 )
 from rag_assets.experiment.names import checked_name, name_from
 from rag_assets.experiment.query_sets import LlmConfig
-from rag_assets.retrievers.bm25 import BM25
-from rag_assets.retrievers.embedding import BiEncoder
-from rag_assets.retrievers.maxsim import MaxSim
-from rag_assets.retrievers.rrf import RRF
+from rag_assets.models.model_names import DEFAULT_MODEL
+from rag_assets.retrieval.dense.embedding import BiEncoder
+from rag_assets.retrieval.fusion.rrf import RRF
+from rag_assets.retrieval.lexical.bm25 import BM25
+from rag_assets.retrieval.reranking.maxsim import MaxSim
 from tests.beir_folder import write_beir
 
 Load = Callable[[str | bytes], Experiment]

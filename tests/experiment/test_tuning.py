@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag_assets.retrievers.derived import FusedRetriever
+from rag_assets.retrieval.derived import FusedRetriever
 from tests.experiment.conftest import Load, Problem
 
 BASE = "  x: {type: bm25}\n  y: {type: bm25, k1: 2}\n  z: {type: bm25, b: 0}\n"

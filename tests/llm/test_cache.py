@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from rag_assets.errors import StoreError
-from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import ChatRequest, Completion, Message
+from rag_assets.llm.completions import CompletionCache
 from tests.llm.requests import asking
 
 MODEL = {"model": "tiny", "server": "http://here/v1"}

@@ -6,9 +6,14 @@ import pytest
 
 from rag_assets.errors import ModelUnavailable
 from rag_assets.llm.budget import Budget, BudgetReached, Limits
-from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import ChatRequest
-from rag_assets.llm.completions import GIVE_UP_AFTER, Completions, Estimate, estimate
+from rag_assets.llm.completions import (
+    GIVE_UP_AFTER,
+    CompletionCache,
+    Completions,
+    Estimate,
+    estimate,
+)
 from tests.llm import server as replies
 from tests.llm.requests import asking, completion, failure, model
 from tests.llm.server import Server, serving

@@ -19,7 +19,7 @@ HEAVY = {"dagster", "openai", "torch", "transformers", "gguf"}
     "module",
     [
         "rag_assets.llm.openai_compatible",
-        "rag_assets.query_sets.generation.question_generation",
+        "rag_assets.labels.generation.question_generation",
     ],
 )
 def test_import_loads_no_heavy_library(module: str) -> None:

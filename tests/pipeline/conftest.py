@@ -15,7 +15,7 @@ from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.atomic import remove
 from tests.remote_machines import Evaluated, Machines, names_sent
 from tests.s3_server import VARIABLES, make_bucket
-from tests.tiny_experiment import MINILM, Tiny
+from tests.tiny_experiment import Tiny
 
 
 @pytest.fixture(scope="session")
@@ -47,16 +47,6 @@ def pipeline_master(masters: Callable[[tuple[int, ...]], Tiny], cutoffs: tuple[i
 def tiny(pipeline_master: Tiny, tmp_path: Path) -> Tiny:
     """The experiment with everything up to date and a snapshot."""
     return pipeline_master.copy_to(tmp_path / "tiny")
-
-
-@pytest.fixture
-def with_minilm(tmp_path: Path) -> Tiny:
-    """A small experiment with an embedding model, with an empty store; costs seconds."""
-    tiny = Tiny(tmp_path / "minilm")
-    kept = tiny.config["retrievers"]["bm25-whole"]
-    tiny.config["retrievers"] = {"bm25-whole": kept, **MINILM}
-    tiny.config["baseline"] = "bm25-whole"
-    return tiny.write()
 
 
 @pytest.fixture

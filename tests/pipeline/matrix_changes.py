@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.pipeline.measurements import MEASUREMENTS
+from rag_assets.engine.measurements import MEASUREMENTS
 from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.remote.working_copy import table_file
 from tests.changed_code import change_code

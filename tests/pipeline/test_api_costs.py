@@ -10,12 +10,12 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from rag_assets.pipeline.measurements import MEASUREMENTS
+from rag_assets.engine.measurements import MEASUREMENTS
 from rag_assets.pipeline.warehouse import rebuild
-from rag_assets.reporting.latency_rows import latency_rows
-from rag_assets.reporting.report.charts import charts
-from rag_assets.reporting.report.view import View
-from rag_assets.reporting.rows import Row
+from rag_assets.report.formats import Row
+from rag_assets.report.latency import latency_rows
+from rag_assets.report.page.leaderboard import charts
+from rag_assets.report.view import View
 from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.atomic import remove
 from tests.llm.server import Server, ordered, serving

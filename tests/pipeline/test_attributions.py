@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from rag_assets.evaluation.attribution import places
-from rag_assets.pipeline.stages.attributions import attributions_key
-from rag_assets.pipeline.stages.metrics import metrics_key
-from rag_assets.pipeline.stages.runs import run_key
+from rag_assets.evaluation.attributions_stage import attributions_key
+from rag_assets.evaluation.metrics_stage import metrics_key
+from rag_assets.retrieval.runs_stage import run_key
 from tests.tiny_experiment import QUERIES, Tiny, matching
 
 

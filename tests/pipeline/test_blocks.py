@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rag_assets.chunking.spans import cut_documents
+from rag_assets.chunking.chunk_table import cut_documents
+from rag_assets.chunking.stage import cuts_by_blocks
 from rag_assets.experiment.config import ParentChunking, RecursiveChunking, SemanticChunking
 from rag_assets.experiment.load import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.pipeline.stages.strategies import cuts_by_blocks
 from rag_assets.store import blocks
 from rag_assets.store.artifacts import Artifact
 from rag_assets.store.settings import StoreSettings
@@ -138,7 +138,7 @@ def test_only_the_changed_block_is_cut(
         cut.append(len(documents))
         return cut_documents(documents, **options)
 
-    monkeypatch.setattr("rag_assets.pipeline.stages.chunks.cut_documents", watched)
+    monkeypatch.setattr("rag_assets.chunking.stage.cut_documents", watched)
     computed("store")
     assert 1 <= len(cut) <= 2
     assert sum(cut) < 60

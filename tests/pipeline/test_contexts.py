@@ -8,15 +8,15 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from rag_assets.evaluation.answer_text import holds
+from rag_assets.chunking.stage import chunks_key
+from rag_assets.evaluation.answer_hits import holds
+from rag_assets.evaluation.contexts_stage import retriever_contexts_key
+from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.stages.chunks import chunks_key
-from rag_assets.pipeline.stages.contexts import retriever_contexts_key
-from rag_assets.pipeline.stages.metrics import metrics_key
 from rag_assets.pipeline.warehouse import rebuild
-from rag_assets.reporting.answerability_view import answerability_parts
-from rag_assets.reporting.result import EvaluationResult
-from rag_assets.reporting.rows import leaderboard_rows
+from rag_assets.report.answerability import answerability_parts
+from rag_assets.report.leaderboard import leaderboard_rows
+from rag_assets.report.result import EvaluationResult
 from rag_assets.store.artifacts import ArtifactKey
 from tests.context_tokens import word_tokenizer
 from tests.tiny_experiment import QUERIES, Tiny, materialize

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rag_assets.chunking.stage import chunks_key
 from rag_assets.pipeline.checks import CheckResult, results_of
 from rag_assets.pipeline.checks.states import NO_ANCHOR
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.pipeline.stages.chunks import chunks_key
-from rag_assets.pipeline.stages.runs import run_key
 from rag_assets.pipeline.validation import Validation, validate
+from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
 from tests.tiny_experiment import DOCUMENTS, Tiny
 

@@ -9,11 +9,10 @@ from click.testing import CliRunner, Result
 from rag_assets.cli import main
 from rag_assets.errors import UsageError
 from rag_assets.pipeline.evaluations import read_evaluation
-from rag_assets.pipeline.stages.comparisons import COMPARISONS_KEY
-from rag_assets.reporting.comparable import comparability
-from rag_assets.reporting.evaluation_diff import changes_between, partition_changes
-from rag_assets.reporting.evaluation_pairs import EvaluationPair
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.diff import changes_between, partition_changes
+from rag_assets.report.evaluation_pairs import EvaluationPair, comparability
+from rag_assets.report.result import EvaluationResult
+from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY
 from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny
 
 

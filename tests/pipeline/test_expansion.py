@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from rag_assets.errors import ConfigError
-from rag_assets.evaluation.answer_text import holds
+from rag_assets.evaluation.answer_hits import holds
+from rag_assets.evaluation.contexts_stage import retriever_contexts_key
+from rag_assets.evaluation.judgments_stage import judgments_key
+from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.stages.contexts import retriever_contexts_key
-from rag_assets.pipeline.stages.judgments import judgments_key
-from rag_assets.pipeline.stages.metrics import metrics_key
 from rag_assets.store.artifacts import ArtifactKey
 from tests.context_tokens import word_tokenizer
 from tests.tiny_experiment import QUERIES, Tiny

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.stages.metrics import metrics_key
-from rag_assets.pipeline.stages.runs import run_key
-from rag_assets.reporting.html import render
+from rag_assets.report.html import render
+from rag_assets.retrieval.runs_stage import run_key
 from tests.shown_board import evaluated, shown
 from tests.tiny_experiment import QUERIES, Tiny, materialize
 

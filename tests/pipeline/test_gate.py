@@ -14,12 +14,10 @@ from click.testing import CliRunner, Result
 from rag_assets.cli import main
 from rag_assets.errors import UsageError
 from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.reporting.drops import drop_of
-from rag_assets.reporting.evaluation_pairs import EvaluationPair
-from rag_assets.reporting.gate import Gate, Rules, gate
-from rag_assets.reporting.gate_view import gate_markdown
-from rag_assets.reporting.junit import junit
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.evaluation_pairs import EvaluationPair
+from rag_assets.report.gate import Gate, Rules, drop_of, gate
+from rag_assets.report.gate_views import gate_markdown, junit
+from rag_assets.report.result import EvaluationResult
 from tests.tiny_experiment import Tiny
 
 N = 14

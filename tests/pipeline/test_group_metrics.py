@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rag_assets.pipeline.stages.metrics import LEADERBOARD_KEY, metrics_key
+from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY, metrics_key
 from tests.tiny_experiment import Tiny
 
 

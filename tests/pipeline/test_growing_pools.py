@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from rag_assets.pipeline.stages.metrics import metrics_key
+from rag_assets.evaluation.metrics_stage import metrics_key
 from tests.tiny_experiment import DOCUMENTS, Tiny
 
 TOP_K = (1, 2, 3, 4, 5)

@@ -6,10 +6,9 @@ from rich.console import Console
 
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.selection import Selection
-from rag_assets.reporting.html import render
-from rag_assets.reporting.result import EvaluationResult
-from rag_assets.reporting.rows import leaderboard_rows
-from rag_assets.reporting.terminal import leaderboard_view
+from rag_assets.report.html import render
+from rag_assets.report.leaderboard import leaderboard_rows, leaderboard_view
+from rag_assets.report.result import EvaluationResult
 from tests.tiny_experiment import Tiny
 
 TOP_K = (1, 3, 5)

@@ -11,17 +11,17 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from rag_assets.engine.recipe import Recipe
+from rag_assets.engine.stage import Product, Stage, TableProduct
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.manifests import table_manifest
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan import COMPUTE, REUSE
-from rag_assets.pipeline.recipe import Recipe
 from rag_assets.pipeline.recording import record
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.stage import Product, Stage, TableProduct
-from rag_assets.pipeline.stages.runs import run_key
-from rag_assets.reporting.plan_rows import flat_plan_rows
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.plan import flat_plan_rows
+from rag_assets.report.result import EvaluationResult
+from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
 from tests.planned import planned
 from tests.tiny_experiment import Tiny, materialize, short
@@ -151,7 +151,7 @@ def test_one_more_of_a_grid_analyses_no_text(one: Tiny, monkeypatch: pytest.Monk
     assert computed(grid(one, 5))
     one.snapshot()
     grid(one, 7)
-    monkeypatch.setattr("rag_assets.lexical.analysed_texts.analyze_all", None)
+    monkeypatch.setattr("rag_assets.retrieval.lexical.analysed_texts.analyze_all", None)
     actions = {step.key.asset: step.action for step in planned(one).artifacts}
     assert (actions["term_counts"], actions["lexical_index"]) == (REUSE, COMPUTE)
     assert computed(one) > 0

@@ -14,12 +14,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
-from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import ChatRequest, Completion, Message
+from rag_assets.llm.completions import CompletionCache
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.history import History
-from rag_assets.reporting.comparable import comparability
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.evaluation_pairs import comparability
+from rag_assets.report.result import EvaluationResult
 from rag_assets.store.text_search import Fragments
 from rag_assets.store.vector_cache import VectorCache
 from tests.tiny_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Tiny

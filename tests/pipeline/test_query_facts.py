@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from rag_assets.errors import DataError
+from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.stages.query_facts import QUERY_FACTS_KEY
-from rag_assets.reporting.html import render
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.html import render
+from rag_assets.report.result import EvaluationResult
 from tests.shown_board import evaluated, shown
 from tests.tiny_experiment import QUERIES, Tiny
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.stages.runs import run_key
+from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from tests.all_measurements import all_measurements
 from tests.tiny_experiment import Tiny, matching

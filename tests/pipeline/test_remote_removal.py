@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
-from rag_assets.llm.cache import CompletionCache
 from rag_assets.llm.client import ChatRequest, Completion, Message
+from rag_assets.llm.completions import CompletionCache
 from rag_assets.pipeline.cleaning import removable
 from rag_assets.pipeline.evaluation_names import snapshot_ids
 from rag_assets.pipeline.evaluations import read_current

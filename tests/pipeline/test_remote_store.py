@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from rag_assets.engine.attempts import Attempts
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.pipeline import bringing, evaluation_names, recording
-from rag_assets.pipeline.attempts import Attempts
 from rag_assets.pipeline.checks import blocked
 from rag_assets.pipeline.checks.blocked import Blocked
 from rag_assets.pipeline.checks.check import Check, CheckResult, Found
@@ -25,7 +25,7 @@ from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.pipeline.warehouse_record import is_up_to_date
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.result import EvaluationResult
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.atomic import write_text
 from rag_assets.store.remote import opened

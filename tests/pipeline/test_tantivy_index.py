@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rag_assets.pipeline.stages.base_runs import index_key
+from rag_assets.retrieval.base_runs_stage import index_key
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from tests.tiny_experiment import Tiny
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from rag_assets.errors import NotEvaluated
-from rag_assets.pipeline.stages.metrics import metrics_key, summary_key
-from rag_assets.pipeline.stages.runs import run_key
-from rag_assets.reporting.result import EvaluationResult
-from rag_assets.reporting.tie_rows import tie_rows
+from rag_assets.evaluation.metrics_stage import metrics_key, summary_key
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.ties import tie_rows
+from rag_assets.retrieval.runs_stage import run_key
 from tests.shown_board import evaluated, shown
 from tests.tiny_experiment import Tiny
 

@@ -9,10 +9,10 @@ from click.testing import CliRunner
 from rag_assets.cli import main
 from rag_assets.errors import DataError
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.stages.base_runs import index_key
-from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.pipeline.unread_languages import unread_languages
-from tests.reranking.tiny_models import cross_encoder, masked_language_model
+from rag_assets.retrieval.base_runs_stage import index_key
+from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
+from tests.retrieval.reranking.tiny_models import cross_encoder, masked_language_model
 from tests.tiny_experiment import Tiny
 
 CHINESE = [

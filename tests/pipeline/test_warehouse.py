@@ -13,9 +13,9 @@ import pytest
 
 from rag_assets.errors import StoreError
 from rag_assets.pipeline.registry import open_to_read
-from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.pipeline.warehouse_record import is_up_to_date
+from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 from tests.tiny_experiment import Tiny
 

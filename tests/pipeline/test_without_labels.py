@@ -13,14 +13,13 @@ from rag_assets.assets.build import build_assets
 from rag_assets.assets.evaluate import evaluate
 from rag_assets.assets.names import asset_key, partition_key
 from rag_assets.errors import NotEvaluated
-from rag_assets.evaluation.overlap import Pair, overlaps
+from rag_assets.evaluation.overlaps_stage import Pair, overlaps, overlaps_key
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.pipeline.stages.overlaps import overlaps_key
-from rag_assets.pipeline.stages.runs import run_key
-from rag_assets.reporting.html import render
-from rag_assets.reporting.overlap_rows import overlap_rows
-from rag_assets.reporting.result import EvaluationResult
+from rag_assets.report.html import render
+from rag_assets.report.overlaps import overlap_rows
+from rag_assets.report.result import EvaluationResult
+from rag_assets.retrieval.runs_stage import run_key
 from tests.tiny_experiment import JUDGMENTS, Tiny, materialize
 
 LABELLED = {

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.datasets.llamaindex import LlamaIndexDataset
 from rag_assets.errors import DataError
 from rag_assets.query_sets.file import read_variants
+from rag_assets.sources.llamaindex import LlamaIndexDataset
 from tests.query_sets.queries import queries_of, texts_of
 
 QUERIES = queries_of({"1": "Who wrote it?", "2": "Who  WROTE it?", "3": "When?"})

@@ -10,8 +10,7 @@ import pytest
 
 from rag_assets.errors import ConfigError, UsageError
 from rag_assets.llm.budget import Budget, BudgetReached, Limits
-from rag_assets.llm.cache import CompletionCache
-from rag_assets.llm.completions import Completions
+from rag_assets.llm.completions import CompletionCache, Completions
 from rag_assets.query_sets.decompose import decomposing
 from rag_assets.query_sets.hyde import hypothetical_documents
 from rag_assets.query_sets.llm_rewrite import rewriting

@@ -22,8 +22,8 @@ from rag_assets.llm.client import ChatRequest, Message
 from rag_assets.llm.endpoint import Endpoint
 from rag_assets.llm.openai_compatible import OpenAICompatible
 from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
-from rag_assets.reporting.webhook import post
-from rag_assets.reranking.rerank_endpoint import RerankEndpoint
+from rag_assets.report.webhook import post
+from rag_assets.retrieval.reranking.rerank_api import RerankEndpoint
 from rag_assets.servers.transport import Server
 
 KEY = 'sk-5e7a0b+do/not"tell=anyone&9c41'
@@ -268,7 +268,7 @@ def _rerank(endpoint: Endpoint, dialect: Any) -> object:
 
 def _cohere(endpoint: Endpoint) -> object:
     pytest.importorskip("cohere", reason="needs pip install 'rag-assets[cohere]'")
-    from rag_assets.reranking.cohere_client import CohereReranker
+    from rag_assets.retrieval.reranking.cohere import CohereReranker
 
     with closing(CohereReranker(endpoint)) as server:
         return server.score("my query", ["my text"])
@@ -276,7 +276,7 @@ def _cohere(endpoint: Endpoint) -> object:
 
 def _qdrant(endpoint: Endpoint, ask: str) -> object:
     pytest.importorskip("qdrant_client", reason="needs pip install 'rag-assets[qdrant]'")
-    from rag_assets.embedding import qdrant_search
+    from rag_assets.retrieval.dense import qdrant_search
 
     key = endpoint.api_key()
     server = Server(endpoint.base_url, key, "api-key", timeout=endpoint.timeout)

@@ -4,7 +4,7 @@ from email.utils import formatdate
 
 import pytest
 
-from rag_assets.servers.retries import retry_after, wait_before
+from rag_assets.servers.failures import retry_after, wait_before
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from rag_assets.statistics.stability_index import BINS, stability
+from rag_assets.statistics.score_drift import BINS, stability
 
 VALUES = arrays.arrays(
     np.float64, st.integers(1, 300), elements=st.floats(-1e6, 1e6) | st.just(math.nan)

@@ -24,8 +24,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
-from rag_assets.evaluation.dialects.dialect import Dialect, Measure, ToolMetric, discounted
-from rag_assets.evaluation.dialects.tool_input import ToolQuery
+from rag_assets.evaluation.dialects.dialect import (
+    Dialect,
+    Measure,
+    ToolMetric,
+    ToolQuery,
+    discounted,
+)
 
 Groups = list[frozenset[str]]
 

@@ -28,10 +28,11 @@ from rag_assets.evaluation.dialects.dialect import (
     Measure,
     NoNumber,
     Outcome,
+    ToolInput,
     ToolMetric,
+    ToolQuery,
     discounted,
 )
-from rag_assets.evaluation.dialects.tool_input import ToolInput, ToolQuery
 
 CUSTOM = ("MRR", "R_cap", "Hole", "Accuracy")
 DECIMALS = 5
@@ -62,27 +63,27 @@ def _trec(compute: Callable[[list[int], list[int], int], float]) -> Measure:
             return None
         positive = sorted((grade for grade in query.grades.values() if grade > 0), reverse=True)
         k = metric.cutoff or 1
-        found = [max(query.grades.get(item, 0), 0) for item in trec_order(query)[:k]]
-        return compute(found, positive, k) if positive else 0.0
+        grades = [max(query.grades.get(item, 0), 0) for item in trec_order(query)[:k]]
+        return compute(grades, positive, k) if positive else 0.0
 
     return measure
 
 
-def _ndcg(found: list[int], positive: list[int], k: int) -> float:
-    return discounted(found) / discounted(positive[:k])
+def _ndcg(grades: list[int], positive: list[int], k: int) -> float:
+    return discounted(grades) / discounted(positive[:k])
 
 
-def _map(found: list[int], positive: list[int], _: int) -> float:
-    ranks = [rank for rank, grade in enumerate(found, 1) if grade]
+def _map(grades: list[int], positive: list[int], _: int) -> float:
+    ranks = [rank for rank, grade in enumerate(grades, 1) if grade]
     return sum(nth / rank for nth, rank in enumerate(ranks, 1)) / len(positive)
 
 
-def _recall(found: list[int], positive: list[int], _: int) -> float:
-    return sum(map(bool, found)) / len(positive)
+def _recall(grades: list[int], positive: list[int], _: int) -> float:
+    return sum(map(bool, grades)) / len(positive)
 
 
-def _precision(found: list[int], _: list[int], k: int) -> float:
-    return sum(map(bool, found)) / k
+def _precision(grades: list[int], _: list[int], k: int) -> float:
+    return sum(map(bool, grades)) / k
 
 
 def _custom(compute: Callable[[ToolQuery, list[str], int], float]) -> Measure:
@@ -146,24 +147,24 @@ class Beir(Dialect):
 
     def outcome(self, data: ToolInput, metric: ToolMetric) -> Outcome:
         """Return the rounded mean, over the queries that this metric's part of BEIR divides by."""
-        found = super().outcome(data, metric)
+        result = super().outcome(data, metric)
         if metric.measure in CUSTOM:
-            return self._custom_outcome(data, metric, found)
-        values = [value for value in found.per_query.values() if value is not None]
+            return self._custom_outcome(data, metric, result)
+        values = [value for value in result.per_query.values() if value is not None]
         if not values:
-            return Outcome(None, found.per_query, "the run names no query of the qrels")
-        return Outcome(_rounded_mean(values, len(values)), found.per_query)
+            return Outcome(None, result.per_query, "the run names no query of the qrels")
+        return Outcome(_rounded_mean(values, len(values)), result.per_query)
 
-    def _custom_outcome(self, data: ToolInput, metric: ToolMetric, found: Outcome) -> Outcome:
-        if found.problem is not None:
-            return found
+    def _custom_outcome(self, data: ToolInput, metric: ToolMetric, result: Outcome) -> Outcome:
+        if result.problem is not None:
+            return result
         strangers = list(data.strangers)
         if strangers and metric.measure != "Hole":
             what = "stands in the run but not in the qrels, BEIR raises KeyError"
-            return Outcome(None, found.per_query, f"query '{strangers[0].query_id}' {what}")
-        values = [value for value in found.per_query.values() if value is not None]
+            return Outcome(None, result.per_query, f"query '{strangers[0].query_id}' {what}")
+        values = [value for value in result.per_query.values() if value is not None]
         values += [self.measures[metric.measure](query, metric) or 0.0 for query in strangers]
-        return Outcome(_rounded_mean(values, len(data.judged)), found.per_query)
+        return Outcome(_rounded_mean(values, len(data.judged)), result.per_query)
 
 
 def _rounded_mean(values: list[float], divisor: int) -> float:

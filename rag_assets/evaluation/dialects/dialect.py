@@ -1,17 +1,29 @@
-"""What every dialect has: a tool's own names, its value of each query, its mean."""
+"""What every dialect has: a tool's own names, its value of each query, its mean.
+
+And what a tool is given to score: its lists as they stand in the file, and the labels. A table of
+runs holds every document once and in one order; tools differ in just these two things, so the
+dialects read the lists before either is settled.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from abc import ABC
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
+import pyarrow as pa
+
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.evaluation.dialects.tool_input import ToolInput, ToolQuery
+from rag_assets.evaluation.label_files import Labels
 from rag_assets.evaluation.metric_names import LARGEST_CUTOFF
+
+Hit = tuple[str, float]
+"""A document and its score."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +47,54 @@ class ToolMetric:
 
 class NoNumber(Exception):
     """The tool itself fails on this input, so there is no number to equal."""
+
+
+@dataclass(frozen=True)
+class ToolQuery:
+    """One query: what was retrieved for it, and what is relevant.
+
+    Attributes:
+        query_id: the query.
+        hits: what was retrieved as the file lists it, with every repetition.
+        listed: the order of the hits is the ranking; otherwise score descending, then id
+            descending by UTF-8 bytes.
+        in_run: whether the run names the query at all.
+        groups: ids of relevant documents; one of each group is needed. As the labels have them,
+            with empty groups, blank ids and repetitions.
+        grades: every judged document -> its highest grade.
+        judged_anywhere: documents that are judged for any query.
+    """
+
+    query_id: str
+    hits: tuple[Hit, ...]
+    listed: bool
+    in_run: bool = True
+    groups: tuple[tuple[str, ...], ...] = ()
+    grades: Mapping[str, int] = field(default_factory=dict)
+    judged_anywhere: frozenset[str] = frozenset()
+
+    @cached_property
+    def ranking(self) -> list[str]:
+        """Ids, best first, with repetitions."""
+        if self.listed:
+            return [item for item, _ in self.hits]
+        return [item for item, _ in sorted(self.hits, key=lambda hit: hit[::-1], reverse=True)]
+
+    @cached_property
+    def scores(self) -> dict[str, float]:
+        """Score of each document; of a repeated one the last, as assigning to a dict leaves it."""
+        return dict(self.hits)
+
+    @cached_property
+    def relevant(self) -> frozenset[str]:
+        """Documents with a positive grade."""
+        return frozenset(item for item, grade in self.grades.items() if grade > 0)
+
+    @cached_property
+    def repeated(self) -> dict[str, int]:
+        """Documents that stand more than once -> how often."""
+        counts = Counter(item for item, _ in self.hits)
+        return {item: count for item, count in counts.items() if count > 1}
 
 
 Measure = Callable[[ToolQuery, ToolMetric], float | None]
@@ -85,10 +145,10 @@ class Dialect(ABC):
 
     def counterpart(self, measure: str, cutoff: int | None) -> ToolMetric | None:
         """Return what the tool offers in place of a canonical metric, or None."""
-        own = self.counterparts.get(measure)
-        if own is None or (cutoff is None and self.needs_cutoff):
+        names = self.counterparts.get(measure)
+        if names is None or (cutoff is None and self.needs_cutoff):
             return None
-        return ToolMetric(self.name_of(own, cutoff), own, cutoff)
+        return ToolMetric(self.name_of(names, cutoff), names, cutoff)
 
     def parse(self, name: str) -> ToolMetric:
         """Return the metric that ``name`` means in this tool.
@@ -139,3 +199,62 @@ def mean_of(values: Iterable[float | None]) -> float | None:
 def discounted(gains: Iterable[float]) -> float:
     """Return the sum of gain / log2(rank + 1) over a list of gains, best rank first."""
     return math.fsum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))
+
+
+@dataclass(frozen=True)
+class ToolInput:
+    """Everything that a tool is given.
+
+    Attributes:
+        judged: the queries of the labels, in their order, retrieved or not.
+        strangers: queries of the run that the labels lack.
+    """
+
+    judged: tuple[ToolQuery, ...]
+    strangers: tuple[ToolQuery, ...]
+
+
+def tool_input(hits: Mapping[str, tuple[Hit, ...]], listed: bool, labels: Labels) -> ToolInput:
+    """Put together what a tool is given.
+
+    Args:
+        hits: query -> what was retrieved for it.
+        listed: the order of the hits is the ranking; otherwise their scores decide.
+        labels: the labels of all queries to score.
+    """
+    grades = _grades(labels.judgments)
+    anywhere = frozenset(item for judged in grades.values() for item in judged)
+    judged = tuple(
+        ToolQuery(
+            query_id=query_id,
+            hits=hits.get(query_id, ()),
+            listed=listed,
+            in_run=query_id in hits,
+            groups=groups,
+            grades=grades.get(query_id, {}),
+            judged_anywhere=anywhere,
+        )
+        for query_id, groups in labels.groups.items()
+    )
+    strangers = tuple(
+        ToolQuery(query_id, query_hits, listed, judged_anywhere=anywhere)
+        for query_id, query_hits in hits.items()
+        if query_id not in labels.groups
+    )
+    return ToolInput(judged, strangers)
+
+
+def repetitions(data: ToolInput) -> Iterable[tuple[str, str, int]]:
+    """Yield (query, document, how often) for each document that stands more than once."""
+    for query in (*data.judged, *data.strangers):
+        for item, count in query.repeated.items():
+            yield query.query_id, item, count
+
+
+def _grades(judgments: pa.Table) -> dict[str, dict[str, int]]:
+    by_query: dict[str, dict[str, int]] = {}
+    for row in judgments.to_pylist():
+        grades = by_query.setdefault(row["query_id"], {})
+        if (item := row["item_id"]) is not None:
+            grades[item] = max(row["grade"], grades.get(item, row["grade"]))
+    return by_query

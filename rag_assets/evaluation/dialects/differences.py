@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rag_assets.evaluation.dialects.dialect import Dialect
-from rag_assets.evaluation.dialects.tool_input import ToolQuery
+from rag_assets.evaluation.dialects.dialect import Dialect, ToolQuery
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.evaluation.dialects import DIALECTS
-from rag_assets.evaluation.dialects.dialect import Dialect, ToolMetric
+from rag_assets.evaluation.dialects.dialect import Dialect, ToolInput, ToolMetric
 from rag_assets.evaluation.dialects.differences import Situation, reasons
-from rag_assets.evaluation.dialects.tool_input import ToolInput
 from rag_assets.evaluation.metric_names import Metric, parse_metric, shown_name
 from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.evaluation.score import score
@@ -43,9 +42,11 @@ def explain(
     for name in names:
         metric = parse_metric(name)
         for dialect in DIALECTS.values():
-            own = _counterpart(dialect, metric)
-            if own is not None:
-                rows += _rows(data, dialect, own, metric, {q: v[name] for q, v in ours.items()})
+            tool_metric = _counterpart(dialect, metric)
+            if tool_metric is not None:
+                rows += _rows(
+                    data, dialect, tool_metric, metric, {q: v[name] for q, v in ours.items()}
+                )
     order = {query.query_id: position for position, query in enumerate(data.judged)}
     return sorted(rows, key=lambda row: order[str(row["query_id"])])
 
@@ -59,14 +60,14 @@ def _counterpart(dialect: Dialect, metric: Metric) -> ToolMetric | None:
 def _rows(
     data: ToolInput,
     dialect: Dialect,
-    own: ToolMetric,
+    tool_metric: ToolMetric,
     metric: Metric,
     ours: Mapping[str, float | None],
 ) -> list[dict[str, object]]:
-    found = dialect.outcome(data, own).per_query
+    values = dialect.outcome(data, tool_metric).per_query
     rows: list[dict[str, object]] = []
     for query in data.judged:
-        value, our_value = found[query.query_id], ours[query.query_id]
+        value, our_value = values[query.query_id], ours[query.query_id]
         if _equal(value, our_value):
             continue
         case = Situation(query, metric.cutoff or WHOLE_RANKING, dialect)
@@ -76,7 +77,7 @@ def _rows(
                 "metric": str(metric),
                 "ours": our_value,
                 "dialect": dialect.name,
-                "name": own.name,
+                "name": tool_metric.name,
                 "value": value,
                 "why": "; ".join(reasons(metric.measure, case)) or UNKNOWN,
             }
@@ -110,8 +111,8 @@ def _ours(
             for rank, item in enumerate(query.ranking, 1)
         ]
     )
-    known = pa.array([query.query_id for query in data.judged], pa.string())
-    labels = judgments.filter(pc.is_in(judgments["query_id"], value_set=known))
+    query_ids = pa.array([query.query_id for query in data.judged], pa.string())
+    labels = judgments.filter(pc.is_in(judgments["query_id"], value_set=query_ids))
     rows = {str(row["query_id"]): row for row in score(run, labels, metrics).per_query}
     return {
         query_id: {name: None if query_id in refused else _number(row[name]) for name in metrics}

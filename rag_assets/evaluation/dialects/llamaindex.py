@@ -25,9 +25,9 @@ from rag_assets.evaluation.dialects.dialect import (
     Measure,
     NoNumber,
     ToolMetric,
+    ToolQuery,
     discounted,
 )
-from rag_assets.evaluation.dialects.tool_input import ToolQuery
 
 Relevant = frozenset[str]
 

@@ -19,8 +19,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
-from rag_assets.evaluation.dialects.dialect import Dialect, Measure, ToolMetric, discounted
-from rag_assets.evaluation.dialects.tool_input import ToolQuery
+from rag_assets.evaluation.dialects.dialect import (
+    Dialect,
+    Measure,
+    ToolMetric,
+    ToolQuery,
+    discounted,
+)
 
 Relevant = frozenset[str]
 

@@ -32,9 +32,9 @@ from rag_assets.evaluation.dialects.dialect import (
     Measure,
     NoNumber,
     ToolMetric,
+    ToolQuery,
     discounted,
 )
-from rag_assets.evaluation.dialects.tool_input import ToolQuery
 
 LARGEST_STABLE = 15
 """Longest list that its sort keeps in order: below it, numba's quicksort is an insertion sort."""

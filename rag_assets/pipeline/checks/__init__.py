@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rag_assets.engine.stage import Stage
 from rag_assets.errors import DataError
 from rag_assets.pipeline.checks import labels, numbers, runs
 from rag_assets.pipeline.checks.check import Check, CheckResult
 from rag_assets.pipeline.checks.reads import Reads
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
-from rag_assets.pipeline.stage import Stage
-from rag_assets.pipeline.stages.runs import RunsStage
+from rag_assets.retrieval.runs_stage import RunsStage
 from rag_assets.store.artifacts import ArtifactKey
 
 __all__ = ["Check", "CheckResult", "checks_of", "results_of", "results_of_unreadable"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from rag_assets.label_health.findings import ERROR, WARNING
+from rag_assets.labels.health.findings import ERROR, WARNING
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
 if TYPE_CHECKING:

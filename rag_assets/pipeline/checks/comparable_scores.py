@@ -10,9 +10,9 @@ from rag_assets.experiment.query_sets import PromptedQuerySet
 from rag_assets.pipeline.checks.states import State
 from rag_assets.pipeline.failed_queries import read_by
 from rag_assets.pipeline.reasons import changes
-from rag_assets.pipeline.stages.base_runs import index_key
-from rag_assets.pipeline.stages.runs import run_key
-from rag_assets.retrievers.base import BaseRetriever
+from rag_assets.retrieval.base import BaseRetriever
+from rag_assets.retrieval.base_runs_stage import index_key
+from rag_assets.retrieval.runs_stage import run_key
 
 WEIGHTS = "weights_sha256"
 

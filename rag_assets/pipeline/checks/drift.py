@@ -6,16 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.engine.failures import failures_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.checks.check import MOST_EXAMPLES, Check, Found
 from rag_assets.pipeline.checks.comparable_scores import difference, query_sets_of
 from rag_assets.pipeline.checks.reads import Reads
 from rag_assets.pipeline.checks.states import NO_ANCHOR, State
-from rag_assets.pipeline.failures import failures_of
-from rag_assets.pipeline.stages.runs import run_key
-from rag_assets.pipeline.stages.sources import QUERIES_KEY
 from rag_assets.plain_text import markdown
-from rag_assets.retrievers.base import ORIGINAL, EmbeddingRetriever
+from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever
+from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.statistics.score_drift import FEWEST, BestScores, Limits, ScoreDrift, too_few
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.parquet_files import read_parquet

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from rag_assets.label_health.findings import WARNING, Finding, findings_table
+from rag_assets.labels.health.findings import WARNING, Finding, findings_table
 from rag_assets.pipeline.checks.drift import NAME, drift_of, far_queries, sentences
 from rag_assets.pipeline.checks.states import anchor_of, of_evaluation
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.stages.runs import run_key
+from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.statistics.score_drift import ScoreDrift
 
 FAR = "far_query"
@@ -26,7 +26,7 @@ def drift_findings(pipeline: Pipeline, evaluation: Evaluation) -> tuple[pa.Table
     the same in every other one.
 
     Returns:
-        Table of :data:`rag_assets.label_health.findings.FINDINGS`, and which retrievers were not
+        Table of :data:`rag_assets.labels.health.findings.FINDINGS`, and which retrievers were not
         compared, with the reason.
     """
     experiment = pipeline.experiment

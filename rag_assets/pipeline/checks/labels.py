@@ -9,17 +9,15 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from rag_assets.datasets.problems import collecting
 from rag_assets.errors import DataError
-from rag_assets.label_health.duplicate_documents import duplicate_documents
-from rag_assets.label_health.duplicate_queries import duplicate_queries
-from rag_assets.label_health.findings import ERROR, WARNING, Finding, rows
-from rag_assets.label_health.ids import dangling_ids
-from rag_assets.label_health.reading import reading_problems
-from rag_assets.label_health.unanswerable import queries_without_relevant
+from rag_assets.labels.health.dangling_ids import dangling_ids
+from rag_assets.labels.health.duplicates import duplicate_documents, duplicate_queries
+from rag_assets.labels.health.findings import ERROR, WARNING, Finding, reading_problems, rows
+from rag_assets.labels.health.unanswerable import queries_without_relevant
 from rag_assets.pipeline.checks.check import Check, Found
 from rag_assets.pipeline.checks.reads import Reads
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.sources.problems import collecting
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rag_assets.evaluation.metric_checks import incomplete, out_of_bounds, tied_at_cut
+from rag_assets.evaluation.table_checks import incomplete, out_of_bounds, tied_at_cut
 from rag_assets.pipeline.checks.check import WARNING, Check, Found
 from rag_assets.pipeline.checks.reads import Reads
 from rag_assets.pipeline.checks.regressions import is_tested, regressions

@@ -6,10 +6,10 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from rag_assets.chunking.stage import chunks_key
 from rag_assets.pipeline.checks.states import State, anchor_of, of_pipeline
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.stages.chunks import chunks_key
-from rag_assets.pipeline.stages.sources import DOCUMENTS_KEY, QUERIES_KEY
+from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.parquet_files import read_parquet
 
 _UNITS = ["chunk_id", "document_id", "parent_chunk_id"]

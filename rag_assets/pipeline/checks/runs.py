@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from rag_assets.evaluation.run_checks import disordered, unanswered, unknown_ids
+from rag_assets.engine.failures import failures_of
+from rag_assets.evaluation.table_checks import disordered, unanswered, unknown_ids
 from rag_assets.pipeline.checks.check import WARNING, Check, Found
 from rag_assets.pipeline.checks.drift import DRIFT
 from rag_assets.pipeline.checks.reads import Reads
-from rag_assets.pipeline.failures import failures_of
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
 

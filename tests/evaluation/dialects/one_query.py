@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from rag_assets.evaluation.dialects import DIALECTS
-from rag_assets.evaluation.dialects.tool_input import ToolInput, ToolQuery
+from rag_assets.evaluation.dialects.dialect import ToolInput, ToolQuery
 
 
 def as_given(

@@ -7,12 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.evaluation.dialects import DIALECTS
+from rag_assets.evaluation.dialects.dialect import Hit, tool_input
 from rag_assets.evaluation.dialects.differences import DIFFERENCES
 from rag_assets.evaluation.dialects.explain import UNKNOWN, explain
-from rag_assets.evaluation.dialects.tool_input import Hit
 from rag_assets.evaluation.label_files import Labels
 from rag_assets.evaluation.metric_names import GROUP_MEASURES, MEASURES, RANKING_MEASURES
-from rag_assets.evaluation.tool_files import tool_input
 from tests.made_tables import Label, judgment_table
 
 DOCUMENTS = ["a", "b", "c", "d", "e", "q1", "q2"]

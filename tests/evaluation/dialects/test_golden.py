@@ -10,7 +10,7 @@ import pytest
 
 from rag_assets.evaluation.dialects import DIALECTS
 from rag_assets.evaluation.dialects.beir import DECIMALS
-from rag_assets.evaluation.dialects.tool_input import ToolInput, ToolQuery
+from rag_assets.evaluation.dialects.dialect import ToolInput, ToolQuery
 from tests.evaluation.dialects.samples import samples
 from tests.evaluation.dialects.tools import TOOLS, Numbers, Sample
 

@@ -1,0 +1,206 @@
+"""What a single query takes, from its text to its hits: a sample, one query at a time.
+
+The sample is the same for all retrievers of an experiment, so times of the same query can be added:
+the latency of an embedding retriever is that of encoding the query and of the search, the latency
+of a fusion that of its inputs, one after the other, and of fusing. What a server did (rewriting,
+encoding, reranking) is not done again, which would cost money: its times are those of the requests
+when they were made. Where one part was never measured, there is no latency.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from rag_assets.engine.measurements import Percentiles
+from rag_assets.engine.stage_context import Part, SingleSearches, StageContext, Times
+from rag_assets.store.artifacts import ArtifactKey
+
+Value = TypeVar("Value")
+
+LATENCY = "latency"
+QUERIES_KEY = ArtifactKey.of("queries")
+
+BUDGET_SECONDS = 1.0
+"""A sample ends when it took so long, with fewer queries than were asked for."""
+
+_SEED = "0"
+
+
+def measure_latency(
+    context: StageContext,
+    ranker: SingleSearches,
+    retriever: str,
+    fingerprint: str,
+    top_k: int,
+    depth: int,
+    served: Part | None = None,
+) -> None:
+    """Time a sample of queries one at a time, and keep what is found for a ranking.
+
+    A retriever with a ranking a cell (``candidates: top_k``) is timed at the largest cut-off only.
+
+    Args:
+        context: what a stage may ask for.
+        ranker: the stage that computes this retriever's rankings.
+        retriever: its name.
+        fingerprint: of the ranking.
+        top_k: the cell for which the ranking was made.
+        depth: how many ranks are searched for.
+        served: what a server took to rank; None: nothing was asked of one, so it is timed here.
+    """
+    experiment = context.experiment
+    candidates = getattr(experiment.retrievers[retriever], "candidates", None)
+    if candidates == "top_k" and top_k != max(experiment.top_k):
+        return
+    sample = timed_queries(context)
+    own = served
+    if sample and own is None:
+        search = ranker.searcher(context, retriever, top_k, depth, sample)
+        own = Part(time_each(sample, search)) if search is not None else None
+    if not sample or own is None:
+        return
+    for cached in (False, True):
+        before = ranker.parts_before(context, retriever, top_k, cached=cached)
+        if before is not None:
+            keep_part(
+                context,
+                LATENCY,
+                fingerprint,
+                added([own, *before]),
+                asset="rankings",
+                retriever=retriever,
+                cached=cached,
+            )
+
+
+def keep_part(
+    context: StageContext,
+    what: str,
+    fingerprint: str,
+    part: Part,
+    *,
+    asset: str,
+    retriever: str | None = None,
+    cached: bool = False,
+) -> None:
+    """Keep what was measured; nothing where no query was timed."""
+    times, cost = part
+    if times:
+        context.measurements.add(
+            what,
+            fingerprint,
+            seconds_of(times),
+            len(times),
+            **percentiles(times),
+            asset=asset,
+            retriever=retriever,
+            cached=cached,
+            cost=None if cost is None else cost * len(times),
+        )
+
+
+def kept_part(
+    context: StageContext,
+    what: str,
+    fingerprint: str,
+    *,
+    cached: bool = False,
+) -> Part | None:
+    """Return what was kept."""
+    found = context.measurements.find(what, fingerprint, cached=cached)
+    if not found or not found["samples_ms"] or not found["amount"]:
+        return None
+    cost = found["cost"]
+    return Part(found["samples_ms"], None if cost is None else cost / found["amount"])
+
+
+def timed_queries(context: StageContext) -> list[str]:
+    """Return the queries of an experiment that are timed one at a time."""
+    size = context.experiment.measurements.latency_sample
+    if not size:
+        return []
+    queries = context.artifact(QUERIES_KEY).table()
+    return sample_of(queries.column("query_id").to_pylist(), size)
+
+
+def values_by_query(
+    query_ids: pa.ChunkedArray, values: Iterable[Value]
+) -> Mapping[str, list[Value]]:
+    """Return query -> its values, one a variant."""
+    found: dict[str, list[Value]] = {}
+    for query_id, value in zip(query_ids.to_pylist(), values, strict=True):
+        found.setdefault(query_id, []).append(value)
+    return found
+
+
+def sample_of(query_ids: Iterable[str], size: int) -> list[str]:
+    """Return ``size`` queries, or all when there are fewer; the order is random but fixed.
+
+    Those with the smallest hashes are taken, so that a query more or less changes one of them at
+    most.
+    """
+    unique = dict.fromkeys(query_ids)
+    return sorted(unique, key=lambda one: hashlib.sha256(f"{_SEED}\0{one}".encode()).digest())[
+        :size
+    ]
+
+
+def time_each(query_ids: Sequence[str], work: Callable[[str], object]) -> Times:
+    """Call ``work`` for one query after the other until all are done or the budget is used up.
+
+    The first query is done once before, untimed: it pays for what is loaded at first use.
+    """
+    times: dict[str, float] = {}
+    for query_id in query_ids[:1]:
+        work(query_id)
+    started = time.perf_counter()
+    for query_id in query_ids:
+        before = time.perf_counter()
+        work(query_id)
+        after = time.perf_counter()
+        times[query_id] = 1000 * (after - before)
+        if after - started > BUDGET_SECONDS:
+            break
+    return times
+
+
+def added(parts: Sequence[Part]) -> Part:
+    """Return the sums over the queries that all parts have."""
+    times = [part.times for part in parts]
+    common = [one for one in times[0] if all(one in part for part in times)] if times else []
+    costs = [part.cost for part in parts if part.cost is not None]
+    return Part(
+        {one: sum(part[one] for part in times) for one in common},
+        sum(costs) if len(costs) == len(parts) else None,
+    )
+
+
+def without(whole: Part, parts: Sequence[Part]) -> Part:
+    """Return a sum without some of its parts."""
+    times, cost = dict(whole.times), whole.cost
+    for part in parts:
+        times = {one: ms - part.times[one] for one, ms in times.items() if one in part.times}
+        cost = None if cost is None or part.cost is None else cost - part.cost
+    return Part(times, cost)
+
+
+def percentiles(times: Times) -> Percentiles:
+    """Return the times with their percentiles, interpolated linearly between two samples."""
+    p50, p95, p99 = np.percentile(list(times.values()), [50, 95, 99])
+    return {
+        "p50_ms": float(p50),
+        "p95_ms": float(p95),
+        "p99_ms": float(p99),
+        "samples_ms": dict(times),
+    }
+
+
+def seconds_of(times: Times) -> float:
+    """Return what all queries took together."""
+    return sum(times.values()) / 1000

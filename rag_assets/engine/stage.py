@@ -1,0 +1,168 @@
+"""What a stage is: an asset of the graph, its partitions, its exact inputs and its computation."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
+from rag_assets.engine.recipe import Input, Recipe
+from rag_assets.engine.stage_context import StageContext
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.schemas import TableSchema
+from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.blocks import Block, made_alike
+
+USED = "used"
+"""Projection of a folder without the file that is set aside."""
+
+
+@dataclass(frozen=True)
+class FolderProduct:
+    """A computed artifact that is a folder, such as an index.
+
+    ``write`` fills an empty folder and returns the number of rows and facts worth showing. The
+    files must be the same, byte for byte, for the same inputs. ``aside`` names a file that only
+    the next such computation reads: the projection :data:`USED` is of all others.
+    """
+
+    write: Callable[[Path], tuple[int, Mapping[str, Any]]]
+    aside: str = ""
+
+
+@dataclass(frozen=True)
+class TableProduct:
+    """A computed artifact that is a table, with facts worth showing (``notes`` are for people).
+
+    ``failures`` maps a query that could not be answered to the reason. ``blocks`` are those that
+    the table was put together from, where the stage computes by blocks.
+    """
+
+    table: pa.Table
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
+    blocks: Sequence[Block] = ()
+
+
+Product = TableProduct | FolderProduct
+
+
+class Stage(ABC):
+    """One asset of the graph.
+
+    Attributes:
+        name: the asset's name.
+        dimensions: its partition dimensions: none, ``chunking``, ``query_set``, ``retriever``, or
+            ``retriever`` and ``top_k``.
+        schema: its table; None for a folder.
+        row: for people: what one row, or the artifact, is.
+        group: the part of the pipeline under which the Dagster UI shows it.
+        kinds: what computes or holds it, shown as icons in the Dagster UI.
+        projections: parts of the table with a digest of their own; ``all`` always exists.
+        batched: whether the missing partitions are computed in one go.
+        config_of_inputs: keys of ``config`` that follow from the inputs, and are absent while those
+            are missing.
+    """
+
+    name: ClassVar[str]
+    dimensions: ClassVar[tuple[str, ...]] = ()
+    schema: ClassVar[TableSchema | None] = None
+    row: ClassVar[str]
+    group: ClassVar[str]
+    kinds: ClassVar[frozenset[str]] = frozenset({"parquet"})
+    projections: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    batched: ClassVar[bool] = False
+    config_of_inputs: ClassVar[frozenset[str]] = frozenset()
+
+    @abstractmethod
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        """Return all partitions; empty when the experiment does not use the stage."""
+
+    @abstractmethod
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        """Return the exact upstream partitions of one partition."""
+
+    @abstractmethod
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, Product]]:
+        """Compute the given partitions; every required input is in the store."""
+
+    def made_alike(self, context: StageContext, key: ArtifactKey) -> Iterator[Artifact]:
+        """Yield stored artifacts of the stage that are made as this partition is, newest first."""
+        made = context.recipe(key)
+        if made is not None:
+            by = (made.code_version, made.config, made.versions)
+            yield from made_alike(context.store, made.stage, *by)
+
+    def own_code(self) -> list[Root]:
+        """Return the roots of the stage's own code, whatever an experiment names."""
+        return [root_of(type(self), "compute")]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        """Return the roots of what the configuration of a partition names, such as a type."""
+        return []
+
+    def code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        """Return the roots of the code that computes a partition; the rest is found from them."""
+        return [*self.own_code(), *self.named_code(experiment, key)]
+
+    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
+        """Return what computes or holds it in an experiment; ``kinds`` where that is all."""
+        return self.kinds
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        """Return what of the configuration determines the partition, without names."""
+        return {}
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        """Return the versions of the engines that compute the partition."""
+        return {}
+
+    def input_digests(
+        self, context: StageContext, key: ArtifactKey
+    ) -> Iterator[tuple[str, str | None]]:
+        """Yield role and digest of what is read; None: it is required and not in the store.
+
+        An empty role stands for what must be there, but whose digest is no part of the recipe.
+        """
+        for item in self.inputs(context.experiment, key):
+            artifact = context.current(item.key)
+            if artifact is not None:
+                yield item.role, artifact.manifest.digests[item.projection]
+            elif not item.optional:
+                yield item.role, None
+
+    def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
+        """Return what determines the partition now; None while a required input is missing."""
+        digests: dict[str, str] = {}
+        for role, digest in self.input_digests(context, key):
+            if digest is None:
+                return None
+            digests[role] = digest
+        return Recipe(
+            self.name,
+            context.code_version(self.code(context.experiment, key)),
+            self.config(context, key),
+            digests,
+            self.versions(context, key),
+        )
+
+    def is_complete(self, context: StageContext, key: ArtifactKey) -> bool:
+        """Return whether all that consumers read besides the artifact is in the store too."""
+        return True
+
+    def data_version(self, context: StageContext, key: ArtifactKey, digest: str) -> str:
+        """Return the version by which consumers see whether the partition changed."""
+        return digest
+
+
+def retriever_code(experiment: Experiment, key: ArtifactKey) -> list[Root]:
+    """Return the roots of the code of the retriever that a partition is of."""
+    return experiment.retrievers[key["retriever"]].code_roots()

@@ -1,0 +1,208 @@
+"""What a stage may ask for while it computes, and what the engine asks of a stage that ranks.
+
+A stage sees this, never the engine: so what a stage reaches is its own code and the library's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from rag_assets.code_versions.closure import Root
+from rag_assets.compute.compute import Compute
+from rag_assets.engine.attempts import Attempts
+from rag_assets.engine.measurements import Measurements
+from rag_assets.engine.recipe import Recipe
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.llm.completions import Completions
+from rag_assets.progress import Progress
+from rag_assets.retrieval.workspace import Workspace
+from rag_assets.sources.dataset import Read
+from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
+
+Times = Mapping[str, float]
+"""Query id -> milliseconds."""
+
+Search = Callable[[str], object]
+"""Ranks one query, given by its id."""
+
+
+class Part(NamedTuple):
+    """What one part of a query's way takes.
+
+    Attributes:
+        times: of single queries.
+        cost: money that servers take for a query, on average; 0 where none is asked, None where
+            that is not known.
+    """
+
+    times: Times
+    cost: float | None = 0.0
+
+
+class Ranked(NamedTuple):
+    """What a search gave: table of :data:`rag_assets.schemas.RUNS`, and the queries that failed.
+
+    Its facts are worth showing, and determine nothing; ``served`` is what a server took to rank.
+    """
+
+    table: pa.Table
+    failures: Mapping[str, str] = {}
+    facts: Mapping[str, Any] = {}
+    served: Part | None = None
+
+
+class Ranking(NamedTuple):
+    """A ranking cut at some depth; fingerprint, failed queries and facts are those of the whole."""
+
+    table: pa.Table
+    fingerprint: str
+    failures: Mapping[str, str]
+    facts: Mapping[str, Any]
+
+
+class StoredRankings(Protocol):
+    """The rankings of one experiment, each computed once."""
+
+    def table(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> Ranking:
+        """Return the ranking cut at ``depth``: stored, or computed now and stored.
+
+        Args:
+            ranker: the stage that computes this retriever's rankings.
+            retriever: name of the retriever.
+            top_k: the cell that asks; matters only where the ranking depends on it.
+            depth: how many ranks are needed.
+        """
+
+    def holds(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> bool:
+        """Return whether the ranking is stored at ``depth`` or deeper."""
+
+    def measured(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
+        """Return the fingerprint by which a ranking was measured; None when it is not stored."""
+
+    def digest(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
+        """Return the content digest of the ranking cut at ``depth``; None when it is not stored."""
+
+
+class StageContext(Protocol):
+    """One experiment and its store, as a stage sees them."""
+
+    @property
+    def source_digests(self) -> Mapping[str, str]:
+        """Digests of the files behind ``documents``, ``queries`` and, if any, ``qrels``."""
+
+    @property
+    def read_ahead(self) -> dict[str, Read]:
+        """Tables of source files that were read before their stage was asked for."""
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment."""
+
+    @property
+    def progress(self) -> Progress:
+        """Where progress is shown."""
+
+    @property
+    def compute(self) -> Compute:
+        """Where models and searches are computed."""
+
+    @property
+    def store(self) -> ArtifactStore:
+        """The artifacts of the experiment."""
+
+    @property
+    def rankings(self) -> StoredRankings:
+        """The rankings of the experiment."""
+
+    @property
+    def measurements(self) -> Measurements:
+        """What was measured; no result depends on it."""
+
+    @property
+    def attempts(self) -> Attempts:
+        """How often a failed partition was tried again."""
+
+    def artifact(self, key: ArtifactKey) -> Artifact:
+        """Return the up-to-date artifact of a partition.
+
+        Raises:
+            MissingArtifact: it is not in the store.
+        """
+
+    def current(self, key: ArtifactKey) -> Artifact | None:
+        """Return the up-to-date artifact of a partition; None when it must be computed."""
+
+    def recipe(self, key: ArtifactKey) -> Recipe | None:
+        """Return what determines a partition now; None while an input is missing."""
+
+    def workspace(self, retriever: str, key: ArtifactKey | None = None) -> Workspace:
+        """Return the caches and the progress of one retriever.
+
+        Args:
+            retriever: its name.
+            key: the artifact for which measurements are kept; None keeps none.
+        """
+
+    def cache_folder(self, name: str) -> Path:
+        """Return the folder of one cache of computed values."""
+
+    def code_version(self, roots: Iterable[Root]) -> str:
+        """Return the version of all code that these roots reach."""
+
+    def versions_of(self, retriever: str) -> Mapping[str, str]:
+        """Return what computes a retriever: its engines, the files that it names.
+
+        Raises:
+            DataError: a file cannot be read.
+        """
+
+    def file_digest(self, file: Path) -> str:
+        """Return the digest of a file's content.
+
+        Raises:
+            DataError: it cannot be read.
+        """
+
+    def completions(self, label: str, total: int) -> AbstractContextManager[Completions]:
+        """Open the language model with its cache; one budget holds for the whole evaluation."""
+
+    def check_source(self, part: str) -> None:
+        """Check that files which were just read are still those that were hashed.
+
+        Raises:
+            DataError: they were edited meanwhile; what was read belongs to another fingerprint.
+        """
+
+
+class SingleSearches(Protocol):
+    """A stage that ranks, as far as single queries are timed; see ``RunsStage``."""
+
+    def searcher(
+        self,
+        context: StageContext,
+        retriever: str,
+        top_k: int,
+        depth: int,
+        query_ids: Sequence[str],
+    ) -> Search | None:
+        """Return a function that ranks one of these queries; None where nothing is computed."""
+
+    def parts_before(
+        self, context: StageContext, retriever: str, top_k: int, *, cached: bool
+    ) -> list[Part] | None:
+        """Return what comes before the search; None where it is not known."""
+
+
+class Ranker(SingleSearches, Protocol):
+    """A stage that can rank: what determines its ranking, and how it is computed."""
+
+    def ranking_recipe(self, context: StageContext, retriever: str, top_k: int) -> Recipe | None:
+        """Return what determines the ranking; None while an input is missing."""
+
+    def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
+        """Compute the ranking to ``depth``."""

@@ -1,0 +1,199 @@
+"""``answerability``: whether a retriever's best score tells queries that have no answer.
+
+AUROC is the Mann-Whitney statistic: the share of the pairs of an answerable and an unanswerable
+query in which the answerable one scores higher, a tie counting one half (Hanley and McNeil,
+Radiology 143, 1982). A query is answered when its best score is at least the threshold. The
+threshold is the observed score with the largest Youden's J = coverage + rejected - 1 (Youden,
+Cancer 3, 1950), so with the largest balanced accuracy (J + 1) / 2; of several, the lowest, which
+answers most. A query without hits scores below every other and is never answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
+from rag_assets.engine.failures import failures_of
+from rag_assets.engine.recipe import Input
+from rag_assets.engine.stage import Stage, TableProduct
+from rag_assets.engine.stage_context import StageContext
+from rag_assets.evaluation.query_facts import DEV, TEST
+from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.schemas import ANSWERABILITY
+from rag_assets.sources.stage import QRELS_KEY
+from rag_assets.store.artifacts import ArtifactKey
+
+ANSWERABILITY_KEY = ArtifactKey.of("answerability")
+
+
+class Answerability(Stage):
+    """Over the cells of the primary metric's cut-off that are up to date.
+
+    It has no partitions: no mapping of Dagster leads from the cells of one family to a retriever.
+    It has no rows where all queries are answerable, which only the labels tell, and none of a
+    retriever whose scores cannot be compared between queries. A query on which a retriever failed
+    is not counted.
+    """
+
+    name = "answerability"
+    schema = ANSWERABILITY
+    row = "One retriever and split: how well its best score tells the unanswerable queries."
+    group = "metrics"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [ANSWERABILITY_KEY] if experiment.has_qrels else []
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        types = dict.fromkeys(type(config) for config in experiment.retrievers.values())
+        return [root_of(config, "compares_queries") for config in types]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        runs = [
+            Input(f"run_of_{name}", _run_key(experiment, name), optional=True)
+            for name in experiment.retrievers
+        ]
+        return [*runs, Input("qrels", QRELS_KEY), Input("query_facts", QUERY_FACTS_KEY, "means")]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return {"retrievers": list(_compared(context.experiment))}
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        qrels = context.artifact(QRELS_KEY).table()
+        positive = qrels.filter(pc.greater(qrels["grade"], 0))
+        answerable = set(positive["query_id"].to_pylist())
+        facts = context.artifact(QUERY_FACTS_KEY).table().select(["query_id", "split"]).to_pylist()
+        tables = [ANSWERABILITY.empty()]
+        for name in _compared(context.experiment):
+            run = context.current(_run_key(context.experiment, name))
+            table = run.table() if run is not None else None
+            if run is None or table is None or has_scores_of_ranks(table):
+                continue
+            best, failed = _best_scores(table), failures_of(run.manifest)
+            splits: dict[str, list[Query]] = {}
+            for fact in facts:
+                query_id = fact["query_id"]
+                if query_id not in failed:
+                    query = Query(best.get(query_id), query_id in answerable)
+                    splits.setdefault(fact["split"], []).append(query)
+            tables.append(answerability(name, splits))
+        for key in keys:
+            yield key, TableProduct(pa.concat_tables(tables).combine_chunks())
+
+
+def _run_key(experiment: Experiment, retriever: str) -> ArtifactKey:
+    """Return the cell at the cut-off of the primary metric: every cell has the same first unit.
+
+    Only that of a fusion of lists that are cut at top_k can differ.
+    """
+    return run_key(experiment, retriever, experiment.primary.cutoff or max(experiment.top_k))
+
+
+def _compared(experiment: Experiment) -> tuple[str, ...]:
+    """Return the retrievers whose best scores differ between queries, by name.
+
+    By name, so that the order of the experiment's file computes nothing again.
+    """
+    retrievers = experiment.retrievers
+    return tuple(sorted(name for name, config in retrievers.items() if config.compares_queries))
+
+
+def _best_scores(run: pa.Table) -> dict[str, float]:
+    first = run.filter(pc.equal(run["rank"], 1))
+    return dict(zip(first["query_id"].to_pylist(), first["score"].to_pylist(), strict=True))
+
+
+class Query(NamedTuple):
+    """The best score of a query (None: nothing was retrieved), and whether it is answerable."""
+
+    score: float | None
+    answerable: bool
+
+
+def answerability(retriever: str, splits: Mapping[str, Sequence[Query]]) -> pa.Table:
+    """Return how well the best score tells unanswerable queries.
+
+    Args:
+        retriever: whose scores they are.
+        splits: split -> its queries. The threshold of ``test`` is the one chosen on ``dev`` where
+            there is one; that of any other split is chosen on the split itself, and flatters it.
+
+    Returns:
+        Table of :data:`rag_assets.schemas.ANSWERABILITY`, a row a split; without rows when the
+        queries are all answerable, or none is. What needs both kinds is null in a split that
+        lacks one.
+    """
+    kinds = {query.answerable for queries in splits.values() for query in queries}
+    if len(kinds) < 2:
+        return ANSWERABILITY.empty()
+    source = {name: DEV if name == TEST and DEV in splits else name for name in splits}
+    rows = [
+        _row(name, splits[name], source[name], _threshold(*_scores(splits[source[name]])))
+        for name in sorted(splits)
+    ]
+    return ANSWERABILITY.from_rows([{"retriever": retriever, **row} for row in rows])
+
+
+def has_scores_of_ranks(run: pa.Table) -> bool:
+    """Return whether every score of a run is 1 / rank, as of one that came without scores."""
+    return bool(run.num_rows) and np.array_equal(
+        run["score"].to_numpy(), 1 / run["rank"].to_numpy()
+    )
+
+
+def _row(
+    split: str, queries: Sequence[Query], source: str, threshold: float | None
+) -> dict[str, object]:
+    answerable, unanswerable = _scores(queries)
+    has_both = bool(len(answerable)) and bool(len(unanswerable))
+    answered = np.inf if threshold is None else threshold
+    return {
+        "split": split,
+        "n_answerable": len(answerable),
+        "n_unanswerable": len(unanswerable),
+        "auroc": _auroc(answerable, unanswerable) if has_both else None,
+        "threshold": threshold,
+        "threshold_from": source,
+        "coverage": _share(answerable >= answered),
+        "rejected": _share(unanswerable < answered),
+    }
+
+
+def _scores(queries: Sequence[Query]) -> tuple[np.ndarray, np.ndarray]:
+    scores = np.array([-np.inf if q.score is None else q.score for q in queries], np.float64)
+    answerable = np.array([query.answerable for query in queries], bool)
+    return scores[answerable], scores[~answerable]
+
+
+def _auroc(answerable: np.ndarray, unanswerable: np.ndarray) -> float:
+    """Count, for each answerable query, the unanswerable ones below it and, by half, its equals."""
+    ordered = np.sort(unanswerable)
+    below = np.searchsorted(ordered, answerable, side="left")
+    not_above = np.searchsorted(ordered, answerable, side="right")
+    return float((below + not_above).sum() / (2 * len(answerable) * len(unanswerable)))
+
+
+def _threshold(answerable: np.ndarray, unanswerable: np.ndarray) -> float | None:
+    """Return the lowest observed score with the largest J; None without both kinds, or scores."""
+    scores = np.unique(np.concatenate([answerable, unanswerable]))
+    candidates = scores[np.isfinite(scores)]
+    if not len(answerable) or not len(unanswerable) or not len(candidates):
+        return None
+    dropped = np.searchsorted(np.sort(answerable), candidates, side="left")
+    rejected = np.searchsorted(np.sort(unanswerable), candidates, side="left")
+    # Whole numbers, so that equal values of J are equal: J times both counts, but for a constant.
+    gains = rejected * len(answerable) - dropped * len(unanswerable)
+    return float(candidates[np.argmax(gains)])
+
+
+def _share(flags: np.ndarray) -> float | None:
+    return float(flags.mean()) if len(flags) else None

@@ -1,0 +1,144 @@
+"""``list_similarities``: how alike the results of rerankers are, where one is for diversity.
+
+Ziegler, McNee, Konstan and Lausen: Improving recommendation lists through topic diversification,
+WWW 2005, add the similarities of all pairs of a list; here their mean is taken, so that lists of
+different lengths compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from rag_assets.code_versions.closure import Root
+from rag_assets.engine.failures import failures_of
+from rag_assets.engine.latency_sample import values_by_query
+from rag_assets.engine.recipe import Input
+from rag_assets.engine.stage import Stage, TableProduct, retriever_code
+from rag_assets.engine.stage_context import StageContext
+from rag_assets.errors import UsageError
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.models.unit_vectors import Vectors
+from rag_assets.retrieval.reranking.mmr import MMR
+from rag_assets.retrieval.reranking.stage import FAMILY, texts_by_chunk, texts_key
+from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.schemas import LIST_SIMILARITIES
+from rag_assets.store.artifacts import ArtifactKey
+
+
+class ListSimilarities(Stage):
+    """One partition a reranked retriever and top_k: its results, and those of its input.
+
+    It exists where there is an ``mmr`` retriever. The vectors are those by which that one chooses;
+    of other rerankers those of the first, so that they compare.
+    """
+
+    name = "list_similarities"
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever", "top_k")
+    schema = LIST_SIMILARITIES
+    row = "One query: how alike the results of a reranker, and of its input, are."
+    group = "runs"
+    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "sentence-transformers"})
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        if not any(isinstance(config, MMR) for config in experiment.retrievers.values()):
+            return []
+        return [
+            similarities_key(name, top_k)
+            for name in experiment.of_family(FAMILY)
+            for top_k in experiment.top_k
+            if top_k > 1
+        ]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return retriever_code(experiment, key)
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        (before,) = experiment.inputs(key["retriever"])
+        return [
+            Input("run", run_key(experiment, key["retriever"], key["top_k"])),
+            Input("input_run", run_key(experiment, before, key["top_k"])),
+            Input("texts", texts_key(key["retriever"])),
+        ]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return {"vectors": _config(context.experiment, key["retriever"]).describe()["document"]}
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return _config(context.experiment, key["retriever"]).versions()
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        for key in keys:
+            run, before, _ = (
+                context.artifact(item.key) for item in self.inputs(context.experiment, key)
+            )
+            failed = failures_of(run.manifest).keys()
+            similarities, input_similarities = (
+                _similarities(context, key["retriever"], ranking.table())
+                for ranking in (run, before)
+            )
+            rows: list[dict[str, object]] = [
+                {
+                    "query_id": query_id,
+                    "similarity": similarities.get(query_id),
+                    "input_similarity": input_similarities.get(query_id),
+                }
+                for query_id in sorted((similarities.keys() | input_similarities.keys()) - failed)
+            ]
+            yield key, TableProduct(LIST_SIMILARITIES.from_rows(rows))
+
+
+def _similarities(context: StageContext, retriever: str, run: pa.Table) -> dict[str, float | None]:
+    """Return query id -> the mean cosine of its results, at most top_k of them."""
+    texts = texts_by_chunk(context, retriever)
+    read = [texts[chunk_id] for chunk_id in run.column("chunk_id").to_pylist()]
+    config = _config(context.experiment, retriever)
+    vectors = config.document_vectors(read, context.workspace(retriever))
+    rows = values_by_query(run.column("query_id"), range(run.num_rows))
+    return {
+        query_id: intra_list_similarity(vectors[numbers], max(len(numbers), 1))
+        for query_id, numbers in rows.items()
+    }
+
+
+def _config(experiment: Experiment, retriever: str) -> MMR:
+    """Return the retriever itself, or the first one for diversity."""
+    configs = (experiment.retrievers[retriever], *experiment.retrievers.values())
+    return next(config for config in configs if isinstance(config, MMR))
+
+
+def similarities_key(retriever: str, top_k: int | str) -> ArtifactKey:
+    """Return the similarities of one retriever at one cut-off."""
+    return ArtifactKey.of("list_similarities", retriever=retriever, top_k=top_k)
+
+
+def intra_list_similarity(vectors: Vectors, k: int) -> float | None:
+    """Return the mean cosine of all pairs of the first ``k`` results.
+
+    With S the sum of n unit vectors, the cosines of all ordered pairs add up to |S|^2, of which n
+    are of a vector with itself: the mean is (|S|^2 - n) / (n (n - 1)).
+
+    Args:
+        vectors: unit vectors of the results in the order of their ranks, shape (results, d).
+        k: how many count; all when there are fewer.
+
+    Returns:
+        From -1 to 1; None for fewer than two results, which have no pair.
+
+    Raises:
+        UsageError: ``k`` is below 1.
+    """
+    if k < 1:
+        raise UsageError(f"k is {k}; at least 1 result must be looked at")
+    first = vectors[:k].astype(np.float64)
+    n = len(first)
+    if n < 2:
+        return None
+    total = first.sum(axis=0)
+    squares = float((first * first).sum())
+    return (float((total * total).sum()) - squares) / (n * (n - 1))

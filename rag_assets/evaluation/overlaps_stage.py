@@ -1,0 +1,236 @@
+"""``overlaps[top_k]``: how alike the retrievers rank, for an experiment without labels.
+
+Per query, with S the shorter of the two lists and L the longer one, s and l their lengths, X(d) the
+number of units that the first d ranks of both share (S ends at s), and A(d) the agreement X(d) / d:
+
+- ``overlap``: X(l) / l, so 1 exactly when both hold the same units.
+- ``rbo``: extrapolated rank-biased overlap, RBO_ext, of Webber, Moffat and Zobel, "A similarity
+  measure for indefinite rankings", ACM Transactions on Information Systems 28(4), 2010, equation
+  32::
+
+      (1 - p) / p * ( sum over d = 1..l of X(d) / d * p^d
+                    + sum over d = s+1..l of X(s) * (d - s) / (s * d) * p^d )
+      + ( (X(l) - X(s)) / l + X(s) / s ) * p^l
+
+  It is in [0, 1]; 1 for equal lists, 0 for disjoint ones. Early ranks weigh more: with p = 0.9 the
+  first ten hold 86 % of the weight. What lies below the lists is taken to agree as they do.
+
+A query for which one list alone is empty counts 0 in both; where both are empty it is not counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.engine.failures import failures_of
+from rag_assets.engine.recipe import Input
+from rag_assets.engine.stage import Stage, TableProduct
+from rag_assets.engine.stage_context import StageContext
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.in_memory import in_memory
+from rag_assets.package_versions import version
+from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.schemas import OVERLAPS
+from rag_assets.store.artifacts import ArtifactKey
+
+PERSISTENCE = 0.9
+"""p of rank-biased overlap: the chance to look at one more rank."""
+
+UNIT = "unit"
+DOCUMENT = "document"
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+
+_ITEMS = {
+    UNIT: "SELECT query_id, item_id AS item, rank FROM {run}",
+    DOCUMENT: """
+        SELECT query_id, document_id AS item,
+               row_number() OVER (PARTITION BY query_id ORDER BY min(rank)) AS rank
+        FROM {run} GROUP BY query_id, document_id
+    """,
+}
+
+
+_MATCH = """
+    WITH a AS ({a}), b AS ({b}), lengths AS (
+        SELECT query_id, least(n_a, n_b) AS shorter, greatest(n_a, n_b) AS longer
+        FROM (SELECT query_id, coalesce(n_a, 0) AS n_a, coalesce(n_b, 0) AS n_b
+              FROM (SELECT query_id, count(*) AS n_a FROM a GROUP BY ALL)
+              FULL JOIN (SELECT query_id, count(*) AS n_b FROM b GROUP BY ALL) USING (query_id))
+    ), common AS (
+        SELECT query_id, greatest(a.rank, b.rank) AS depth
+        FROM a JOIN b USING (query_id, item)
+    )
+    SELECT query_id, shorter, longer, depth
+    FROM lengths LEFT JOIN common USING (query_id) ORDER BY query_id, depth
+"""
+
+
+class Overlaps(Stage):
+    """One partition a top_k, over those of its cells that are up to date.
+
+    It exists only without labels: with them the metrics answer the question that it can only
+    hint at, and an experiment that has labels pays nothing for it. One retriever has no pair.
+    """
+
+    name = "overlaps"
+    dimensions: ClassVar[tuple[str, ...]] = ("top_k",)
+    schema = OVERLAPS
+    row = "Two retrievers at one top_k: the share of common units, and rank-biased overlap."
+    group = "metrics"
+    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        if experiment.has_qrels or len(experiment.retrievers) < 2:
+            return []
+        return [overlaps_key(top_k) for top_k in experiment.top_k]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return [
+            Input(f"run_of_{name}", run_key(experiment, name, key["top_k"]), optional=True)
+            for name in experiment.retrievers
+        ]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return {"p": PERSISTENCE, "pairs": [list(pair) for pair in _pairs(context.experiment)]}
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return {"duckdb": version("duckdb"), "numpy": version("numpy")}
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        experiment = context.experiment
+        for key in keys:
+            runs, failed = dict[str, pa.Table](), dict[str, Collection[str]]()
+            for name in experiment.retrievers:
+                artifact = context.current(run_key(experiment, name, key["top_k"]))
+                if artifact is not None:
+                    runs[name], failed[name] = artifact.table(), failures_of(artifact.manifest)
+            present = [p for p in _pairs(experiment) if p.first in runs and p.second in runs]
+            yield key, TableProduct(overlaps(runs, present, failed))
+
+
+def _pairs(experiment: Experiment) -> list[Pair]:
+    if experiment.judge != "evidence":
+        # Documents, and given chunks, are the same units whatever is searched.
+        return pairs({name: () for name in experiment.retrievers})
+    return pairs({name: experiment.chunkings_of(name) for name in experiment.retrievers})
+
+
+def overlaps_key(top_k: int | str) -> ArtifactKey:
+    """Return the overlaps at one cut-off."""
+    return ArtifactKey.of("overlaps", top_k=top_k)
+
+
+class Pair(NamedTuple):
+    """Two retrievers, and by what their runs are compared: ``unit`` or ``document``."""
+
+    first: str
+    second: str
+    compared: str
+
+
+def pairs(chunkings: Mapping[str, Sequence[str]]) -> list[Pair]:
+    """Return every pair of retrievers, in their order.
+
+    Args:
+        chunkings: retriever -> the chunkings whose chunks its runs can hold. Chunks of different
+            chunkings have nothing in common, so such runs are compared by their documents.
+    """
+    return [
+        Pair(a, b, UNIT if set(chunkings[a]) == set(chunkings[b]) else DOCUMENT)
+        for a, b in combinations(chunkings, 2)
+    ]
+
+
+def overlaps(
+    runs: Mapping[str, pa.Table],
+    wanted: Sequence[Pair],
+    failed: Mapping[str, Collection[str]] = {},
+) -> pa.Table:
+    """Compare runs.
+
+    Args:
+        runs: retriever -> table of :data:`rag_assets.schemas.RUNS`, all cut at the same top_k.
+        wanted: the pairs to compare.
+        failed: retriever -> the queries on which it failed: its pairs are compared on the others.
+
+    Returns:
+        Table of :data:`OVERLAPS`, one row a pair.
+    """
+    return OVERLAPS.from_rows([_row(pair, runs, failed) for pair in wanted])
+
+
+def _row(
+    pair: Pair, runs: Mapping[str, pa.Table], failed: Mapping[str, Collection[str]]
+) -> dict[str, object]:
+    left_out = pa.array({*failed.get(pair.first, ()), *failed.get(pair.second, ())}, pa.string())
+    first, second = (
+        run.filter(pc.invert(pc.is_in(run["query_id"], left_out))) if len(left_out) else run
+        for run in (runs[pair.first], runs[pair.second])
+    )
+    matched = _matched(first, second, pair.compared)
+    n_queries = len(matched["query_id"].unique()) if matched.num_rows else 0
+    values = _per_query(matched)
+    means = {n: math.fsum(v) / n_queries if n_queries else None for n, v in values.items()}
+    names = {"retriever_a": pair.first, "retriever_b": pair.second, "compared": pair.compared}
+    return {**names, "n_queries": n_queries, **means}
+
+
+def _matched(first: pa.Table, second: pa.Table, compared: str) -> pa.Table:
+    """Return a row for each unit that both lists hold, with the depth at which both do.
+
+    A query without a common unit has one row, whose ``depth`` is null.
+    """
+    columns = ["query_id", "rank", "item_id", "document_id"]
+    with in_memory() as connection:
+        connection.register("run_a", first.select(columns))
+        connection.register("run_b", second.select(columns))
+        items = _ITEMS[compared]
+        sql = _MATCH.format(a=items.format(run="run_a"), b=items.format(run="run_b"))
+        return connection.sql(sql).to_arrow_table()
+
+
+def _per_query(matched: pa.Table) -> dict[str, Floats]:
+    """Return the overlap and the RBO of every query, from the depths of its common units.
+
+    A unit that is common from depth m on adds 1 to X(d) for all d >= m; with the running sums
+    W(n) = sum of p^d / d and P(n) = sum of p^d it so adds W(l) - W(m - 1) to the first sum of the
+    formula, and the second one is X(s) / s * (P(l) - P(s) - s * (W(l) - W(s))).
+    """
+    query = matched["query_id"].combine_chunks().dictionary_encode().indices.to_numpy()
+    n = int(query.max()) + 1 if query.size else 0
+    shorter, longer = (_first(matched[name], query, n) for name in ("shorter", "longer"))
+    depth = matched["depth"].fill_null(0).to_numpy().astype(np.int64)
+    counts = depth > 0
+    query, depth = query[counts], depth[counts]
+    p = PERSISTENCE
+    powers = p ** np.arange(int(longer.max(initial=0)) + 1)
+    powers[0] = 0.0
+    sum_p = np.cumsum(powers)
+    sum_w = np.cumsum(powers / np.maximum(np.arange(powers.size), 1))
+    x_long = np.bincount(query, minlength=n)
+    x_short = np.bincount(query[depth <= shorter[query]], minlength=n)
+    gained = np.bincount(query, weights=sum_w[longer[query]] - sum_w[depth - 1], minlength=n)
+    safe = np.maximum(shorter, 1)
+    behind = sum_p[longer] - sum_p[shorter] - shorter * (sum_w[longer] - sum_w[shorter])
+    rate = x_short / safe
+    seen = (1 - p) / p * (gained + rate * behind)
+    rbo = seen + ((x_long - x_short) / longer + rate) * p**longer
+    return {"overlap": x_long / longer, "rbo": np.clip(rbo, 0.0, 1.0)}
+
+
+def _first(column: pa.ChunkedArray, query: npt.NDArray[np.int32], n: int) -> Counts:
+    """Return one value a query; all rows of a query hold the same."""
+    values = np.zeros(n, dtype=np.int64)
+    values[query] = column.to_numpy()
+    return values

@@ -1,0 +1,138 @@
+"""Rules between retrievers: inputs exist, no cycle, three levels.
+
+What an experiment must have where weights of a fusion are chosen on dev.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+
+from rag_assets.errors import UsageError, allowed_names
+from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, parse_metric
+from rag_assets.experiment.config import RetrieverConfig
+from rag_assets.retrieval.derived import FusedRetriever, Tune
+
+LEVEL_RULE = (
+    "three levels: base (bm25, embedding, ...) -> fused (rrf, ...) -> "
+    "reranked (of a base or fused one)"
+)
+
+Fail = Callable[[tuple[int | str, ...], str], Exception]
+
+
+def check_retrievers(retrievers: Mapping[str, RetrieverConfig], fail: Fail) -> None:
+    """Check what fused and reranked retrievers read.
+
+    Raises:
+        ConfigError: made by ``fail`` from a location and a problem.
+    """
+    for name in retrievers:
+        _check_names(name, retrievers, fail)
+    for name in retrievers:
+        _check_no_cycle(name, retrievers, fail)
+    for name in retrievers:
+        _check_levels(name, retrievers, fail)
+
+
+def _check_names(name: str, retrievers: Mapping[str, RetrieverConfig], fail: Fail) -> None:
+    names = retrievers[name].input_names
+    for number, item in enumerate(names):
+        location = _location(name, number, retrievers)
+        if item not in retrievers:
+            raise fail(location, f"unknown retriever {allowed_names(item, retrievers)}")
+        if item in names[:number]:
+            raise fail(location, f"'{item}' stands twice; each input is fused once")
+
+
+def _check_no_cycle(start: str, retrievers: Mapping[str, RetrieverConfig], fail: Fail) -> None:
+    """Walk the inputs of ``start`` depth first; the path back to ``start`` is the cycle."""
+    stack: list[tuple[str, ...]] = [(start,)]
+    while stack:
+        path = stack.pop()
+        for item in retrievers[path[-1]].input_names:
+            if item == start:
+                cycle = " -> ".join((*path, start))
+                raise fail(_location(start, None, retrievers), f"is a cycle: {cycle}")
+            if item not in path:
+                stack.append((*path, item))
+
+
+def _check_levels(name: str, retrievers: Mapping[str, RetrieverConfig], fail: Fail) -> None:
+    config = retrievers[name]
+    for number, item in enumerate(config.input_names):
+        if retrievers[item].level >= config.level:
+            raise fail(
+                _location(name, number, retrievers),
+                f"'{item}' is itself a {retrievers[item].family} retriever; {LEVEL_RULE}",
+            )
+
+
+def _location(
+    name: str, number: int | None, retrievers: Mapping[str, RetrieverConfig]
+) -> tuple[int | str, ...]:
+    """Return where an input stands: an item of ``inputs``, or the one under ``input``."""
+    if "inputs" not in type(retrievers[name]).model_fields:
+        return ("retrievers", name, "input")
+    return ("retrievers", name, "inputs", *(() if number is None else (number,)))
+
+
+def tuned_retrievers(retrievers: Mapping[str, RetrieverConfig]) -> frozenset[str]:
+    """Return the fusions whose weights are chosen on dev, and what reranks one of them."""
+    fusions = {name for name in retrievers if tune_of(retrievers[name]) is not None}
+    readers = {name for name, config in retrievers.items() if fusions & set(config.input_names)}
+    return frozenset(fusions | readers)
+
+
+def tune_of(config: RetrieverConfig) -> Tune | None:
+    """Return how a retriever's weights are chosen; None: they are not."""
+    return config.tune if isinstance(config, FusedRetriever) else None
+
+
+def check_tuning(
+    retrievers: Mapping[str, RetrieverConfig],
+    cutoffs: Collection[int],
+    lacks: Mapping[str, str | None],
+    fail: Fail,
+) -> None:
+    """Check that weights can be chosen.
+
+    Args:
+        retrievers: all of the experiment.
+        cutoffs: its cut-offs, and those of its metrics.
+        lacks: what the experiment has not of ``split`` and ``labels``, with what else to say of it.
+        fail: makes the error from a location and a problem.
+
+    Raises:
+        ConfigError: made by ``fail``: there is no split or there are no labels, or the metric is
+            none that a ranking and a cut-off of the experiment give.
+    """
+    for name, config in retrievers.items():
+        tune = tune_of(config)
+        if tune is None:
+            continue
+        if "split" in lacks:
+            problem = (
+                "tuned weights are chosen on dev and reported on test; add the key `split`, such "
+                "as split: {dev: 0.5, seed: 0}"
+            )
+            raise fail(("retrievers", name, "weights"), problem)
+        if "labels" in lacks:
+            problem = "tuned weights need labels to be chosen by"
+            why = "; ".join(filter(None, (problem, lacks["labels"])))
+            raise fail(("retrievers", name, "weights"), why)
+        if tune.metric is not None:
+            place = ("retrievers", name, "tune", "metric")
+            _check_metric(tune.metric, cutoffs, partial(fail, place))
+
+
+def _check_metric(name: str, cutoffs: Collection[int], fail: Callable[[str], Exception]) -> None:
+    try:
+        metric = parse_metric(name)
+    except UsageError as error:
+        raise fail(str(error)) from error
+    if metric.measure in {"judged", *CONTEXT_MEASURES}:
+        raise fail(f"{metric.measure} is no measure of a ranking and its labels")
+    allowed = ", ".join(map(str, sorted(cutoffs)))
+    if metric.cutoff not in cutoffs:
+        raise fail(f"'{name}' needs a cut-off of the experiment; allowed: @ {allowed}")

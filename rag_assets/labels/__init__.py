@@ -1,0 +1,1 @@
+"""Labels: their health, pools for people, questions that are generated."""

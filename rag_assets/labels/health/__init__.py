@@ -1,0 +1,12 @@
+"""Label health: what makes a metric wrong although nothing fails.
+
+One check a file, each a function from Arrow tables to a table of
+:data:`rag_assets.labels.health.findings.FINDINGS`. An error is a label that cannot be used; a
+warning is one that can, but may not mean what it did.
+"""
+
+from __future__ import annotations
+
+from rag_assets.labels.health.findings import FINDINGS, Finding, findings_table
+
+__all__ = ["FINDINGS", "Finding", "findings_table"]

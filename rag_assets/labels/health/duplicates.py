@@ -1,0 +1,91 @@
+"""Documents that hold the same text, and queries that ask the same."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pyarrow as pa
+
+from rag_assets.labels.health.findings import WARNING, Finding, findings_table
+from rag_assets.sources.fields import shown
+
+DUPLICATE_DOCUMENT = "duplicate_document"
+DUPLICATE_QUERY = "duplicate_query"
+CONFLICT = "conflicting_queries"
+_Judgment = tuple[str, int | None, int | None, int]
+_Evidences = frozenset[frozenset[_Judgment]]
+
+
+def same_texts(documents: pa.Table) -> list[list[str]]:
+    """Return the groups of documents with the same text but for white space, titles apart.
+
+    Args:
+        documents: table of :data:`rag_assets.schemas.DOCUMENTS`; blank texts are passed over.
+    """
+    groups: dict[int, dict[str, list[str]]] = defaultdict(dict)
+    ids, texts = documents.column("document_id"), documents.column("text")
+    # Hashes first: the texts of a large corpus are held one at a time, unless hashes agree.
+    hashes = [hash(" ".join(text.as_py().split())) for text in texts]
+    blank = hash("")
+    counted: dict[int, int] = defaultdict(int)
+    for digest in hashes:
+        counted[digest] += 1
+    for row, digest in enumerate(hashes):
+        if counted[digest] > 1 and digest != blank:
+            text = " ".join(texts[row].as_py().split())
+            groups[digest].setdefault(text, []).append(ids[row].as_py())
+    return [members for group in groups.values() for members in group.values() if len(members) > 1]
+
+
+def duplicate_documents(documents: pa.Table) -> pa.Table:
+    """Return a warning for each document whose text an earlier one has.
+
+    Args:
+        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
+    """
+    return findings_table(
+        Finding(
+            WARNING, DUPLICATE_DOCUMENT, f"has the same text as {shown(first)}", document_id=other
+        )
+        for first, *others in same_texts(documents)
+        for other in others
+    )
+
+
+def duplicate_queries(queries: pa.Table, qrels: pa.Table) -> pa.Table:
+    """Return a warning for each query whose text another one has, but for case and white space.
+
+    ``duplicate_query``: their judgments are the same, so the question counts twice.
+    ``conflicting_queries``: their judgments differ, so no ranking can satisfy both.
+
+    Args:
+        queries: table of :data:`rag_assets.schemas.QUERIES`.
+        qrels: table of :data:`rag_assets.schemas.QRELS`.
+    """
+    groups: dict[str, list[str]] = defaultdict(list)
+    ids, texts = queries.column("query_id").to_pylist(), queries.column("text").to_pylist()
+    for query_id, text in zip(ids, texts, strict=True):
+        folded = " ".join(text.split()).casefold()
+        if folded:
+            groups[folded].append(query_id)
+    judged = _judgments(qrels)
+    return findings_table(
+        _finding(first, other, judged) for first, *others in groups.values() for other in others
+    )
+
+
+def _finding(first: str, other: str, judged: dict[str, _Evidences]) -> Finding:
+    if judged.get(first) == judged.get(other):
+        message = f"asks the same as query {shown(first)}, with the same judgments"
+        return Finding(WARNING, DUPLICATE_QUERY, message, other)
+    message = f"asks the same as query {shown(first)}, but its judgments differ"
+    return Finding(WARNING, CONFLICT, message, other)
+
+
+def _judgments(qrels: pa.Table) -> dict[str, _Evidences]:
+    """Return the evidences of each query, whatever they are called."""
+    by_query: dict[str, dict[str, set[_Judgment]]] = defaultdict(lambda: defaultdict(set))
+    names = ("query_id", "evidence_id", "document_id", "start", "end", "grade")
+    for query, evidence, *rest in zip(*(qrels.column(n).to_pylist() for n in names), strict=True):
+        by_query[query][evidence].add((rest[0], rest[1], rest[2], rest[3]))
+    return {query: frozenset(map(frozenset, rows.values())) for query, rows in by_query.items()}

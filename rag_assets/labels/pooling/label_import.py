@@ -1,0 +1,241 @@
+"""From judged units to labels of a dataset.
+
+A pool of several chunkings holds overlapping spans of one passage. If each relevant one became an
+evidence of its own, R would count the passage as often as there are chunkings; and a long relevant
+span would make every chunk inside it relevant. A unit satisfies an evidence when it holds half of
+it, so the shortest relevant span of a passage is enough: longer ones satisfy it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from rag_assets.errors import DataError
+from rag_assets.labels.pooling.feedback import Earlier, earlier_feedback
+from rag_assets.labels.pooling.label_edits import (
+    label_file,
+    qrels_format,
+    write_judgments,
+    write_qrels,
+)
+from rag_assets.labels.pooling.pool import Judgment, Key, PooledUnit
+from rag_assets.sources.dataset import Dataset
+from rag_assets.sources.fields import shown
+from rag_assets.sources.judgments import read_judgments
+
+JsonRow = dict[str, Any]
+Rows = dict[Key, JsonRow]
+Span = tuple[int, int]
+
+
+class Added(NamedTuple):
+    """What became of judgments: added to ``file``, there already, or covered by a shorter span.
+
+    Of earlier feedback: how many labels got another grade or other votes, and how many are gone.
+    """
+
+    file: Path
+    n_added: int
+    n_known: int
+    n_covered: int
+    n_changed: int = 0
+    n_withdrawn: int = 0
+
+
+def add_judgments(
+    dataset: Dataset,
+    judgments: Iterable[Judgment],
+    documents: pa.Table,
+    queries: pa.Table,
+    *,
+    judge: str,
+    on_conflict: Callable[[DataError], object],
+    renewed: Collection[PooledUnit] = (),
+) -> Added:
+    """Add judgments to the dataset's label file; one that is there with the same grade is known.
+
+    A folder of documents gets spans, or whole documents where ``judge`` is ``document``. A BEIR
+    folder gets documents, each with the highest grade of its spans. Of relevant spans that share
+    half of the shorter one only the shortest is added: the others satisfy it.
+
+    Args:
+        dataset: to which they are added.
+        judgments: units of known queries and documents, each unit once.
+        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
+        queries: table of :data:`rag_assets.schemas.QUERIES`.
+        judge: the unit that the experiment judges.
+        on_conflict: called where the labels have another grade already; theirs stays.
+        renewed: units on which the judgments say all that feedback says; labels of theirs that came
+            from earlier feedback are replaced, or taken back.
+
+    Raises:
+        UsageError: judgments cannot be added to this format.
+        DataError: the result would not be valid; nothing is written.
+        StoreError: the file cannot be written.
+    """
+    file = label_file(dataset)
+    form = qrels_format(dataset)
+    whole = judge == "document" or form is not None
+    new_labels = _by_key(judgments, whole)
+    named = {_key(unit, whole) for unit in renewed}
+    outdated = _outdated(dataset, file, documents, named, new_labels)
+    old = dataset.read_qrels(documents, queries).table.to_pylist() if dataset.has_qrels else []
+    old = [row for row in old if _key_of(row) not in outdated]
+    new = _unknown(new_labels, old, on_conflict)
+    chosen = _without_covered(new, old)
+    if (chosen or outdated) and form is not None:
+        rows = {key: _row(key, judgment) for key, judgment in chosen}
+        write_qrels(form, file, *_placed(rows, outdated))
+    elif chosen or outdated:
+        rows = _span_rows(chosen, documents)
+        check = partial(read_judgments, documents=documents, queries=queries)
+        write_judgments(file, *_placed(rows, outdated), check)
+    n_changed = sum(key in outdated for key, _ in chosen)
+    return Added(
+        file,
+        n_added=len(chosen) - n_changed,
+        n_known=len(new_labels) - len(new),
+        n_covered=len(new) - len(chosen),
+        n_changed=n_changed,
+        n_withdrawn=len(outdated) - n_changed,
+    )
+
+
+def _outdated(
+    dataset: Dataset,
+    file: Path,
+    documents: pa.Table,
+    named: Collection[Key],
+    new_labels: Mapping[Key, Judgment],
+) -> dict[Key, Earlier]:
+    """Return the labels from feedback on the named units that say something else now."""
+    if not named or not dataset.has_qrels:
+        return {}
+    earlier = earlier_feedback(dataset, file, documents, named)
+    return {key: label for key, label in earlier.items() if not label.says(new_labels.get(key))}
+
+
+def _unknown(
+    new_labels: Mapping[Key, Judgment],
+    old: Iterable[Mapping[str, Any]],
+    on_conflict: Callable[[DataError], object],
+) -> list[tuple[Key, Judgment]]:
+    """Return the judgments that the labels do not have; tell of those with another grade."""
+    grades = {_key_of(row): row["grade"] for row in old}
+    for key, judgment in new_labels.items():
+        if key in grades and grades[key] != judgment.grade:
+            on_conflict(_conflict(judgment, grades[key]))
+    return [(key, judgment) for key, judgment in new_labels.items() if key not in grades]
+
+
+def _placed(
+    rows: Rows, outdated: Mapping[Key, Earlier]
+) -> tuple[list[JsonRow], dict[int, JsonRow | None]]:
+    """Return the rows to append, and by line number those that replace one, or None for none."""
+    replaced = {label.line: rows.get(key) for key, label in outdated.items()}
+    return [row for key, row in rows.items() if key not in outdated], replaced
+
+
+def _key(unit: PooledUnit, whole: bool) -> Key:
+    query_id, document_id, start, end = unit
+    return (query_id, document_id, None if whole else start, None if whole else end)
+
+
+def _key_of(row: Mapping[str, Any]) -> Key:
+    return (row["query_id"], row["document_id"], row["start"], row["end"])
+
+
+def _by_key(judgments: Iterable[Judgment], whole: bool) -> dict[Key, Judgment]:
+    """Return one judgment a key: the one with the highest grade, the first of several."""
+    by_key: dict[Key, Judgment] = {}
+    for judgment in judgments:
+        key = _key(judgment.unit, whole)
+        if key not in by_key or judgment.grade > by_key[key].grade:
+            by_key[key] = judgment
+    return by_key
+
+
+def _conflict(judgment: Judgment, grade: int) -> DataError:
+    unit = judgment.unit
+    return DataError(
+        f"line {judgment.line}: query {shown(unit.query_id)} and document "
+        f"{shown(unit.document_id)}, characters {unit.start}-{unit.end}: grade {judgment.grade}, "
+        f"but the labels have {grade}"
+    )
+
+
+def _row(key: Key, judgment: Judgment) -> dict[str, Any]:
+    row = {"query_id": key[0], "doc_id": key[1], "relevance": judgment.grade}
+    return {**row, "source": judgment.source}
+
+
+def _span_rows(new: Sequence[tuple[Key, Judgment]], documents: pa.Table) -> Rows:
+    names = ("document_id", "text")
+    texts = dict(zip(*(documents.column(name).to_pylist() for name in names), strict=True))
+    rows = {}
+    for key, judgment in new:
+        row = _row(key, judgment)
+        if key[2] is not None:
+            row |= _quoted(texts[key[1]], judgment)
+        rows[key] = row
+    return rows
+
+
+def _quoted(text: str, judgment: Judgment) -> dict[str, Any]:
+    start, end = judgment.unit.start, judgment.unit.end
+    quote = text[start:end]
+    if not quote.strip():
+        problem = f"line {judgment.line}: characters {start}-{end} of "
+        raise DataError(f"{problem}{shown(judgment.unit.document_id)} are blank, cannot be quoted")
+    first = text.find(quote)
+    unique = first == start and text.find(quote, first + 1) < 0
+    return {"quote": quote} if unique else {"quote": quote, "start": start}
+
+
+def _without_covered(
+    new: Sequence[tuple[Key, Judgment]], old: Sequence[dict[str, Any]]
+) -> list[tuple[Key, Judgment]]:
+    """Leave out relevant spans that a shorter, or an older, relevant span says already."""
+    labelled: dict[tuple[str, str], list[Span]] = {}
+    for row in old:
+        if row["grade"] > 0 and row["start"] is not None:
+            place = labelled.setdefault((row["query_id"], row["document_id"]), [])
+            place.append((row["start"], row["end"]))
+    spans: dict[tuple[str, str], list[Span]] = {}
+    for (query_id, document_id, start, end), judgment in new:
+        if judgment.grade > 0 and start is not None and end is not None:
+            spans.setdefault((query_id, document_id), []).append((start, end))
+    covered = {
+        (*place, *span)
+        for place, own_spans in spans.items()
+        for span in covered_spans(own_spans, labelled.get(place, ()))
+    }
+    return [(k, judgment) for k, judgment in new if judgment.grade <= 0 or k not in covered]
+
+
+def covered_spans(spans: Iterable[Span], labelled: Iterable[Span] = ()) -> set[Span]:
+    """Return the spans that share at least half of the shorter one with one that is kept.
+
+    Args:
+        spans: relevant spans ``[start, end)`` of one document for one query. The shortest is kept
+            first, among equals the one that begins first.
+        labelled: relevant spans that the labels hold already; all are kept.
+    """
+    shortest = list(labelled)
+    covered: set[Span] = set()
+    for span in sorted(set(spans), key=lambda s: (s[1] - s[0], s)):
+        if any(_share_half(span, other) for other in shortest):
+            covered.add(span)
+        else:
+            shortest.append(span)
+    return covered
+
+
+def _share_half(first: Span, other: Span) -> bool:
+    shared = min(first[1], other[1]) - max(first[0], other[0])
+    return shared > 0 and 2 * shared >= min(first[1] - first[0], other[1] - other[0])

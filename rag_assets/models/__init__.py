@@ -1,0 +1,1 @@
+"""Local models: from a name to files, loaded once, and what texts become by them."""

@@ -1,0 +1,162 @@
+"""Loads a model of sentence-transformers, once a process, in fp32 or in bfloat16.
+
+bfloat16 has the range of fp32 and 8 bits of its 24: weights and what layers hand on are rounded to
+3 digits. It pays only where the processor multiplies such numbers by itself.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rag_assets.errors import ModelUnavailable
+from rag_assets.models.model_files import ModelFiles
+from rag_assets.models.quiet import import_model_libraries, quiet_models
+
+if TYPE_CHECKING:
+    from sentence_transformers import MultiVectorEncoder, SentenceTransformer, SparseEncoder
+
+
+Precision = Literal["float32", "bfloat16"]
+
+
+PrecisionOption = Literal["auto", "float32", "bfloat16"]
+
+
+CPUINFO = Path("/proc/cpuinfo")
+
+
+_INSTRUCTIONS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
+"""As Linux names them: of x86 the first two, of Arm the last."""
+
+
+KEPT = 2
+"""Models that stay in memory: an experiment that compares two uses each several times."""
+
+
+_loaded: set[tuple[Path, str, str, Precision]] = set()
+
+
+def resolve_precision(wanted: PrecisionOption) -> Precision:
+    """Return the precision that is used: ``auto`` is bfloat16 where the processor has it.
+
+    It looks at the processor alone, also where a model runs on a GPU, and imports nothing.
+    """
+    if wanted == "auto":
+        return "bfloat16" if has_bfloat16(CPUINFO) else "float32"
+    return wanted
+
+
+@lru_cache
+def has_bfloat16(cpuinfo: Path) -> bool:
+    """Return whether a file such as ``/proc/cpuinfo`` names instructions for bfloat16.
+
+    False where there is no such file: only Linux has it.
+    """
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    named = (line.partition(":") for line in lines)
+    flags = (value for name, _, value in named if name.strip() in ("flags", "Features"))
+    return any(not _INSTRUCTIONS.isdisjoint(value.split()) for value in flags)
+
+
+def precision_facts(wanted: PrecisionOption) -> dict[str, Any]:
+    """Return the precision for a manifest, with a note for people where it is not fp32."""
+    used = resolve_precision(wanted)
+    if used == "float32":
+        return {"precision": used}
+    note = f"vectors were computed in {used} (precision: {wanted}); float32 is the reference"
+    return {"precision": used, "notes": [note]}
+
+
+def default_device() -> str:
+    """Return ``cuda`` where there is one, else ``cpu``."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def load_model(
+    files: ModelFiles, device: str | None = None, precision: Precision = "float32"
+) -> SentenceTransformer:
+    """Return the model; no code that comes with it is run.
+
+    Args:
+        files: its files.
+        device: ``cpu`` or ``cuda``; None takes CUDA where there is one.
+        precision: of its weights and of what it computes.
+
+    Raises:
+        ModelUnavailable: it cannot be loaded.
+    """
+    model: SentenceTransformer = _loaded_as("SentenceTransformer", files, device, precision)
+    return model
+
+
+def load_sparse_model(files: ModelFiles, device: str | None = None) -> SparseEncoder:
+    """Return a model of sparse vectors in fp32; else as ``load_model``."""
+    model: SparseEncoder = _loaded_as("SparseEncoder", files, device)
+    return model
+
+
+def load_multi_vector_model(files: ModelFiles, device: str | None = None) -> MultiVectorEncoder:
+    """Return a model of a vector a token in fp32; else as ``load_model``."""
+    model: MultiVectorEncoder = _loaded_as("MultiVectorEncoder", files, device)
+    return model
+
+
+def _loaded_as(
+    kind: str, files: ModelFiles, device: str | None, precision: Precision = "float32"
+) -> Any:  # noqa: ANN401 (one of three)
+    from safetensors import SafetensorError
+
+    failures = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
+    try:
+        import_model_libraries()
+        where = device or default_device()
+        return _load(files.path, files.weights_sha256, where, kind, precision)
+    except failures as error:
+        what = " ".join(str(error).split())[:300]
+        raise ModelUnavailable(
+            f"model '{files.name}' in {files.path} cannot be loaded: {what}"
+        ) from error
+
+
+def is_loaded(
+    files: ModelFiles, device: str | None = None, precision: Precision = "float32"
+) -> bool:
+    """Return whether the model is in memory; torch is not loaded to say that none is."""
+    return (
+        bool(_loaded)
+        and (files.path, files.weights_sha256, device or default_device(), precision) in _loaded
+    )
+
+
+def forget_models() -> None:
+    """Drop all models from memory."""
+    _load.cache_clear()
+    _loaded.clear()
+
+
+@lru_cache(maxsize=KEPT)
+def _load(path: Path, weights_sha256: str, device: str, kind: str, precision: Precision) -> Any:  # noqa: ANN401 (one of three)
+    """Load; the hash of the weights is there so that other weights at a path are loaded anew."""
+    import torch
+
+    with quiet_models():
+        import sentence_transformers
+
+        model = getattr(sentence_transformers, kind)(
+            str(path),
+            device=device,
+            trust_remote_code=False,
+            local_files_only=True,
+            model_kwargs={"dtype": getattr(torch, precision), "use_safetensors": True},
+        )
+    if precision != "float32":
+        model.to(getattr(torch, precision))  # also what is no transformer, such as a projection
+    _loaded.add((path, weights_sha256, device, precision))
+    return model

@@ -1,0 +1,224 @@
+"""One vector a token: the encoder, the models that were trained for it, and the score of two texts.
+
+sentence-transformers loads its own models of several vectors (ColBERT and its kin), those of PyLate
+and those of Stanford's ColBERT as ``MultiVectorEncoder``, with all that they were trained with: the
+markers before queries and documents, the padding of queries that is scored too, the words that are
+not, and the projection. They are told apart by their own files.
+
+Late interaction of two texts (MaxSim, Khattab and Zaharia: ColBERT, SIGIR 2020): every token of the
+query takes its best of the document. The score here is the mean, over the query tokens, of that
+highest cosine, so that scores of queries of different lengths have the same range; of one query, it
+orders documents as the sum does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rag_assets.code_versions.versions import filled_by, root_of
+from rag_assets.compute.compute import LOCAL, Compute
+from rag_assets.models.batches import batch_lengths, encode_unknown, in_batches
+from rag_assets.models.encoder import BATCH_SIZE, BATCHES_PER_GROUP, Encoder, Kind, Progress
+from rag_assets.models.loading import load_model, load_multi_vector_model
+from rag_assets.models.model_files import (
+    ModelFiles,
+    kept_while_unchanged,
+    modules_of,
+    read_json,
+    sha256,
+)
+from rag_assets.models.quiet import quiet_models
+from rag_assets.store.canonical import fingerprint
+from rag_assets.store.token_vector_cache import TokenVectorCache, TokenVectors
+
+_TYPES = ("MultiVectorEncoder", "ColBERT")
+
+
+_MARKERS = ("query_prefix", "document_prefix", "query_length", "do_query_expansion")
+"""What PyLate has in its configuration, also where it names no type."""
+
+
+_CONFIGS = ("config_sentence_transformers.json", "artifact.metadata")
+
+
+NOTHING = -1.0
+"""The score of a query or document without a token: below every other."""
+
+
+class TokenEncoder:
+    """A model, its prompts, and a cache of token vectors in half precision."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        cache: Path | None = None,
+        query_prompt: str | None = None,
+        document_prompt: str | None = None,
+        compute: Compute = LOCAL,
+        counted: Path | None = None,
+    ) -> None:
+        """Resolve the model's files; nothing is loaded.
+
+        Args:
+            model: name or folder, see ``resolve_model``.
+            cache: folder of the token vector cache; None remembers nothing.
+            query_prompt: put before every query; None takes the model's own. Given to a model such
+                as ColBERT, it replaces the model's own, its marker included.
+            document_prompt: the same for documents.
+            compute: where new texts are encoded.
+            counted: folder of the numbers of tokens that are known; None remembers none.
+
+        Raises:
+            ModelUnavailable: the model's files cannot be had.
+        """
+        self._encoder = Encoder(model, query_prompt=query_prompt, document_prompt=document_prompt)
+        self._given = {"query": query_prompt, "document": document_prompt}
+        self._is_multi_vector = is_multi_vector(self._encoder.files.path)
+        self._cache = cache
+        self._compute = compute
+        self._counted = counted
+
+    @property
+    def files(self) -> ModelFiles:
+        """The model's files."""
+        return self._encoder.files
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a worker on another machine needs: neither cache nor workers of its own."""
+        return {**vars(self), "_cache": None, "_counted": None, "_compute": LOCAL}
+
+    def describe(self, kind: Kind) -> Mapping[str, Any]:
+        """Return all that determines the vectors of a text, without loading the model."""
+        described = {**self._encoder.describe(kind), "pooling": "none", "stored": "float16"}
+        if not self._is_multi_vector:
+            return {**described, "special_tokens": "dropped"}
+        own = interaction_sha256(self._encoder.files.path)
+        return {**described, "task": kind, "special_tokens": "as the model does", "read_as": own}
+
+    def encode(
+        self, texts: Sequence[str], *, kind: Kind, progress: Progress | None = None
+    ) -> dict[str, TokenVectors]:
+        """Return text -> its token vectors, each of length 1; a text without token has none.
+
+        Args:
+            texts: may repeat; each is encoded once.
+            kind: which prompt.
+            progress: called with (texts encoded, texts to encode); not at all when none is new.
+
+        Returns:
+            float16, shape (tokens, dimension) for each text. The maximum length of the model
+            counts; what is beyond it has no vectors.
+
+        Raises:
+            ModelUnavailable: the model cannot be loaded.
+        """
+        return encode_unknown(
+            texts,
+            partial(self._embed, kind=kind),
+            lengths=partial(
+                batch_lengths,
+                files=self._encoder.files,
+                batch_size=BATCH_SIZE,
+                prompt=self._encoder.prompt(kind),
+                counted=self._counted,
+            ),
+            prompt=self._encoder.prompt(kind),
+            cache=self._opened(kind),
+            compute=self._compute,
+            group_size=BATCH_SIZE * BATCHES_PER_GROUP,
+            progress=progress,
+        )
+
+    def _opened(self, kind: Kind) -> TokenVectorCache | None:
+        if self._cache is None:
+            return None
+        described = {name: v for name, v in self.describe(kind).items() if name != "prompt"}
+        described["code"] = filled_by(root_of(TokenEncoder, "encode"))
+        return TokenVectorCache(self._cache, fingerprint(described))
+
+    def _embed(self, texts: list[str], kind: Kind) -> list[TokenVectors]:
+        if self._is_multi_vector:
+            return self._embed_as_trained(texts, kind)
+        model, prompt = load_model(self._encoder.files), self._encoder.prompt(kind)
+        vectors: list[TokenVectors] = []
+        with quiet_models():
+            for batch in in_batches(texts, BATCH_SIZE):
+                vectors += _token_vectors(model, [prompt + text for text in batch])
+        return vectors
+
+    def _embed_as_trained(self, texts: list[str], kind: Kind) -> list[TokenVectors]:
+        model = load_multi_vector_model(self._encoder.files)
+        encode = model.encode_query if kind == "query" else model.encode_document
+        with quiet_models():
+            found = [
+                own
+                for batch in in_batches(texts, BATCH_SIZE)
+                for own in encode(
+                    batch,
+                    prompt=self._given[kind],
+                    batch_size=BATCH_SIZE,
+                    show_progress_bar=False,
+                    convert_to_numpy=True,
+                    normalize_embeddings=True,
+                )
+            ]
+        return [own.astype(np.float16) for own in found]
+
+
+def _token_vectors(model: Any, batch: list[str]) -> list[TokenVectors]:  # noqa: ANN401 (torch)
+    """Return the unit vectors of all tokens of each text that are no special tokens."""
+    import torch
+
+    features = model.preprocess(batch)
+    on_device = {n: v.to(model.device) if torch.is_tensor(v) else v for n, v in features.items()}
+    with torch.inference_mode():
+        output = model.forward(on_device)
+        unit = torch.nn.functional.normalize(output["token_embeddings"].float(), dim=-1)
+    special = torch.tensor(model.tokenizer.all_special_ids, device=model.device)
+    real = on_device["attention_mask"].bool() & ~torch.isin(on_device["input_ids"], special)
+    rows = unit.cpu().numpy().astype(np.float16)
+    return [own[keep] for own, keep in zip(rows, real.cpu().numpy(), strict=True)]
+
+
+@kept_while_unchanged
+def is_multi_vector(folder: Path) -> bool:
+    """Return whether a model folder holds such a model.
+
+    Raises:
+        ModelUnavailable: a file of its configuration is damaged.
+    """
+    own = _mapping(folder / "config_sentence_transformers.json")
+    if own.get("model_type") in _TYPES or any(name in own for name in _MARKERS):
+        return True
+    if any("MultiVector" in str(part.get("type", "")) for part in modules_of(folder)):
+        return True
+    return "HF_ColBERT" in (_mapping(folder / "config.json").get("architectures") or [])
+
+
+def interaction_sha256(folder: Path) -> Mapping[str, str]:
+    """Return the hashes of the files that say how queries and documents are read."""
+    return {name: sha256(folder / name) for name in _CONFIGS if (folder / name).is_file()}
+
+
+def _mapping(file: Path) -> Mapping[str, Any]:
+    content = read_json(file)
+    return content if isinstance(content, Mapping) else {}
+
+
+def maxsim(query: TokenVectors, document: TokenVectors) -> float:
+    """Return the mean over query tokens of the highest cosine with a document token.
+
+    Args:
+        query: unit vectors, shape (query tokens, dimension).
+        document: unit vectors, shape (document tokens, dimension).
+    """
+    if not len(query) or not len(document):
+        return NOTHING
+    cosines = query.astype(np.float32) @ document.astype(np.float32).T
+    return float(cosines.max(axis=1).astype(np.float64).mean())

@@ -1,0 +1,80 @@
+"""All stages, in the order of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rag_assets.chunking.stage import Chunks
+from rag_assets.engine.stage import Stage
+from rag_assets.evaluation.answerability_stage import Answerability
+from rag_assets.evaluation.attributions_stage import Attributions
+from rag_assets.evaluation.contexts_stage import Contexts, RetrieverContexts
+from rag_assets.evaluation.judgments_stage import DevJudgments, Judgments
+from rag_assets.evaluation.list_similarities_stage import ListSimilarities
+from rag_assets.evaluation.metrics_stage import Leaderboard, Metrics, MetricsSummary
+from rag_assets.evaluation.overlaps_stage import Overlaps
+from rag_assets.evaluation.query_facts_stage import QueryFacts
+from rag_assets.query_sets.stage import QuerySetAnswers, QuerySets
+from rag_assets.retrieval.dense.stage import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns
+from rag_assets.retrieval.fusion.stage import FusedRuns
+from rag_assets.retrieval.fusion.tuning_stage import Tuning
+from rag_assets.retrieval.imported.stage import ImportedRankings, ImportedRuns
+from rag_assets.retrieval.lexical.stage import (
+    LexicalIndexes,
+    LexicalQueries,
+    LexicalRuns,
+    TermCounts,
+)
+from rag_assets.retrieval.query_filters_stage import QueryFilters
+from rag_assets.retrieval.reranking.stage import RerankedRuns, RerankingTexts
+from rag_assets.sources.stage import Documents, Qrels, Queries
+from rag_assets.statistics.comparisons_stage import Comparisons
+from rag_assets.statistics.intervals_stage import Intervals
+
+_LEXICAL_RUNS = LexicalRuns()
+_EMBEDDING_RUNS = EmbeddingRuns()
+_IMPORTED_RUNS = ImportedRuns()
+_BASE_RUNS = {stage.family: stage for stage in (_LEXICAL_RUNS, _EMBEDDING_RUNS, _IMPORTED_RUNS)}
+_FUSED_RUNS = FusedRuns(_BASE_RUNS)
+_RERANKED_RUNS = RerankedRuns({**_BASE_RUNS, _FUSED_RUNS.family: _FUSED_RUNS})
+
+STAGES: Mapping[str, Stage] = {
+    stage.name: stage
+    for stage in (
+        Documents(),
+        Queries(),
+        Qrels(),
+        QueryFacts(),
+        QueryFilters(),
+        Chunks(),
+        QuerySetAnswers(),
+        QuerySets(),
+        TermCounts(),
+        LexicalIndexes(),
+        EmbeddingIndexes(),
+        LexicalQueries(),
+        EmbeddingQueries(),
+        Judgments(),
+        Contexts(),
+        RetrieverContexts(),
+        _LEXICAL_RUNS,
+        _EMBEDDING_RUNS,
+        ImportedRankings(),
+        _IMPORTED_RUNS,
+        DevJudgments(),
+        Tuning(_BASE_RUNS),
+        _FUSED_RUNS,
+        RerankingTexts(),
+        _RERANKED_RUNS,
+        ListSimilarities(),
+        Metrics(),
+        MetricsSummary(),
+        Leaderboard(),
+        Intervals(),
+        Comparisons(),
+        Answerability(),
+        Overlaps(),
+        Attributions((*_BASE_RUNS.values(), _FUSED_RUNS, _RERANKED_RUNS)),
+    )
+}
+"""Every asset of the graph, each after its inputs."""

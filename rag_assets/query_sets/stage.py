@@ -1,0 +1,234 @@
+"""``query_sets[query_set]``: what is really searched for, and what a language model said."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
+from rag_assets.engine.attempts import UNANSWERED
+from rag_assets.engine.latency_sample import keep_part, kept_part
+from rag_assets.engine.recipe import Input, Recipe
+from rag_assets.engine.stage import Stage, TableProduct
+from rag_assets.engine.stage_context import Part, StageContext
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.experiment.query_sets import FileQuerySet, PromptedQuerySet
+from rag_assets.llm.budget import Limits, taken
+from rag_assets.options import Options
+from rag_assets.query_sets.file import read_variants
+from rag_assets.query_sets.prompted import ANSWERS, PromptedVariants, prompted_variants
+from rag_assets.query_sets.variants import originals
+from rag_assets.retrieval.base import ORIGINAL
+from rag_assets.schemas import QUERY_VARIANTS
+from rag_assets.sources.stage import QUERIES_KEY
+from rag_assets.store.artifacts import ArtifactKey
+
+WRITE = "write"
+
+
+class QuerySetAnswers(Stage):
+    """One partition a query set that a language model writes."""
+
+    name = "query_set_answers"
+    dimensions: ClassVar[tuple[str, ...]] = ("query_set",)
+    schema = ANSWERS
+    row = "One answer of a language model about one query: what was asked, and what it said."
+    group = "search"
+    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "openai"})
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        sets = experiment.query_sets
+        prompted = [name for name, config in sets.items() if isinstance(config, PromptedQuerySet)]
+        return [answers_key(name) for name in prompted]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return [root_of(type(experiment.query_sets[key["query_set"]]))]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return [Input("queries", QUERIES_KEY, "text")]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return _prompted_config(context, key["query_set"])
+
+    def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
+        own_recipe = super().recipe(context, key)
+        return context.attempts.numbered(own_recipe) if own_recipe is not None else None
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        for key in keys:
+            answers = _asked(context, key["query_set"], measured=True)
+            facts = {"failed_queries": len(answers.failures)}
+            unanswered = answers.answers.filter(pc.is_null(answers.answers.column("text"))).num_rows
+            yield (
+                key,
+                TableProduct(
+                    answers.answers, {**facts, UNANSWERED: unanswered} if unanswered else facts
+                ),
+            )
+
+
+class QuerySets(Stage):
+    """One partition a query set; ``original`` always exists.
+
+    A query for which a model gave nothing usable keeps its original, and counts as failed for the
+    retrievers that search this query set.
+    """
+
+    name = "query_sets"
+    dimensions: ClassVar[tuple[str, ...]] = ("query_set",)
+    schema = QUERY_VARIANTS
+    row = "One variant of one query; variant 0 is the query as it was asked."
+    group = "search"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [query_set_key(name) for name in (ORIGINAL, *experiment.query_sets)]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        config = experiment.query_sets.get(key["query_set"])
+        return writer_code(None if config is None else type(config))
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        config = experiment.query_sets.get(key["query_set"])
+        queries = Input("queries", QUERIES_KEY, "text")
+        if isinstance(config, PromptedQuerySet):
+            return [queries, Input("answers", answers_key(key["query_set"]))]
+        return [queries]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        config = context.experiment.query_sets.get(key["query_set"])
+        if config is None:
+            return {}
+        if isinstance(config, FileQuerySet):
+            return {"strategy": "file", "file": context.file_digest(config.path)}
+        return _prompted_config(context, key["query_set"])
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        queries = context.artifact(QUERIES_KEY).table()
+        for key in keys:
+            config = context.experiment.query_sets.get(key["query_set"])
+            write = _WRITERS[_writer(None if config is None else type(config))]
+            yield key, write(context, key["query_set"], queries)
+
+
+def _original(context: StageContext, name: str, queries: pa.Table) -> TableProduct:
+    return TableProduct(originals(queries))
+
+
+def _prompted_set(context: StageContext, name: str, queries: pa.Table) -> TableProduct:
+    # Its answers are in the cache: nothing is asked twice.
+    answers = _asked(context, name)
+    return TableProduct(answers.variants, failures=answers.failures)
+
+
+def _from_file(context: StageContext, name: str, queries: pa.Table) -> TableProduct:
+    config = context.experiment.query_sets[name]
+    if not isinstance(config, FileQuerySet):
+        raise TypeError(f"{name} is not read from a file")
+    variants = read_variants(config.path, queries)
+    counts = {"without": len(variants.without), "unknown": len(variants.unknown)}
+    words = {
+        "without": "queries without a variant in the file keep their original alone",
+        "unknown": "entries of the file are for other queries",
+    }
+    notes = [f"{count} {words[kind]}" for kind, count in counts.items() if count]
+    return TableProduct(variants.variants, {"notes": notes})
+
+
+_WRITERS: Mapping[str, Callable[[StageContext, str, pa.Table], TableProduct]] = {
+    "original": _original,
+    "file": _from_file,
+    "prompted": _prompted_set,
+}
+
+
+def _writer(strategy: type[Options] | None) -> str:
+    if strategy is None:
+        return "original"
+    return "file" if issubclass(strategy, FileQuerySet) else "prompted"
+
+
+def writer_code(strategy: type[Options] | None) -> list[Root]:
+    """Return the roots of what writes a query set of a strategy; None is the original."""
+    strategy_roots = [] if strategy is None else [root_of(strategy)]
+    return [f"{__name__}:_WRITERS[{name}]" for name in ("", _writer(strategy))] + strategy_roots
+
+
+def _asked(context: StageContext, query_set: str, *, measured: bool = False) -> PromptedVariants:
+    queries = context.artifact(QUERIES_KEY).table()
+    strategy = _prompted(context.experiment, query_set).prompted()
+    with context.completions(f"ask for {query_set}", queries.num_rows) as completions:
+        budget, started = completions.budget, time.perf_counter()
+        calls, tokens, cost = budget.calls, budget.tokens, budget.cost
+        answers = prompted_variants(queries, strategy, completions)
+        recipe = context.recipe(answers_key(query_set)) if measured else None
+        if recipe is not None:
+            part = _written(answers, budget.limits)
+            keep_part(context, WRITE, recipe.fingerprint, part, asset=QuerySetAnswers.name)
+        if recipe is not None:
+            context.measurements.add(
+                "ask",
+                recipe.fingerprint,
+                time.perf_counter() - started,
+                budget.calls - calls,
+                asset=QuerySetAnswers.name,
+                tokens=budget.tokens - tokens or None,
+                cost=budget.cost - cost if budget.limits.priced else None,
+            )
+        return answers
+
+
+def _written(found: PromptedVariants, limits: Limits) -> Part:
+    """Return what the answers took when they were given, and cost; those of a query are added."""
+    seconds, cost = taken(found.completions, limits)
+    return Part({query_id: 1000 * one for query_id, one in seconds.items()}, cost)
+
+
+def writing_parts(context: StageContext, retriever: str) -> list[Part] | None:
+    """Return what a language model takes to write what a retriever searches for.
+
+    Returns:
+        Nothing of a query set that no model writes; None where it was not measured.
+    """
+    query_set = context.experiment.query_set_of(retriever)
+    if not isinstance(context.experiment.query_sets.get(query_set), PromptedQuerySet):
+        return []
+    fingerprint = context.artifact(answers_key(query_set)).manifest.fingerprint
+    part = kept_part(context, WRITE, fingerprint)
+    return None if part is None else [part]
+
+
+def _prompted_config(context: StageContext, query_set: str) -> Mapping[str, Any]:
+    config = _prompted(context.experiment, query_set)
+    strategy, llm = config.prompted(), context.experiment.llm
+    return {
+        **config.model_dump(mode="json", exclude={"template"}),
+        "template": strategy.template.label,
+        "messages": [list(message) for message in strategy.template.messages],
+        "llm": dict(llm.identity()) if llm is not None else {},
+    }
+
+
+def _prompted(experiment: Experiment, query_set: str) -> PromptedQuerySet:
+    config = experiment.query_sets[query_set]
+    if not isinstance(config, PromptedQuerySet):
+        raise TypeError(f"{query_set} is not written by a language model")
+    return config
+
+
+def query_set_key(query_set: str) -> ArtifactKey:
+    """Return the partition of one query set."""
+    return ArtifactKey.of("query_sets", query_set=query_set)
+
+
+def answers_key(query_set: str) -> ArtifactKey:
+    """Return what a language model said for one query set."""
+    return ArtifactKey.of("query_set_answers", query_set=query_set)

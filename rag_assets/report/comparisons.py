@@ -1,0 +1,288 @@
+"""Pairs of retrievers of one evaluation, compared on any of its metrics and splits.
+
+A verdict is what a comparison comes to, in one sentence that claims no more than was shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.errors import NotEvaluated, UsageError, allowed_names
+from rag_assets.evaluation.metric_names import Metric
+from rag_assets.evaluation.query_facts import with_shared_documents
+from rag_assets.evaluation.query_facts_stage import counting_of
+from rag_assets.pipeline.shown import is_shown
+from rag_assets.report.formats import Row, p_text
+from rag_assets.report.result import EvaluationResult
+from rag_assets.schemas import QUERY_METRICS
+from rag_assets.sources.stage import QRELS_KEY
+from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY, SHARED
+from rag_assets.statistics.intervals import intervals
+from rag_assets.statistics.pairs import Pairs, comparisons
+from rag_assets.statistics.resampling import Resampling
+
+
+def verdict(row: dict[str, Any], n_pairs: int, caveat: str | None = None) -> str:
+    """Return the sentence.
+
+    Args:
+        row: of :data:`rag_assets.schemas.COMPARISONS`.
+        n_pairs: size of the family that ``p_adjusted`` was adjusted for.
+        caveat: what limits the claim; None: nothing.
+    """
+    a, b, metric = row["retriever_a"], row["retriever_b"], f"{row['metric']}@{row['top_k']}"
+    if row["difference"] is None:
+        return f"nothing to compare: {a} and {b} have no query with a value of {metric} in common"
+    if row["won"] == row["lost"] == 0:
+        return f"{b} and {a} do the same on every query by {metric} ({row['n']} queries)"
+    better, worse = (b, a) if row["difference"] > 0 else (a, b)
+    size = f"{abs(row['difference']):.4f}{_interval(row, better == b)}"
+    p = f"p = {p_text(row['p_randomisation'])}{_holm(row, n_pairs)}"
+    if is_shown(row):
+        limits = f"; but {caveat}" if caveat else _clusters(row)
+        return f"{better} is better than {worse} on {metric} by {size}, {p}{limits}"
+    return (
+        f"no difference shown between {a} and {b} on {metric}: "
+        f"{better} is ahead by {size}, {p}{_power(row)}"
+    )
+
+
+def _clusters(row: dict[str, Any]) -> str:
+    clustered = row["n_clusters"] < row["n"]
+    return f"; {row['n']} queries in {row['n_clusters']} clusters" if clustered else ""
+
+
+def _interval(row: dict[str, Any], as_it_stands: bool) -> str:
+    if row["low"] is None:
+        return ""
+    low, high = (row["low"], row["high"]) if as_it_stands else (-row["high"], -row["low"])
+    return f" [{low:.4f}, {high:.4f}]"
+
+
+def _holm(row: dict[str, Any], n_pairs: int) -> str:
+    if row["p_adjusted"] is None or n_pairs < 2:
+        return ""
+    return f" (Holm over {n_pairs} pairs {p_text(row['p_adjusted'])})"
+
+
+def _power(row: dict[str, Any]) -> str:
+    if row["detectable"] is None:
+        return ""
+    clusters = f" in {row['n_clusters']} clusters" if row["n_clusters"] < row["n"] else ""
+    return f"; {row['n']} queries{clusters} can show {row['detectable']:.4f} or more"
+
+
+_CLUSTER = "`statistics: {cluster: document}`"
+
+PREFERRED_SPLIT = "test"
+"""What is shown where nothing is asked for: settings are chosen on dev."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """An evaluation, seen through one metric and one split.
+
+    Attributes:
+        result: the evaluation.
+        metric: with its cut-off.
+        split: ``all``, ``dev`` or ``test``.
+    """
+
+    result: EvaluationResult
+    metric: Metric
+    split: str
+
+    @classmethod
+    def of(
+        cls, result: EvaluationResult, metric: Metric | None = None, split: str | None = None
+    ) -> Compared:
+        """Choose metric and split; the primary one, and test where there is one, by default.
+
+        Raises:
+            NotEvaluated: no cell of the evaluation has the metric.
+            UsageError: there is no such split.
+        """
+        metric = metric or result.primary
+        cells = result.query_metrics(metric.cutoff or 0)
+        if not any(metric.column in table.column_names for table in cells.values()):
+            name = result.evaluation.experiment
+            raise NotEvaluated(f"the last evaluation of {name} has no cell of {metric}")
+        splits = sorted(set(counting_of(result.table)["split"].to_pylist()))
+        chosen = split or (PREFERRED_SPLIT if PREFERRED_SPLIT in splits else splits[0])
+        if chosen not in splits:
+            raise UsageError(f"unknown split {allowed_names(chosen, splits)}")
+        return cls(result, metric, chosen)
+
+    @property
+    def column(self) -> str:
+        """The metric's column in the query metrics."""
+        return self.metric.column
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether the metric is that by which all pairs were tested as one family."""
+        return self.metric == self.result.primary
+
+    @cached_property
+    def cells(self) -> dict[str, pa.Table]:
+        """Retriever -> query metrics at the cut-off, in the order of the experiment."""
+        return self.result.query_metrics(self.metric.cutoff or 0)
+
+    @cached_property
+    def counting(self) -> pa.Table:
+        """What of each query of the split counts."""
+        counting = counting_of(self.result.table)
+        return counting.filter(pc.equal(counting["split"], self.split))
+
+    @cached_property
+    def _tested(self) -> tuple[pa.Table, str | None]:
+        """The counting with the clusters of the test; and why it cannot have those it should."""
+        if not self._config.get(SHARED):
+            return self.counting, None
+        qrels = self.result.table(QRELS_KEY)
+        counting, reasons = with_shared_documents(self.counting, qrels)
+        return counting, reasons.get(self.split)
+
+    @property
+    def caveat(self) -> str | None:
+        """What is to be said beside a claim: queries depend on each other, and are tested alone."""
+        reason = self._tested[1]
+        if reason is None:
+            return None
+        return f"{reason}; each was tested by itself, so p and the interval are too small"
+
+    @cached_property
+    def _config(self) -> Mapping[str, Any]:
+        """How the evaluation's own comparisons were computed; empty where it has none."""
+        entries = self.result.evaluation.entries_of(COMPARISONS_KEY.asset)
+        manifest = self.result.manifest_of(entries[0]) if entries else None
+        return manifest.config if manifest is not None else {}
+
+    @property
+    def resampling(self) -> Resampling:
+        """How intervals and the randomisation test of the evaluation were resampled.
+
+        Raises:
+            NotEvaluated: the evaluation has no comparisons.
+        """
+        config = self._config
+        if not config:
+            name = self.result.evaluation.experiment
+            raise NotEvaluated(
+                f"the last evaluation of {name} compared no retrievers; evaluate at least two"
+            )
+        return Resampling(config["confidence"], config["resamples"], config["seed"])
+
+    @cached_property
+    def family(self) -> dict[frozenset[str], float]:
+        """Pair -> p after Holm's correction; empty for a metric that is not the primary one."""
+        if not self.is_primary:
+            return {}
+        table = self.result.table(COMPARISONS_KEY)
+        return {
+            frozenset((row["retriever_a"], row["retriever_b"])): row["p_adjusted"]
+            for row in table.to_pylist()
+            if row["split"] == self.split and row["p_adjusted"] is not None
+        }
+
+    def rows(self, wanted: Pairs) -> list[Row]:
+        """Return a row of :data:`rag_assets.schemas.COMPARISONS` for each wanted pair.
+
+        ``p_adjusted`` is that of the evaluation's family of all pairs, whichever are wanted.
+
+        Raises:
+            NotEvaluated: a retriever has no such cell.
+        """
+        self.check(*dict.fromkeys(name for pair in wanted for name in pair))
+        metric = (self.column, self.metric.cutoff or 0)
+        table = comparisons(self.cells, self._tested[0], metric, self.resampling, wanted)
+        rows: list[Row] = table.to_pylist()
+        for row in rows:
+            pair = frozenset((str(row["retriever_a"]), str(row["retriever_b"])))
+            row["p_adjusted"] = self.family.get(pair)
+        return rows
+
+    def verdict(self, row: Row) -> str:
+        """Return what one of the rows comes to, in one sentence."""
+        return verdict(row, len(self.family), self.caveat)
+
+    def check(self, *retrievers: str) -> None:
+        """Refuse a retriever without a cell of the metric.
+
+        Raises:
+            NotEvaluated: one has none, or the evaluation has no such retriever.
+        """
+        for name in retrievers:
+            experiment = self.result.evaluation.experiment
+            if name not in self.result.run_retrievers:
+                name_list = allowed_names(name, self.result.run_retrievers)
+                raise NotEvaluated(
+                    f"the last evaluation of {experiment} has no retriever {name_list}"
+                )
+            if name not in self.cells:
+                problem = f"has no cell of {name} at top_k {self.metric.cutoff}"
+                raise NotEvaluated(f"the last evaluation of {experiment} {problem}")
+
+    def values(self, retriever: str) -> dict[str, float]:
+        """Return query -> value, of the split's queries that have one."""
+        table = self.cells[retriever]
+        counted = {row["query_id"] for row in self.counting.to_pylist() if row["weight"]}
+        pairs = zip(table["query_id"].to_pylist(), table[self.column].to_pylist(), strict=True)
+        return {name: value for name, value in pairs if value is not None and name in counted}
+
+    def mean_intervals(self, a: str, b: str) -> dict[str, Row]:
+        """Return retriever -> its interval over the queries on which both have a value."""
+        both = pa.array(sorted(self.values(a).keys() & self.values(b).keys()), pa.string())
+        rows_of = {}
+        for name in (a, b):
+            columns = [*QUERY_METRICS.arrow().names, self.column]
+            table = self.cells[name].select(columns)
+            paired = table.filter(pc.is_in(table["query_id"], both))
+            cell = {self.metric.cutoff or 0: paired}
+            rows = intervals(cell, self.counting, self.resampling).to_pylist()
+            if rows:
+                rows_of[name] = rows[0]
+        return rows_of
+
+    @property
+    def notes(self) -> list[str]:
+        """That queries hang together, where nothing was said about it, and what was done."""
+        n_queries = self.queries_per_document()
+        if n_queries is None:
+            return []
+        beginning = f"note: a relevant document serves {n_queries:.1f} queries on average"
+        if self.caveat is not None:
+            return [f"{beginning}; {self.caveat}"]
+        rows = self._tested[0].to_pylist()
+        if all(row["cluster"] == row["query_id"] for row in rows):  # not compared, or long ago
+            return [f"{beginning}; {_CLUSTER} takes those that share documents together"]
+        tested = "those that share documents were tested together"
+        return [f"{beginning}; {tested}. {_CLUSTER} does so in the interval of each mean too"]
+
+    def queries_per_document(self) -> float | None:
+        """Return how many queries a relevant document serves; None where queries stand alone.
+
+        None also where queries are clustered: then it was thought of.
+        """
+        rows = self.counting.to_pylist()
+        if any(row["cluster"] != row["query_id"] for row in rows):
+            return None
+        qrels = self.result.table(QRELS_KEY)
+        return _queries_per_document(qrels, {row["query_id"] for row in rows})
+
+
+def _queries_per_document(qrels: pa.Table, query_ids: Collection[str]) -> float | None:
+    relevant = qrels.filter(pc.greater(qrels["grade"], 0)).select(["query_id", "document_id"])
+    pairs = {
+        (row["query_id"], row["document_id"])
+        for row in relevant.to_pylist()
+        if row["query_id"] in query_ids
+    }
+    documents = {document_id for _, document_id in pairs}
+    return len(pairs) / len(documents) if len(pairs) > len(documents) else None

@@ -1,0 +1,148 @@
+"""What differs between two evaluations, and why: by the reasons of a plan, and for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from rag_assets.engine.recipe import Recipe
+from rag_assets.pipeline.evaluations import Evaluation, SnapshotEntry
+from rag_assets.pipeline.history_rows import history_table
+from rag_assets.pipeline.reasons import Reason, Wanted, row_changes, version_changes
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.report.formats import interval_name, interval_text, p_text
+from rag_assets.report.history import DIGESTS, evaluation_changes
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.terminal_table import FittedTable, plain_cell, title_line
+from rag_assets.store.artifacts import ArtifactKey, Manifest
+
+Row = dict[str, Any]
+
+_SOURCES = ("documents", "queries", "qrels")
+
+
+def changes_between(a: EvaluationResult, b: EvaluationResult) -> list[Reason]:
+    """Return what was changed from ``a`` to ``b``: sources, configuration, code and packages.
+
+    What only follows from these is not among them, see :func:`partition_changes`.
+    """
+    old, new = history_table(b.root, [a.evaluation, b.evaluation]).to_pylist()
+    texts = set(DIGESTS.values())
+    settings = [reason for reason in evaluation_changes(old, new) if reason.what not in texts]
+    sources = [reason for asset in _SOURCES for reason in _source_changes(a, b, asset)]
+    return list(dict.fromkeys([*sources, *settings, *_engine_changes(a, b)]))
+
+
+def _source_changes(a: EvaluationResult, b: EvaluationResult, asset: str) -> Iterable[Reason]:
+    entries = [one.evaluation.entries_of(asset) for one in (a, b)]
+    if not all(entries):
+        if any(entries):
+            yield Reason(f"{asset} {'added' if entries[1] else 'removed'}")
+        return
+    if entries[0][0].digest == entries[1][0].digest:
+        return
+    schema = STAGES[asset].schema
+    old, new = _manifest(a, entries[0][0]), _manifest(b, entries[1][0])
+    if schema is None or old is None or new is None:
+        yield Reason(f"{asset} changed")
+    else:
+        yield from row_changes(asset, a.table_of(asset), b.table_of(asset), schema.key)
+
+
+def _engine_changes(a: EvaluationResult, b: EvaluationResult) -> Iterator[Reason]:
+    """Yield what differs in engines, types and the contents of files that options name."""
+    for _, old, new in _changed(a, b):
+        if old is not None and new is not None:
+            yield from version_changes(old.versions, new.versions)
+            for name in ("weights_sha256", "tokenizer_sha256", "config_sha256"):
+                if old.config.get(name) != new.config.get(name):
+                    part = name.removesuffix("_sha256").replace("config", "configuration")
+                    yield Reason(f"{part} of the model changed")
+
+
+def partition_changes(a: EvaluationResult, b: EvaluationResult) -> list[Row]:
+    """Return a row for each partition that differs: asset, partition, what became of it, reasons.
+
+    ``became`` is ``added``, ``removed``, ``changed``, or ``same content``: made otherwise, and
+    equal; reasons are mappings of ``what``, ``old`` and ``new``.
+    """
+    digests = [{e.key: e.digest for e in one.evaluation.entries} for one in (a, b)]
+    rows = []
+    for key, old, new in _changed(a, b):
+        if key not in digests[0] or key not in digests[1]:
+            became, reasons = ("added" if key in digests[1] else "removed"), []
+        else:
+            became = "same content" if digests[0][key] == digests[1][key] else "changed"
+            reasons = _reasons(old, new)
+        rows.append(
+            {
+                "asset": key.asset,
+                "partition": dict(key.partition),
+                "became": became,
+                "reasons": [asdict(reason) for reason in reasons],
+            }
+        )
+    return rows
+
+
+def _changed(
+    a: EvaluationResult, b: EvaluationResult
+) -> Iterator[tuple[ArtifactKey, Manifest | None, Manifest | None]]:
+    """Yield key and manifests of each partition that is not one artifact in both."""
+    old = {entry.key: entry for entry in a.evaluation.entries}
+    new = {entry.key: entry for entry in b.evaluation.entries}
+    for key in dict.fromkeys([*new, *old]):
+        before, after = old.get(key), new.get(key)
+        if before is None or after is None or before.fingerprint != after.fingerprint:
+            yield key, _manifest(a, before), _manifest(b, after)
+
+
+def _manifest(result: EvaluationResult, entry: SnapshotEntry | None) -> Manifest | None:
+    return result.manifest_of(entry) if entry is not None else None
+
+
+def _reasons(old: Manifest | None, new: Manifest | None) -> list[Reason]:
+    if old is None or new is None:
+        return [Reason("an artifact of it was cleaned away")]
+    recipe = Recipe(new.asset, new.code_version, new.config, new.inputs, new.versions)
+    return list(Wanted(recipe).differences(old))
+
+
+SHOWN = 20
+"""So many reasons are shown; ``--format json`` has all."""
+
+
+def changes_view(a: Evaluation, b: Evaluation, reasons: Sequence[Reason]) -> RenderableType:
+    """Return what changed from one evaluation to the other, a line a reason."""
+    head = title_line(f"{b.experiment}: {b.evaluation_id} against {a.evaluation_id}")
+    lines = [plain_cell(f"  {reason.text}") for reason in reasons[:SHOWN]] or [
+        Text("  nothing changed")
+    ]
+    if len(reasons) > SHOWN:
+        lines.append(Text(f"  and {len(reasons) - SHOWN} more; --format json has all"))
+    return Group(head, *lines)
+
+
+def means_view(rows: Sequence[dict[str, Any]], metric: str, confidence: float) -> RenderableType:
+    """Return a line for each retriever: the mean before and after, and how sure the change is."""
+    table = FittedTable(required=["difference"])
+    table.text_column("retriever")
+    for name in ("old", "new", "difference", interval_name(confidence), "p", "won", "lost"):
+        table.number_column(name)
+    for row in rows:
+        table.add_row(
+            plain_cell(row["retriever"]),
+            f"{row['old']:.4f}",
+            f"{row['new']:.4f}",
+            f"{row['difference']:+.4f}",
+            interval_text(row),
+            p_text(row["p_randomisation"]),
+            str(row["won"]),
+            str(row["lost"]),
+        )
+    n_queries = max((row["n"] for row in rows), default=0)
+    return Group(title_line(f"{metric} on {n_queries} queries"), table)

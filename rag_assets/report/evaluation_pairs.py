@@ -1,0 +1,290 @@
+"""Two evaluations, or two retrievers in one, compared query by query.
+
+Only queries that both have may be compared. A query is the same in both when its text is, and its
+labels are. Labels are compared by what they point at: a quote that moved because its document was
+edited above it is the same evidence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.errors import NotEvaluated, UsageError, allowed_names
+from rag_assets.evaluation.metric_names import Metric
+from rag_assets.evaluation.query_facts import with_shared_documents
+from rag_assets.evaluation.query_facts_stage import counting_of
+from rag_assets.pipeline.evaluations import Evaluation
+from rag_assets.pipeline.reasons import Reason
+from rag_assets.report.comparisons import PREFERRED_SPLIT
+from rag_assets.report.result import EvaluationResult, metric_at
+from rag_assets.sources.stage import QRELS_KEY
+from rag_assets.statistics.bootstrap import bootstrap_intervals
+from rag_assets.statistics.effect_size import difference
+from rag_assets.statistics.intervals import number_or_none
+from rag_assets.statistics.randomisation import randomisation_p_values
+from rag_assets.statistics.resampling import Floats, Resampling
+from rag_assets.statistics.units import SAME, Counted, counted_by_split, units_of
+
+Labels = dict[str, Counter[Any]]
+"""Query -> its evidences, each with the documents, texts and grades that are alternatives."""
+
+
+@dataclass(frozen=True)
+class Comparability:
+    """What two evaluations share.
+
+    Attributes:
+        shared: labelled queries that are the same in both.
+        reasons: what keeps the others apart; none: all are the same.
+    """
+
+    shared: frozenset[str]
+    reasons: tuple[Reason, ...]
+
+    def chosen(self, *, intersection: bool) -> frozenset[str]:
+        """Return the queries to compare.
+
+        Raises:
+            UsageError: the evaluations differ and ``intersection`` was not asked for, or no query
+                is the same in both.
+        """
+        if self.reasons and not intersection:
+            raise UsageError(self.refusal)
+        if not self.shared:
+            raise UsageError("no labelled query is the same in both evaluations")
+        return self.shared
+
+    @property
+    def refusal(self) -> str:
+        """Why their metrics are not compared, and what may be done instead."""
+        why = "; ".join(reason.text for reason in self.reasons)
+        return (
+            f"their means are not comparable: {why}. --intersection compares on the "
+            f"{len(self.shared)} queries that are the same in both"
+        )
+
+
+def comparability(a: EvaluationResult, b: EvaluationResult) -> Comparability:
+    """Return what two evaluations with labels share.
+
+    Raises:
+        UsageError: they judge different units, so that no query is comparable.
+    """
+    _check_judge(a.evaluation, b.evaluation)
+    same = {asset: _same(a, b, asset) for asset in ("queries", "qrels")}
+    if all(same.values()):
+        return Comparability(frozenset(b.table_of("qrels")["query_id"].to_pylist()), ())
+    quoted = all(_has_documents(one) for one in (a, b))
+    old, new = _labels(a, quoted=quoted), _labels(b, quoted=quoted)
+    old_texts, new_texts = _texts(a), _texts(b)
+    both = old.keys() & new.keys()
+    shared = {q for q in both if old[q] == new[q] and old_texts[q] == new_texts[q]}
+    counts = {
+        "added": len(new.keys() - old.keys()),
+        "removed": len(old.keys() - new.keys()),
+        "with another text": sum(old_texts[q] != new_texts[q] for q in both),
+        "with other labels": sum(old[q] != new[q] for q in both),
+    }
+    reasons = [Reason(f"{_queries(n)} {verb}") for verb, n in counts.items() if n]
+    return Comparability(frozenset(shared), tuple(reasons))
+
+
+def _queries(count: int) -> str:
+    return f"{count} labelled {'query' if count == 1 else 'queries'}"
+
+
+def _check_judge(a: Evaluation, b: Evaluation) -> None:
+    judged = [one.origin.configuration.get("judge") for one in (a, b)]
+    if None not in judged and judged[0] != judged[1]:
+        raise UsageError(
+            f"evaluation {a.evaluation_id} judges each {judged[0]}, {b.evaluation_id} each "
+            f"{judged[1]}; their metrics are not comparable"
+        )
+
+
+def _same(a: EvaluationResult, b: EvaluationResult, asset: str) -> bool:
+    """Whether an asset has one content in both; its digest says so without reading it."""
+    digests = [{entry.digest for entry in one.evaluation.entries_of(asset)} for one in (a, b)]
+    return digests[0] == digests[1]
+
+
+def _texts(result: EvaluationResult) -> Mapping[str, str]:
+    columns = (result.queries.column(name).to_pylist() for name in ("query_id", "text"))
+    return dict(zip(*columns, strict=True))
+
+
+def _has_documents(result: EvaluationResult) -> bool:
+    """Whether its documents are still there; else labels are compared by their positions."""
+    entries = result.evaluation.entries_of("documents")
+    return bool(entries) and (result.root / entries[0].path).exists()
+
+
+def _labels(result: EvaluationResult, *, quoted: bool) -> Labels:
+    evidences: dict[tuple[str, str], set[Any]] = defaultdict(set)
+    for row, text in _quoted(result, quoted=quoted):
+        key = row["query_id"], row["evidence_id"]
+        place = text if quoted else (row["start"], row["end"])
+        evidences[key].add((row["document_id"], place, row["grade"]))
+    labels: Labels = {}
+    for (query_id, _), alternatives in evidences.items():
+        labels.setdefault(query_id, Counter())[frozenset(alternatives)] += 1
+    return labels
+
+
+def _quoted(
+    result: EvaluationResult, *, quoted: bool
+) -> Iterator[tuple[dict[str, Any], str | None]]:
+    """Yield every judgment with the text that it points at, where that is wanted.
+
+    None: it points at a whole document, or the text is not wanted.
+    """
+    rows = result.table_of("qrels").to_pylist()
+    document_ids = {row["document_id"] for row in rows if quoted and row["start"] is not None}
+    texts: dict[str, str] = {}
+    if document_ids:
+        documents = result.table_of("documents").select(["document_id", "text"])
+        for batch in documents.to_batches(max_chunksize=1_000):
+            columns = (column.to_pylist() for column in batch.columns)
+            texts |= {
+                name: text for name, text in zip(*columns, strict=True) if name in document_ids
+            }
+    for row in rows:
+        text = texts.get(row["document_id"]) if row["start"] is not None else None
+        yield row, None if text is None else text[row["start"] : row["end"]]
+
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class EvaluationPair:
+    """Two evaluations, seen through one metric and one split of the newer one.
+
+    Attributes:
+        old: the evaluation that is compared with.
+        new: its queries, weights, clusters and splits count for both.
+        metric: with its cut-off.
+        split: ``all``, ``dev`` or ``test``.
+        queries: ids of those that are compared.
+    """
+
+    old: EvaluationResult
+    new: EvaluationResult
+    metric: Metric
+    split: str
+    queries: Collection[str]
+
+    @classmethod
+    def of(
+        cls,
+        old: EvaluationResult,
+        new: EvaluationResult,
+        queries: Collection[str],
+        metric: str | None = None,
+        split: str | None = None,
+    ) -> EvaluationPair:
+        """Choose metric and split; the primary one, and test where there is one, by default.
+
+        Raises:
+            NotEvaluated: no cell of the newer evaluation has the metric.
+            UsageError: there is no such metric or split.
+        """
+        chosen = metric_at(metric, new.primary)
+        cells = new.query_metrics(chosen.cutoff or 0)
+        if not any(chosen.column in table.column_names for table in cells.values()):
+            name = new.evaluation.evaluation_id
+            raise NotEvaluated(f"evaluation {name} has no cell of {chosen}")
+        splits = sorted(set(counting_of(new.table)["split"].to_pylist()))
+        chosen_split = split or (PREFERRED_SPLIT if PREFERRED_SPLIT in splits else splits[0])
+        if chosen_split not in splits:
+            raise UsageError(f"unknown split {allowed_names(chosen_split, splits)}")
+        return cls(old, new, chosen, chosen_split, queries)
+
+    @cached_property
+    def resampling(self) -> Resampling:
+        """How the newer evaluation's own intervals were computed."""
+        for entry in self.new.evaluation.entries_of("intervals"):
+            manifest = self.new.manifest_of(entry)
+            if manifest is not None:
+                config = manifest.config
+                return Resampling(config["confidence"], config["resamples"], config["seed"])
+        return Resampling()
+
+    @cached_property
+    def counting(self) -> pa.Table:
+        """What of each compared query of the split counts, in the newer evaluation."""
+        counting, _ = with_shared_documents(counting_of(self.new.table), self.new.table(QRELS_KEY))
+        chosen = pc.is_in(counting["query_id"], pa.array(sorted(self.queries), pa.string()))
+        return counting.filter(pc.and_(chosen, pc.equal(counting["split"], self.split)))
+
+    @cached_property
+    def old_cells(self) -> Mapping[str, pa.Table]:
+        """Retriever -> query metrics of the older evaluation at the cut-off."""
+        return self._with_metric(self.old)
+
+    @cached_property
+    def new_cells(self) -> Mapping[str, pa.Table]:
+        """Retriever -> query metrics of the newer evaluation at the cut-off."""
+        return self._with_metric(self.new)
+
+    def _with_metric(self, result: EvaluationResult) -> Mapping[str, pa.Table]:
+        cells = result.query_metrics(self.metric.cutoff or 0)
+        column = self.metric.column
+        return {name: table for name, table in cells.items() if column in table.column_names}
+
+    def row(self, old: str, new: str) -> Row | None:
+        """Compare retriever ``new`` of the newer evaluation with ``old`` of the older one.
+
+        Returns:
+            ``retriever``, ``old``, ``new`` (means), and the columns of
+            :data:`rag_assets.schemas.COMPARISONS` that compare them; None when no query has a
+            value in both, or one of them has no such cell.
+        """
+        if old not in self.old_cells or new not in self.new_cells:
+            return None
+        tables = self.old_cells[old], self.new_cells[new]
+        for counted in counted_by_split(self.counting, tables):
+            before, after = (counted.values(table, self.metric.column) for table in tables)
+            both = ~(np.isnan(before) | np.isnan(after))
+            if both.any():
+                lead = {"retriever": new, "split": self.split, "metric": str(self.metric)}
+                return {**lead, **self._compared(counted, before, after)}
+        return None
+
+    def _compared(self, counted: Counted, before: Floats, after: Floats) -> Row:
+        """Return the means and how sure their difference is.
+
+        The signed-rank test of other comparisons is left out: it takes seconds for 8 to 13 queries.
+        """
+        both = ~(np.isnan(before) | np.isnan(after))
+        gained, weights = (after - before)[both], counted.weights[both]
+        units = units_of((after - before)[:, None], counted.weights, counted.clusters)
+        low, high = bootstrap_intervals(units, self.resampling)
+        won, lost = int((gained > SAME).sum()), int((gained < -SAME).sum())
+        return {
+            "old": difference(before[both], weights),
+            "new": difference(after[both], weights),
+            "n": gained.size,
+            "n_clusters": int(np.count_nonzero(units.weights)),
+            "difference": difference(gained, weights),
+            "low": number_or_none(low[0]),
+            "high": number_or_none(high[0]),
+            "p_randomisation": randomisation_p_values(units, self.resampling)[0],
+            "won": won,
+            "tied": gained.size - won - lost,
+            "lost": lost,
+        }
+
+    def rows(self, retrievers: Collection[str] = ()) -> list[Row]:
+        """Return a row for each retriever that both evaluations have, of those wanted."""
+        names = [name for name in self.new_cells if name in self.old_cells]
+        rows = [self.row(name, name) for name in names if not retrievers or name in retrievers]
+        return [row for row in rows if row is not None]

@@ -1,0 +1,192 @@
+"""An evaluation as a table, for Python and for a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from rag_assets.errors import NotEvaluated, UsageError, allowed_names
+from rag_assets.evaluation.metric_names import metric_columns
+from rag_assets.report.board_columns import NOTEBOOK, POSITION, RETRIEVER, BoardColumn, columns_of
+from rag_assets.report.notebook import (
+    Cell,
+    Tabular,
+    colours,
+    figure,
+    look,
+    number,
+    plain,
+    table_html,
+    whiskers,
+    words,
+)
+from rag_assets.report.overlaps import overlap_rows
+from rag_assets.report.page.leaderboard import headline, leaderboard
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.view import Context, View
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+
+class EvaluationTable(EvaluationResult, Tabular):
+    """An evaluation as a table: its leaderboard, or without labels how alike retrievers rank."""
+
+    def to_arrow(self) -> pa.Table:
+        """Return the leaderboard of all splits and cut-offs; without labels the overlaps.
+
+        Raises:
+            NotEvaluated: there are neither labels nor two retrievers.
+        """
+        return _table(self)
+
+    def plot(self, metric: str | None = None, *, dark: bool = False) -> go.Figure:
+        """Return bars of a metric by retriever and top_k, with intervals.
+
+        Args:
+            metric: without a cut-off; the primary metric when absent.
+            dark: for a dark page.
+
+        Raises:
+            NotEvaluated: there are no labels, so no metric.
+            UsageError: the leaderboard has no such metric.
+        """
+        return _figure(self, metric, dark)
+
+    def _repr_html_(self) -> str:
+        return _html(self)
+
+
+def _table(result: EvaluationResult) -> pa.Table:
+    if result.has_metrics:
+        return result.leaderboard
+    tables = [
+        table.append_column("top_k", pa.array([top_k] * table.num_rows, pa.int32()))
+        for top_k, table in result.overlaps.items()
+    ]
+    if not tables:
+        name = result.evaluation.experiment
+        problem = f"{name} has neither labels nor two retrievers to compare"
+        raise NotEvaluated("; ".join(filter(None, (problem, result.evaluation.unread_labels))))
+    return pa.concat_tables(tables)
+
+
+def _html(result: EvaluationResult) -> str:
+    """Return the headline and the leaderboard at the primary cut-off."""
+    view = View(result)
+    board = leaderboard(view)
+    title = f"{result.evaluation.experiment}: {result.evaluation.primary if board else 'no labels'}"
+    if not result.evaluation.complete:
+        title += " (incomplete)"
+    if result.evaluation.unread_labels is not None:
+        title += f"; {result.evaluation.unread_labels}"
+    if board is None:
+        return _overlaps_html(result, title)
+    one = board["boards"][0]
+    measures = board["measures"]
+    columns = columns_of(NOTEBOOK, one["rows"])
+    headings = [POSITION.title, RETRIEVER.title, *(f"{name}@{one['k']}" for name in measures)]
+    headings += [column.heading(one["k"]) for column in columns]
+    notes = []
+    if board["has_near"]:
+        notes.append(f"~ not shown to be worse than the best on {result.evaluation.primary}")
+    if view.confidence:
+        notes.append(f"small figures: {100 * view.confidence:g} % intervals")
+    if len(board["boards"]) > 1:
+        others = ", ".join(str(other["k"]) for other in board["boards"][1:])
+        notes.append(f"to_arrow(), to_pandas() and to_polars() also have top_k {others}")
+    rows = [_row(row, columns) for row in one["rows"]]
+    return table_html(title, headings, rows, _said(view), notes)
+
+
+def _said(view: View) -> list[str]:
+    """Return the headline of the report in a sentence or two."""
+    head = headline(view)
+    if not head["winner"]:
+        return []
+    winner = head["winner"]["retriever"]
+    text = f"Use {winner}"
+    if head["cheaper"]:
+        text += f", or for less time {head['cheaper']['retriever']}"
+    sentences = [f"{text}."]
+    if head["equal"]:
+        sentences.append(f"{', '.join(head['equal'])} has the same value.")
+    elif head["evidence"]:
+        first = head["evidence"][0]
+        real = "real" if first["shown"] else "not shown to be real"
+        p = first["holm"] or first["p"]
+        sentences.append(
+            f"{first['difference']:+.4f} against {first['other']}: the difference is {real}, "
+            f"p = {p}."
+        )
+    return sentences
+
+
+def _row(row: Context, columns: Sequence[BoardColumn]) -> list[Cell]:
+    place = "-" if row["position"] is None else str(row["position"])
+    cells = [Cell(f"{place}{'~' if row['near'] else ''}"), words(row["retriever"])]
+    for cell in row["cells"]:
+        if cell is None:
+            cells.append(number(None))
+            continue
+        small = "" if cell["low"] is None else f"{cell['low']:.3f} to {cell['high']:.3f}"
+        cells.append(number(cell["value"], small, best=cell["best"]))
+    return [*cells, *(Cell(column.text(row.get(column.name), "")) for column in columns)]
+
+
+def _overlaps_html(result: EvaluationResult, title: str) -> str:
+    rows = [
+        [
+            words(f"{row['retriever_a']}, {row['retriever_b']}"),
+            Cell(str(row["top_k"])),
+            *(Cell("" if row[name] is None else f"{row[name]:.4f}") for name in ("overlap", "rbo")),
+        ]
+        for row in overlap_rows(result)
+    ]
+    sentences = ["Without labels no metric exists; this is how alike the retrievers rank."]
+    return table_html(title, ["retrievers", "top_k", "overlap", "RBO"], rows, sentences)
+
+
+def _figure(result: EvaluationResult, metric: str | None, dark: bool) -> go.Figure:
+    view = View(result)
+    measures = metric_columns(result.leaderboard.column_names)
+    chosen = metric or view.measure
+    if chosen not in measures:
+        raise UsageError(f"unknown metric {allowed_names(chosen, measures)}; without a cut-off")
+    traces = [_bars(view, chosen, number, dark) for number in range(len(view.retrievers))]
+    return figure(
+        traces,
+        dark,
+        title=f"{plain(result.evaluation.experiment)}: {plain(chosen)}",
+        barmode="group",
+        xaxis={"type": "category"},
+        yaxis={"title": {"text": plain(chosen)}, "rangemode": "tozero"},
+    )
+
+
+def _bars(view: View, measure: str, number: int, dark: bool) -> dict[str, Any]:
+    name = view.retrievers[number]
+    means = {row["top_k"]: row.get(measure) for row in view.rows if row["retriever"] == name}
+    drawn = look(number, dark)
+    values = [means.get(k) for k in view.cutoffs]
+    bounds = [view.intervals.get((name, k, measure), {}) for k in view.cutoffs]
+    return {
+        "type": "bar",
+        "name": plain(name),
+        "x": [f"@{k}" for k in view.cutoffs],
+        "y": values,
+        "error_y": whiskers(
+            values, [b.get("low") for b in bounds], [b.get("high") for b in bounds], dark
+        ),
+        "marker": {
+            "color": drawn["colour"],
+            "pattern": {
+                "shape": drawn["pattern"],
+                "bgcolor": drawn["colour"],
+                "fgcolor": colours(dark)["page"],
+            },
+        },
+        "hovertemplate": "%{fullData.name}<br>%{x}: %{y:.4f}<extra></extra>",
+    }

@@ -1,0 +1,117 @@
+"""Rows as JSON, CSV or Markdown, the forms for programs and for pasting, and numbers as text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rag_assets.plain_text import json_safe, markdown
+from rag_assets.sources.spreadsheet_cells import shielded
+
+FORMATS = ("table", "json", "csv", "markdown")
+"""What ``--format`` takes; ``table`` is drawn for a terminal."""
+
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+
+Row = dict[str, object]
+"""Name of a column -> value, for programs."""
+
+Rows = Sequence[Mapping[str, object]]
+
+
+def formatted(rows: Rows, form: str) -> str:
+    """Return rows as ``json``, ``csv`` or ``markdown``, ending with a newline.
+
+    Without rows no column is known: then ``csv`` and ``markdown`` are empty.
+    """
+    if not rows and form != "json":
+        return ""
+    match form:
+        case "json":
+            return as_json(list(rows))
+        case "csv":
+            return _csv(rows)
+        case _:
+            return _markdown(rows)
+
+
+def as_json(value: object) -> str:
+    """Return a value as indented JSON, ending with a newline; no terminal obeys what is in it."""
+    return json_safe(json.dumps(value, indent=2, ensure_ascii=False)) + "\n"
+
+
+def columns_of(rows: Rows) -> list[str]:
+    """Return the names of all columns, in order of first appearance."""
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def _csv(rows: Rows) -> str:
+    names = columns_of(rows)
+    cells = ([row.get(name, "") for name in names] for row in rows)
+    return _csv_line(names) + "".join(map(_csv_line, cells))
+
+
+def _csv_line(cells: Sequence[object]) -> str:
+    text = io.StringIO()
+    # The writer quotes a carriage return only where one ends its lines.
+    csv.writer(text, lineterminator="\r\n").writerow(map(_shielded, cells))
+    return text.getvalue().removesuffix("\r\n") + "\n"
+
+
+def _shielded(value: object) -> object:
+    """Return a cell that no spreadsheet program takes for a formula; a number stays one."""
+    return shielded(value) if isinstance(value, str) and not _NUMBER.fullmatch(value) else value
+
+
+def _markdown(rows: Rows) -> str:
+    names = columns_of(rows)
+    lines = [[_cell(name) for name in names], ["---"] * len(names)]
+    lines += [[_cell(row.get(name)) for name in names] for row in rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def four_places(value: float) -> str:
+    """Return a number with four decimals; what they would show as 0 has an exponent."""
+    small = 0 < abs(value) < 0.0001
+    return f"{value:.1e}" if small else f"{value:.4f}"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return markdown(four_places(value) if isinstance(value, float) else str(value))
+
+
+def size_text(size: float) -> str:
+    """Return ``1.2 MB``; units are powers of 1000, as disks are sold."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def interval_name(confidence: float) -> str:
+    """Return ``95 % interval``."""
+    return f"{100 * confidence:g} % interval"
+
+
+def interval_text(row: dict[str, Any]) -> str:
+    """Return the bounds of a row, in brackets; a dash where there are none."""
+    if row["low"] is None:
+        return "-"
+    return f"[{row['low']:.4f}, {row['high']:.4f}]"
+
+
+def signed_text(value: float | None) -> str:
+    """Return a difference with its sign; a dash where there is none."""
+    return "-" if value is None else f"{value:+.4f}"
+
+
+def p_text(p: float | None) -> str:
+    """Return p with four decimals, which is as fine as 10,000 sign patterns tell."""
+    return "-" if p is None else four_places(p)

@@ -1,0 +1,354 @@
+"""The gate: does an evaluation pass, or did a retriever get worse?
+
+A retriever fails when its mean dropped by more than is allowed and chance does not explain a drop
+(p < alpha). With ``strict`` it fails unless the whole interval lies above the allowed drop, so
+what was not shown to be harmless fails too. An evaluation that is not complete always fails.
+
+The drop is the mean of old - new over the queries that have a value in both. H0 is that there is
+none. p is that of the paired randomisation test against a drop, and the interval that of the
+bootstrap at confidence 1 - alpha, as in :mod:`rag_assets.statistics`. The smallest true drop that
+the test finds with power 0.8 is (t(1 - alpha) + t(0.8)) * standard error, t being quantiles of
+Student's distribution with n - 1 degrees of freedom (Bloom, "Minimum detectable effects", 1995).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from rag_assets.errors import UsageError, allowed_names
+from rag_assets.pipeline.evaluation_names import EvaluationNames
+from rag_assets.report.evaluation_pairs import EvaluationPair, comparability
+from rag_assets.report.formats import Row, four_places
+from rag_assets.report.result import EvaluationResult
+from rag_assets.statistics.bootstrap import bootstrap_intervals
+from rag_assets.statistics.detectable import POWER
+from rag_assets.statistics.intervals import number_or_none
+from rag_assets.statistics.randomisation import randomisation_p_values
+from rag_assets.statistics.resampling import Floats
+from rag_assets.statistics.t_test import spread
+from rag_assets.statistics.units import (
+    SAME,
+    Counted,
+    Units,
+    counted_by_split,
+    units_of,
+    weighted_mean,
+)
+
+
+@dataclass(frozen=True)
+class Drop:
+    """How a metric of one retriever went, on the queries that have a value in both.
+
+    Attributes:
+        n: queries.
+        old: weighted mean of the older values.
+        new: weighted mean of the newer ones.
+        low: lower bound of new - old; None for fewer than two independent units.
+        high: upper bound.
+        p: one-sided; how often chance alone gives so large a drop.
+        detectable: the smallest drop that is found with power 0.8; None: no spread is known.
+    """
+
+    n: int
+    old: float
+    new: float
+    low: float | None
+    high: float | None
+    p: float
+    detectable: float | None
+
+    @property
+    def drop(self) -> float:
+        """By how much the mean fell; negative where it rose."""
+        return self.old - self.new
+
+    @property
+    def change(self) -> float:
+        """By how much it rose; 0 has no sign."""
+        return self.new - self.old
+
+
+def drop_of(pair: EvaluationPair, old: str, new: str, alpha: float) -> Drop | None:
+    """Compare retriever ``new`` of the newer evaluation with ``old`` of the older one.
+
+    Args:
+        pair: two evaluations, a metric and a split.
+        old: name of a retriever in the older evaluation.
+        new: name of one in the newer.
+        alpha: level of the test; the interval has confidence 1 - alpha.
+
+    Returns:
+        None where they have no query with a value in common.
+    """
+    tables = pair.old_cells[old], pair.new_cells[new]
+    for counted in counted_by_split(pair.counting, tables):
+        before, after = (counted.values(table, pair.metric.column) for table in tables)
+        both = ~(np.isnan(before) | np.isnan(after))
+        if both.any():
+            return _drop(pair, counted, before, after, alpha)
+    return None
+
+
+def _drop(
+    pair: EvaluationPair, counted: Counted, before: Floats, after: Floats, alpha: float
+) -> Drop:
+    gained = after - before
+    values = np.column_stack([gained, np.where(np.isnan(gained), np.nan, before)])
+    units = units_of(values, counted.weights, counted.clusters)
+    change = Units(units.sums[:, :1], units.weights[:, :1])
+    resampling = replace(pair.resampling, confidence=1 - alpha)
+    low, high = bootstrap_intervals(change, resampling)
+    p = randomisation_p_values(change, resampling, "less")[0]
+    difference, old = (weighted_mean(*units.column(number)) or 0.0 for number in (0, 1))
+    return Drop(
+        n=int(np.count_nonzero(~np.isnan(gained))),
+        old=old,
+        new=old + difference,
+        low=number_or_none(low[0]),
+        high=number_or_none(high[0]),
+        p=1.0 if p is None else p,
+        detectable=_detectable(*change.column(0), alpha),
+    )
+
+
+def _detectable(sums: Floats, weights: Floats, alpha: float) -> float | None:
+    from scipy.special import stdtrit
+
+    deviation = spread(sums, weights)
+    if deviation is None or deviation.error == 0:
+        return None
+    freedom = deviation.n_units - 1
+    return float((stdtrit(freedom, 1 - alpha) + stdtrit(freedom, POWER)) * deviation.error)
+
+
+BASELINE = "baseline"
+
+SHOWN = 3
+"""So many failed queries are told, each with its reason."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is allowed.
+
+    Attributes:
+        max_drop: by how much a mean may fall, in units of the metric.
+        alpha: level of the one-sided test.
+        strict: whether a drop must be ruled out, not just not shown.
+    """
+
+    max_drop: float = 0.01
+    alpha: float = 0.05
+    strict: bool = False
+
+
+@dataclass(frozen=True)
+class Check:
+    """One retriever.
+
+    Attributes:
+        retriever: its name.
+        against: the retriever that it is compared with: itself, or the baseline.
+        drop: what was measured; None: no query has a value in both.
+        failure: why it fails; None: it passes.
+        warning: what a pass does not say; None: nothing.
+    """
+
+    retriever: str
+    against: str
+    drop: Drop | None
+    failure: str | None
+    warning: str | None
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The result.
+
+    Attributes:
+        experiment: its name.
+        evaluation: id of the evaluation that passes or fails.
+        against: id of the one that it is compared with; the same for the baseline.
+        metric: with its cut-off.
+        split: the queries that count: ``all``, ``dev`` or ``test``.
+        rules: what was allowed.
+        incomplete: what of the evaluation is missing or failed; none: it is complete.
+        checks: one a retriever.
+        notes: what else a reader should know.
+    """
+
+    experiment: str
+    evaluation: str
+    against: str
+    metric: str
+    split: str
+    rules: Rules
+    incomplete: tuple[str, ...]
+    checks: tuple[Check, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether the evaluation is complete and no retriever failed."""
+        return not self.incomplete and all(check.failure is None for check in self.checks)
+
+    def as_json(self) -> Row:
+        """Return everything as a mapping."""
+        return {"passed": self.passed, **asdict(self)}
+
+
+def gate(
+    new: EvaluationResult,
+    names: EvaluationNames,
+    against: str,
+    rules: Rules,
+    *,
+    metric: str | None = None,
+    split: str | None = None,
+    retrievers: Collection[str] = (),
+    intersection: bool = False,
+) -> Gate:
+    """Judge an evaluation.
+
+    Args:
+        new: the evaluation; it must have metrics.
+        names: finds the evaluation to compare with.
+        against: ``baseline``, ``previous``, ``anchor``, or a part of an id.
+        rules: what is allowed.
+        metric: the primary one when absent.
+        split: test where there is one, when absent.
+        retrievers: only these; all that both evaluations have when empty.
+        intersection: compare also where queries or labels differ, on those that are the same.
+
+    Raises:
+        UsageError: the evaluations are not comparable, or a name is unknown.
+        NotEvaluated: there is nothing to compare with.
+    """
+    old = new if against == BASELINE else _older(names, new, against)
+    queries = comparability(old, new).chosen(intersection=intersection)
+    pair = EvaluationPair.of(old, new, queries, metric, split)
+    chosen = _chosen(pair, retrievers, against)
+    checks = tuple(_check(pair, name, other, rules) for name, other in chosen)
+    return Gate(
+        experiment=new.evaluation.experiment,
+        evaluation=new.evaluation.evaluation_id,
+        against=old.evaluation.evaluation_id,
+        metric=str(pair.metric),
+        split=pair.split,
+        rules=rules,
+        incomplete=tuple(_incomplete(new)),
+        checks=checks,
+        notes=tuple(_notes(pair, retrievers)) if against != BASELINE else (),
+    )
+
+
+def _older(names: EvaluationNames, new: EvaluationResult, against: str) -> EvaluationResult:
+    evaluation = names.find(against)
+    if not evaluation.complete:
+        problem = f"evaluation {evaluation.evaluation_id} is not complete"
+        raise UsageError(f"{problem}; a gate compares with complete ones only")
+    old = EvaluationResult(new.root, evaluation)
+    if not old.has_metrics:
+        problem = f"evaluation {evaluation.evaluation_id} had no labels, so it has no metrics"
+        raise UsageError("; ".join(filter(None, (problem, evaluation.unread_labels))))
+    return old
+
+
+def _chosen(
+    pair: EvaluationPair, retrievers: Collection[str], against: str
+) -> list[tuple[str, str]]:
+    """Return the retrievers to check, each with that with which it is compared."""
+    baseline = pair.new.evaluation.baseline
+    if against == BASELINE:
+        if baseline not in pair.new_cells:
+            raise UsageError(f"the baseline {baseline} has no cell of {pair.metric}")
+        pairs = {name: baseline for name in pair.new_cells if name != baseline}
+    else:
+        pairs = {name: name for name in pair.new_cells if name in pair.old_cells}
+    for name in retrievers:
+        if name not in pairs:
+            raise UsageError(f"nothing to compare for {allowed_names(name, pairs)}")
+    chosen = [
+        (name, other) for name, other in pairs.items() if not retrievers or name in retrievers
+    ]
+    if not chosen:
+        raise UsageError(f"no retriever has a cell of {pair.metric} to compare")
+    return chosen
+
+
+def _check(pair: EvaluationPair, retriever: str, against: str, rules: Rules) -> Check:
+    drop = drop_of(pair, against, retriever, rules.alpha)
+    if drop is None:
+        return Check(retriever, against, None, "no query has a value in both evaluations", None)
+    failure = _failure(drop, rules)
+    warning = None if failure else _warning(drop, rules)
+    return Check(retriever, against, drop, failure, warning)
+
+
+def _failure(drop: Drop, rules: Rules) -> str | None:
+    allowed = f"{rules.max_drop:g} are allowed"
+    if drop.drop > rules.max_drop + SAME and drop.p < rules.alpha:
+        return f"dropped by {drop.drop:.4f} (p = {four_places(drop.p)}); {allowed}"
+    if not rules.strict:
+        return None
+    if drop.low is None:
+        return f"strict: {drop.n} query is too few for an interval"
+    if drop.low < -rules.max_drop - SAME:
+        return f"strict: a drop of {-drop.low:.4f} is not ruled out; {allowed}"
+    return None
+
+
+def _warning(drop: Drop, rules: Rules) -> str | None:
+    if drop.n < 2:
+        return "one query shows nothing"
+    if rules.strict or drop.detectable is None or drop.detectable <= rules.max_drop:
+        return None
+    return (
+        f"{drop.n} queries show a drop of {drop.detectable:.4f} or more (level {rules.alpha:g}, "
+        f"power {POWER}); one of {rules.max_drop:g} may go unseen"
+    )
+
+
+def _incomplete(result: EvaluationResult) -> list[str]:
+    """Return what of an evaluation is missing, and on which queries a retriever failed."""
+    if result.evaluation.complete:
+        return []
+    return [*_missing(result), *_failed(result)] or ["not every cell was up to date at its end"]
+
+
+def _missing(result: EvaluationResult) -> Iterator[str]:
+    configuration = result.evaluation.origin.configuration
+    entries = result.evaluation.entries_of("metrics")
+    cells = {(entry.partition["retriever"], entry.partition["top_k"]) for entry in entries}
+    for name in configuration.get("retrievers", {}):
+        missing = [str(k) for k in configuration["top_k"] if (name, str(k)) not in cells]
+        if missing:
+            yield f"{name} has no cell at top_k {', '.join(missing)}"
+
+
+def _failed(result: EvaluationResult) -> Iterator[str]:
+    for retriever in result.run_retrievers:
+        failures: dict[str, str] = {}
+        for key in result.run_keys(retriever).values():
+            failures |= result.failures(key)
+        if failures:
+            shown = [f"{query}: {why}" for query, why in sorted(failures.items())[:SHOWN]]
+            more = "" if len(failures) <= SHOWN else f"; and {len(failures) - SHOWN} more"
+            yield f"{retriever} failed on queries: {'; '.join(shown)}{more}"
+
+
+def _notes(pair: EvaluationPair, retrievers: Collection[str]) -> Iterator[str]:
+    old, new = pair.old_cells, pair.new_cells
+    if not retrievers:
+        for name in [name for name in new if name not in old]:
+            yield f"{name} is new and has nothing to be compared with"
+        for name in [name for name in old if name not in new]:
+            yield f"{name} is gone"
+    count = len(set(pair.queries))
+    labelled = len(set(pair.new.table_of("qrels")["query_id"].to_pylist()))
+    if count < labelled:
+        yield f"only the {count} of {labelled} labelled queries that are the same in both count"

@@ -1,0 +1,195 @@
+"""A metric over evaluations: what changed at each, rows, and a table for a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from rag_assets.pipeline.reasons import Reason, changes
+from rag_assets.report.terminal_table import FittedTable, plain_cell
+
+DIGESTS = {
+    "corpus_digest": "documents changed",
+    "queries_digest": "queries changed",
+    "qrels_digest": "labels changed",
+}
+"""Column of the history -> what is said where two evaluations differ in it."""
+
+_NAMED = {"retrievers": "retriever", "chunking": "chunking", "query_sets": "query set"}
+"""Parts of a configuration that are named by people; one that is new is one reason."""
+
+_JSON = {"configuration": "", "code_versions": "rag_assets.", "packages": ""}
+"""Columns that hold JSON -> what stands before the name of what differs."""
+
+
+def evaluation_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Reason]:
+    """Return the reasons why two evaluations may differ: what a person changed, not what follows.
+
+    Args:
+        old: row of :data:`rag_assets.schemas.HISTORY`.
+        new: another one.
+    """
+    reasons = [
+        Reason(text)
+        for column, text in DIGESTS.items()
+        if None not in (old[column], new[column]) and old[column] != new[column]
+    ]
+    for column, before in _JSON.items():
+        if old[column] != new[column]:
+            was, now = json.loads(old[column]), json.loads(new[column])
+            # An evaluation of an older version of the program did not keep them.
+            if was and now:
+                reasons += _json_changes(before, was, now)
+    return reasons
+
+
+def _json_changes(before: str, was: dict[str, Any], now: dict[str, Any]) -> Iterator[Reason]:
+    for part, noun in _NAMED.items():
+        old, new = was.get(part), now.get(part)
+        if not isinstance(old, dict) or not isinstance(new, dict):
+            continue
+        for name in [name for name in new if name not in old]:
+            yield Reason(f"{noun} {name} added")
+        for name in [name for name in old if name not in new]:
+            yield Reason(f"{noun} {name} removed")
+        shared = old.keys() & new.keys()
+        was = {**was, part: {name: old[name] for name in old if name in shared}}
+        now = {**now, part: {name: new[name] for name in new if name in shared}}
+    for change in changes(was, now):
+        yield Reason(f"{before}{change.what.removeprefix('retrievers.')}", change.old, change.new)
+
+
+Row = dict[str, Any]
+
+
+def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str | None) -> list[Row]:
+    """Return one row an evaluation and retriever, the oldest first.
+
+    Args:
+        evaluations: the oldest first; the first is compared with nothing.
+        values: rows of one metric, see :meth:`rag_assets.pipeline.history.History.metric`.
+        split: the split to show; None: ``test`` where an evaluation has one, else ``all``.
+
+    Returns:
+        Rows with ``change``, the difference to the same retriever in the evaluation before; None
+        also where the means are not :func:`comparable`, which ``comparable`` says (None: there is
+        none before). ``changes`` is a list of what differs from that evaluation: mappings of
+        ``what``, ``old`` and ``new``.
+        An evaluation without the metric has one row, with ``retriever`` and ``value`` None.
+    """
+    by_id: dict[str, list[Row]] = {}
+    for value in values:
+        by_id.setdefault(value["evaluation_id"], []).append(value)
+    rows: list[Row] = []
+    before: Row | None = None
+    last_values: dict[tuple[str, str], float] = {}
+    for evaluation in evaluations:
+        alike = None if before is None else comparable(before, evaluation)
+        if not alike:
+            last_values = {}
+        reasons = [asdict(one) for one in evaluation_changes(before, evaluation)] if before else []
+        lead = _lead(evaluation)
+        split_values = of_split(by_id.get(evaluation["evaluation_id"], []), split)
+        for value in split_values or [
+            {"retriever": None, "split": None, "value": None, "n_queries": 0}
+        ]:
+            name, mean = value["retriever"], value["value"]
+            cell = {field: value[field] for field in ("retriever", "split", "value", "n_queries")}
+            place = name, value["split"]
+            change = mean - last_values[place] if place in last_values else None
+            rows.append({**lead, **cell, "change": change, "comparable": alike, "changes": reasons})
+        last_values = {
+            (value["retriever"], value["split"]): value["value"] for value in split_values
+        }
+        before = evaluation
+    return rows
+
+
+_COUNTED = ("judge", "split", "weight")
+"""Parts of a configuration that say what is judged, and how much each query counts."""
+
+
+def comparable(old: Row, new: Row) -> bool:
+    """Whether two evaluations have the same queries and labels, and count them alike."""
+    if any(old[column] != new[column] for column in ("queries_digest", "qrels_digest")):
+        return False
+    if old["configuration"] == new["configuration"]:
+        return True
+    was, now = json.loads(old["configuration"]), json.loads(new["configuration"])
+    # An evaluation of an older version of the program did not keep its configuration.
+    return not was or not now or all(was.get(name) == now.get(name) for name in _COUNTED)
+
+
+def flat_history_rows(rows: Iterable[Row]) -> list[Row]:
+    """Return the same with a text in place of the list: for CSV and Markdown."""
+    return [{**row, "changes": changes_text(row["changes"])} for row in rows]
+
+
+def changes_text(reasons: Iterable[Mapping[str, Any]]) -> str:
+    """Return ``k1 1.2 -> 0.9; documents changed``."""
+    return "; ".join(Reason(**reason).text for reason in reasons)
+
+
+def _lead(evaluation: Row) -> Row:
+    started = evaluation["started"]
+    return {
+        "evaluation_id": evaluation["evaluation_id"],
+        "started": started.isoformat(timespec="seconds"),
+        "complete": evaluation["complete"],
+        "trigger": evaluation["trigger"],
+        "user": evaluation["user"],
+        "git_commit": evaluation["git_commit"],
+    }
+
+
+def of_split(values: Sequence[Row], split: str | None) -> list[Row]:
+    """Return the values of a split; where it is None of ``test``, or else of ``all``."""
+    splits = {value["split"] for value in values}
+    chosen = split or ("test" if "test" in splits else "all")
+    return [value for value in values if value["split"] == chosen]
+
+
+ID_END = 4
+"""So many last characters of an id are shown; `diff` and `gate` take the end of an id."""
+
+
+def history_view(rows: Sequence[dict[str, Any]], metric: str) -> RenderableType:
+    """Return the table; the time and the reasons of an evaluation stand at its first retriever."""
+    table = FittedTable(required=[metric])
+    table.add_column("evaluation", min_width=10, overflow="fold")
+    table.add_column("id", no_wrap=True)
+    table.text_column("retriever")
+    table.number_column(Text(metric))
+    table.number_column("change")
+    table.text_column("what changed")
+    last = None
+    for row in rows:
+        lead = ["", "", ""]
+        if row["evaluation_id"] != last:
+            lead = [time_text(row), row["evaluation_id"][-ID_END:], what_changed(row)]
+        last = row["evaluation_id"]
+        table.add_row(
+            lead[0],
+            lead[1],
+            plain_cell(row["retriever"] or "-"),
+            "-" if row["value"] is None else f"{row['value']:.4f}",
+            "" if row["change"] is None else f"{row['change']:+.4f}",
+            plain_cell(lead[2]),
+        )
+    return Group(table)
+
+
+def what_changed(row: Mapping[str, Any]) -> str:
+    """Return the reasons of an evaluation as text, and whether it is incomplete."""
+    parts = [changes_text(row["changes"]), "" if row["complete"] else "incomplete"]
+    return "; ".join(part for part in parts if part)
+
+
+def time_text(row: Mapping[str, Any]) -> str:
+    """Return when an evaluation began, to the minute."""
+    return str(row["started"])[:16].replace("T", " ")

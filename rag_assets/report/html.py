@@ -1,0 +1,101 @@
+"""The HTML report of an evaluation: one self-contained page, no network.
+
+What a page is made of is one hash in its head: a page with the same one is not written again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from rag_assets.package_versions import version
+from rag_assets.report.page.history import history_identity
+from rag_assets.report.result import EvaluationResult
+from rag_assets.store.atomic import write_text
+from rag_assets.store.canonical import fingerprint
+
+HEAD = 2_000
+"""Characters at the start of a page within which it names its identity."""
+
+
+def identity(result: EvaluationResult) -> str:
+    """Return the hash of what an evaluation says and of the code that shows it.
+
+    When an evaluation was made, and how often it was made again with the same content, is no part
+    of it.
+    """
+    evaluation = result.evaluation
+    parts = [
+        evaluation.content,
+        evaluation.source,
+        evaluation.primary,
+        evaluation.baseline,
+        evaluation.complete,
+        evaluation.unread_labels,
+        {name: repr(value) for name, value in result.milliseconds_per_query().items()},
+        history_identity(result),
+    ]
+    return fingerprint([*parts, version("rag-assets"), version("plotly"), _code()])
+
+
+def is_at(path: Path, page_identity: str) -> bool:
+    """Return whether the page at ``path`` has that identity."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return f'content="{page_identity}"' in file.read(HEAD)
+    except OSError:
+        return False
+
+
+@cache
+def _code() -> str:
+    """Return a hash of all files of the reporting package."""
+    hashed = hashlib.sha256()
+    for file in _files(resources.files("rag_assets.report")):
+        hashed.update(file.read_bytes())
+    return hashed.hexdigest()
+
+
+def _files(folder: Any) -> list[Any]:  # noqa: ANN401 (importlib's Traversable moved between versions)
+    files: list[Any] = []
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir() and entry.name != "__pycache__":
+            files += _files(entry)
+        elif entry.is_file():
+            files.append(entry)
+    return files
+
+
+REPORT_FILE = "report.html"
+
+
+def write_report(result: EvaluationResult, path: Path | None = None) -> Path:
+    """Write the report and return its path; one that is there and says the same is left alone.
+
+    Args:
+        result: the evaluation.
+        path: the file to write; beside the experiment's artifacts when absent.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    file = path or result.root / REPORT_FILE
+    page_identity = identity(result)
+    if not is_at(file, page_identity):
+        write_text(file, _page(result, page_identity))
+    return file
+
+
+def render(result: EvaluationResult) -> str:
+    """Return the page; all text from data is escaped."""
+    return _page(result, identity(result))
+
+
+def _page(result: EvaluationResult, page_identity: str) -> str:
+    # Most evaluations change nothing and need none of what builds a page.
+    from rag_assets.report.page.page import page
+
+    return page(result, page_identity)

@@ -1,0 +1,276 @@
+"""The leaderboard: its rows for programs, and its tables for a terminal of 80 columns.
+
+The candidate ceiling says how much of the evidence a fusion or reranker gets to read at all.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf
+from typing import Any
+
+import pyarrow as pa
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from rag_assets.evaluation.leaderboard import mean
+from rag_assets.evaluation.metric_names import metric_columns
+from rag_assets.evaluation.query_facts import ALL, TEST
+from rag_assets.pipeline.selection import Selection
+from rag_assets.report.analyzers import likely_cause
+from rag_assets.report.answerability import answerability_parts
+from rag_assets.report.board_columns import (
+    CEILING,
+    LEADING,
+    POSITION,
+    RETRIEVER,
+    TERMINAL,
+    columns_of,
+)
+from rag_assets.report.formats import Row, interval_name, interval_text
+from rag_assets.report.overlaps import similarity_parts
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.terminal_table import (
+    FittedTable,
+    mean_cell,
+    mean_of,
+    title_line,
+)
+from rag_assets.report.view import SIGN, near_best, split_of, stored_rows
+from rag_assets.statistics.detectable import ALPHA
+
+
+def result_rows(result: EvaluationResult, selection: Selection, split: str) -> list[Row]:
+    """Return :func:`leaderboard_rows` of an evaluation.
+
+    At the primary cut-off a retriever that reads others has a ``ceiling`` too, see
+    :func:`rag_assets.report.leaderboard.ceilings`.
+    """
+    rows = leaderboard_rows(result.leaderboard, selection, split)
+    ceiling_of = ceilings(result, split)
+    return [_with_ceiling(row, ceiling_of, result.primary.cutoff) for row in rows]
+
+
+def _with_ceiling(row: Row, ceiling_of: Mapping[str, float], cutoff: int | None) -> Row:
+    name = str(row["retriever"])
+    return (
+        {**row, CEILING.name: ceiling_of[name]}
+        if name in ceiling_of and row["top_k"] == cutoff
+        else row
+    )
+
+
+def leaderboard_rows(board: pa.Table, selection: Selection, split: str) -> list[Row]:
+    """Return one mapping a selected cell of one split, best retriever first.
+
+    Metric names carry no cut-off: that is ``top_k``. A metric that is not computed at a cut-off is
+    left out of its row. ``position`` is None for a retriever that is not ranked.
+    """
+    rows: list[Row] = []
+    for row in board.to_pylist():
+        if row["split"] != split:
+            continue
+        if row["retriever"] in selection.retrievers and row["top_k"] in selection.top_k:
+            lead = {name: row.pop(name) for name in LEADING}
+            rows.append({**lead, **{name: v for name, v in row.items() if v is not None}})
+    return rows
+
+
+def ceilings(result: EvaluationResult, split: str) -> dict[str, float]:
+    """Return the recall of the candidates of every retriever that reads others.
+
+    That is the weighted mean, over the queries of a split on which it did not fail, of the share
+    of the evidences that any input has as deep as it is read: no order of these candidates has a
+    higher recall.
+
+    Args:
+        result: the evaluation; without attributions there is no ceiling.
+        split: whose queries.
+
+    Returns:
+        Retriever -> ceiling, in [0, 1].
+    """
+    if not result.evaluation.entries_of("attributions"):
+        return {}
+    values = {
+        name: _ceiling(table, result.attributed_weights(name, split))
+        for name, table in result.attributions.items()
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _ceiling(table: pa.Table, weights: Mapping[str, float]) -> float | None:
+    """Return the ceiling of one retriever; None for a base retriever, or without a query."""
+    columns = (table.column(name).to_pylist() for name in ("query_id", "inputs", "input_ranks"))
+    in_pool: dict[str, list[bool]] = defaultdict(list)
+    for query_id, inputs, ranks in zip(*columns, strict=True):
+        if inputs and query_id in weights:
+            in_pool[query_id].append(any(rank is not None for rank in ranks))
+    shares = [sum(flags) / len(flags) for flags in in_pool.values()]
+    return mean(shares, [weights[query_id] for query_id in in_pool])
+
+
+MATTERS = 0.05
+"""Ties are spoken of from this share of the averaged queries on."""
+
+
+def leaderboard_view(result: EvaluationResult, rows: Sequence[Row]) -> RenderableType:
+    """Return the tables of an evaluation: one cut-off in full, then the primary metric over all.
+
+    Args:
+        result: the evaluation.
+        rows: its selected cells, best retriever first.
+    """
+    measure, cutoff = result.primary.column, result.primary.cutoff
+    cutoffs = sorted({int(str(row["top_k"])) for row in rows})
+    shown = cutoff if cutoff in cutoffs else cutoffs[-1]
+    at_cutoff = [row for row in rows if row["top_k"] == shown]
+    parts: list[RenderableType] = [_title(result, at_cutoff, shown), _cells(result, at_cutoff)]
+    if len(cutoffs) > 1:
+        parts += ["", title_line(f"{measure} by top_k"), _curve(rows, measure, cutoffs)]
+    parts += [*_interval_parts(result, rows), *answerability_parts(result, at_cutoff)]
+    parts += similarity_parts(result, at_cutoff)
+    return Group(*parts, *(_warnings(result, at_cutoff)))
+
+
+def _title(result: EvaluationResult, rows: Sequence[Row], top_k: int) -> Text:
+    fullest = max(rows, key=lambda row: int(str(row["n_queries"])))
+    n_queries, unanswerable = fullest["n_queries"], fullest["n_unanswerable"]
+    where = f"{fullest['split']}, " if fullest["split"] != ALL else ""
+    means = "mean" if fullest["weight"] == n_queries else "weighted mean"
+    name = result.evaluation.experiment
+    title = f"{name}: {where}top_k {top_k}, {means} over {n_queries} queries"
+    return title_line(f"{title} ({unanswerable} unanswerable left out)" if unanswerable else title)
+
+
+def _cells(result: EvaluationResult, rows: Sequence[Row]) -> Table:
+    measures = metric_columns(rows[0])
+    speed = result.milliseconds_per_query()
+    # One blank between columns: six metrics, tokens and a short name fit into 80 characters.
+    primary = f"{result.primary.column}*"
+    table = FittedTable(required=[primary], narrow=True)
+    table.number_column(POSITION.title)
+    table.text_column(RETRIEVER.title)
+    for name in measures:
+        table.number_column(primary if name == result.primary.column else name)
+    columns = columns_of(TERMINAL, rows)
+    for column in columns:
+        table.number_column(column.heading(rows[0]["top_k"]))
+    near = near_best(result, rows)
+    ranked = [row for row in rows if row["position"] is not None]
+    best = {name: max((mean_of(row, name) for row in ranked), default=inf) for name in measures}
+    for row in rows:
+        values = [mean_cell(mean_of(row, name), best[name]) for name in measures]
+        retriever = str(row["retriever"])
+        position = "-" if row["position"] is None else str(row["position"])
+        sign = SIGN if retriever in near else " " if near else ""
+        measured = {**row, "speed": speed.get(retriever)}
+        others = [column.text(measured.get(column.name), "-") for column in columns]
+        table.add_row(f"{position}{sign}", f"{retriever}{_mark(row)}", *values, *others)
+    return table
+
+
+def _curve(rows: Sequence[Row], measure: str, cutoffs: Sequence[int]) -> Table:
+    table = FittedTable()
+    table.text_column("retriever")
+    for cutoff in cutoffs:
+        table.number_column(f"@{cutoff}")
+    cells = {(str(row["retriever"]), row["top_k"]): row for row in rows}
+    for name in dict.fromkeys(str(row["retriever"]) for row in rows):
+        values = []
+        for cutoff in cutoffs:
+            column = [
+                mean_of(row, measure)
+                for (_, k), row in cells.items()
+                if k == cutoff and row["position"] is not None
+            ]
+            row = cells.get((name, cutoff), {})
+            best = max(column, default=inf)
+            values.append(mean_cell(mean_of(row, measure), best).append(_mark(row)))
+        table.add_row(name, *values)
+    return table
+
+
+def _mark(row: Row) -> str:
+    """Return the mark of a cell whose means leave out queries on which the retriever failed."""
+    return " !" if row.get("n_failed") else ""
+
+
+def _interval_parts(result: EvaluationResult, rows: Sequence[Row]) -> list[RenderableType]:
+    """Return the primary metric of each shown retriever with its interval, and what the sign means.
+
+    A retriever that reads others has its candidate ceiling beside it. Empty for an evaluation
+    without intervals, or whose primary cell is not shown.
+    """
+    names = dict.fromkeys(str(row["retriever"]) for row in rows)
+    intervals = {name: row for name in names if (row := _interval(result, name, split_of(rows)))}
+    if not intervals:
+        return []
+    near = near_best(result, rows)
+    table = FittedTable(required=[str(result.primary)])
+    table.text_column("retriever")
+    confidence = next(iter(intervals.values()))["confidence"]
+    highest = {str(row["retriever"]): row[CEILING.name] for row in rows if CEILING.name in row}
+    headers = [str(result.primary), interval_name(confidence), CEILING.title]
+    for name in headers if highest else headers[:-1]:
+        table.number_column(name)
+    for name, row in intervals.items():
+        ceiling = CEILING.text(highest.get(name))
+        values = [f"{row['mean']:.4f}", interval_text(row), ceiling]
+        table.add_row(Text(name), *(values if highest else values[:-1]))
+    parts: list[RenderableType] = ["", table]
+    if highest:
+        parts.append(f"{CEILING.title}: {CEILING.help}")
+    if near & names.keys():
+        legend = f"{SIGN} not shown to be worse than the best on {result.primary}"
+        parts.append(f"{legend} (p >= {ALPHA} after Holm)")
+    return parts
+
+
+def _interval(result: EvaluationResult, retriever: str, split: str) -> dict[str, Any] | None:
+    cell = (split, result.primary.cutoff, result.primary.column)
+    for row in stored_rows(result, "intervals", retriever):
+        if (row["split"], row["top_k"], row["metric"]) == cell and row["mean"] is not None:
+            return row
+    return None
+
+
+def _warnings(result: EvaluationResult, rows: Iterable[Row]) -> list[str]:
+    """Return lines on what a mean does not show."""
+    lines = []
+    for row in rows:
+        if row["position"] is None:
+            lines.append(
+                f"{row['retriever']}: not ranked, its parameters were chosen on {row['split']}; "
+                f"`--split {TEST}` ranks it"
+            )
+        if row["n_failed"]:
+            lines.append(
+                f"{row['retriever']} !: failed on {row['n_failed']} of {row['n_attempted']} "
+                "queries, which are in no mean"
+            )
+        if row["n_empty"]:
+            lines.append(
+                f"{row['retriever']}: nothing retrieved for {row['n_empty']} queries; "
+                "those with a relevant document count 0" + likely_cause(result, *_empty(row))
+            )
+        tied = row.get("n_tied")
+        if isinstance(tied, int) and tied > MATTERS * int(str(row["n_queries"])):
+            lines.append(
+                f"{row['retriever']}: equal scores on both sides of the cut in {tied} of "
+                f"{row['n_queries']} queries; `leaderboard --ties` shows what their order is worth"
+            )
+        if row["n_unreachable"]:
+            absent = row.get("n_not_in_corpus")
+            of_them = f" ({absent} of them in no document of the corpus)" if absent else ""
+            lines.append(
+                f"{row['retriever']}: {row['n_unreachable']} evidences lie in no chunk{of_them}, "
+                "and stay in the denominator of recall"
+            )
+    return ["", *lines] if lines else []
+
+
+def _empty(row: Row) -> tuple[str, int, int]:
+    return str(row["retriever"]), int(str(row["n_empty"])), int(str(row["n_attempted"]))

@@ -1,0 +1,231 @@
+"""A metric over the evaluations of an experiment, for the command line, Python and a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from rag_assets.errors import NotEvaluated, UsageError, allowed_names
+from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.pipeline.history import History
+from rag_assets.report.history import (
+    ID_END,
+    Row,
+    flat_history_rows,
+    history_rows,
+    time_text,
+    what_changed,
+)
+from rag_assets.report.notebook import (
+    Cell,
+    Tabular,
+    colours,
+    figure,
+    look,
+    number,
+    plain,
+    table_html,
+    words,
+)
+from rag_assets.report.result import metric_at
+from rag_assets.store.remote.opened import shown_store
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+SCHEMA = pa.schema(
+    [
+        ("evaluation_id", pa.string()),
+        ("started", pa.timestamp("s", "UTC")),
+        ("complete", pa.bool_()),
+        ("trigger", pa.string()),
+        ("user", pa.string()),
+        ("git_commit", pa.string()),
+        ("retriever", pa.string()),
+        ("split", pa.string()),
+        ("value", pa.float64()),
+        ("n_queries", pa.int64()),
+        ("change", pa.float64()),
+        ("comparable", pa.bool_()),
+        ("changes", pa.string()),
+    ]
+)
+"""Columns of the table; ``changes`` is the text that ``rag-assets history`` prints."""
+
+MOST_DATES = 8
+"""Dates below a figure, so that they do not touch."""
+
+SHOWN = 120
+"""Characters of what changed that stand at a point of the figure; the table has all."""
+
+
+class MetricHistory(Tabular):
+    """A metric over evaluations; a row is a retriever in an evaluation, the oldest first.
+
+    Attributes:
+        experiment: its name.
+        metric: with its cut-off.
+        rows: see :func:`rag_assets.report.history.history_rows`.
+    """
+
+    def __init__(self, experiment: str, metric: Metric, rows: Sequence[Row]) -> None:
+        """Hold what was read."""
+        self.experiment = experiment
+        self.metric = metric
+        self.rows = list(rows)
+
+    @classmethod
+    def of(
+        cls,
+        history: History,
+        metric: str | None = None,
+        retrievers: Sequence[str] = (),
+        split: str | None = None,
+        last: int = 10,
+    ) -> MetricHistory:
+        """Read the last evaluations.
+
+        Args:
+            history: the experiment's evaluations.
+            metric: such as ``recall@10``; the primary one of the last evaluation when absent.
+            retrievers: whose values; all when empty.
+            split: whose queries; ``test`` where there is one when absent.
+            last: so many of the newest evaluations.
+
+        Raises:
+            NotEvaluated: there is no evaluation, or none with the metric.
+            UsageError: an unknown metric or retriever.
+        """
+        evaluations = history.evaluations(last + 1)
+        if not evaluations:
+            root = history.root
+            raise NotEvaluated(f"{root.name} has no evaluation in {shown_store(root.parent)} yet")
+        primary = parse_metric(str(evaluations[-1]["primary_metric"]))
+        chosen_metric = metric_at(metric, primary)
+        since = str(evaluations[0]["evaluation_id"])
+        values = history.metric(chosen_metric.column, chosen_metric.cutoff or 0, since=since)
+        _check(chosen_metric, retrievers, [str(row["retriever"]) for row in values])
+        chosen = [row for row in values if not retrievers or row["retriever"] in retrievers]
+        shown = {row["evaluation_id"] for row in evaluations[-last:]}
+        rows = history_rows(evaluations, chosen, split)
+        return cls(
+            history.root.name, chosen_metric, [row for row in rows if row["evaluation_id"] in shown]
+        )
+
+    def to_arrow(self) -> pa.Table:
+        """Return a table of :data:`SCHEMA`."""
+        rows = flat_history_rows(self.rows)
+        columns = {name: [row[name] for row in rows] for name in SCHEMA.names}
+        times = pa.array(columns.pop("started"), pa.string()).cast(SCHEMA.field("started").type)
+        arrays = [
+            times if name == "started" else pa.array(columns[name], SCHEMA.field(name).type)
+            for name in SCHEMA.names
+        ]
+        return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+    def plot(self, *, dark: bool = False) -> go.Figure:
+        """Return a line a retriever; only evaluations that can be compared are joined.
+
+        Args:
+            dark: for a dark page.
+        """
+        return _figure(self, dark)
+
+    def _repr_html_(self) -> str:
+        return _html(self)
+
+
+def _check(metric: Metric, names: Sequence[str], available: list[str]) -> None:
+    if not available:
+        raise NotEvaluated(f"none of these evaluations has a cell of {metric}")
+    for name in names:
+        if name not in available:
+            raise UsageError(f"unknown retriever {allowed_names(name, dict.fromkeys(available))}")
+
+
+def _html(history: MetricHistory) -> str:
+    """Return a row an evaluation and retriever, the newest evaluation first."""
+    rows: list[list[Cell]] = []
+    for group in reversed(list(_by_evaluation(history.rows).values())):
+        for place, row in enumerate(group):
+            when, what = ("", ""), ""
+            if not place:
+                when, what = _when(row), what_changed(row)
+            change = "" if row["change"] is None else f"{row['change']:+.4f}"
+            value = number(row["value"])
+            name = words(row["retriever"] or "-")
+            rows.append([words(*when), name, value, Cell(change), words(what)])
+    headings = ["evaluation", "retriever", str(history.metric), "change", "what changed"]
+    notes = ["without a change: the first of its name, or over other queries, labels or weights"]
+    return table_html(
+        f"{history.experiment}: {history.metric} over evaluations", headings, rows, notes=notes
+    )
+
+
+def _by_evaluation(rows: list[Row]) -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row["evaluation_id"], []).append(row)
+    return groups
+
+
+def _when(row: Row) -> tuple[str, str]:
+    return time_text(row), str(row["evaluation_id"])[-ID_END:]
+
+
+def _figure(history: MetricHistory, dark: bool) -> go.Figure:
+    """Return a line a retriever over evaluations at equal distances, with what changed at each."""
+    groups = list(_by_evaluation(history.rows).values())
+    names = list(dict.fromkeys(row["retriever"] for row in history.rows if row["retriever"]))
+    broken = [n for n, group in enumerate(groups) if n and group[0]["comparable"] is False]
+    traces = [_line(groups, name, look(n, dark), broken) for n, name in enumerate(names)]
+    metric = plain(str(history.metric))
+    step = max(-(-len(groups) // MOST_DATES), 1)
+    dated = range(len(groups) - 1, -1, -step)
+    return figure(
+        traces,
+        dark,
+        title=f"{plain(history.experiment)}: {metric} over evaluations",
+        xaxis={
+            "tickvals": [n + 1 for n in dated],
+            "ticktext": [_when(groups[n][0])[0].replace(" ", "<br>") for n in dated],
+            "tickangle": 0,
+            "showgrid": False,
+            "zeroline": False,
+        },
+        yaxis={"title": {"text": metric}},
+        shapes=[_break(n + 0.5, dark) for n in broken],
+    )
+
+
+def _line(
+    groups: list[list[Row]], name: str, drawn: dict[str, str], broken: list[int]
+) -> dict[str, Any]:
+    points: list[tuple[float, float | None, str]] = []
+    for n, group in enumerate(groups):
+        if n in broken:
+            points.append((n + 0.5, None, ""))
+        points += [
+            (n + 1, row["value"], plain(what_changed(row)[:SHOWN]))
+            for row in group
+            if row["retriever"] == name
+        ]
+    x, y, texts = zip(*points, strict=True)
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": plain(name),
+        "x": x,
+        "y": y,
+        "customdata": [[text] for text in texts],
+        "line": {"color": drawn["colour"], "dash": drawn["dash"], "width": 2},
+        "marker": {"color": drawn["colour"], "symbol": drawn["symbol"], "size": 9},
+        "hovertemplate": "%{fullData.name}: %{y:.4f}<br>%{customdata[0]}<extra></extra>",
+    }
+
+
+def _break(x: float, dark: bool) -> dict[str, Any]:
+    line = {"color": colours(dark)["soft"], "dash": "dot", "width": 2}
+    return {"type": "line", "x0": x, "x1": x, "y0": 0, "y1": 1, "yref": "paper", "line": line}

@@ -1,0 +1,143 @@
+"""The whole page: its sections, its style and scripts, and what it says about itself."""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from jinja2 import Environment, PackageLoader
+from markupsafe import Markup, escape
+
+from rag_assets.report.answerability import score_gaps
+from rag_assets.report.attribution import stages
+from rag_assets.report.comparison_views import significance
+from rag_assets.report.label_health import labels
+from rag_assets.report.overlaps import overlaps
+from rag_assets.report.page.embedded_data import json_block
+from rag_assets.report.page.explorer import explorer
+from rag_assets.report.page.history import history
+from rag_assets.report.page.leaderboard import charts, headline, leaderboard
+from rag_assets.report.provenance import provenance
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.slice_tables import slices
+from rag_assets.report.view import Context, View
+
+PACKAGE = "rag_assets.report.page"
+
+STYLES = ("page.css", "tables.css", "charts.css", "explorer.css", "print.css")
+SCRIPTS = (
+    "elements.js",
+    "sorting.js",
+    "palette.js",
+    "charts.js",
+    "flows.js",
+    "history.js",
+    "explorer_data.js",
+    "explorer_results.js",
+    "explorer.js",
+    "start.js",
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section: its id and template, its heading, and what builds its variables."""
+
+    name: str
+    title: str
+    build: Callable[[View], Context | None]
+
+
+SECTIONS = (
+    Section("leaderboard", "Leaderboard", leaderboard),
+    Section("charts", "Charts", charts),
+    Section("significance", "Which differences are real", significance),
+    Section("slices", "By query tag", slices),
+    Section("stages", "Where evidence is lost", stages),
+    Section("score_gaps", "Scores and trust", score_gaps),
+    Section("explorer", "Queries", explorer),
+    Section("overlaps", "Overlap between retrievers", overlaps),
+    Section("history", "Over evaluations", history),
+    Section("labels", "Labels and query accounting", labels),
+    Section("provenance", "What produced these numbers", provenance),
+)
+"""In the order of the page."""
+
+
+def page(result: EvaluationResult, identity: str) -> str:
+    """Return the HTML; all text from data is escaped.
+
+    Args:
+        result: the evaluation.
+        identity: what the page is made of, see :mod:`rag_assets.report.html`.
+    """
+    view = View(result)
+    built = [(section, section.build(view)) for section in SECTIONS]
+    shown = [(section, context) for section, context in built if context is not None]
+    data = {
+        section.name: json_block(context["data"]) for section, context in shown if "data" in context
+    }
+    plotly = _plotly() if data else ""
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            view=view,
+            evaluation=result.evaluation,
+            head=headline(view),
+            sections=shown,
+            data=data,
+            style=Markup("\n".join(_file("style", name) for name in STYLES)),
+            plotly=Markup(plotly),
+            script=Markup(_script()),
+            script_hashes=[_hash(script) for script in (plotly, _script()) if script],
+            identity=identity,
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    """Return the templates; each is compiled once a process, which takes longer than to fill it."""
+    loader = PackageLoader(PACKAGE, "templates")
+    made = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    made.filters["code"] = _code
+    return made
+
+
+def _code(text: str) -> Markup:
+    """Return an escaped text in which what stands between two backticks is code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # one backtick is alone
+        parts[-2:] = ["`".join(parts[-2:])]
+    shown = [
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
+        for number, part in enumerate(parts)
+    ]
+    return Markup("").join(shown)
+
+
+def _file(*path: str) -> str:
+    return resources.files(PACKAGE).joinpath(*path).read_text(encoding="utf-8")
+
+
+def _script() -> str:
+    """Return the page's own script; no name of it is seen outside."""
+    body = "\n".join(_file("script", name) for name in SCRIPTS)
+    return f'(() => {{\n"use strict";\n{body}\n}})();'
+
+
+@cache
+def _plotly() -> str:
+    """Return plotly's script; nothing in it ends the element that it is written into."""
+    path = resources.files("plotly").joinpath("package_data", "plotly.min.js")
+    return path.read_text(encoding="utf-8").replace("</script", "<\\/script")
+
+
+def _hash(script: str) -> str:
+    """Return what a content security policy allows one script by."""
+    return f"sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}"

@@ -1,0 +1,134 @@
+"""What an evaluation would do: rows for programs, and a table for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from rag_assets.pipeline.plan import ACTIONS, CHECK, COMPUTE, REUSE, Plan, Step
+from rag_assets.report.formats import Row
+from rag_assets.report.terminal_table import FittedTable, plain_cell
+from rag_assets.store.artifacts import ArtifactKey
+
+
+def plan_rows(plan: Plan) -> list[Row]:
+    """Return one mapping a partition: asset, partition, action, reasons; what it costs, if known.
+
+    ``partition`` maps dimensions to values, and a reason has ``what``, ``old`` and ``new``.
+    ``same_as`` stands at a partition whose artifact is that of an earlier one.
+    """
+    return [
+        {
+            "asset": step.key.asset,
+            "partition": dict(step.key.partition),
+            "action": step.action,
+            "reasons": [asdict(reason) for reason in step.reasons],
+            **(step.work or {}),
+            **({"same_as": dict(step.same_as.partition)} if step.same_as else {}),
+        }
+        for step in plan.steps
+    ]
+
+
+def flat_plan_rows(plan: Plan) -> list[Row]:
+    """Return the same with texts in place of the mapping and the list: for CSV and Markdown."""
+    return [
+        {
+            "asset": step.key.asset,
+            "partition": _partition(step.key),
+            "action": step.action,
+            "reasons": "; ".join(reason.text for reason in step.reasons),
+            **(step.work or {}),
+            **({"same_as": _partition(step.same_as)} if step.same_as else {}),
+        }
+        for step in plan.steps
+    ]
+
+
+def _partition(key: ArtifactKey) -> str:
+    return ", ".join(f"{name}={value}" for name, value in key.partition)
+
+
+SHOWN = 2
+"""So many reasons of an asset are shown; with every partition on its own, all are."""
+
+_STYLES = {COMPUTE: "bold", CHECK: "yellow", REUSE: "dim"}
+
+
+def plan_view(plan: Plan, *, each: bool = False) -> RenderableType:
+    """Return the table, and below it the sums.
+
+    Args:
+        plan: what an evaluation would do.
+        each: a line for every partition in place of one for every asset.
+    """
+    table = FittedTable(required=["action", "partitions"])
+    table.text_column("partition" if each else "asset")
+    table.add_column("action" if each else "partitions", no_wrap=True)
+    table.text_column("why")
+    for cells in _lines(plan.steps) if each else _groups(plan.artifacts):
+        table.add_row(*cells)
+    return Group(table, "", *map(plain_cell, _sums(plan)))
+
+
+def _lines(steps: Iterable[Step]) -> Iterable[tuple[Text, Text, Text]]:
+    for step in steps:
+        action = Text(step.action, style=_STYLES[step.action])
+        same = [f"once, with {step.same_as}"] if step.same_as is not None else []
+        why = "; ".join([*same, *(reason.text for reason in step.reasons)])
+        yield plain_cell(str(step.key)), action, plain_cell(why)
+
+
+def _groups(steps: Sequence[Step]) -> Iterable[tuple[Text, Text, Text]]:
+    for asset in dict.fromkeys(step.key.asset for step in steps):
+        steps_of_asset = [step for step in steps if step.key.asset == asset]
+        yield (
+            plain_cell(asset),
+            plain_cell(_counted(step.action for step in steps_of_asset)),
+            plain_cell(_why(steps_of_asset)),
+        )
+
+
+def _counted(actions: Iterable[str]) -> str:
+    counts = Counter(actions)
+    return ", ".join(f"{counts[action]} {action}" for action in ACTIONS if counts[action])
+
+
+def _why(steps: Iterable[Step]) -> str:
+    """Return the reasons that most partitions have; what is certain comes first."""
+    ordered = sorted(steps, key=lambda step: ACTIONS.index(step.action))
+    reasons = Counter(_of_assets(reason.text) for step in ordered for reason in step.reasons)
+    shown = [text for text, _ in reasons.most_common(SHOWN)]
+    more = len(reasons) - len(shown)
+    return "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
+
+
+def _of_assets(text: str) -> str:
+    """Leave partitions out of what is said of an upstream: there may be a hundred of them."""
+    return text if " -> " in text else re.sub(r"(?<=\w)\[[^\]]*\]", "", text)
+
+
+def _sums(plan: Plan) -> Iterable[str]:
+    names = ", ".join(plan.retrievers)
+    yield f"{plan.experiment}: {_counted(step.action for step in plan.artifacts)}"
+    yield f"retrievers: {len(plan.retrievers)}: {names}"
+    if plan.analyzers:
+        chosen = (f"{name} {used or '(by its chunks)'}" for name, used in plan.analyzers.items())
+        yield f"analyzer auto: {', '.join(chosen)}"
+    if plan.count(CHECK):
+        yield "check: computed unless what it reads comes out as it was before"
+    calls, texts = plan.work("llm_calls"), plan.work("texts")
+    if calls is not None:
+        yield f"language model: {calls} calls{_limits(plan)}"
+    if texts is not None:
+        yield f"embeddings: at most {texts} texts; those in the cache are not embedded again"
+
+
+def _limits(plan: Plan) -> str:
+    limits = {"max_calls": plan.max_calls, "max_cost": plan.max_cost}
+    return "".join(f"; {name} {value:g}" for name, value in limits.items() if value is not None)

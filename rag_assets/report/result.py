@@ -1,0 +1,305 @@
+"""The current evaluation, opened for reading: what faces and notebooks show."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+import pyarrow as pa
+
+from rag_assets.engine.measurements import MEASUREMENTS, Measurements
+from rag_assets.errors import NotEvaluated, StoreError, UsageError
+from rag_assets.evaluation.leaderboard import splits_of
+from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.evaluation.query_facts import ALL
+from rag_assets.pipeline.evaluations import (
+    Evaluation,
+    SnapshotEntry,
+    intact_path,
+    manifest_of,
+    read_current,
+    table_of,
+)
+from rag_assets.report.slices import TAG, Slice, members_by, slices
+from rag_assets.store.artifacts import ArtifactKey, Manifest
+
+
+class EvaluationResult:
+    """An evaluation and its tables."""
+
+    def __init__(self, root: Path, evaluation: Evaluation) -> None:
+        """Open ``evaluation`` of the experiment in folder ``root`` of the store."""
+        self.root = root
+        self.evaluation = evaluation
+
+    @classmethod
+    def current(cls, root: Path) -> Self:
+        """Open the current evaluation of the experiment in folder ``root`` of the store.
+
+        Raises:
+            NotEvaluated: there is none.
+        """
+        return cls(root, read_current(root))
+
+    @property
+    def primary(self) -> Metric:
+        """The metric that ranks the leaderboard."""
+        return parse_metric(self.evaluation.primary)
+
+    @property
+    def has_metrics(self) -> bool:
+        """Whether there were labels; without, there are overlaps and no leaderboard."""
+        return bool(self.evaluation.entries_of("leaderboard"))
+
+    def check_labels(self) -> None:
+        """Do nothing where there were labels.
+
+        Raises:
+            NotEvaluated: there were none, so no metric exists; says which files were not read.
+        """
+        if not self.has_metrics:
+            problem = f"{self.evaluation.experiment} had no labels when it was evaluated"
+            remedy = self.evaluation.unread_labels or "`rag-assets pool` helps to judge"
+            raise NotEvaluated(f"{problem}; {remedy}")
+
+    @cached_property
+    def leaderboard(self) -> pa.Table:
+        """Table of :data:`rag_assets.schemas.LEADERBOARD`.
+
+        Raises:
+            NotEvaluated: the experiment had no labels, so no metric exists.
+        """
+        self.check_labels()
+        board = self._table(self._entry("leaderboard"))
+        if "split" not in board.column_names:
+            name = self.evaluation.experiment
+            raise StoreError(f"the evaluation of {name} is of an older version; evaluate it again")
+        return board
+
+    @property
+    def splits(self) -> list[str]:
+        """The splits that the leaderboard has, the one to show first: ``test`` before ``dev``."""
+        return splits_of(self.leaderboard)
+
+    def chosen_split(self, asked: str | None = None) -> str:
+        """Return the split that was asked for, else the one to show: ``test``, or ``all``.
+
+        Raises:
+            UsageError: the queries are not split.
+        """
+        splits = self.splits
+        if asked is None or asked in splits:
+            return asked or next(iter(splits), ALL)
+        name = self.evaluation.experiment
+        raise UsageError(f"the queries of {name} are not split; add `split` to its experiment.yaml")
+
+    def tuned_on(self, split: str) -> list[str]:
+        """Return the retrievers that a split cannot rank: their parameters were chosen on it."""
+        rows = self.leaderboard.select(["retriever", "split", "position"]).to_pylist()
+        unplaced = [r["retriever"] for r in rows if r["split"] == split and r["position"] is None]
+        return list(dict.fromkeys(unplaced))
+
+    @cached_property
+    def overlaps(self) -> dict[int, pa.Table]:
+        """top_k -> table of :data:`rag_assets.schemas.OVERLAPS`; empty with labels."""
+        entries = self.evaluation.entries_of("overlaps")
+        return {int(entry.partition["top_k"]): self._table(entry) for entry in entries}
+
+    @cached_property
+    def answerability(self) -> list[dict[str, object]]:
+        """Rows of :data:`rag_assets.schemas.ANSWERABILITY`; none where all are answerable."""
+        rows: list[dict[str, object]] = []
+        for entry in self.evaluation.entries_of("answerability"):
+            rows += self._table(entry).to_pylist()
+        return rows
+
+    @property
+    def run_retrievers(self) -> list[str]:
+        """The retrievers with a run, in the order of the graph."""
+        runs = [entry for entry in self.evaluation.entries if entry.asset.endswith("_runs")]
+        return list(dict.fromkeys(entry.partition["retriever"] for entry in runs))
+
+    @cached_property
+    def queries(self) -> pa.Table:
+        """Table of :data:`rag_assets.schemas.QUERIES`."""
+        return self._table(self._entry("queries"))
+
+    def query_metrics(self, top_k: int) -> dict[str, pa.Table]:
+        """Return retriever -> table of :data:`rag_assets.schemas.QUERY_METRICS` at ``top_k``."""
+        return {
+            entry.partition["retriever"]: self._table(entry)
+            for entry in self.evaluation.entries_of("metrics")
+            if entry.partition["top_k"] == str(top_k)
+        }
+
+    def run_keys(self, retriever: str) -> dict[int, ArtifactKey]:
+        """Return top_k -> the run of one retriever, a table of :data:`rag_assets.schemas.RUNS`."""
+        return {
+            int(entry.partition["top_k"]): entry.key
+            for entry in self.evaluation.entries
+            if entry.asset.endswith("_runs") and entry.partition["retriever"] == retriever
+        }
+
+    def table(self, key: ArtifactKey) -> pa.Table:
+        """Return the table of one partition, as the evaluation names it.
+
+        Raises:
+            NotEvaluated: it was not up to date when the evaluation ended.
+        """
+        for entry in self.evaluation.entries_of(key.asset):
+            if entry.key == key:
+                return self._table(entry)
+        raise NotEvaluated(f"the last evaluation of {self.evaluation.experiment} has no {key}")
+
+    def manifest(self, key: ArtifactKey) -> Manifest | None:
+        """Return the manifest of one partition; None where the evaluation does not name it."""
+        for entry in self.evaluation.entries_of(key.asset):
+            if entry.key == key:
+                return self.manifest_of(entry)
+        return None
+
+    def manifest_of(self, entry: SnapshotEntry) -> Manifest | None:
+        """Return the manifest of an entry of the evaluation; None: the artifact is gone.
+
+        Raises:
+            StoreError: it is damaged.
+        """
+        return manifest_of(self.root, self.evaluation, entry)
+
+    def path(self, key: ArtifactKey) -> Path | None:
+        """Return the file of one partition, to read a part of it; None where there is none."""
+        entries = [entry for entry in self.evaluation.entries_of(key.asset) if entry.key == key]
+        return intact_path(self.root, self.evaluation, entries[0]) if entries else None
+
+    def failures(self, key: ArtifactKey) -> dict[str, str]:
+        """Return query id -> why the retriever failed on it, of one run."""
+        manifest = self.manifest(key)
+        return dict(manifest.failures) if manifest is not None else {}
+
+    def slices(
+        self,
+        retrievers: Collection[str] | None = None,
+        by: str = TAG,
+        metric: Metric | None = None,
+        split: str | None = None,
+    ) -> list[Slice]:
+        """Return a metric by query tag or by a field; empty when no answerable query is in any.
+
+        Args:
+            retrievers: whose means to give; all of the evaluation when absent.
+            by: ``tag``, ``query.<field>`` or ``document.<field>`` (of the relevant documents).
+            metric: with a cut-off; the primary metric when absent.
+            split: whose queries to count; the one to show when absent.
+
+        Raises:
+            UsageError: the queries are not split, ``by`` is none of these, or no query or document
+                has the field.
+        """
+        metric = metric or self.primary
+        cells = {
+            name: table
+            for name, table in self.query_metrics(metric.cutoff or 0).items()
+            if (retrievers is None or name in retrievers) and metric.column in table.column_names
+        }
+        if not cells:
+            return []
+        members = members_by(by, self.table_of)
+        return slices(cells, members, metric.column, self.weights(self.chosen_split(split)))
+
+    def attributed_weights(self, retriever: str, split: str) -> dict[str, float]:
+        """Return the weights of the split's queries on which the retriever did not fail."""
+        failed = self.failures(self.run_keys(retriever)[self.attributed_top_k])
+        weights = self.weights(split)
+        return {name: weight for name, weight in weights.items() if name not in failed}
+
+    def weights(self, split: str) -> dict[str, float]:
+        """Return query id -> weight, for the queries of a split."""
+        facts = self._table(self._entry("query_facts"))
+        columns = (facts.column(name).to_pylist() for name in ("query_id", "weight", "split"))
+        return {
+            query_id: weight for query_id, weight, s in zip(*columns, strict=True) if s == split
+        }
+
+    def table_of(self, asset: str) -> pa.Table:
+        """Return the table of an asset that has one partition, such as ``queries``."""
+        return self._table(self._entry(asset))
+
+    @cached_property
+    def attributions(self) -> dict[str, pa.Table]:
+        """Retriever -> table of :data:`rag_assets.schemas.ATTRIBUTIONS`.
+
+        Raises:
+            NotEvaluated: there are none: no labels, or cells alone that attributions do not read.
+        """
+        self.check_labels()
+        entries = self.evaluation.entries_of("attributions")
+        if not entries:
+            name = self.evaluation.experiment
+            problem = f"the last evaluation of {name} says of no evidence where it was lost"
+            raise NotEvaluated(f"{problem}; that needs a retriever's cells to be complete")
+        return {entry.partition["retriever"]: self._table(entry) for entry in entries}
+
+    def list_similarities(self, top_k: int) -> dict[str, pa.Table]:
+        """Return retriever -> table of :data:`rag_assets.schemas.LIST_SIMILARITIES`."""
+        return {
+            entry.partition["retriever"]: self._table(entry)
+            for entry in self.evaluation.entries_of("list_similarities")
+            if entry.partition["top_k"] == str(top_k)
+        }
+
+    @property
+    def attributed_top_k(self) -> int:
+        """The cut-off that the attributions are about."""
+        return self.primary.cutoff or 0
+
+    def rankings(self) -> dict[str, str]:
+        """Return retriever -> fingerprint of the ranking from which its largest cell was cut."""
+        cells = [entry for entry in self.evaluation.entries if entry.asset.endswith("_runs")]
+        fingerprints = {}
+        for entry in sorted(cells, key=lambda entry: int(entry.partition["top_k"])):
+            manifest = self.manifest_of(entry)
+            if manifest is not None:
+                fingerprints[entry.partition["retriever"]] = str(manifest.facts.get("ranking"))
+        return fingerprints
+
+    def milliseconds_per_query(self) -> dict[str, float]:
+        """Return retriever -> median time of a query, from its text to its hits.
+
+        It is of single queries, with all that they need: writing, encoding, searching, fusing and
+        reranking. A retriever of which a part was not measured is not there.
+        """
+        measurements = Measurements(self.root.parent / MEASUREMENTS)
+        speed = {}
+        for retriever, ranking in self.rankings().items():
+            measured = measurements.find("latency", ranking, cached=False)
+            if measured is not None and measured["p50_ms"] is not None:
+                speed[retriever] = measured["p50_ms"]
+        return speed
+
+    def tuning_note(self, retrievers: Collection[str], split: str) -> str | None:
+        """Return that some of these retrievers were tuned on the split; None when none was."""
+        tuned = [name for name in self.tuned_on(split) if name in retrievers]
+        if not tuned:
+            return None
+        text = f"parameters of {', '.join(tuned)} were chosen on {split}, which flatters them there"
+        return f"{text}; see `--split test`"
+
+    def _entry(self, asset: str) -> SnapshotEntry:
+        return self.evaluation.entries_of(asset)[0]
+
+    def _table(self, entry: SnapshotEntry) -> pa.Table:
+        return table_of(self.root, self.evaluation, entry)
+
+
+def metric_at(name: str | None, primary: Metric) -> Metric:
+    """Return the metric of a name, the primary one for None; its cut-off where it names none.
+
+    Raises:
+        UsageError: there is no such metric.
+    """
+    if name is None:
+        return primary
+    metric = parse_metric(name)
+    return metric if metric.cutoff is not None else metric._replace(cutoff=primary.cutoff)

@@ -1,0 +1,152 @@
+"""Means by slice: which retriever is best on which kind of question, or of document.
+
+A slice is all queries that share one value of a criterion:
+
+- ``tag``: a query has the tag;
+- ``query.<field>``: a field of the query's metadata has the value;
+- ``document.<field>``: a field of the metadata of one of its relevant documents has the value.
+
+A list counts as each of its items. So a query can be in several slices, or in none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.errors import UsageError, allowed_names
+from rag_assets.evaluation.leaderboard import mean
+
+TAG = "tag"
+QUERY = "query."
+DOCUMENT = "document."
+
+Members = dict[str, set[str]]
+"""Value -> the ids of the queries that have it."""
+
+TableOf = Callable[[str], pa.Table]
+"""Gives the table of ``queries``, ``documents`` or ``qrels``, read when it is needed."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One value: how many answerable queries have it, and each retriever's mean over them.
+
+    A mean is over the queries on which the retriever did not fail; None where it failed on all.
+    """
+
+    value: str
+    n_queries: int
+    means: Mapping[str, float | None]
+
+    @property
+    def best(self) -> float:
+        """The highest mean."""
+        return max(value for value in self.means.values() if value is not None)
+
+
+def members_by(criterion: str, table_of: TableOf) -> Members:
+    """Return the queries of every slice.
+
+    Args:
+        criterion: ``tag``, ``query.<field>`` or ``document.<field>``; all behind the first point
+            is the field's name.
+        table_of: gives the tables that the criterion needs.
+
+    Raises:
+        UsageError: the criterion is none of these, or no row has the field.
+    """
+    if criterion == TAG:
+        rows = _columns(table_of("queries"), "query_id", "tags")
+        return _gathered((query_id, tag) for query_id, tags in rows for tag in tags)
+    for prefix, values in ((QUERY, _query_values), (DOCUMENT, _document_values)):
+        field = criterion.removeprefix(prefix)
+        if criterion.startswith(prefix) and field:
+            return _gathered(values(field, table_of))
+    raise UsageError(f"slices by '{criterion}'; allowed: tag, query.<field>, document.<field>")
+
+
+def slices(
+    cells: Mapping[str, pa.Table], members: Members, measure: str, weights: Mapping[str, float]
+) -> list[Slice]:
+    """Return the weighted means of one metric, in alphabetical order of the values.
+
+    Args:
+        cells: retriever -> its query metrics at one cut-off.
+        members: the queries of every slice; one without an answerable query is left out.
+        measure: the metric to average; queries without a value are not counted.
+        weights: query id -> weight; queries that it lacks are not counted.
+    """
+    values: dict[str, dict[str, float | None]] = {
+        name: dict(_columns(table, "query_id", measure)) for name, table in cells.items()
+    }
+    rows = [
+        _slice(value, sorted(ids & weights.keys()), values, weights)
+        for value, ids in sorted(members.items())
+    ]
+    return [one for one in rows if one is not None]
+
+
+def _slice(
+    value: str,
+    query_ids: list[str],
+    values: Mapping[str, Mapping[str, float | None]],
+    weights: Mapping[str, float],
+) -> Slice | None:
+    counted = [i for i in query_ids if any(v.get(i) is not None for v in values.values())]
+    if not counted:
+        return None
+    counts = [weights[i] for i in counted]
+    means = {name: mean([v.get(i) for i in counted], counts) for name, v in values.items()}
+    return Slice(value, len(counted), means)
+
+
+def _query_values(field: str, table_of: TableOf) -> Iterator[tuple[str, str]]:
+    metadata: dict[str, str] = dict(_columns(table_of("queries"), "query_id", "metadata"))
+    for query_id, found in _values(field, QUERY, metadata).items():
+        yield from ((query_id, value) for value in found)
+
+
+def _document_values(field: str, table_of: TableOf) -> Iterator[tuple[str, str]]:
+    metadata: dict[str, str] = dict(_columns(table_of("documents"), "document_id", "metadata"))
+    values = _values(field, DOCUMENT, metadata)
+    qrels = table_of("qrels")
+    relevant = qrels.filter(pc.greater(qrels.column("grade"), 0))
+    for query_id, document_id in _columns(relevant, "query_id", "document_id"):
+        yield from ((query_id, value) for value in values.get(document_id, ()))
+
+
+def _values(field: str, prefix: str, metadata: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return id -> the values of a field, for each row that has it."""
+    values: dict[str, list[str]] = {}
+    fields: set[str] = set()
+    for row, text in metadata.items():
+        parsed = json.loads(text)
+        fields.update(parsed)
+        if parsed.get(field) is not None:
+            value = parsed[field]
+            values[row] = [_text(one) for one in (value if isinstance(value, list) else [value])]
+    if field not in fields:
+        kind = prefix.removesuffix(".")
+        raise UsageError(f"no {kind} has the field {allowed_names(field, sorted(fields))}")
+    return values
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _gathered(pairs: Iterable[tuple[str, str]]) -> Members:
+    members: Members = {}
+    for query_id, value in pairs:
+        members.setdefault(value, set()).add(query_id)
+    return members
+
+
+def _columns(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
+    return zip(*(table.column(name).to_pylist() for name in names), strict=True)

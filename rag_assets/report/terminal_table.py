@@ -1,0 +1,169 @@
+"""Tables for a terminal, and the cells that they share.
+
+Where a terminal is narrow a table has fewer columns: a name is folded, a number never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from math import inf
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
+from rich.table import Column, Table
+from rich.text import Text, TextType
+
+from rag_assets.evaluation.leaderboard import TIE
+from rag_assets.plain_text import one_line
+from rag_assets.report.formats import four_places, size_text
+
+NARROWEST = 8
+"""Characters to which a column of names is folded before a column is left out."""
+
+LAST = 4
+"""Characters to which it is folded when nothing more can be left out."""
+
+
+class FittedTable(Table):
+    """A table without lines; columns from the right are left out until the others are whole.
+
+    Columns with ``no_wrap`` keep their width; others are folded, to their ``min_width`` or
+    :data:`NARROWEST` characters. The first column, names and texts stay, and so do columns whose
+    headers are in ``required``. A line below the table says what is left out.
+    """
+
+    def __init__(self, *, required: Sequence[str] = (), narrow: bool = False) -> None:
+        """Begin without columns; ``narrow`` has one blank between them in place of two."""
+        super().__init__(box=None, pad_edge=False, collapse_padding=narrow)
+        self.required = frozenset(required)
+
+    def number_column(self, title: TextType) -> None:
+        """Add a column that is whole, or left out."""
+        self.add_column(title, justify="right", no_wrap=True)
+
+    def text_column(self, title: TextType, min_width: int | None = None) -> None:
+        """Add a column that is folded where there is little room."""
+        self.add_column(title, overflow="fold", min_width=min_width)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the lines of the table, and what is left out."""
+        widths = [_width(console, options, column) for column in self.columns]
+        gap = 1 if self.collapse_padding else 2
+        if sum(widths) + gap * (len(widths) - 1) <= options.max_width:
+            yield from super().__rich_console__(console, options)
+            return
+        least = [_least(console, *pair) for pair in zip(self.columns, widths, strict=True)]
+        shown = list(range(len(widths)))
+        for number in reversed(range(1, len(widths))):
+            if sum(least[n] for n in shown) + gap * (len(shown) - 1) <= options.max_width:
+                break
+            if self._may_go(self.columns[number]):
+                shown.remove(number)
+        room = options.max_width - gap * (len(shown) - 1)
+        fitted = _fitted([widths[n] for n in shown], [least[n] for n in shown], room)
+        fitted = _fitted(fitted, [_last(self.columns[n], widths[n]) for n in shown], room)
+        table = copy(self)
+        table.columns = [  # a column knows where it stands: rich has no blanks at the edges
+            replace(self.columns[n], width=width, min_width=None, _index=place)
+            for place, (n, width) in enumerate(zip(shown, fitted, strict=True))
+        ]
+        yield from Table.__rich_console__(table, console, options)
+        out = [
+            " ".join(str(column.header).split())
+            for number, column in enumerate(self.columns)
+            if number not in shown
+        ]
+        if out:
+            yield Text(f"not shown, the terminal is too narrow: {', '.join(out)}", style="dim")
+
+    def _may_go(self, column: Column) -> bool:
+        is_number = column.no_wrap or column.justify == "right"
+        return is_number and str(column.header) not in self.required
+
+
+def _width(console: Console, options: ConsoleOptions, column: Column) -> int:
+    """Return how wide a column is where there is room."""
+    free = options.update(max_width=10_000)
+    cells = (column.header, *column.cells)
+    return max(Measurement.get(console, free, cell).maximum for cell in cells)
+
+
+def _least(console: Console, column: Column, width: int) -> int:
+    """Return how far a column is folded before another is left out: no word of its header is."""
+    if column.no_wrap:
+        return width
+    header = Measurement.get(console, console.options, column.header).minimum
+    return min(width, column.min_width or max(NARROWEST, header))
+
+
+def _last(column: Column, width: int) -> int:
+    """Return how far a column is folded when nothing more can be left out."""
+    return width if column.no_wrap else min(width, column.min_width or LAST)
+
+
+def _fitted(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """Return widths that fit: the widest column is folded first, and none below its least."""
+    fitted = list(widths)
+    while sum(fitted) > room:
+        spare = [n for n, width in enumerate(fitted) if width > least[n]]
+        if not spare:
+            break
+        fitted[max(spare, key=lambda n: fitted[n])] -= 1
+    return fitted
+
+
+def rows_view(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> Table:
+    """Return the given columns; ``bytes`` as a size, numbers to the right, "-" for none."""
+    table = FittedTable()
+    for name in names:
+        is_number = name == "bytes" or any(isinstance(row[name], int | float) for row in rows)
+        heading = "size" if name == "bytes" else name
+        if is_number:
+            table.number_column(heading)
+        else:
+            table.text_column(heading)
+    for row in rows:
+        table.add_row(*(_cell(name, row[name]) for name in names))
+    return table
+
+
+def _cell(name: str, value: object) -> Text:
+    text = "-" if value is None else str(value)
+    text = four_places(value) if isinstance(value, float) else text
+    text = size_text(float(text)) if name == "bytes" else text
+    return Text(one_line(text))
+
+
+def plain_cell(value: object) -> Text:
+    """Return a text without what a terminal would obey; ids, names and values come from files."""
+    return Text(one_line(str(value)))
+
+
+def number_cell(value: object, form: str = ".4f") -> str:
+    """Return a number; "-" where there is none, such as a mean over nothing."""
+    return format(value, form) if isinstance(value, int | float) else "-"
+
+
+def count_cell(value: object) -> str:
+    """Return a rank or a count; "-" where there is none."""
+    return "-" if value is None else str(value)
+
+
+def mean_of(row: Mapping[str, object], name: str) -> float:
+    """Return a mean of a row; below all others where there is none."""
+    value = row.get(name)
+    return float(value) if isinstance(value, int | float) else -inf
+
+
+def mean_cell(value: float, best: float) -> Text:
+    """Return a mean with four decimals, the best bold where there is colour; "-" for none."""
+    if value == -inf:
+        return Text("-")
+    return Text(f"{value:.4f}", style="bold green" if value >= best - TIE else "")
+
+
+def title_line(text: str) -> Text:
+    """Return the title of a table."""
+    return Text(text, style="bold")

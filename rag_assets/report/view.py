@@ -1,0 +1,151 @@
+"""What all faces of an evaluation read: one split of it, and who is best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from rag_assets.evaluation.metric_names import metric_columns
+from rag_assets.evaluation.query_facts import ALL
+from rag_assets.pipeline.shown import is_shown
+from rag_assets.report.formats import Row
+from rag_assets.report.result import EvaluationResult
+from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY
+
+Context = dict[str, Any]
+"""The variables of one template."""
+
+
+SIGN = "~"
+"""Marks a retriever that is not shown to be worse than the best."""
+
+
+@dataclass(frozen=True)
+class View:
+    """An evaluation, and what several sections ask of it."""
+
+    result: EvaluationResult
+
+    @cached_property
+    def split(self) -> str:
+        """The split whose numbers are shown; ``all`` without one."""
+        return self.result.chosen_split() if self.result.has_metrics else ALL
+
+    @cached_property
+    def rows(self) -> list[Context]:
+        """The leaderboard of the split, best retriever first, without what is null."""
+        board = self.result.leaderboard.to_pylist() if self.result.has_metrics else []
+        return [
+            {n: v for n, v in row.items() if v is not None}
+            for row in board
+            if row["split"] == self.split
+        ]
+
+    @property
+    def measure(self) -> str:
+        """The primary metric without its cut-off."""
+        return self.result.primary.column
+
+    @property
+    def cutoff(self) -> int:
+        """The cut-off of the primary metric."""
+        return self.result.primary.cutoff or 0
+
+    @cached_property
+    def measures(self) -> list[str]:
+        """All metrics, the primary one first."""
+        names = metric_columns({name for row in self.rows for name in row})
+        return sorted(names, key=lambda name: name != self.measure)
+
+    @cached_property
+    def cutoffs(self) -> list[int]:
+        """All cut-offs, rising."""
+        return sorted({row["top_k"] for row in self.rows})
+
+    @cached_property
+    def retrievers(self) -> list[str]:
+        """All retrievers of the leaderboard, best first."""
+        return list(dict.fromkeys(row["retriever"] for row in self.rows))
+
+    @cached_property
+    def at_cutoff(self) -> list[Context]:
+        """The rows at the primary cut-off, best first."""
+        return [row for row in self.rows if row["top_k"] == self.cutoff]
+
+    @cached_property
+    def ranked(self) -> list[Context]:
+        """Those that have a value of the primary metric and a position."""
+        return [row for row in self.at_cutoff if self.measure in row and "position" in row]
+
+    @cached_property
+    def near(self) -> set[str]:
+        """The retrievers that are not shown to be worse than the best."""
+        return near_best(self.result, self.at_cutoff) if self.at_cutoff else set()
+
+    @cached_property
+    def intervals(self) -> dict[tuple[str, int, str], Context]:
+        """(retriever, top_k, metric) -> row of :data:`rag_assets.schemas.INTERVALS`."""
+        return {
+            (entry.partition["retriever"], row["top_k"], row["metric"]): row
+            for entry in self.result.evaluation.entries_of("intervals")
+            for row in self.result.table(entry.key).to_pylist()
+            if row["split"] == self.split
+        }
+
+    @cached_property
+    def confidence(self) -> float | None:
+        """That of the intervals; None where there are none."""
+        return next((row["confidence"] for row in self.intervals.values()), None)
+
+    @cached_property
+    def comparisons(self) -> list[Context]:
+        """Rows of :data:`rag_assets.schemas.COMPARISONS`: all pairs by the primary metric."""
+        rows = stored_rows(self.result, COMPARISONS_KEY.asset)
+        return [row for row in rows if row["split"] == self.split]
+
+    @cached_property
+    def n_pairs(self) -> int:
+        """Size of the family that p was adjusted for."""
+        return sum(row["p_adjusted"] is not None for row in self.comparisons)
+
+    @cached_property
+    def speed(self) -> dict[str, float]:
+        """Retriever -> milliseconds of a query with all that it needs; only where measured."""
+        return self.result.milliseconds_per_query()
+
+
+def near_best(result: EvaluationResult, rows: Sequence[Row]) -> set[str]:
+    """Return the retrievers that no test tells apart from the best by the primary metric.
+
+    Args:
+        result: the evaluation.
+        rows: cells of its leaderboard, of one split; the best of all is compared with, shown or
+            not.
+    """
+    split = split_of(rows)
+    board = [row for row in result.leaderboard.to_pylist() if row.get("split", split) == split]
+    best = {row["retriever"] for row in board if row["position"] == 1}
+    unranked = {row["retriever"] for row in board if row["position"] is None}
+    near: set[str] = set()
+    for row in stored_rows(result, "comparisons"):
+        pair = {row["retriever_a"], row["retriever_b"]}
+        if row["split"] == split and row["difference"] is not None and not is_shown(row):
+            near |= pair - best - unranked if pair & best else set()
+    return near
+
+
+def stored_rows(
+    result: EvaluationResult, asset: str, retriever: str | None = None
+) -> list[dict[str, Any]]:
+    """Return the rows of a table; none where an evaluation does not have it."""
+    entries = result.evaluation.entries_of(asset)
+    chosen = [e for e in entries if e.partition.get("retriever") == retriever]
+    rows: list[dict[str, Any]] = result.table(chosen[0].key).to_pylist() if chosen else []
+    return rows
+
+
+def split_of(rows: Sequence[Row]) -> str:
+    """Return the split that rows of a leaderboard are of."""
+    return str(rows[0].get("split", "all"))

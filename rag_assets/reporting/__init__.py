@@ -1,1 +1,0 @@
-"""What people and programs are shown: rows, terminal tables and the HTML report."""

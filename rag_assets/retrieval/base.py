@@ -1,0 +1,174 @@
+"""Base retrievers: those that search a chunking for a query set, and those that read a ranking."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+
+import pyarrow as pa
+from pydantic import Field, model_validator
+
+from rag_assets.options import Number
+from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts, Analysis
+from rag_assets.retrieval.retriever import BASE, Retriever, Searcher
+from rag_assets.retrieval.workspace import Workspace
+
+ORIGINAL = "original"
+"""The query set that always exists: the queries as they were asked."""
+
+
+VARIANT_OPTIONS = frozenset({"variants", "variant_weights"})
+
+
+class BaseRetriever(Retriever, ABC):
+    """Options of a retriever that searches.
+
+    ``chunking`` names what is searched, ``query_set`` what is searched for. Where a query has
+    several variants each is searched, and ``variants`` says how their rankings become one:
+    ``rrf`` (k = 60), ``max`` or ``sum`` of the scores, or ``weighted``: the sum of the scores times
+    ``variant_weights``, by the number of the variant (the last weight counts for all beyond).
+    With ``filters`` a query finds only documents that match its ``filter``; without a word the
+    experiment decides.
+    """
+
+    level: ClassVar[int] = BASE
+
+    chunking: str | None = None
+    query_set: str = Field(default=ORIGINAL, min_length=1)
+    variants: Literal["rrf", "max", "sum", "weighted"] = "rrf"
+    variant_weights: tuple[Annotated[Number, Field(ge=0)], ...] | None = None
+    filters: Annotated[bool, Field(strict=True)] | None = None
+
+    @model_validator(mode="after")
+    def _weights_belong_to_weighted(self) -> Self:
+        if (self.variants == "weighted") != bool(self.variant_weights):
+            raise ValueError("variant_weights belong to variants: weighted, which needs them")
+        return self
+
+    @model_validator(mode="after")
+    def _variants_belong_to_a_query_set(self) -> Self:
+        if self.query_set == ORIGINAL and self.model_fields_set & VARIANT_OPTIONS:
+            raise ValueError("variants belong to a query_set; the original query is one alone")
+        return self
+
+    def index_options(self) -> Mapping[str, Any]:
+        """Return the options that determine the index."""
+        return self.described(exclude=self.search_options | VARIANT_OPTIONS)
+
+    def search_config(self) -> Mapping[str, Any]:
+        """Return the options that determine the ranking besides the index."""
+        of_variants = VARIANT_OPTIONS if self.query_set != ORIGINAL else frozenset()
+        chosen = self.search_options | of_variants
+        return {name: value for name, value in self.described().items() if name in chosen}
+
+
+class LexicalRetriever(BaseRetriever, ABC):
+    """A retriever that finds chunks by their words."""
+
+    family: ClassVar[str] = "lexical"
+
+    def analysis(self) -> Analysis | None:
+        """Return how texts are analysed for ``build_of``; None: ``build`` reads them itself."""
+        return None
+
+    def build_of(self, analysed: AnalysedTexts, folder: Path) -> Mapping[str, Any]:
+        """Index analysed texts like ``build``; they are shared by all of the same analysis."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def build(self, chunks: pa.Table, texts: Sequence[str], folder: Path) -> Mapping[str, Any]:
+        """Index chunks into an empty folder; equal input gives equal files.
+
+        Args:
+            chunks: table of :data:`rag_assets.schemas.CHUNKS`.
+            texts: what is indexed of each chunk: title, headings where wanted, text.
+            folder: where the files go.
+
+        Returns:
+            Facts worth showing.
+        """
+
+    @abstractmethod
+    def open(self, folder: Path) -> Searcher[Sequence[str]]:
+        """Open what ``build`` wrote; it is searched for query texts."""
+
+
+class EmbeddingRetriever(BaseRetriever, ABC):
+    """A retriever that finds chunks by vectors."""
+
+    family: ClassVar[str] = "embedding"
+    asks_server: ClassVar[bool] = False
+    """Whether a server embeds: queries are then timed when it is asked, and not once more."""
+
+    @abstractmethod
+    def describe(self, kind: Literal["query", "document"]) -> Mapping[str, Any]:
+        """Return all that determines the vectors of texts of this kind, without loading a model."""
+
+    @abstractmethod
+    def build(
+        self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
+    ) -> Mapping[str, Any]:
+        """Embed and index chunks into an empty folder; see :meth:`LexicalRetriever.build`."""
+
+    @abstractmethod
+    def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
+        """Return the vectors of queries, in the same order.
+
+        Args:
+            variants: table of :data:`rag_assets.schemas.QUERY_VARIANTS`.
+            workspace: caches and progress.
+
+        Returns:
+            Table of :data:`rag_assets.schemas.QUERY_VECTORS`.
+        """
+
+    @abstractmethod
+    def open(self, folder: Path) -> Searcher[pa.Table]:
+        """Open what ``build`` wrote; it is searched for rows of ``QUERY_VECTORS``."""
+
+    def encode_now(self, texts: Sequence[str]) -> bool:
+        """Encode queries past every cache, for a measurement, when that loads nothing.
+
+        Returns:
+            Whether it was done.
+        """
+        return False
+
+    def search_versions(self) -> Mapping[str, str]:
+        """Return the versions of what searches, without what embeds."""
+        return {}
+
+
+class ImportedRetriever(Retriever, ABC):
+    """Options of a retriever that is read, not computed.
+
+    ``chunking`` names the chunks that its ids are of.
+    """
+
+    family: ClassVar[str] = "imported"
+    level: ClassVar[int] = BASE
+
+    chunking: str | None = None
+
+    @abstractmethod
+    def read(self, queries: pa.Table, chunks: pa.Table, *, judge: str) -> Imported:
+        """Return the rankings of the experiment's queries.
+
+        Args:
+            queries: table of :data:`rag_assets.schemas.QUERIES`.
+            chunks: table of :data:`rag_assets.schemas.CHUNKS`.
+            judge: ``document``, ``chunk`` or ``evidence``.
+
+        Raises:
+            DataError: the file cannot be read, or names a unit or query that does not exist.
+        """
+
+
+class Imported(NamedTuple):
+    """Rankings from elsewhere: table of ``schemas.RUNS``, facts worth showing, failed queries."""
+
+    table: pa.Table
+    facts: Mapping[str, Any] = {}
+    failures: Mapping[str, str] = {}

@@ -1,0 +1,273 @@
+"""What runs of lexical and embedding retrievers share: an index, queries, and a search.
+
+Which document and parent each chunk of an index belongs to is kept inside the index's folder: so a
+search needs the index and nothing else, and what a run depends on is what Dagster shows. How much
+of what exact search finds an approximate one finds is kept with the ranking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rag_assets.engine.latency_sample import values_by_query
+from rag_assets.engine.recipe import Input, Recipe
+from rag_assets.engine.stage_context import Part, Ranked, Search, StageContext
+from rag_assets.evaluation.filtered_search import filtered, restriction
+from rag_assets.evaluation.units import Search as ChunkSearch
+from rag_assets.evaluation.units import unit_ranking
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.ordering import Hits, Positions
+from rag_assets.query_sets.stage import writing_parts
+from rag_assets.query_sets.variant_fusion import VARIANT_RUNS, fuse_variants
+from rag_assets.retrieval.base import BaseRetriever
+from rag_assets.retrieval.query_filters_stage import QUERY_FILTERS_KEY, uses_filters
+from rag_assets.retrieval.retriever import Approximate, Divisible, Searcher
+from rag_assets.retrieval.runs_stage import RunsStage
+from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.parquet_files import read_parquet
+
+UNITS_FILE = "units.parquet"
+
+
+RECALL_DEPTH = 10
+
+
+RECALL_QUERIES = 200
+"""As many are searched twice, evenly spread over all; exact search may take a second each."""
+
+
+RECALL, COUNT = "exact_recall_at_10", "exact_recall_queries"
+
+
+Report = Callable[[int], None]
+
+
+FILTERS = "filters"
+"""The role of the filters among the inputs of a ranking."""
+
+
+class BaseRuns(RunsStage):
+    """One partition a retriever and top_k, cut from the retriever's ranking.
+
+    The family has an asset of indexes and one of queries, named after it.
+    """
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        """Return the index, the queries and, where a retriever of the family uses them, filters."""
+        found = [
+            Input("index", index_key(self.family, key["retriever"])),
+            Input("queries", queries_key(self.family, key["retriever"])),
+        ]
+        # An edge of the graph exists for all partitions or for none; see ``recipe``.
+        if any(uses_filters(experiment, name) for name in experiment.of_family(self.family)):
+            found.append(Input(FILTERS, QUERY_FILTERS_KEY))
+        return found
+
+    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
+        """Return Parquet and what searches."""
+        return self.kinds | search_kinds(experiment, self.family)
+
+    def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
+        """Return what determines the ranking; filters only where this retriever uses them."""
+        found = super().recipe(context, key)
+        if found is None or uses_filters(context.experiment, key["retriever"]):
+            return found
+        inputs = {role: digest for role, digest in found.inputs.items() if role != FILTERS}
+        return replace(found, inputs=inputs)
+
+    def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        """Return the judged unit and the options of the search."""
+        options = self._config(context.experiment, key["retriever"]).search_config()
+        return {**super().ranking_config(context, key), **options}
+
+    def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
+        """Search for every query."""
+        artifact = context.artifact(index_key(self.family, retriever))
+        asked = context.artifact(queries_key(self.family, retriever))
+        queries = asked.table()
+        has_variants = pc.max(queries.column("variant")).as_py()
+        # Variants of a query are searched as queries of their own, named by their row.
+        names = range(queries.num_rows) if has_variants else queries.column("query_id").to_pylist()
+        searcher = self._spread(context, self._open(context, retriever, artifact))
+        units = load_units(artifact.folder, searcher.chunk_ids)
+        with context.progress(f"search {retriever}", queries.num_rows) as advance:
+
+            def search(numbers: Sequence[int], k: int) -> list[Hits]:
+                return self._search(searcher, queries, numbers, k, advance)
+
+            table = unit_ranking(
+                list(map(str, names)),
+                units,
+                self._restricted(context, retriever, search, searcher, queries, units),
+                judge=context.experiment.judge,
+                depth=depth,
+            )
+        if has_variants:
+            config = self._config(context.experiment, retriever)
+            table = _fused(config, _of_variants(table, queries), depth)
+
+        def search_by(one: Searcher[Any], numbers: Sequence[int], k: int) -> list[Hits]:
+            return self._search(one, queries, numbers, k, None)
+
+        facts = _exact_recall(searcher, search_by, queries.num_rows)
+        return Ranked(table, asked.manifest.failures, facts)
+
+    def searcher(
+        self,
+        context: StageContext,
+        retriever: str,
+        top_k: int,
+        depth: int,
+        query_ids: Sequence[str],
+    ) -> Search:
+        """Return the search for the variants of one query."""
+        artifact = context.artifact(index_key(self.family, retriever))
+        queries = context.artifact(queries_key(self.family, retriever)).table()
+        rows = values_by_query(queries.column("query_id"), range(queries.num_rows))
+        searcher = self._open(context, retriever, artifact)
+
+        def search(numbers: Sequence[int], k: int) -> list[Hits]:
+            return self._search(searcher, queries, numbers, k, None)
+
+        if not uses_filters(context.experiment, retriever):
+            return lambda query_id: search(rows[query_id], depth)
+        units = load_units(artifact.folder, searcher.chunk_ids)
+        restricted = self._restricted(context, retriever, search, searcher, queries, units)
+        return lambda query_id: restricted(rows[query_id], depth)
+
+    def parts_before(
+        self, context: StageContext, retriever: str, top_k: int, *, cached: bool
+    ) -> list[Part] | None:
+        """Return what writing the query set takes; ``cached`` makes no difference to it."""
+        return None if cached else writing_parts(context, retriever)
+
+    def _restricted(
+        self,
+        context: StageContext,
+        retriever: str,
+        search: ChunkSearch,
+        searcher: Searcher[Any],
+        queries: pa.Table,
+        units: pa.Table,
+    ) -> ChunkSearch:
+        """Return the search, restricted to what each query may find where filters are used."""
+        if not uses_filters(context.experiment, retriever):
+            return search
+
+        def part(positions: Positions) -> ChunkSearch:
+            some = searcher.among(positions) if isinstance(searcher, Divisible) else searcher
+            return lambda numbers, k: self._search(some, queries, numbers, k, None)
+
+        filters = context.artifact(QUERY_FILTERS_KEY).table()
+        allowed = restriction(filters, queries.column("query_id").to_pylist(), units)
+        return filtered(search, allowed, part if isinstance(searcher, Divisible) else None)
+
+    def _open(self, context: StageContext, retriever: str, index: Artifact) -> Searcher[Any]:
+        raise NotImplementedError
+
+    def _spread(self, context: StageContext, searcher: Searcher[Any]) -> Searcher[Any]:
+        """Return a searcher with the same hits, by workers elsewhere where that is worth it."""
+        return searcher
+
+    def _search(
+        self,
+        searcher: Searcher[Any],
+        queries: pa.Table,
+        numbers: Sequence[int],
+        depth: int,
+        report: Report | None,
+    ) -> list[Hits]:
+        raise NotImplementedError
+
+    def _config(self, experiment: Experiment, retriever: str) -> BaseRetriever:
+        config = experiment.retrievers[retriever]
+        if not isinstance(config, BaseRetriever):
+            raise TypeError(f"{retriever} is not a base retriever")
+        return config
+
+
+def index_key(family: str, retriever: str) -> ArtifactKey:
+    """Return the index of one retriever."""
+    return ArtifactKey.of(f"{family}_index", retriever=retriever)
+
+
+def queries_key(family: str, retriever: str) -> ArtifactKey:
+    """Return the queries that one retriever searches for."""
+    return ArtifactKey.of(f"{family}_queries", retriever=retriever)
+
+
+def search_kinds(experiment: Experiment, family: str) -> frozenset[str]:
+    """Return what searches for the retrievers of a family, as icons in the Dagster UI."""
+    found = (experiment.retrievers[name].search_kind for name in experiment.of_family(family))
+    return frozenset(kind for kind in found if kind is not None)
+
+
+def save_units(folder: Path, chunks: pa.Table) -> None:
+    """Write the ids of all chunks, their documents and parents, in the order of the chunks' ids."""
+    units = chunks.select(["chunk_id", "document_id", "parent_chunk_id"]).sort_by("chunk_id")
+    pq.write_table(units, folder / UNITS_FILE, compression="zstd", write_statistics=False)
+
+
+def load_units(folder: Path, chunk_ids: Sequence[str]) -> pa.Table:
+    """Return the ids of these chunks, of their documents and parents, in the same order."""
+    units = read_parquet(folder / UNITS_FILE)
+    wanted = pa.array(chunk_ids, pa.string())
+    rows = pc.index_in(wanted, units.column("chunk_id").combine_chunks())
+    return units.take(rows)
+
+
+def _of_variants(table: pa.Table, queries: pa.Table) -> pa.Table:
+    """Give rankings that are named by the row of a variant its query and number back."""
+    rows = pc.cast(table.column("query_id"), pa.int64())
+    columns = {name: table.column(name) for name in table.column_names}
+    columns["query_id"] = queries.column("query_id").take(rows)
+    columns["variant"] = queries.column("variant").take(rows)
+    return VARIANT_RUNS.check(pa.table(columns))
+
+
+def _fused(config: BaseRetriever, rankings: pa.Table, depth: int) -> pa.Table:
+    weights = config.variant_weights if config.variants == "weighted" else None
+    return fuse_variants(rankings, config.variants, depth=depth, weights=weights)
+
+
+def _exact_recall(
+    searcher: Searcher[Any],
+    search: Callable[[Searcher[Any], Sequence[int], int], list[Hits]],
+    n_queries: int,
+) -> Mapping[str, Any]:
+    """Return the mean share of the ten best chunks of exact search that a searcher finds.
+
+    Args:
+        searcher: of the retriever.
+        search: searches by a searcher for queries, given by their numbers, to a depth.
+        n_queries: how many queries there are.
+
+    Returns:
+        Facts: the share, of how many queries, and a note; nothing of a searcher that misses none.
+    """
+    if not isinstance(searcher, Approximate) or not n_queries or not len(searcher.chunk_ids):
+        return {}
+    numbers = np.unique(
+        np.linspace(0, n_queries - 1, min(RECALL_QUERIES, n_queries)).astype(int)
+    ).tolist()
+    found = search(searcher, numbers, RECALL_DEPTH)
+    wanted = search(searcher.exact(), numbers, RECALL_DEPTH)
+    shares = [
+        len(np.intersect1d(own.positions, best.positions)) / len(best.positions)
+        for own, best in zip(found, wanted, strict=True)
+        if len(best.positions)
+    ]
+    if not shares:
+        return {}
+    share = round(float(np.mean(shares)), 4)
+    note = f"the graph finds {share:.2%} of the {RECALL_DEPTH} chunks that exact search finds"
+    told = f"{note} ({len(shares)} queries)"
+    return {RECALL: share, COUNT: len(shares), "notes": [told]}

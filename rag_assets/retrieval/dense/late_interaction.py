@@ -1,0 +1,311 @@
+"""``type: late_interaction``: one vector a token, searched exactly by MaxSim.
+
+All tokens of all chunks lie one after the other in one memory-mapped file, in half precision.
+Blocks of tokens are multiplied with many queries at once in fp32; what this may have rounded away
+from the best k is then scored pair by pair, as a reranker scores it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pydantic import Field
+
+from rag_assets.errors import DataError, StoreError, UsageError
+from rag_assets.models.encoder import Kind, Progress
+from rag_assets.models.model_files import ModelFiles
+from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
+from rag_assets.models.token_encoder import NOTHING, TokenEncoder, maxsim
+from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
+from rag_assets.package_versions import version
+from rag_assets.retrieval.base import EmbeddingRetriever
+from rag_assets.retrieval.dense.flat_index import load_ids, save_ids
+from rag_assets.retrieval.dense.query_vectors import token_table, token_vectors
+from rag_assets.retrieval.workspace import ALONE, Workspace, measured
+from rag_assets.store.token_vector_cache import TokenVectors
+
+VECTORS_FILE = "token_vectors.npy"
+
+
+STARTS_FILE = "first_tokens.npy"
+
+
+QUERIES_AT_ONCE = 32
+
+
+TOKENS_AT_ONCE = 32_768
+"""Of a block; with the queries at once, about 60 MB of cosines."""
+
+
+Rough = npt.NDArray[np.float32]
+
+
+class LateInteraction(EmbeddingRetriever):
+    """Late interaction with every chunk: each query token takes its best token of the chunk.
+
+    ``model`` is one that was trained for it (ColBERT), or any bi-encoder. The score is the mean
+    over the query tokens of the highest cosine, as that of ``maxsim``.
+    """
+
+    model_kind: ClassVar[str | None] = "sentence-transformers"
+
+    type: Literal["late_interaction"]
+    model: str = Field(default=DEFAULT_MODEL, min_length=1)
+    query_prompt: str | None = None
+    document_prompt: str | None = None
+
+    def describe(self, kind: Kind) -> Mapping[str, Any]:
+        """Return weights, tokenizer, prompt, maximum length and the like."""
+        return self._encoder().describe(kind)
+
+    def read_by(self) -> ModelFiles:
+        """Return the model's files."""
+        return resolve_model(self.model)
+
+    def index_options(self) -> Mapping[str, Any]:
+        """Return nothing of its own: all that counts is in :meth:`describe`."""
+        return {}
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions of what embeds."""
+        names = ("sentence-transformers", "torch", "transformers")
+        return {name: version(name) for name in names}
+
+    def search_versions(self) -> Mapping[str, str]:
+        """Return the version of what searches."""
+        return {"numpy": version("numpy")}
+
+    def build(
+        self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
+    ) -> Mapping[str, Any]:
+        """Embed the texts and write the vectors of their tokens; ``mean_tokens`` is a fact."""
+        vectors = self._vectors(texts, "document", workspace)
+        return build_index(chunks.column("chunk_id").to_pylist(), vectors, folder)
+
+    def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
+        """Embed the queries."""
+        texts = variants.column("text").to_pylist()
+        return token_table(variants, self._vectors(texts, "query", workspace))
+
+    def open(self, folder: Path) -> TokenSearcher:
+        """Open the vectors."""
+        return TokenSearcher(load_index(folder))
+
+    def _vectors(
+        self, texts: Sequence[str], kind: Kind, workspace: Workspace
+    ) -> list[TokenVectors]:
+        def encode(progress: Progress) -> list[TokenVectors]:
+            found = self._encoder(workspace).encode(texts, kind=kind, progress=progress)
+            return [found[text] for text in texts]
+
+        return measured(encode, texts, kind, workspace)
+
+    def _encoder(self, workspace: Workspace = ALONE) -> TokenEncoder:
+        return TokenEncoder(
+            self.model,
+            cache=workspace.cache_of("token_vectors"),
+            query_prompt=self.query_prompt,
+            document_prompt=self.document_prompt,
+            compute=workspace.compute,
+            counted=workspace.cache_of("token_counts"),
+        )
+
+
+@dataclass(frozen=True)
+class TokenSearcher:
+    """Token vectors that are searched exactly."""
+
+    index: TokenIndex
+
+    @property
+    def chunk_ids(self) -> Sequence[str]:
+        """The ids of the chunks by position."""
+        return self.index.chunk_ids
+
+    def search(
+        self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
+    ) -> list[Hits]:
+        """Return the best chunks of each query."""
+        vectors = token_vectors(queries, self.index.vectors.shape[1])
+        return search_index(self.index, vectors, depth, progress)
+
+    def among(self, positions: Positions) -> TokenSearcher:
+        """Return a searcher of these chunks: a score depends on no other chunk."""
+        return TokenSearcher(self.index.among(positions))
+
+
+@dataclass(frozen=True)
+class TokenIndex:
+    """Chunks and the vectors of their tokens.
+
+    Attributes:
+        chunk_ids: ids of the chunks; positions refer to this order.
+        vectors: float16, shape (all tokens, dimension), rows of length 1.
+        starts: int64, shape (len(chunk_ids) + 1,): where the tokens of each chunk begin.
+    """
+
+    chunk_ids: tuple[str, ...]
+    vectors: TokenVectors
+    starts: Positions
+
+    @cached_property
+    def ids_rank(self) -> Positions:
+        """``byte_order_ranks`` of the chunk ids."""
+        return byte_order_ranks(self.chunk_ids)
+
+    @cached_property
+    def with_tokens(self) -> Positions:
+        """Positions of the chunks that have a token; the others are never found."""
+        return np.flatnonzero(np.diff(self.starts))
+
+    def of(self, position: int) -> TokenVectors:
+        """Return the vectors of one chunk."""
+        return self.vectors[self.starts[position] : self.starts[position + 1]]
+
+    def among(self, positions: Positions) -> TokenIndex:
+        """Return the index of these chunks alone, in their order; their vectors are copied."""
+        parts = [self.vectors[:0], *(self.of(position) for position in positions.tolist())]
+        starts = np.cumsum([len(part) for part in parts])
+        chunk_ids = tuple(self.chunk_ids[position] for position in positions)
+        return TokenIndex(chunk_ids, np.concatenate(parts), starts)
+
+
+def build_index(
+    chunk_ids: Sequence[str], vectors: Sequence[TokenVectors], folder: Path
+) -> dict[str, Any]:
+    """Write an index into an existing folder, ordered by id.
+
+    Returns:
+        Facts for the manifest: ``chunks``, ``bytes``, and ``mean_tokens`` of a chunk.
+
+    Raises:
+        DataError: an id occurs twice, or there is another number of vectors.
+    """
+    if len(chunk_ids) != len(vectors):
+        raise DataError(f"{len(chunk_ids)} chunks, but token vectors of {len(vectors)}")
+    order = np.argsort(byte_order_ranks(chunk_ids)).tolist()
+    lengths = [len(vectors[row]) for row in order]
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    dimension = vectors[0].shape[1] if vectors else 0
+    content = np.lib.format.open_memmap(
+        folder / VECTORS_FILE, mode="w+", dtype=np.float16, shape=(int(starts[-1]), dimension)
+    )
+    for row, begin, end in zip(order, starts.tolist(), starts[1:].tolist(), strict=False):
+        content[begin:end] = vectors[row]
+    content.flush()
+    np.save(folder / STARTS_FILE, starts, allow_pickle=False)
+    save_ids([chunk_ids[row] for row in order], folder)
+    mean = round(float(np.mean(lengths)), 3) if lengths else 0.0
+    return {"chunks": len(lengths), "bytes": content.nbytes, "mean_tokens": mean}
+
+
+def load_index(folder: Path) -> TokenIndex:
+    """Open what ``build`` wrote; the vectors stay on disk until they are used.
+
+    Raises:
+        StoreError: the folder holds no such index, or its files do not fit together.
+    """
+    try:
+        chunk_ids = load_ids(folder)
+        vectors = np.load(folder / VECTORS_FILE, mmap_mode="r", allow_pickle=False)
+        starts = np.load(folder / STARTS_FILE, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise StoreError(f"token index {folder} cannot be read: {error}") from error
+    if starts.shape != (len(chunk_ids) + 1,) or vectors.ndim != 2 or starts[-1] != len(vectors):
+        raise StoreError(
+            f"token index {folder} is damaged: {len(chunk_ids)} ids, {len(starts)} starts and "
+            f"vectors of shape {vectors.shape}"
+        )
+    return TokenIndex(chunk_ids, np.asarray(vectors), starts)
+
+
+def search_index(
+    index: TokenIndex,
+    queries: Sequence[TokenVectors],
+    k: int,
+    progress: Callable[[int], None] | None = None,
+) -> list[Hits]:
+    """Return for each query its ``k`` best chunks, of those that have a token.
+
+    Order: score descending, then id descending by UTF-8 bytes, exact at the cut. The score is that
+    of :func:`rag_assets.models.token_encoder.maxsim`. A query without a token finds nothing.
+
+    Args:
+        index: the index.
+        queries: the vectors of each query's tokens.
+        k: hits a query at most.
+        progress: called with the number of queries done so far.
+
+    Raises:
+        UsageError: ``k`` is below 1.
+    """
+    if k < 1:
+        raise UsageError(f"k is {k}; it must be at least 1")
+    found: list[Hits] = []
+    for start in range(0, len(queries), QUERIES_AT_ONCE):
+        group = queries[start : start + QUERIES_AT_ONCE]
+        for query, scores in zip(group, _rough_scores(index, group), strict=True):
+            found.append(_exact_hits(index, query, scores, k))
+        if progress is not None:
+            progress(len(found))
+    return found
+
+
+def _rough_scores(index: TokenIndex, queries: Sequence[TokenVectors]) -> Rough:
+    """Return scores rounded as fp32 rounds, shape (queries, chunks that have a token)."""
+    scores = np.full((len(queries), len(index.with_tokens)), NOTHING, dtype=np.float32)
+    asked = [row for row, query in enumerate(queries) if len(query)]
+    if not asked:
+        return scores
+    tokens = np.concatenate([queries[row] for row in asked]).astype(np.float32)
+    lengths = np.array([len(queries[row]) for row in asked])
+    firsts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    for begin, end in _blocks(index):
+        chunks = index.with_tokens[begin:end]
+        first, last = index.starts[chunks[0]], index.starts[chunks[-1] + 1]
+        cosines = tokens @ index.vectors[first:last].astype(np.float32).T
+        best = np.maximum.reduceat(cosines, index.starts[chunks] - first, axis=1)
+        sums = np.add.reduceat(best, firsts, axis=0)
+        scores[asked, begin:end] = sums / lengths[:, None]
+    return scores
+
+
+def _blocks(index: TokenIndex) -> Iterator[tuple[int, int]]:
+    """Yield ranges of the chunks that have a token, of about ``TOKENS_AT_ONCE`` each."""
+    ends = index.starts[index.with_tokens + 1]
+    begin = 0
+    while begin < len(ends):
+        most = index.starts[index.with_tokens[begin]] + TOKENS_AT_ONCE
+        end = max(begin + 1, int(np.searchsorted(ends, most, side="right")))
+        yield begin, end
+        begin = end
+
+
+def _exact_hits(index: TokenIndex, query: TokenVectors, rough: Rough, k: int) -> Hits:
+    """Return the hits of one query: all that may be among the best are scored by themselves."""
+    if not len(query) or not rough.size:
+        return Hits(np.empty(0, np.int64), np.empty(0))
+    kept = np.arange(rough.size)
+    if k < rough.size:
+        kth_best = float(np.partition(rough, -k)[-k])
+        kept = np.flatnonzero(rough >= kth_best - 4 * _rounding_error(query.shape))
+    chunks = index.with_tokens[kept]
+    scores = np.array([maxsim(query, index.of(position)) for position in chunks.tolist()])
+    best = top_k(scores, index.ids_rank[chunks], k)
+    return Hits(chunks[best], scores[best])
+
+
+def _rounding_error(shape: tuple[int, ...]) -> float:
+    """Return a bound of the error of a mean of fp32 inner products of rows of length about 1.
+
+    Of each product (see :mod:`rag_assets.retrieval.dense.search`), and of adding up and dividing.
+    """
+    n_tokens, dimension = shape
+    return float((dimension + n_tokens + 4) * 2.0**-24 * 1.01)

@@ -1,0 +1,278 @@
+"""``type: splade``: learned sparse vectors, searched exactly by inner product.
+
+The score is the sum over the components that query and chunk share, in float64, of the products of
+their weights, added in the order of the components: equal vectors have equal scores, whatever
+stands beside them. A chunk without a component of the query is no hit, as in any inverted index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pydantic import Field
+
+from rag_assets.errors import DataError, StoreError, UsageError
+from rag_assets.models.encoder import Progress
+from rag_assets.models.model_files import ModelFiles
+from rag_assets.models.sparse_encoder import SparseTextEncoder
+from rag_assets.models.token_counts import count_truncated, truncation_facts
+from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
+from rag_assets.package_versions import version
+from rag_assets.retrieval.base import EmbeddingRetriever
+from rag_assets.retrieval.dense.flat_index import load_ids, save_ids
+from rag_assets.retrieval.dense.query_vectors import sparse_table, sparse_vectors
+from rag_assets.retrieval.workspace import ALONE, Workspace, measured
+from rag_assets.store.sparse_vector_cache import SparseVector
+
+COMPONENTS_FILE = "components.npy"
+
+
+WEIGHTS_FILE = "weights.npy"
+
+
+STARTS_FILE = "first_entries.npy"
+
+
+SCORES_AT_ONCE = 4_000_000
+"""Queries times chunks that are multiplied at once: the product may have no zeros."""
+
+
+Kind = Literal["query", "document"]
+
+
+class Splade(EmbeddingRetriever):
+    """Learned sparse retrieval: a model weighs the words of its vocabulary for each text.
+
+    ``model`` is one of sentence-transformers' sparse encoders, or a masked language model, which is
+    pooled as in SPLADE v2. The prompts are put before every query or document; by default the
+    model's own. The score is the inner product; a chunk that shares no word is not found.
+    """
+
+    model_kind: ClassVar[str | None] = "sentence-transformers"
+    search_kind: ClassVar[str | None] = "scipy"
+
+    type: Literal["splade"]
+    model: str = Field(min_length=1)
+    query_prompt: str | None = None
+    document_prompt: str | None = None
+
+    def describe(self, kind: Kind) -> Mapping[str, Any]:
+        """Return weights, tokenizer, prompt, maximum length and the like."""
+        return self._encoder().describe(kind)
+
+    def read_by(self) -> ModelFiles:
+        """Return the model's files."""
+        return self._encoder().files
+
+    def index_options(self) -> Mapping[str, Any]:
+        """Return nothing of its own: all that counts is in :meth:`describe`."""
+        return {}
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions of what embeds."""
+        names = ("sentence-transformers", "torch", "transformers")
+        return {name: version(name) for name in names}
+
+    def search_versions(self) -> Mapping[str, str]:
+        """Return the version of what searches."""
+        return {"scipy": version("scipy")}
+
+    def build(
+        self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
+    ) -> Mapping[str, Any]:
+        """Embed the texts and write their vectors.
+
+        Among the facts are ``mean_components``, how many words a chunk has a weight for, and
+        ``n_truncated``, how many chunks are longer than the model reads.
+        """
+        vectors = self._vectors(texts, "document", workspace)
+        facts = build_index(chunks.column("chunk_id").to_pylist(), vectors, folder)
+        encoder = self._encoder()
+        counted = workspace.cache_of("token_counts")
+        n_truncated = count_truncated(texts, encoder.files, encoder.prompt("document"), counted)
+        return {**facts, **truncation_facts(n_truncated, len(texts))}
+
+    def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
+        """Embed the queries."""
+        texts = variants.column("text").to_pylist()
+        return sparse_table(variants, self._vectors(texts, "query", workspace))
+
+    def encode_now(self, texts: Sequence[str]) -> bool:
+        """Embed queries past the cache, when the model is in memory."""
+        encoder = self._encoder()
+        if not encoder.is_loaded:
+            return False
+        encoder.encode_now(texts, kind="query")
+        return True
+
+    def open(self, folder: Path) -> SparseSearcher:
+        """Open the vectors."""
+        return SparseSearcher(load_index(folder))
+
+    def _vectors(
+        self, texts: Sequence[str], kind: Kind, workspace: Workspace
+    ) -> list[SparseVector]:
+        def encode(progress: Progress) -> list[SparseVector]:
+            return self._encoder(workspace).encode(texts, kind=kind, progress=progress)
+
+        return measured(encode, texts, kind, workspace)
+
+    def _encoder(self, workspace: Workspace = ALONE) -> SparseTextEncoder:
+        return SparseTextEncoder(
+            self.model,
+            cache=workspace.cache_of("sparse_embeddings"),
+            query_prompt=self.query_prompt,
+            document_prompt=self.document_prompt,
+            compute=workspace.compute,
+            counted=workspace.cache_of("token_counts"),
+        )
+
+
+@dataclass(frozen=True)
+class SparseSearcher:
+    """Sparse vectors that are searched exactly."""
+
+    index: SparseIndex
+
+    @property
+    def chunk_ids(self) -> Sequence[str]:
+        """The ids of the chunks by position."""
+        return self.index.chunk_ids
+
+    def search(
+        self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
+    ) -> list[Hits]:
+        """Return the best chunks of each query vector."""
+        return search_index(self.index, sparse_vectors(queries), depth, progress)
+
+
+@dataclass(frozen=True)
+class SparseIndex:
+    """Chunks and their vectors.
+
+    Attributes:
+        chunk_ids: ids of the chunks; positions refer to this order.
+        matrix: scipy CSR array of float64, shape (components, chunks).
+    """
+
+    chunk_ids: tuple[str, ...]
+    matrix: Any
+
+    @cached_property
+    def ids_rank(self) -> Positions:
+        """``byte_order_ranks`` of the chunk ids."""
+        return byte_order_ranks(self.chunk_ids)
+
+
+def build_index(
+    chunk_ids: Sequence[str], vectors: Sequence[SparseVector], folder: Path
+) -> dict[str, Any]:
+    """Write an index into an existing folder, ordered by id.
+
+    Returns:
+        Facts for the manifest: ``chunks``, ``bytes``, and ``mean_components`` of a chunk.
+
+    Raises:
+        DataError: an id occurs twice, or there is another number of vectors.
+    """
+    if len(chunk_ids) != len(vectors):
+        raise DataError(f"{len(chunk_ids)} chunks, but {len(vectors)} vectors")
+    order = np.argsort(byte_order_ranks(chunk_ids)).tolist()
+    lengths = [len(vectors[row].components) for row in order]
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    none = SparseVector(np.empty(0, np.int32), np.empty(0, np.float32))
+    parts = [none, *(vectors[row] for row in order)]
+    components = np.concatenate([part.components for part in parts]).astype(np.int32)
+    weights = np.concatenate([part.weights for part in parts]).astype(np.float32)
+    contents: dict[str, npt.NDArray[Any]] = {
+        COMPONENTS_FILE: components,
+        WEIGHTS_FILE: weights,
+        STARTS_FILE: starts,
+    }
+    for name, content in contents.items():
+        np.save(folder / name, content, allow_pickle=False)
+    save_ids([chunk_ids[row] for row in order], folder)
+    size = sum(content.nbytes for content in contents.values())
+    mean = round(float(np.mean(lengths)), 3) if lengths else 0.0
+    return {"chunks": len(lengths), "bytes": size, "mean_components": mean}
+
+
+def load_index(folder: Path) -> SparseIndex:
+    """Open what ``build`` wrote.
+
+    Raises:
+        StoreError: the folder holds no such index, or its files do not fit together.
+    """
+    from scipy.sparse import csr_array
+
+    try:
+        chunk_ids = load_ids(folder)
+        names = (WEIGHTS_FILE, COMPONENTS_FILE, STARTS_FILE)
+        weights, components, starts = (np.load(folder / n, allow_pickle=False) for n in names)
+        shape = (len(chunk_ids), int(components.max(initial=-1)) + 1)
+        by_chunk = csr_array((weights.astype(np.float64), components, starts), shape=shape)
+        by_chunk.check_format(full_check=True)
+    except (OSError, ValueError, EOFError) as error:
+        raise StoreError(f"sparse index {folder} cannot be read: {error}") from error
+    return SparseIndex(chunk_ids, by_chunk.T.tocsr())
+
+
+def search_index(
+    index: SparseIndex,
+    queries: Sequence[SparseVector],
+    k: int,
+    progress: Callable[[int], None] | None = None,
+) -> list[Hits]:
+    """Return for each query its ``k`` best chunks of those that share a component with it.
+
+    Order: score descending, then id descending by UTF-8 bytes, exact at the cut.
+
+    Args:
+        index: the index.
+        queries: their vectors.
+        k: hits a query at most.
+        progress: called with the number of queries done so far.
+
+    Raises:
+        UsageError: ``k`` is below 1.
+    """
+    if k < 1:
+        raise UsageError(f"k is {k}; it must be at least 1")
+    block = max(1, SCORES_AT_ONCE // max(len(index.chunk_ids), 1))
+    found: list[Hits] = []
+    for start in range(0, len(queries), block):
+        product = _rows(queries[start : start + block], index.matrix.shape[0]) @ index.matrix
+        for begin, end in zip(product.indptr, product.indptr[1:], strict=False):
+            found.append(_hits(index, product.indices[begin:end], product.data[begin:end], k))
+        if progress is not None:
+            progress(len(found))
+    return found
+
+
+def _hits(
+    index: SparseIndex, positions: npt.NDArray[Any], scores: npt.NDArray[np.float64], k: int
+) -> Hits:
+    shared = np.flatnonzero(scores)
+    chunks = positions[shared].astype(np.int64)
+    best = top_k(scores[shared], index.ids_rank[chunks], k)
+    return Hits(chunks[best], scores[shared][best])
+
+
+def _rows(queries: Sequence[SparseVector], n_components: int) -> Any:  # noqa: ANN401 (scipy)
+    """Return a CSR array, shape (queries, n_components), without what no chunk has."""
+    from scipy.sparse import csr_array
+
+    known = [query.components < n_components for query in queries]
+    components = [query.components[own] for query, own in zip(queries, known, strict=True)]
+    weights = [query.weights[own] for query, own in zip(queries, known, strict=True)]
+    starts = np.concatenate([[0], np.cumsum([len(own) for own in components])])
+    data = np.concatenate(weights).astype(np.float64)
+    shape = (len(queries), n_components)
+    return csr_array((data, np.concatenate(components), starts), shape=shape)

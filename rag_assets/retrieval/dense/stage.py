@@ -1,0 +1,288 @@
+"""The embedding branch: ``embedding_index``, ``embedding_queries`` and ``embedding_runs``.
+
+Single queries are timed past the vector cache. A model is never loaded for a measurement alone,
+which would cost seconds. Single queries are timed when the model was needed for others; their times
+are those of the model, and serve every ranking. A server is asked for nothing twice: of the queries
+whose vectors are not known, the first of the sample are sent one at a time and timed, the others
+together.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
+from rag_assets.compute.compute import LocalCompute
+from rag_assets.engine.latency_sample import (
+    BUDGET_SECONDS,
+    keep_part,
+    kept_part,
+    time_each,
+    timed_queries,
+    values_by_query,
+)
+from rag_assets.engine.recipe import Input
+from rag_assets.engine.stage import FolderProduct, Stage, TableProduct, retriever_code
+from rag_assets.engine.stage_context import Part, StageContext
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.models.token_counts import unknown_share, unreadable_warning
+from rag_assets.ordering import Hits
+from rag_assets.progress import no_progress
+from rag_assets.query_sets.stage import query_set_key, writing_parts
+from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever
+from rag_assets.retrieval.base_runs_stage import (
+    BaseRuns,
+    Report,
+    index_key,
+    queries_key,
+    save_units,
+    search_kinds,
+)
+from rag_assets.retrieval.retriever import Searcher
+from rag_assets.retrieval.runs_stage import model_kinds
+from rag_assets.retrieval.sharded_search import spread
+from rag_assets.retrieval.workspace import Summed, Workspace
+from rag_assets.schemas import QUERY_VECTORS
+from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.canonical import fingerprint
+
+ENCODE = "encode"
+
+
+FAMILY = "embedding"
+
+
+class EmbeddingIndexes(Stage):
+    """One partition an embedding retriever: its vectors and ids, as plain files."""
+
+    name = "embedding_index"
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    row = "The vectors of all chunks under one embedding model, as they are searched."
+    group = "search"
+
+    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
+        return model_kinds(experiment, FAMILY) | search_kinds(experiment, FAMILY)
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [index_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return retriever_code(experiment, key)
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        chunking = experiment.chunking_of(key["retriever"])
+        return [Input("chunks", chunks_key(chunking), "indexed")]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        config = _config(context.experiment, key["retriever"])
+        chunking = context.experiment.chunking_of(key["retriever"])
+        return {
+            **config.index_options(),
+            **config.describe("document"),
+            "indexed": indexed_fields(context.experiment, chunking),
+        }
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return context.versions_of(key["retriever"])
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
+        for key in keys:
+            retriever = key["retriever"]
+            chunking = context.experiment.chunking_of(retriever)
+            chunks = context.artifact(chunks_key(chunking)).table()
+            texts = texts_to_index(context.experiment, chunking, chunks)
+            config = _config(context.experiment, retriever)
+            unread = _unread(config, texts)
+            workspace = context.workspace(retriever, key)
+            yield key, _index(config, chunks, texts, workspace, unread)
+
+
+def _index(
+    config: EmbeddingRetriever,
+    chunks: pa.Table,
+    texts: list[str],
+    workspace: Workspace,
+    more_notes: Sequence[str],
+) -> FolderProduct:
+    def write(folder: Path) -> tuple[int, Mapping[str, Any]]:
+        facts = config.build(chunks, texts, folder, workspace)
+        save_units(folder, chunks)
+        notes = [*facts.get("notes", ()), *more_notes]
+        return chunks.num_rows, {**facts, "notes": notes} if notes else facts
+
+    return FolderProduct(write)
+
+
+def _unread(config: EmbeddingRetriever, texts: list[str]) -> list[str]:
+    """Return what is to be said of chunks that the retriever's model cannot read."""
+    files = config.read_by()
+    share = unknown_share(texts, files) if files is not None else None
+    line = unreadable_warning("chunks", share, files) if files is not None else None
+    return [line] if line is not None else []
+
+
+class EmbeddingQueries(Stage):
+    """One partition an embedding retriever: the vectors of the query set it searches for."""
+
+    name = "embedding_queries"
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    schema = QUERY_VECTORS
+    row = "The vector of one variant of one query, as this retriever searches for it."
+    group = "search"
+
+    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
+        return self.kinds | model_kinds(experiment, FAMILY)
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [queries_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return retriever_code(experiment, key)
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return [Input("query_set", query_set_key(experiment.query_set_of(key["retriever"])))]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return _config(context.experiment, key["retriever"]).describe("query")
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return context.versions_of(key["retriever"])
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        for key in keys:
+            retriever = key["retriever"]
+            query_set = context.experiment.query_set_of(retriever)
+            artifact = context.artifact(query_set_key(query_set))
+            config = _config(context.experiment, retriever)
+            variants = artifact.table()
+            workspace = context.workspace(retriever, key)
+            if config.asks_server:
+                workspace = _one_at_a_time(context, key, config, variants, workspace)
+            table = config.encode(variants, workspace)
+            _measure_encoding(context, key, config, variants)
+            yield key, TableProduct(table, failures=artifact.manifest.failures)
+
+
+class EmbeddingRuns(BaseRuns):
+    """One partition an embedding retriever and top_k, cut from the retriever's ranking."""
+
+    name = "embedding_runs"
+    family = FAMILY
+
+    def own_code(self) -> list[Root]:
+        return [*super().own_code(), root_of(LocalCompute)]
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return _config(context.experiment, key["retriever"]).search_versions()
+
+    def _open(self, context: StageContext, retriever: str, index: Artifact) -> Searcher[pa.Table]:
+        return _config(context.experiment, retriever).open(index.folder)
+
+    def _spread(self, context: StageContext, searcher: Searcher[pa.Table]) -> Searcher[pa.Table]:
+        return spread(searcher, context.compute)
+
+    def _search(
+        self,
+        searcher: Searcher[Any],
+        queries: pa.Table,
+        numbers: Sequence[int],
+        depth: int,
+        report: Report | None,
+    ) -> list[Hits]:
+        return searcher.search(queries.take(pa.array(numbers, pa.int64())), depth, report)
+
+    def parts_before(
+        self, context: StageContext, retriever: str, top_k: int, *, cached: bool
+    ) -> list[Part] | None:
+        """Return what writing the query set takes, and the model where the vector is not known."""
+        written = writing_parts(context, retriever)
+        if cached or written is None:
+            return written
+        encoded = _encoding_part(context, retriever, _config(context.experiment, retriever))
+        return None if encoded is None else [*written, encoded]
+
+
+def _config(experiment: Experiment, retriever: str) -> EmbeddingRetriever:
+    config = experiment.retrievers[retriever]
+    if not isinstance(config, EmbeddingRetriever):
+        raise TypeError(f"{retriever} is not an embedding retriever")
+    return config
+
+
+def _measure_encoding(
+    context: StageContext, key: ArtifactKey, config: EmbeddingRetriever, variants: pa.Table
+) -> None:
+    """Time single queries through a model that is loaded anyway, past its cache."""
+    texts = values_by_query(variants.column("query_id"), variants.column("text").to_pylist())
+    sample = timed_queries(context)
+    if not sample or not config.encode_now(texts[sample[0]]):
+        return
+    part = Part(time_each(sample, lambda one: config.encode_now(texts[one])))
+    _keep_times(context, key, config, part)
+
+
+def _one_at_a_time(
+    context: StageContext,
+    key: ArtifactKey,
+    config: EmbeddingRetriever,
+    variants: pa.Table,
+    workspace: Workspace,
+) -> Workspace:
+    """Have a server embed queries of the sample one at a time, as long as the budget lasts.
+
+    Returns:
+        A workspace for the others, which counts these with them.
+    """
+    rows = values_by_query(variants.column("query_id"), range(variants.num_rows))
+    times: dict[str, float] = {}
+    asked = Summed()
+    started = time.perf_counter()
+    for query_id in timed_queries(context):
+        before, known = time.perf_counter(), asked.known
+        single = replace(workspace, measure=asked, progress=no_progress)
+        config.encode(variants.take(pa.array(rows[query_id])), single)
+        after = time.perf_counter()
+        if asked.known == known:
+            times[query_id] = 1000 * (after - before)
+        if after - started > BUDGET_SECONDS:
+            break
+    earlier = _encoding_part(context, key["retriever"], config) or Part({}, None)
+    cost = None if asked.cost is None or not times else asked.cost / len(times)
+    part = Part({**earlier.times, **times}, earlier.cost if cost is None else cost)
+    _keep_times(context, key, config, part)
+    return replace(workspace, measure=asked.and_then(workspace.measure))
+
+
+def _encoding_part(
+    context: StageContext, retriever: str, config: EmbeddingRetriever
+) -> Part | None:
+    """Return what single queries take through the model; None when it was never timed."""
+    return kept_part(context, ENCODE, _model_key(context, retriever, config))
+
+
+def _keep_times(
+    context: StageContext, key: ArtifactKey, config: EmbeddingRetriever, part: Part
+) -> None:
+    model = _model_key(context, key["retriever"], config)
+    keep_part(context, ENCODE, model, part, asset=key.asset, retriever=key["retriever"])
+
+
+def _model_key(context: StageContext, retriever: str, config: EmbeddingRetriever) -> str:
+    """Return what the times belong to: a model, and how many texts it reads for a query."""
+    query_set = context.experiment.query_set_of(retriever)
+    if query_set == ORIGINAL:
+        return fingerprint(config.describe("query"))
+    written = context.experiment.query_sets[query_set].model_dump(mode="json")
+    return fingerprint([config.describe("query"), written])

@@ -1,0 +1,254 @@
+"""``type: vectors``: vectors that were computed elsewhere, searched exactly.
+
+They are a ``.npy`` file and one of ids, or a Parquet file. The ids of a ``.npy`` file stand in a
+text file, one a line, or in ``.json`` as a list. A Parquet file has a column of ids (``id``,
+``chunk_id``, ``document_id``, ``doc_id`` or ``query_id``) and one of lists of numbers (``vector``
+or ``embedding``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import model_validator
+
+from rag_assets.errors import DataError
+from rag_assets.models.unit_vectors import Vectors, checked_lengths, to_unit_rows
+from rag_assets.package_versions import version
+from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever
+from rag_assets.retrieval.dense import flat_index, similarity_search
+from rag_assets.retrieval.dense.query_vectors import dense_table
+from rag_assets.retrieval.dense.search import FlatSearcher
+from rag_assets.retrieval.dense.similarity_search import SimilaritySearcher
+from rag_assets.retrieval.retriever import Searcher
+from rag_assets.retrieval.workspace import Workspace
+from rag_assets.text_files import read_bytes, suffix
+
+ID_COLUMNS = ("id", "chunk_id", "document_id", "doc_id", "query_id")
+
+
+VECTOR_COLUMNS = ("vector", "embedding")
+
+
+class FileVectorsRetriever(EmbeddingRetriever):
+    """Embedding retrieval by vectors from files.
+
+    ``chunk_vectors`` and ``query_vectors`` are ``.npy``, each with a file of ids, or Parquet. The
+    ids are those of the chunks of ``chunking`` (a document that is not cut is a chunk of its own
+    id) and of the queries. ``similarity: cosine`` brings vectors to length 1; ``dot`` is the inner
+    product as they are, ``euclidean`` the negative of their distance.
+    """
+
+    search_kind: ClassVar[str | None] = "faiss"
+    search_options: ClassVar[frozenset[str]] = frozenset({"similarity"})
+    file_options: ClassVar[tuple[str, ...]] = (
+        "chunk_vectors",
+        "chunk_ids",
+        "query_vectors",
+        "query_ids",
+    )
+
+    type: Literal["vectors"]
+    chunk_vectors: Path
+    chunk_ids: Path | None = None
+    query_vectors: Path
+    query_ids: Path | None = None
+    similarity: Literal["cosine", "dot", "euclidean"] = "cosine"
+
+    @model_validator(mode="after")
+    def _original_queries(self) -> Self:
+        if self.query_set != ORIGINAL:
+            raise ValueError("has vectors of queries, not of their variants: no query_set applies")
+        return self
+
+    @model_validator(mode="after")
+    def _ids_belong_to_npy(self) -> Self:
+        for name in ("chunk", "query"):
+            file: Path = getattr(self, f"{name}_vectors")
+            has_ids = getattr(self, f"{name}_ids") is not None
+            if (file.suffix.lower() == ".npy") != has_ids:
+                raise ValueError(f"{name}_ids belong to {name}_vectors in .npy, which need them")
+        return self
+
+    def describe(self, kind: Literal["query", "document"]) -> Mapping[str, Any]:
+        """Return whether vectors are brought to length 1; what they are is in their files."""
+        return {"normalisation": "l2" if self.similarity == "cosine" else "none"}
+
+    def index_options(self) -> Mapping[str, Any]:
+        """Return nothing of its own: all that counts is in :meth:`describe` and the files."""
+        return {}
+
+    def search_versions(self) -> Mapping[str, str]:
+        """Return the version of what searches."""
+        return {"faiss-cpu": version("faiss-cpu")}
+
+    def build(
+        self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
+    ) -> Mapping[str, Any]:
+        """Read the vectors of the chunks; those of other ids are left out and counted."""
+        read = read_vectors(self.chunk_vectors, self.chunk_ids)
+        chunk_ids: list[str] = chunks.column("chunk_id").to_pylist()
+        vectors = self._checked(read, chunk_ids, "chunk")
+        facts = flat_index.save(chunk_ids, vectors, folder)
+        return {**facts, "n_other_ids": len(read.ids) - len(chunk_ids)}
+
+    def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
+        """Read the vectors of the queries."""
+        read = read_vectors(self.query_vectors, self.query_ids)
+        query_ids = variants.column("query_id").to_pylist()
+        return dense_table(variants, self._checked(read, query_ids, "query"))
+
+    def open(self, folder: Path) -> Searcher[pa.Table]:
+        """Open the vectors."""
+        index = flat_index.FlatIndex.load(folder)
+        if self.similarity == "cosine":
+            return FlatSearcher(index)
+        return SimilaritySearcher(similarity_search.searchable(index, self.similarity))
+
+    def _checked(self, read: FileVectors, ids: Sequence[str], what: str) -> Vectors:
+        vectors = read.of(ids, what)
+
+        def name_of(row: int) -> str:
+            return f"{what} '{ids[row]}'"
+
+        try:
+            if self.similarity == "cosine":
+                return to_unit_rows(vectors, name_of)
+            checked_lengths(vectors, name_of)
+        except DataError as error:
+            raise DataError(str(error), file=read.path) from error
+        return vectors
+
+
+class FileVectors(NamedTuple):
+    """Vectors by id; float32, shape (len(ids), dimension)."""
+
+    path: Path
+    ids: Sequence[str]
+    vectors: Vectors
+
+    def of(self, wanted: Sequence[str], what: str) -> Vectors:
+        """Return the vectors of these ids, in their order.
+
+        Args:
+            wanted: ids.
+            what: what they are, in an error.
+
+        Raises:
+            DataError: one has no vector.
+        """
+        rows = {name: row for row, name in enumerate(self.ids)}
+        missing = [name for name in wanted if name not in rows]
+        if missing:
+            also = f", nor for {len(missing) - 1} more" if missing[1:] else ""
+            raise DataError(f"has no vector for {what} '{missing[0]}'{also}", file=self.path)
+        return self.vectors[[rows[name] for name in wanted]]
+
+
+def read_vectors(path: Path, ids: Path | None) -> FileVectors:
+    """Read a ``.npy`` file with its ids, or a Parquet file.
+
+    Raises:
+        DataError: a file cannot be read, numbers of ids and vectors differ, vectors are not
+            numbers of one dimension, or an id is empty or stands twice; names file and row.
+    """
+    if path.suffix.lower() == ".npy":
+        if ids is None:
+            raise DataError("has no ids; give the file of ids beside it", file=path)
+        found = FileVectors(path, _ids(ids), _npy(path))
+        if len(found.ids) != len(found.vectors):
+            problem = f"has {len(found.ids)} ids for the {len(found.vectors)} vectors of {path}"
+            raise DataError(problem, file=ids)
+    else:
+        found = _parquet(path)
+    _check_ids(found.ids, ids or path)
+    return found
+
+
+def _npy(path: Path) -> Vectors:
+    try:
+        vectors = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"cannot be read as .npy: {error}", file=path) from error
+    if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
+        shape, kind = getattr(vectors, "shape", "?"), getattr(vectors, "dtype", "?")
+        problem = f"holds {kind} of shape {shape}; it must be floats of shape (rows, dimension)"
+        raise DataError(problem, file=path)
+    return vectors.astype(np.float32)
+
+
+def _ids(path: Path) -> list[str]:
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"cannot be read: {error}", file=path) from error
+    if suffix(path) != ".json":
+        return text.splitlines()
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"is not JSON ({error})", file=path) from error
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise DataError("must be a list of texts", file=path)
+    return found
+
+
+def _parquet(path: Path) -> FileVectors:
+    try:
+        with pq.ParquetFile(path) as source:
+            table = source.read()
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", file=path) from error
+    except pa.ArrowException as error:
+        raise DataError(f"cannot be read as Parquet: {error}", file=path) from error
+    name, vector = (_column(table, names, path) for names in (ID_COLUMNS, VECTOR_COLUMNS))
+    kind = table.schema.field(name).type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise DataError(f"is a column of {kind}; ids must be texts", file=path, key=name)
+    return FileVectors(path, table.column(name).to_pylist(), _matrix(table, vector, path))
+
+
+def _column(table: pa.Table, names: tuple[str, ...], path: Path) -> str:
+    for name in names:
+        if name in table.column_names:
+            return name
+    found = ", ".join(table.column_names) or "none"
+    raise DataError(f"has the columns {found}; needs one of {', '.join(names)}", file=path)
+
+
+def _matrix(table: pa.Table, name: str, path: Path) -> Vectors:
+    values = table.column(name).combine_chunks()
+    kind = values.type
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    if not (lists or pa.types.is_fixed_size_list(kind)) or not pa.types.is_floating(
+        kind.value_type
+    ):
+        problem = f"is a column of {kind}; vectors must be lists of floats"
+        raise DataError(problem, file=path, key=name)
+    lengths = [-1 if row is None else len(row) for row in values.to_pylist()]
+    dimension = lengths[0] if lengths else 0
+    for row, length in enumerate(lengths, 1):
+        if length != dimension or length < 1:
+            problem = f"has {max(length, 0)} numbers; the first row has {max(dimension, 0)}"
+            raise DataError(problem, file=path, line=row, key=name)
+    flat = values.flatten()
+    if flat.null_count:
+        raise DataError("holds a null in a vector", file=path, key=name)
+    numbers: Vectors = flat.to_numpy(zero_copy_only=False).astype(np.float32)
+    return numbers.reshape(len(lengths), dimension)
+
+
+def _check_ids(ids: Sequence[str], path: Path) -> None:
+    rows: dict[str, int] = {}
+    for row, name in enumerate(ids, 1):
+        if not name:
+            raise DataError("an id must be a text that is not empty", file=path, line=row)
+        if name in rows:
+            raise DataError(f"'{name}' stands already in row {rows[name]}", file=path, line=row)
+        rows[name] = row

@@ -1,0 +1,167 @@
+"""Retrievers that read the stored rankings of others: fused ones, by weights, and reranked ones."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+
+import pyarrow as pa
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from rag_assets.options import Depth, Number, Options
+from rag_assets.retrieval.reranking.candidates import Candidates, Scores
+from rag_assets.retrieval.retriever import FUSED, RERANKED, Retriever
+from rag_assets.retrieval.workspace import Workspace
+
+TUNED = "tuned"
+"""Stands under ``weights`` where they are chosen on the dev split."""
+
+
+Weight = Annotated[Number, Field(ge=0)]
+
+
+class Tune(Options):
+    """How weights are chosen.
+
+    ``metric`` is what they are best at, with a cut-off; the experiment's primary one by default.
+    ``grid`` is how many values each weight takes from 0 to 1: 11 is steps of 0.1.
+    """
+
+    metric: str | None = Field(default=None, min_length=1)
+    grid: Annotated[int, Field(ge=2, le=101, strict=True)] = 11
+
+
+class DerivedRetriever(Retriever, ABC):
+    """A retriever that reads others to the depth of ``candidates``.
+
+    ``candidates`` is a number, or ``top_k`` to read the lists already cut at the cell's top_k.
+    """
+
+    candidates: Depth | Literal["top_k"]
+
+
+class FusedRetriever(DerivedRetriever, ABC):
+    """One ranking out of several; ``weights`` are one factor an input, in their order.
+
+    ``weights: tuned``, or ``tune`` with its options, asks for the weights that are best on the dev
+    split: ``tune`` is then set, ``weights`` is not, and ``weighted`` gives what can be fused.
+    """
+
+    family: ClassVar[str] = "fused"
+    level: ClassVar[int] = FUSED
+
+    inputs: tuple[str, ...] = Field(min_length=2)
+    candidates: Depth | Literal["top_k"] = 100
+    weights: tuple[Weight, ...] | None = None
+    tune: Tune | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _tuned_weights(cls, data: object) -> object:
+        """Take ``weights: tuned`` for ``tune`` with its defaults."""
+        if isinstance(data, dict) and data.get("weights") == TUNED:
+            others = {name: value for name, value in data.items() if name != "weights"}
+            return {**others, "tune": {} if data.get("tune") is None else data["tune"]}
+        return data
+
+    @field_validator("weights", mode="before")
+    @classmethod
+    def _numbers_or_tuned(cls, weights: object) -> object:
+        if isinstance(weights, str):
+            raise ValueError(f"must be a list of numbers or the word {TUNED}; found {weights!r}")
+        return weights
+
+    @field_validator("tune")
+    @classmethod
+    def _not_both(cls, tune: Tune | None, info: ValidationInfo) -> Tune | None:
+        if tune is not None and info.data.get("weights") is not None:
+            raise ValueError("give weights or tune, not both")
+        return tune
+
+    @field_validator("weights")
+    @classmethod
+    def _one_an_input(
+        cls, weights: tuple[float, ...] | None, info: ValidationInfo
+    ) -> tuple[float, ...] | None:
+        inputs = info.data.get("inputs", ())
+        if weights is not None and inputs and len(weights) != len(inputs):
+            raise ValueError(f"needs one weight an input: {len(inputs)}, not {len(weights)}")
+        return weights
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The retrievers that are fused."""
+        return self.inputs
+
+    def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
+        """Return the options that determine results: of tuned weights, only what was chosen."""
+        return super().described(exclude=exclude | {"tune"})
+
+    def weighted(self, weights: Sequence[float]) -> Self:
+        """Return this retriever with weights of its own."""
+        return self.model_copy(update={"weights": tuple(weights), "tune": None})
+
+    @abstractmethod
+    def fuse(self, rankings: Sequence[pa.Table], *, candidates: int, depth: int) -> pa.Table:
+        """Fuse rankings of the same queries.
+
+        Args:
+            rankings: tables of :data:`rag_assets.schemas.RUNS`, in the order of ``inputs``.
+            candidates: how many ranks of each are read.
+            depth: how many ranks are kept.
+
+        Returns:
+            Table of :data:`rag_assets.schemas.RUNS`, sorted by query id and rank.
+        """
+
+
+class Reranked(NamedTuple):
+    """New scores.
+
+    Attributes:
+        scores: for each query, one score a candidate, in the candidates' order; float64.
+        failures: query id -> why it has no scores; its entry in ``scores`` is not read.
+        seconds: query id -> what a server took for it, where it was asked for all; None where no
+            server is asked.
+        cost: money for a query that a server scores, on average; None where that is not known.
+    """
+
+    scores: Sequence[Scores]
+    failures: Mapping[str, str] = {}
+    seconds: Mapping[str, float] | None = None
+    cost: float | None = None
+
+
+class RerankedRetriever(DerivedRetriever, ABC):
+    """The candidates of another retriever in a new order; nothing below them is returned."""
+
+    family: ClassVar[str] = "reranked"
+    level: ClassVar[int] = RERANKED
+
+    input: str
+    candidates: Depth | Literal["top_k"] = 50
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The retriever whose candidates are reranked."""
+        return (self.input,)
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what determines the scores besides the options, such as a model's weights."""
+        return {}
+
+    @abstractmethod
+    def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
+        """Score the candidates of every query; equal scores are ordered by id, descending.
+
+        A reranker that gives an order and no scores returns 1 / rank.
+        """
+
+    def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
+        """Rerank one query past what is kept of it, for a measurement, when that loads nothing.
+
+        Returns:
+            Whether it was done; never where a server is asked, which would charge for it.
+        """
+        return False

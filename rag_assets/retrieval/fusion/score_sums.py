@@ -1,0 +1,184 @@
+"""``type: comb_sum``, ``comb_mnz`` and ``convex``: sums of normalised scores.
+
+- CombSUM: the sum of the normalised scores (Fox and Shaw: Combination of Multiple Searches, TREC-2,
+  1994); with weights that sum to 1 it is the convex combination.
+- CombMNZ: that sum, times how many inputs hold the item (same paper).
+
+The scores of one input for one query are normalised. A normalised score is 0 for the worst that an
+input could say of an item, so that an item which the input does not hold, and which gets nothing,
+never stands above one that it holds.
+
+- ``min_max``: (s - min) / (max - min) over the candidates; 1 when all are equal.
+- ``theoretical_min_max``: (s - m) / (max - m) with m the lowest score that the retriever could give
+  (Bruch, Gai and Ingber: An Analysis of Fusion Functions for Hybrid Retrieval, TOIS 2023).
+- ``z_score``: (s - mean) / sd, counted from the lowest of the list; 1 when all are equal. Counting
+  from the lowest shifts all items of a list by one constant and changes no order among them.
+- ``distribution``: (s - (mean - 3 sd)) / (6 sd), cut to [0, 1]; 1/2 when all are equal
+  (distribution-based score fusion: Mazzeschi, 2023).
+- ``none``: the scores as they are.
+
+sd is that of the population.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isclose
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from rag_assets.options import Number
+from rag_assets.package_versions import version
+from rag_assets.retrieval.derived import FusedRetriever, Weight
+from rag_assets.retrieval.fusion.sum_of_values import (
+    Contributions,
+    Floats,
+    Numbers,
+    ValueOf,
+    fuse,
+)
+
+Normalisation = Literal["min_max", "theoretical_min_max", "z_score", "distribution", "none"]
+
+
+class ScoreSum(FusedRetriever):
+    """A fusion of scores.
+
+    ``normalisation`` makes the scores of the inputs comparable; ``theoretical_min_max`` needs
+    ``minima``: the lowest score that each input could give, such as -1 for a cosine, 0 for BM25.
+    """
+
+    times_held: ClassVar[bool] = False
+    """Whether a sum is multiplied by how many inputs hold the item."""
+
+    normalisation: Normalisation = "min_max"
+    minima: tuple[Number, ...] | None = Field(default=None, min_length=2)
+
+    @model_validator(mode="after")
+    def _has_minima(self) -> Self:
+        required = len(self.inputs) if self.normalisation == "theoretical_min_max" else 0
+        given = len(self.minima or ())
+        if given != required:
+            raise ValueError(
+                f"normalisation {self.normalisation} takes {required} minima, one an input; "
+                f"found {given}"
+                if required
+                else f"minima belong to normalisation theoretical_min_max, not {self.normalisation}"
+            )
+        return self
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the version of what sums and sorts."""
+        return {"numpy": version("numpy")}
+
+    def fuse(self, rankings: Sequence[pa.Table], *, candidates: int, depth: int) -> pa.Table:
+        """Fuse by the sum of the normalised scores."""
+        return fuse(
+            rankings,
+            value=NORMALISED[self.normalisation],
+            times_held=self.times_held,
+            candidates=candidates,
+            depth=depth,
+            weights=self.weights,
+            minima=self.minima,
+        )
+
+
+class CombSum(ScoreSum):
+    """CombSUM: the sum of the normalised scores, times the weights."""
+
+    type: Literal["comb_sum"]
+
+
+class CombMnz(ScoreSum):
+    """CombMNZ: the sum of the normalised scores, times how many inputs hold the item."""
+
+    times_held: ClassVar[bool] = True
+
+    type: Literal["comb_mnz"]
+
+
+class Convex(CombSum):
+    """Convex combination: the sum of weight times normalised score; the weights sum to 1.
+
+    Without ``weights`` every input has the same.
+    """
+
+    type: Literal["convex"]  # type: ignore[assignment]
+    weights: tuple[Weight, ...] | None = None
+
+    @field_validator("weights")
+    @classmethod
+    def _sum_to_one(
+        cls, weights: tuple[float, ...] | None, info: ValidationInfo
+    ) -> tuple[float, ...] | None:
+        if weights is not None and not isclose(sum(weights), 1, abs_tol=1e-9):
+            raise ValueError(f"must sum to 1; they sum to {sum(weights):g}")
+        if weights is None and info.data.get("inputs"):
+            return (1 / len(info.data["inputs"]),) * len(info.data["inputs"])
+        return weights
+
+
+def _min_max(held: Contributions) -> Floats:
+    low, high = _bounds(held)
+    return _share(held.scores - low, high - low, 1.0)
+
+
+def _theoretical_min_max(held: Contributions) -> Floats:
+    _, high = _bounds(held)
+    return _share(held.scores - held.minima, high - held.minima, 1.0)
+
+
+def _z_score(held: Contributions) -> Floats:
+    low, _ = _bounds(held)
+    return _share(held.scores - low, _mean_and_sd(held)[1], 1.0)
+
+
+def _distribution(held: Contributions) -> Floats:
+    mean, sd = _mean_and_sd(held)
+    return np.clip(_share(held.scores - (mean - 3 * sd), 6 * sd, 0.5), 0, 1)
+
+
+NORMALISED: Mapping[Normalisation, ValueOf] = {
+    "min_max": _min_max,
+    "theoretical_min_max": _theoretical_min_max,
+    "z_score": _z_score,
+    "distribution": _distribution,
+    "none": lambda held: held.scores,
+}
+"""Normalisation -> the scores that it makes."""
+
+
+def _bounds(held: Contributions) -> tuple[Floats, Floats]:
+    """Return the lowest and the highest score of each row's list."""
+    lists = held.lists
+    n_lists = 1 + int(lists.max(initial=-1))
+    low, high = np.full(n_lists, np.inf), np.full(n_lists, -np.inf)
+    np.minimum.at(low, lists, held.scores)
+    np.maximum.at(high, lists, held.scores)
+    return low[lists], high[lists]
+
+
+def _mean_and_sd(held: Contributions) -> tuple[Floats, Floats]:
+    """Return the mean and the standard deviation of each row's list; 0 where all are equal."""
+    lists = held.lists
+    low, high = _bounds(held)
+    mean = _means(held.scores, lists)
+    sd = np.sqrt(_means((held.scores - mean) ** 2, lists))
+    return mean, np.where(low == high, 0.0, sd)
+
+
+def _means(values: Floats, lists: Numbers) -> Floats:
+    sizes = np.maximum(np.bincount(lists), 1)
+    sums = np.bincount(lists, weights=values).astype(np.float64)
+    return (sums / sizes)[lists]
+
+
+def _share(part: Floats, whole: Floats, otherwise: float) -> Floats:
+    """Return part / whole, and something else where the whole is 0."""
+    shares = np.full(part.size, otherwise)
+    np.divide(part, whole, out=shares, where=whole != 0)
+    return shares

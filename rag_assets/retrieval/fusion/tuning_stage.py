@@ -1,0 +1,229 @@
+"""``tuning``: the weights of a fusion, chosen on the dev split alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.code_versions.closure import Root
+from rag_assets.engine.recipe import Input
+from rag_assets.engine.stage import Stage, TableProduct, retriever_code
+from rag_assets.engine.stage_context import StageContext
+from rag_assets.errors import DataError
+from rag_assets.evaluation.families import all_metrics
+from rag_assets.evaluation.judgments_stage import dev_judgments_key, dev_weights
+from rag_assets.evaluation.leaderboard import mean
+from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.package_versions import version
+from rag_assets.retrieval.derived import FusedRetriever
+from rag_assets.retrieval.fusion.weight_search import Search, Weights, search_weights
+from rag_assets.retrieval.runs_stage import RunsStage, run_key
+from rag_assets.schemas import TUNING
+from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.canonical import fingerprint
+
+AT_ONCE = 16
+"""Fused rankings that are in memory together."""
+
+CHOSEN = "weights"
+"""Fact of a tuning artifact: the weights that were chosen."""
+
+
+class Tuning(Stage):
+    """One partition a tuned fusion; all are cells at the cut-off of the primary metric.
+
+    A partition set without ``top_k`` could not be mapped exactly from those of the runs. What is
+    read of the inputs are their rankings, as deep as the metric or the candidates need.
+    """
+
+    name = "tuning"
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever", "top_k")
+    schema = TUNING
+    row = "One weight vector that was tried for this fusion, and its value on the dev split."
+    group = "runs"
+    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
+
+    def __init__(self, families: Mapping[str, RunsStage]) -> None:
+        """Know the stages that rank the inputs, by family."""
+        self._families = families
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [tuning_key(experiment, name) for name in experiment.tuned_fusions]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return retriever_code(experiment, key)
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        names = experiment.inputs(key["retriever"])
+        return [
+            *[
+                Input(f"input_{number}", run_key(experiment, name, key["top_k"]))
+                for number, name in enumerate(names)
+            ],
+            Input("judgments", dev_judgments_key(key["retriever"])),
+            Input("query_facts", QUERY_FACTS_KEY, "means"),
+        ]
+
+    def input_digests(
+        self, context: StageContext, key: ArtifactKey
+    ) -> Iterator[tuple[str, str | None]]:
+        """Yield the digests of the inputs' rankings at the depth that is read, then of the rest."""
+        experiment = context.experiment
+        depth = experiment.tuning_depth(key["retriever"])
+        names = experiment.inputs(key["retriever"])
+        for item, name in zip(self.inputs(experiment, key), names, strict=False):
+            digest = context.rankings.digest(self._ranker(context, name), name, _k(key), depth)
+            yield item.role, digest if context.current(item.key) is not None else None
+        for item in self.inputs(experiment, key)[len(names) :]:
+            artifact = context.current(item.key)
+            yield item.role, artifact.manifest.digests[item.projection] if artifact else None
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        experiment, retriever = context.experiment, key["retriever"]
+        fusion = _config(experiment, retriever)
+        return {
+            "fusion": fusion.described(exclude=frozenset({"weights", "candidates"})),
+            "depth": experiment.tuning_depth(retriever),
+            "metric": str(experiment.tuning_metric(retriever)),
+            "grid": fusion.tune.grid if fusion.tune else None,
+        }
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return {**context.versions_of(key["retriever"]), "duckdb": version("duckdb")}
+
+    def data_version(self, context: StageContext, key: ArtifactKey, digest: str) -> str:
+        """Return a version that is another one only where other weights were chosen."""
+        return fingerprint(chosen_weights(context.artifact(key)))
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        for key in keys:
+            metric = str(context.experiment.tuning_metric(key["retriever"]))
+            trials = self._trials(context, key)
+            found = trials.search()
+            rows: list[dict[str, object]] = [
+                {
+                    "number": number,
+                    "weights": list(one.weights),
+                    "metric": metric,
+                    "value": one.value,
+                    "chosen": number == found.chosen,
+                }
+                for number, one in enumerate(found.tried)
+            ]
+            best = found.tried[found.chosen]
+            facts = {
+                CHOSEN: list(best.weights),
+                "metric": metric,
+                "value": best.value,
+                "value_of_equal_weights": found.tried[0].value,
+                "n_dev": trials.n_queries,
+            }
+            yield key, TableProduct(TUNING.from_rows(rows), facts)
+
+    def _trials(self, context: StageContext, key: ArtifactKey) -> _Trials:
+        """Read the inputs' rankings of the dev queries on which none of them failed."""
+        experiment = context.experiment
+        depth = experiment.tuning_depth(key["retriever"])
+        found = [
+            context.rankings.table(self._ranker(context, name), name, _k(key), depth)
+            for name in experiment.inputs(key["retriever"])
+        ]
+        failed = {query_id for ranking in found for query_id in ranking.failures}
+        weights = {q: w for q, w in dev_weights(context).items() if q not in failed}
+        wanted = pa.array(list(weights), pa.string())
+        tables = [one.table.filter(pc.is_in(one.table["query_id"], wanted)) for one in found]
+        return _Trials(context, key["retriever"], tables, weights)
+
+    def _ranker(self, context: StageContext, name: str) -> RunsStage:
+        return self._families[context.experiment.family(name)]
+
+
+class _Trials:
+    """Fuses with weights and takes the mean of the metric over dev."""
+
+    def __init__(
+        self,
+        context: StageContext,
+        retriever: str,
+        rankings: Sequence[pa.Table],
+        weights: Mapping[str, float],
+    ) -> None:
+        self._context, self._retriever = context, retriever
+        self._config = _config(context.experiment, retriever)
+        self._metric = context.experiment.tuning_metric(retriever)
+        self._rankings, self._weights = rankings, weights
+        self._labels = context.artifact(dev_judgments_key(retriever)).table()
+        self.n_queries = 0
+
+    def search(self) -> Search:
+        """Return what was tried and chosen."""
+        tune = self._config.tune
+        if tune is None:
+            raise TypeError(f"{self._retriever} has no weights to choose")
+        return search_weights(len(self._rankings), tune.grid, self._values)
+
+    def _values(self, vectors: Sequence[Weights]) -> list[float]:
+        values: list[float] = []
+        with self._context.progress(f"tune {self._retriever}", len(vectors)) as advance:
+            for start in range(0, len(vectors), AT_ONCE):
+                values += self._batch(vectors[start : start + AT_ONCE])
+                advance(len(values))
+        return values
+
+    def _batch(self, vectors: Sequence[Weights]) -> list[float]:
+        depth = self._context.experiment.tuning_depth(self._retriever)
+        cutoff = self._metric.cutoff or depth
+        runs = {
+            str(number): self._config.weighted(vector).fuse(
+                self._rankings, candidates=depth, depth=cutoff
+            )
+            for number, vector in enumerate(vectors)
+        }
+        queries = pa.table({"query_id": pa.array(list(self._weights), pa.string())})
+        judged_by = dict.fromkeys(runs, "dev")
+        cells = [(name, cutoff) for name in runs]
+        labels = {"dev": self._labels}
+        tables = all_metrics(runs, labels, judged_by, queries, cells, [self._metric])
+        return [self._mean(tables[cell]) for cell in cells]
+
+    def _mean(self, table: pa.Table) -> float:
+        values = table.column(self._metric.column).to_pylist()
+        weights = [self._weights[query_id] for query_id in table.column("query_id").to_pylist()]
+        self.n_queries = sum(value is not None for value in values)
+        value = mean(values, weights)
+        if value is None:
+            raise DataError(
+                f"no query of the dev split has a relevant judgment, by which the weights of "
+                f"{self._retriever} could be chosen",
+                file=self._context.experiment.source,
+                key=f"retrievers.{self._retriever}",
+            )
+        return value
+
+
+def _config(experiment: Experiment, retriever: str) -> FusedRetriever:
+    config = experiment.retrievers[retriever]
+    if not isinstance(config, FusedRetriever):
+        raise TypeError(f"{retriever} is not a fused retriever")
+    return config
+
+
+def _k(key: ArtifactKey) -> int:
+    return int(key["top_k"])
+
+
+def chosen_weights(artifact: Artifact) -> tuple[float, ...]:
+    """Return the weights that a tuning artifact chose."""
+    return tuple(map(float, artifact.manifest.facts[CHOSEN]))
+
+
+def tuning_key(experiment: Experiment, retriever: str) -> ArtifactKey:
+    """Return the tuning of one fusion, at the cut-off of the primary metric."""
+    top_k = experiment.primary.cutoff or max(experiment.top_k)
+    return ArtifactKey.of("tuning", retriever=retriever, top_k=top_k)

@@ -1,0 +1,1 @@
+"""Rankings that were made elsewhere."""

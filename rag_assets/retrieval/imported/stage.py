@@ -1,0 +1,89 @@
+"""``imported_runs``: rankings that were made elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from rag_assets.chunking.stage import chunks_key
+from rag_assets.code_versions.closure import Root
+from rag_assets.engine.recipe import Input
+from rag_assets.engine.stage import Stage, TableProduct, retriever_code
+from rag_assets.engine.stage_context import Ranked, StageContext
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.retrieval.base import ImportedRetriever
+from rag_assets.retrieval.runs_stage import RunsStage
+from rag_assets.schemas import RUNS
+from rag_assets.sources.stage import QUERIES_KEY
+from rag_assets.store.artifacts import ArtifactKey
+
+FAMILY = "imported"
+
+
+class ImportedRankings(Stage):
+    """One partition an imported retriever: its file, read and checked against queries and units."""
+
+    name = "imported_rankings"
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    schema = RUNS
+    row = "One retrieved unit of one query, as the file has it."
+    group = "runs"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [rankings_key(name) for name in experiment.of_family(FAMILY)]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return retriever_code(experiment, key)
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        chunking = experiment.chunking_of(key["retriever"])
+        return [
+            Input("queries", QUERIES_KEY, "ids"),
+            Input("chunks", chunks_key(chunking), "spans"),
+        ]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        config = _config(context.experiment, key["retriever"])
+        return {**config.described(), "judge": context.experiment.judge}
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return context.versions_of(key["retriever"])
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        queries = context.artifact(QUERIES_KEY).table()
+        for key in keys:
+            chunking = context.experiment.chunking_of(key["retriever"])
+            chunks = context.artifact(chunks_key(chunking)).table()
+            config = _config(context.experiment, key["retriever"])
+            found = config.read(queries, chunks, judge=context.experiment.judge)
+            yield key, TableProduct(found.table, found.facts, found.failures)
+
+
+class ImportedRuns(RunsStage):
+    """One partition an imported retriever and top_k, cut from what was read."""
+
+    name = "imported_runs"
+    family = FAMILY
+    ends_known = False
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return [Input("rankings", rankings_key(key["retriever"]))]
+
+    def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
+        """Return what was read."""
+        artifact = context.artifact(rankings_key(retriever))
+        return Ranked(artifact.table(), artifact.manifest.failures)
+
+
+def rankings_key(retriever: str) -> ArtifactKey:
+    """Return what was read for an imported retriever."""
+    return ArtifactKey.of("imported_rankings", retriever=retriever)
+
+
+def _config(experiment: Experiment, retriever: str) -> ImportedRetriever:
+    config = experiment.retrievers[retriever]
+    if not isinstance(config, ImportedRetriever):
+        raise TypeError(f"{retriever} is not an imported retriever")
+    return config

@@ -1,0 +1,243 @@
+"""The lexical branch: ``term_counts``, ``lexical_index``, ``lexical_queries``, ``lexical_runs``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from shutil import copyfile
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
+from rag_assets.engine.counts_read import counts_read
+from rag_assets.engine.recipe import Input
+from rag_assets.engine.stage import USED, FolderProduct, Stage, TableProduct, retriever_code
+from rag_assets.engine.stage_context import StageContext
+from rag_assets.errors import StoreError
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.ordering import Hits
+from rag_assets.query_sets.stage import query_set_key
+from rag_assets.retrieval.base import LexicalRetriever
+from rag_assets.retrieval.base_runs_stage import (
+    UNITS_FILE,
+    BaseRuns,
+    Report,
+    index_key,
+    queries_key,
+    save_units,
+    search_kinds,
+)
+from rag_assets.retrieval.lexical.analysed_texts import BLOCKS_FILE, AnalysedTexts, Analysis
+from rag_assets.retrieval.lexical.analyzers import analyzer_code, analyzer_versions
+from rag_assets.retrieval.retriever import Searcher
+from rag_assets.schemas import QUERY_VARIANTS
+from rag_assets.store.artifacts import Artifact, ArtifactKey
+
+FAMILY = "lexical"
+
+
+class TermCounts(Stage):
+    """One partition a chunking and analysis: ``sections:english``, whatever retrievers read it."""
+
+    name = "term_counts"
+    dimensions: ClassVar[tuple[str, ...]] = ("analysis",)
+    row = "How often each word occurs in each chunk under one analyzer, as plain files."
+    group = "search"
+    kinds: ClassVar[frozenset[str]] = frozenset()
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return list(_analyses(experiment))
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        _, analysis = _analyses(experiment)[key]
+        readers = [
+            one for one in experiment.of_family(FAMILY) if counts_read(experiment, one) == key
+        ]
+        owners = {_owner(type(experiment.retrievers[one])) for one in readers}
+        said = [root_of(owner, "analysis") for owner in sorted(owners, key=repr)]
+        return [*analyzer_code(analysis.analyzer), *said]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        chunking, _ = _analyses(experiment)[key]
+        return [Input("chunks", chunks_key(chunking), "indexed")]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        chunking, analysis = _analyses(context.experiment)[key]
+        return {**asdict(analysis), "indexed": indexed_fields(context.experiment, chunking)}
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        _, analysis = _analyses(context.experiment)[key]
+        return analyzer_versions(analysis.analyzer)
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
+        analyses = _analyses(context.experiment)
+        for key in keys:
+            chunking, analysis = analyses[key]
+            chunks = context.artifact(chunks_key(chunking)).table()
+            texts = texts_to_index(context.experiment, chunking, chunks)
+            alike = next(self.made_alike(context, key), None)
+            count = partial(_count, analysis, chunks, texts, alike)
+            yield key, FolderProduct(count, aside=BLOCKS_FILE)
+
+
+def _owner(retriever: type) -> type:
+    """Return the class whose ``analysis`` it is: one of many types, which all share the counts."""
+    return next(one for one in retriever.__mro__ if "analysis" in vars(one))
+
+
+def _count(
+    analysis: Analysis,
+    chunks: pa.Table,
+    texts: list[str],
+    alike: Artifact | None,
+    folder: Path,
+) -> tuple[int, Mapping[str, Any]]:
+    known = None
+    if alike is not None:
+        with suppress(StoreError):  # damaged: everything is analysed
+            known = AnalysedTexts.load(alike.folder)
+    analysed = analysis.analysed(chunks, texts, known)
+    analysed.save(folder)
+    save_units(folder, chunks)
+    return chunks.num_rows, analysed.facts
+
+
+def _analyses(experiment: Experiment) -> dict[ArtifactKey, tuple[str, Analysis]]:
+    """Return the partitions of ``term_counts``, each with its chunking and analysis."""
+    found = {}
+    for name in experiment.of_family(FAMILY):
+        key, analysis = counts_read(experiment, name), _config(experiment, name).analysis()
+        if key is not None and analysis is not None:
+            found[key] = (experiment.chunking_of(name), analysis)
+    return found
+
+
+class LexicalIndexes(Stage):
+    """One partition a lexical retriever: a folder of plain files."""
+
+    name = "lexical_index"
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    row = "The inverted index of one lexical retriever over its chunks, as plain files."
+    group = "search"
+
+    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
+        return search_kinds(experiment, FAMILY)
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [index_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return retriever_code(experiment, key)
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        counted = counts_read(experiment, key["retriever"])
+        if counted is not None:
+            return [Input("term_counts", counted, USED)]
+        chunking = experiment.chunking_of(key["retriever"])
+        return [Input("chunks", chunks_key(chunking), "indexed")]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        chunking = context.experiment.chunking_of(key["retriever"])
+        return {
+            **_config(context.experiment, key["retriever"]).index_options(),
+            "indexed": indexed_fields(context.experiment, chunking),
+        }
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return context.versions_of(key["retriever"])
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
+        for key in keys:
+            config = _config(context.experiment, key["retriever"])
+            counted = counts_read(context.experiment, key["retriever"])
+            if counted is not None:
+                index = partial(_index_counts, config, context.artifact(counted))
+                yield key, FolderProduct(index)
+                continue
+            chunking = context.experiment.chunking_of(key["retriever"])
+            chunks = context.artifact(chunks_key(chunking)).table()
+            texts = texts_to_index(context.experiment, chunking, chunks)
+            yield key, FolderProduct(partial(_index, config, chunks, texts))
+
+
+def _index_counts(
+    config: LexicalRetriever, counted: Artifact, folder: Path
+) -> tuple[int, Mapping[str, Any]]:
+    facts = config.build_of(AnalysedTexts.load(counted.folder), folder)
+    copyfile(counted.folder / UNITS_FILE, folder / UNITS_FILE)
+    return counted.manifest.rows, facts
+
+
+def _index(
+    config: LexicalRetriever, chunks: pa.Table, texts: list[str], folder: Path
+) -> tuple[int, Mapping[str, Any]]:
+    facts = config.build(chunks, texts, folder)
+    save_units(folder, chunks)
+    return chunks.num_rows, facts
+
+
+class LexicalQueries(Stage):
+    """One partition a lexical retriever: the query set that it searches for."""
+
+    name = "lexical_queries"
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    schema = QUERY_VARIANTS
+    row = "One variant of one query, as this retriever searches for it."
+    group = "search"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [queries_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return [Input("query_set", query_set_key(experiment.query_set_of(key["retriever"])))]
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        for key in keys:
+            query_set = context.experiment.query_set_of(key["retriever"])
+            artifact = context.artifact(query_set_key(query_set))
+            yield key, TableProduct(artifact.table(), failures=artifact.manifest.failures)
+
+
+class LexicalRuns(BaseRuns):
+    """One partition a lexical retriever and top_k, cut from the retriever's ranking."""
+
+    name = "lexical_runs"
+    family = FAMILY
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return context.versions_of(key["retriever"])
+
+    def _open(
+        self, context: StageContext, retriever: str, index: Artifact
+    ) -> Searcher[Sequence[str]]:
+        return _config(context.experiment, retriever).open(index.folder)
+
+    def _search(
+        self,
+        searcher: Searcher[Any],
+        queries: pa.Table,
+        numbers: Sequence[int],
+        depth: int,
+        report: Report | None,
+    ) -> list[Hits]:
+        texts = queries.column("text").take(pa.array(numbers, pa.int64())).to_pylist()
+        return searcher.search(texts, depth, report)
+
+
+def _config(experiment: Experiment, retriever: str) -> LexicalRetriever:
+    config = experiment.retrievers[retriever]
+    if not isinstance(config, LexicalRetriever):
+        raise TypeError(f"{retriever} is not a lexical retriever")
+    return config

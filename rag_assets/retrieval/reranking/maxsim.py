@@ -1,0 +1,113 @@
+"""``type: maxsim``: late interaction (MaxSim) over the token vectors of any bi-encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from rag_assets.models.loading import is_loaded
+from rag_assets.models.model_files import ModelFiles
+from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
+from rag_assets.models.token_encoder import TokenEncoder, maxsim
+from rag_assets.package_versions import version
+from rag_assets.retrieval.derived import Reranked, RerankedRetriever
+from rag_assets.retrieval.reranking.candidates import Candidates, Scores
+from rag_assets.retrieval.workspace import ALONE, Workspace
+from rag_assets.store.token_vector_cache import TokenVectors
+
+BLOCK = 64
+"""Queries whose documents are looked up at once."""
+
+
+KEPT_BYTES = 512 * 2**20
+"""Token vectors of documents that stay in memory between blocks."""
+
+
+class MaxSim(RerankedRetriever):
+    """Reranking by late interaction: every query token takes its best document token.
+
+    It needs no model of its own: any bi-encoder's token vectors serve, and they are cached. A model
+    that was trained for it (ColBERT) is read as it was trained.
+    """
+
+    model_kind: ClassVar[str | None] = "sentence-transformers"
+
+    type: Literal["maxsim"]
+    model: str = Field(default=DEFAULT_MODEL, min_length=1)
+    query_prompt: str | None = None
+    document_prompt: str | None = None
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions of what embeds."""
+        names = ("sentence-transformers", "torch", "transformers")
+        return {name: version(name) for name in names}
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what determines the token vectors of queries and documents."""
+        encoder = self._encoder()
+        return {"query": encoder.describe("query"), "document": encoder.describe("document")}
+
+    def read_by(self) -> ModelFiles:
+        """Return the model's files."""
+        return resolve_model(self.model)
+
+    def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
+        """Score every pair by the mean of the highest cosines."""
+        encoder = self._encoder(workspace)
+        with workspace.progress("rerank", len(candidates)) as advance:
+            return Reranked(rerank_by_maxsim(candidates, encoder, advance))
+
+    def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
+        """Embed the query past the cache, when the model is in memory, and score."""
+        encoder = self._encoder(workspace)
+        if not is_loaded(encoder.files):
+            return False
+        self._encoder().encode([candidates.query], kind="query")
+        rerank_by_maxsim([candidates], encoder)
+        return True
+
+    def _encoder(self, workspace: Workspace = ALONE) -> TokenEncoder:
+        return TokenEncoder(
+            self.model,
+            cache=workspace.cache_of("token_vectors"),
+            query_prompt=self.query_prompt,
+            document_prompt=self.document_prompt,
+            compute=workspace.compute,
+            counted=workspace.cache_of("token_counts"),
+        )
+
+
+def rerank_by_maxsim(
+    candidates: Sequence[Candidates],
+    encoder: TokenEncoder,
+    progress: Callable[[int], None] | None = None,
+) -> list[Scores]:
+    """Return the MaxSim score of every candidate of every query.
+
+    Args:
+        candidates: of each query.
+        encoder: gives token vectors.
+        progress: called with the number of queries done so far.
+
+    Raises:
+        ModelUnavailable: the model cannot be loaded.
+    """
+    queries = encoder.encode([one.query for one in candidates], kind="query")
+    kept: dict[str, TokenVectors] = {}
+    scores: list[Scores] = []
+    for start in range(0, len(candidates), BLOCK):
+        block = candidates[start : start + BLOCK]
+        wanted = dict.fromkeys(text for one in block for text in one.texts)
+        unknown = [text for text in wanted if text not in kept]
+        kept |= encoder.encode(unknown, kind="document") if unknown else {}
+        for one in block:
+            own = queries[one.query]
+            scores.append(np.array([maxsim(own, kept[text]) for text in one.texts]))
+        if sum(vectors.nbytes for vectors in kept.values()) > KEPT_BYTES:
+            kept = {}
+        if progress is not None:
+            progress(len(scores))
+    return scores

@@ -1,0 +1,174 @@
+"""``reranked_runs``: the candidates of a base or fused retriever in a new order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
+from rag_assets.compute.compute import LOCAL
+from rag_assets.engine.attempts import UNANSWERED
+from rag_assets.engine.latency_sample import keep_part, kept_part
+from rag_assets.engine.recipe import Input, Recipe
+from rag_assets.engine.stage import Stage, TableProduct
+from rag_assets.engine.stage_context import Part, Ranked, Search, StageContext
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.progress import no_progress
+from rag_assets.retrieval.derived import Reranked, RerankedRetriever
+from rag_assets.retrieval.derived_runs_stage import DerivedRuns, derived
+from rag_assets.retrieval.reranking.candidates import candidate_lists, reordered
+from rag_assets.retrieval.runs_stage import model_kinds, run_key
+from rag_assets.schemas import RERANKING_TEXTS
+from rag_assets.sources.stage import QUERIES_KEY
+from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.canonical import fingerprint
+
+FAMILY = "reranked"
+RERANK = "rerank"
+
+
+class RerankingTexts(Stage):
+    """One partition a reranked retriever: which texts it reads, by their digests.
+
+    The texts themselves stay where they are: this table stands between the partitions by chunking
+    and those by retriever, so that lineage is exact.
+    """
+
+    name = "reranking_texts"
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    schema = RERANKING_TEXTS
+    row = "One table of texts that this reranker reads: the queries, or the chunks of a chunking."
+    group = "runs"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [texts_key(name) for name in experiment.of_family(FAMILY)]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        chunkings = experiment.chunkings_of(key["retriever"])
+        return [
+            Input("queries", QUERIES_KEY, "text"),
+            *[
+                Input(f"chunks_{number}", chunks_key(name), "indexed")
+                for number, name in enumerate(chunkings)
+            ],
+        ]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        experiment = context.experiment
+        chunkings = experiment.chunkings_of(key["retriever"])
+        return {"indexed": [indexed_fields(experiment, name) for name in chunkings]}
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        for key in keys:
+            rows: list[dict[str, object]] = []
+            for item in self.inputs(context.experiment, key):
+                digest = context.artifact(item.key).manifest.digests[item.projection]
+                rows.append({"texts": item.role, "digest": digest})
+            yield key, TableProduct(RERANKING_TEXTS.from_rows(rows))
+
+
+class RerankedRuns(DerivedRuns):
+    """One partition a reranked retriever and top_k."""
+
+    name = "reranked_runs"
+    family = FAMILY
+
+    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
+        return self.kinds | model_kinds(experiment, FAMILY)
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        """Return the input's cell, and the texts."""
+        return [*super().inputs(experiment, key), Input("texts", texts_key(key["retriever"]))]
+
+    def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        config = _config(context.experiment, key["retriever"])
+        return {**super().ranking_config(context, key), **config.describe()}
+
+    def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
+        """Return the recipe with the number of the ranking's latest attempt."""
+        found = super().recipe(context, key)
+        if found is None:
+            return None
+        ranking = replace(found, config=self.ranking_config(context, key))
+        return context.attempts.numbered(found, ranking)
+
+    def ranking_recipe(self, context: StageContext, retriever: str, top_k: int) -> Recipe | None:
+        """Return the recipe with the number of the latest attempt."""
+        found = super().ranking_recipe(context, retriever, top_k)
+        return context.attempts.numbered(found) if found is not None else None
+
+    def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
+        """Score the candidates of every query anew."""
+        experiment = context.experiment
+        (ranking,) = self.input_rankings(context, retriever, top_k)
+        queries = context.artifact(QUERIES_KEY).table()
+        lists = candidate_lists(ranking.table, queries, texts_by_chunk(context, retriever))
+        key = run_key(experiment, retriever, top_k)
+        found = _config(experiment, retriever).rerank(lists, context.workspace(retriever, key))
+        failures = {**ranking.failures, **found.failures}
+        table = reordered(ranking.table, lists, found.scores, failures, depth)
+        facts = {UNANSWERED: len(found.failures)} if found.failures else {}
+        return Ranked(table, failures, facts, _served(context, retriever, found))
+
+    def searcher(
+        self,
+        context: StageContext,
+        retriever: str,
+        top_k: int,
+        depth: int,
+        query_ids: Sequence[str],
+    ) -> Search | None:
+        """Return the reranking of one query's candidates past what is kept of it.
+
+        Scores that are known take no time, and say nothing of what a new query takes.
+        """
+        read = self.rankings_by_query(context, retriever, top_k, query_ids)
+        queries = context.artifact(QUERIES_KEY).table()
+        texts = texts_by_chunk(context, retriever)
+        lists = {one: candidate_lists(tables[0], queries, texts) for one, tables in read.items()}
+        config = _config(context.experiment, retriever)
+        # A bar for each query, or the way to a cluster, would be most of what is timed.
+        workspace = replace(context.workspace(retriever), progress=no_progress, compute=LOCAL)
+        first = next((own[0] for own in lists.values() if own), None)
+        if first is None or not config.rerank_now(first, workspace):
+            return None
+        return lambda one: [config.rerank_now(own, workspace) for own in lists[one]]
+
+
+def _served(context: StageContext, retriever: str, found: Reranked) -> Part | None:
+    """Return what a server takes to rerank, with what was measured of other queries before."""
+    if found.seconds is None:
+        return None
+    config = _config(context.experiment, retriever)
+    asked = fingerprint([config.described(), config.describe()])
+    earlier = kept_part(context, RERANK, asked) or Part({}, None)
+    times = {query_id: 1000 * seconds for query_id, seconds in found.seconds.items()}
+    cost = earlier.cost if found.cost is None else found.cost
+    part = Part({**earlier.times, **times}, cost)
+    keep_part(context, RERANK, asked, part, asset=RerankedRuns.name, retriever=retriever)
+    return part
+
+
+def texts_by_chunk(context: StageContext, retriever: str) -> dict[str, str]:
+    """Return chunk id -> what is indexed of it, for all chunks that the candidates can be."""
+    texts: dict[str, str] = {}
+    for name in context.experiment.chunkings_of(retriever):
+        chunks = context.artifact(chunks_key(name)).table()
+        own = texts_to_index(context.experiment, name, chunks)
+        texts.update(zip(chunks.column("chunk_id").to_pylist(), own, strict=True))
+    return texts
+
+
+def texts_key(retriever: str) -> ArtifactKey:
+    """Return the texts that a reranker reads."""
+    return ArtifactKey.of("reranking_texts", retriever=retriever)
+
+
+def _config(experiment: Experiment, retriever: str) -> RerankedRetriever:
+    config = derived(experiment, retriever)
+    if not isinstance(config, RerankedRetriever):
+        raise TypeError(f"{retriever} is not a reranked retriever")
+    return config

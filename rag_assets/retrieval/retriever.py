@@ -1,0 +1,142 @@
+"""What every retriever type is: options, a family, what determines and expands its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
+
+from pydantic import Field
+
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
+from rag_assets.models.model_files import ModelFiles
+from rag_assets.options import Number, Options
+from rag_assets.ordering import Hits, Positions
+
+Queries = TypeVar("Queries", contravariant=True)
+
+
+BASE, FUSED, RERANKED = 0, 1, 2
+"""The three levels; a retriever reads only retrievers of lower levels."""
+
+
+class Searcher(Protocol[Queries]):
+    """An opened index."""
+
+    @property
+    def chunk_ids(self) -> Sequence[str]:
+        """The ids that positions of hits refer to."""
+
+    def search(
+        self, queries: Queries, depth: int, progress: Callable[[int], None] | None
+    ) -> list[Hits]:
+        """Return the best ``depth`` chunks of each query, in the order of ``ordering``."""
+
+
+@runtime_checkable
+class Divisible(Protocol):
+    """A searcher of which a part can be searched alone, with the scores that the whole gives.
+
+    Queries with filters are then searched among the chunks that match; other searchers are asked
+    for more hits until enough of them match.
+    """
+
+    def among(self, positions: Positions) -> Searcher[Any]:
+        """Return a searcher of the chunks at these positions; its own count from 0."""
+
+
+@runtime_checkable
+class Approximate(Protocol):
+    """A searcher that may miss chunks, and knows how to search without missing any."""
+
+    def exact(self) -> Searcher[Any]:
+        """Return a searcher of the same chunks, by the same scores, that misses none."""
+
+
+class WindowExpansion(Options):
+    """Return with each unit the ``chunks`` units before and after it in its document."""
+
+    type: Literal["window"]
+    chunks: Annotated[int, Field(ge=1, le=1000, strict=True)] = 1
+
+
+class Rm3Expansion(Options):
+    """Pseudo-relevance feedback: add words of the first chunks to the query, and search again.
+
+    Of the first ``documents`` chunks the ``terms`` words that stand out most are added. The words
+    of the query itself have the share ``original_weight`` of all weight.
+    """
+
+    type: Literal["rm3"]
+    documents: Annotated[int, Field(ge=1, le=1000, strict=True)] = 10
+    terms: Annotated[int, Field(ge=1, le=1000, strict=True)] = 10
+    original_weight: Annotated[Number, Field(ge=0, le=1)] = 0.5
+
+
+class Retriever(Options):
+    """Options of one retriever.
+
+    Attributes:
+        family: which assets compute it: ``lexical``, ``embedding``, ``imported``, ``fused`` or
+            ``reranked``.
+        level: a retriever reads only retrievers of lower levels.
+        search_options: options that an index does not depend on.
+        model_kind: what runs its model, as the Dagster UI knows it by an icon; None: it has none.
+        search_kind: what searches, likewise.
+        file_options: options that name a file; its content counts, not its name.
+        expand: what is returned, and judged, around each unit; ranks stay as they are.
+    """
+
+    family: ClassVar[str]
+    level: ClassVar[int]
+    search_options: ClassVar[frozenset[str]] = frozenset()
+    model_kind: ClassVar[str | None] = None
+    search_kind: ClassVar[str | None] = None
+    file_options: ClassVar[tuple[str, ...]] = ()
+
+    type: str
+    expand: WindowExpansion | None = None
+
+    @property
+    def neighbours(self) -> WindowExpansion | None:
+        """How many neighbours are returned with each unit; None: only itself."""
+        return self.expand if isinstance(self.expand, WindowExpansion) else None
+
+    @property
+    def compares_queries(self) -> bool:
+        """Whether best scores differ between queries: not where each is made of its rank."""
+        return True
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The retrievers that this one reads; none for a base retriever."""
+        return ()
+
+    def files(self) -> Mapping[str, Path]:
+        """Return option -> the file that it names."""
+        named = {option: getattr(self, option) for option in self.file_options}
+        return {option: Path(value) for option, value in named.items() if value is not None}
+
+    def read_by(self) -> ModelFiles | None:
+        """Return the files of the local model whose tokenizer reads the texts, if there is one.
+
+        Raises:
+            ModelUnavailable: the model's files cannot be had.
+        """
+        return None
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions of everything that computes the results besides our own code."""
+        return {}
+
+    def code_roots(self) -> list[Root]:
+        """Return the roots of the type's code, and of what its options choose from tables."""
+        return [root_of(type(self))]
+
+    def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
+        """Return the options that determine rankings: without names of retrievers and files."""
+        names = {"chunking", "query_set", "inputs", "input"}
+        # What neither is stands in the recipes of the stages that it concerns.
+        names |= {"expand", "filters"}
+        return self.model_dump(mode="json", exclude={*names, *self.file_options, *exclude})

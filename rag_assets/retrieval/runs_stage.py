@@ -1,0 +1,149 @@
+"""What all families of runs share: a cell is cut from the retriever's stored ranking."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
+from rag_assets.engine.recipe import Recipe
+from rag_assets.engine.stage import Stage, TableProduct, retriever_code
+from rag_assets.engine.stage_context import Part, Ranked, Search, StageContext
+from rag_assets.evaluation.ties import BELOW, TIES, tied_at_cut
+from rag_assets.evaluation.units import cut
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.schemas import RUNS
+from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.canonical import fingerprint
+
+
+class RunsStage(Stage):
+    """Runs of one family of retrievers, one partition a retriever and top_k.
+
+    The recipe of a cell is that of the ranking, plus the cut. The judged unit is part of it, since
+    chunks collapse to documents before they are counted.
+    """
+
+    family: ClassVar[str]
+    ends_known: ClassVar[bool] = True
+    """Whether a ranking that is shorter than was asked for has nothing below its end."""
+
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever", "top_k")
+    schema = RUNS
+    row = "One retrieved unit of one query: its rank and score."
+    group = "runs"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        """Return the cells of this family."""
+        return [
+            run_key(experiment, retriever, top_k)
+            for retriever in experiment.of_family(self.family)
+            for top_k in experiment.top_k
+        ]
+
+    def own_code(self) -> list[Root]:
+        """Return the roots of the search and of the cut."""
+        return [*super().own_code(), root_of(type(self), "rank")]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        """Return the root of the retriever."""
+        return retriever_code(experiment, key)
+
+    @abstractmethod
+    def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
+        """Compute the retriever's ranking to ``depth``."""
+
+    def searcher(
+        self,
+        context: StageContext,
+        retriever: str,
+        top_k: int,
+        depth: int,
+        query_ids: Sequence[str],
+    ) -> Search | None:
+        """Return a function that ranks one of these queries; None where nothing is computed."""
+        return None
+
+    def parts_before(
+        self, context: StageContext, retriever: str, top_k: int, *, cached: bool
+    ) -> list[Part] | None:
+        """Return what each query takes before this retriever's own search.
+
+        Args:
+            context: what a stage may ask for.
+            retriever: its name.
+            top_k: the cell that asks.
+            cached: with what an embedding model gives known beforehand.
+
+        Returns:
+            What comes before; None where a part of it was not measured, or where ``cached`` makes
+            no difference.
+        """
+        return None if cached else []
+
+    def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        """Return what of the configuration determines the ranking."""
+        return {"judge": context.experiment.judge}
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        """Return the ranking's configuration and the cut."""
+        return {**self.ranking_config(context, key), "top_k": int(key["top_k"])}
+
+    def ranking_recipe(self, context: StageContext, retriever: str, top_k: int) -> Recipe | None:
+        """Return what determines the ranking, whatever the cut."""
+        key = run_key(context.experiment, retriever, top_k)
+        recipe = self.recipe(context, key)
+        if recipe is None:
+            return None
+        config = self.ranking_config(context, key)
+        return Recipe(recipe.stage, recipe.code_version, config, recipe.inputs, recipe.versions)
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        """Cut each cell from the stored ranking, which is computed when it is not there yet."""
+        for key in keys:
+            retriever, top_k = key["retriever"], int(key["top_k"])
+            depth = self.depth(context.experiment, retriever, top_k)
+            ranking = context.rankings.table(self, retriever, top_k, depth)
+            ties = tied_at_cut(ranking.table, top_k, ends_known=self.ends_known)
+            facts = {**ranking.facts, "ranking": ranking.fingerprint, TIES: ties}
+            yield key, TableProduct(cut(ranking.table, top_k), facts, ranking.failures)
+
+    def depth(self, experiment: Experiment, retriever: str, top_k: int) -> int:
+        """Return how deep the ranking is searched: for all consumers at once, ties included."""
+        return max(experiment.depth(retriever), max(experiment.top_k) + BELOW)
+
+    def is_complete(self, context: StageContext, key: ArtifactKey) -> bool:
+        """Return whether the ranking is stored as deep as fusions read it.
+
+        A fusion that is added later may need more candidates than were ever searched for.
+        """
+        retriever, top_k = key["retriever"], int(key["top_k"])
+        depths = context.experiment.candidate_depths(retriever, top_k)
+        return not depths or context.rankings.holds(self, retriever, top_k, max(depths))
+
+    def data_version(self, context: StageContext, key: ArtifactKey, digest: str) -> str:
+        """Return a version that also tells of the ranks below the cut that a fusion reads.
+
+        A fused cell at top_k 10 may depend on the hundredth candidate: its parents must look
+        changed whenever what it reads has changed.
+        """
+        retriever, top_k = key["retriever"], int(key["top_k"])
+        depths = sorted(context.experiment.candidate_depths(retriever, top_k))
+        below = [context.rankings.digest(self, retriever, top_k, depth) for depth in depths]
+        return fingerprint([digest, *below]) if below else digest
+
+
+def model_kinds(experiment: Experiment, family: str) -> frozenset[str]:
+    """Return what runs the models of the retrievers of a family, as icons in the Dagster UI."""
+    found = (experiment.retrievers[name].model_kind for name in experiment.of_family(family))
+    return frozenset(kind for kind in found if kind is not None)
+
+
+def run_key(experiment: Experiment, retriever: str, top_k: int | str) -> ArtifactKey:
+    """Return the cell of a retriever at a cut-off."""
+    asset = f"{experiment.family(retriever)}_runs"
+    return ArtifactKey.of(asset, retriever=retriever, top_k=top_k)

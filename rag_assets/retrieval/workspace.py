@@ -1,0 +1,133 @@
+"""What a retriever is given besides its options and its data: caches, progress and measurements."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from rag_assets.compute.compute import LOCAL, Compute
+from rag_assets.progress import Progress, no_progress
+
+Vectors = TypeVar("Vectors")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What it took to make ``amount`` units (texts, requests) of an artifact.
+
+    Attributes:
+        what: ``embed`` or ``ask``, see :mod:`rag_assets.engine.measurements`.
+        amount: how many.
+        seconds: of wall time.
+        cached: they were known beforehand and took no time of their own.
+        tokens: as an API counted them; None where none told.
+        cost: money for them, in the unit of the prices; None without prices.
+    """
+
+    what: str
+    amount: int
+    seconds: float | None = None
+    cached: bool = False
+    tokens: int | None = None
+    cost: float | None = None
+
+
+Measure = Callable[[Usage], None]
+"""Keeps a measurement."""
+
+
+def unmeasured(_: Usage) -> None:
+    """Keep nothing."""
+
+
+class Summed:
+    """A measure that adds up what it is told of new and of known things."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.seconds = 0.0
+        self.new = self.known = 0
+        self.tokens: int | None = None
+        self.cost: float | None = None
+
+    def __call__(self, usage: Usage) -> None:
+        """Add a measurement."""
+        self.seconds += usage.seconds or 0.0
+        self.new += usage.amount * (not usage.cached)
+        self.known += usage.amount * usage.cached
+        self.tokens = usage.tokens if self.tokens is None else self.tokens + (usage.tokens or 0)
+        self.cost = usage.cost if self.cost is None else self.cost + (usage.cost or 0.0)
+
+    def and_then(self, measure: Measure) -> Measure:
+        """Return a measure for what follows, in which the new ones from before are new too."""
+
+        def both(usage: Usage) -> None:
+            if usage.cached:
+                measure(replace(usage, amount=max(usage.amount - self.new, 0)))
+                return
+            self(usage)
+            new, self.new = self.new, self.new - usage.amount
+            measure(Usage(usage.what, new, self.seconds, tokens=self.tokens, cost=self.cost))
+
+        return both
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The surroundings of one retriever while it indexes, encodes, searches or reranks.
+
+    Attributes:
+        cache: folder of all content caches; each kind has a folder of its own in it. None
+            remembers nothing.
+        progress: ``progress(label, total)`` opens a progress bar.
+        measure: keeps what something took.
+        compute: where models are run.
+    """
+
+    cache: Path | None = None
+    progress: Progress = no_progress
+    measure: Measure = unmeasured
+    compute: Compute = LOCAL
+
+    def cache_of(self, kind: str) -> Path | None:
+        """Return the folder of one kind of cached things, such as ``embeddings``."""
+        return self.cache / kind if self.cache is not None else None
+
+
+ALONE = Workspace()
+"""No surroundings: nothing is remembered or shown, and models are run in this process."""
+
+
+def measured(
+    encode: Callable[[Callable[[int, int], None]], Vectors],
+    texts: Sequence[str],
+    kind: Literal["query", "document"],
+    workspace: Workspace,
+) -> Vectors:
+    """Return what ``encode`` gives, and keep how many texts were new and what they took.
+
+    Args:
+        encode: embeds ``texts``; calls what it is given with (texts encoded, texts to encode), and
+            not at all when none is new. Loading a model counts.
+        texts: may repeat.
+        kind: what the texts are.
+        workspace: shows the progress and keeps the measurement.
+    """
+    n_new = 0
+    label = "embed queries" if kind == "query" else "embed chunks"
+    with workspace.progress(label, len(texts)) as advance:
+
+        def count(done: int, total: int) -> None:
+            nonlocal n_new
+            n_new = total
+            advance(done, total)
+
+        started = time.perf_counter()
+        vectors = encode(count)
+        seconds = time.perf_counter() - started
+    workspace.measure(Usage("embed", n_new, seconds))
+    workspace.measure(Usage("embed", len(set(texts)) - n_new, cached=True))
+    return vectors

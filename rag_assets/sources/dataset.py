@@ -1,0 +1,144 @@
+"""What every dataset format offers: its files, its three tables, and what fits it by default.
+
+And what a file of a folder of documents holds, whatever its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar, NamedTuple, Protocol, Self
+
+import pyarrow as pa
+
+from rag_assets.errors import DataError
+from rag_assets.store.blocks import Block
+from rag_assets.text_files import suffix
+
+EXTRA = "documents"
+"""The optional dependencies that read HTML and PDF."""
+
+
+class Read(NamedTuple):
+    """A table that was read, with one line for each repaired, dropped or odd thing in it.
+
+    ``blocks`` are those that it was read in; see :mod:`rag_assets.sources.document_blocks`.
+    """
+
+    table: pa.Table
+    notes: list[str]
+    blocks: Sequence[Block] = ()
+
+
+class Dataset(Protocol):
+    """Documents, queries and qrels of one format at one place.
+
+    Opening one costs next to nothing; the tables are read when they are asked for, and nothing is
+    kept, so a second call sees the files as they are then.
+    """
+
+    format: ClassVar[str]
+    """Name of the format, as in ``experiment.yaml``."""
+
+    layout: ClassVar[str]
+    """What the format looks like on disk, in one phrase, for error messages."""
+
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
+        """Return whether ``path`` has this layout, judged from names and first bytes only."""
+        ...
+
+    @classmethod
+    def parts(cls, path: Path) -> Mapping[str, bool]:
+        """Return what the layout needs, part by part, and whether it is at ``path``.
+
+        Empty where nothing can be told from names and first bytes.
+        """
+        ...
+
+    @classmethod
+    def open(cls, path: Path, subset: str | None = None) -> Self:
+        """Return the dataset at ``path``.
+
+        Raises:
+            DataError: ``path`` lacks a part of the layout.
+            UsageError: the subset does not exist, or the format has none.
+        """
+        ...
+
+    @property
+    def root(self) -> Path:
+        """The folder that the names of all files are relative to."""
+        ...
+
+    @property
+    def default_judge(self) -> str:
+        """The unit to judge unless the experiment says otherwise: ``document`` or ``evidence``."""
+        ...
+
+    @property
+    def default_chunking(self) -> str:
+        """The chunking of an experiment that names none: ``none`` or ``recursive``."""
+        ...
+
+    @property
+    def has_qrels(self) -> bool:
+        """Whether there are labels, judged from names only; without, nothing reads qrels."""
+        ...
+
+    def document_files(self) -> list[Path]:
+        """Return the files that determine the documents, without reading them."""
+        ...
+
+    def query_files(self) -> list[Path]:
+        """Return the files that determine the queries, without reading them."""
+        ...
+
+    def qrels_files(self) -> list[Path]:
+        """Return the files that determine the qrels, besides those of documents and queries."""
+        ...
+
+    def read_documents(self) -> Read:
+        """Return the documents (``schemas.DOCUMENTS``).
+
+        Raises:
+            DataError: a file breaks its format, an id occurs twice, or there is no document.
+        """
+        ...
+
+    def read_queries(self) -> Read:
+        """Return the queries (``schemas.QUERIES``).
+
+        Raises:
+            DataError: a file breaks its format, an id occurs twice, or there is no query.
+        """
+        ...
+
+    def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
+        """Return the qrels (``schemas.QRELS``), each checked against the two tables.
+
+        Raises:
+            DataError: a judgment breaks its format, names what does not exist, or occurs twice.
+        """
+        ...
+
+
+class FileDocument(NamedTuple):
+    """One document; ``metadata`` is canonical JSON, a remark says what was lost or repaired.
+
+    A remark continues the words "1 file " or "3 files ", as ``with pages without text``.
+    """
+
+    title: str
+    text: str
+    metadata: str = "{}"
+    remarks: tuple[str, ...] = ()
+
+
+def needs_package(path: Path, package: str) -> DataError:
+    """Return the error for a file whose reader is not installed."""
+    return DataError(
+        f"reading {suffix(path)} files needs the package {package}: "
+        f"pip install 'rag-assets[{EXTRA}]'",
+        file=path,
+    )

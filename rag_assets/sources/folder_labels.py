@@ -1,0 +1,290 @@
+"""Queries and judgments that lie beside the documents of a folder, as JSON lines or CSV.
+
+:class:`Columns` say which key of an object, or column of a table, holds which field of a row.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Self
+
+import pyarrow as pa
+
+from rag_assets.errors import DataError, UsageError, allowed_names
+from rag_assets.sources.csv_rows import read_csv
+from rag_assets.sources.dataset import Read
+from rag_assets.sources.fields import (
+    Place,
+    Row,
+    identifier,
+    metadata_json,
+    optional_tags,
+    shown,
+    string,
+)
+from rag_assets.sources.ids import UniqueIds
+from rag_assets.sources.jsonl import read_objects
+from rag_assets.sources.judgments import has_quotes, read_judgments
+from rag_assets.sources.problems import tolerated
+from rag_assets.sources.query_log import read_query_log
+from rag_assets.sources.rows import QueryRows
+from rag_assets.text_files import GZIP, suffix
+
+DOCUMENT_ID = "document_id"
+
+NAMES: dict[str, tuple[str, ...]] = {
+    DOCUMENT_ID: ("document_id", "doc_id", "_id", "id"),
+    "title": ("title",),
+    "text": ("text",),
+    "query_id": ("query_id", "_id"),
+    "query": ("text", "query"),
+}
+"""Every field that can be mapped, with the names that are looked for, in this order."""
+
+
+_OTHERWISE_THE_FIRST = frozenset({"title", "query_id", "query"})
+"""Fields that are absent under their first name: optional, or missed by the reader itself."""
+
+QUERIES = "queries"
+QUERY_LOG = "query_log"
+JUDGMENTS = "judgments"
+SUFFIXES = (".jsonl", ".csv")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The mapping of an experiment, field to name; what it leaves out is looked for.
+
+    The id of a document may have several names, for ids that repeat per source: it is then their
+    values with ``/`` between, see :func:`fields.joined_id`.
+    """
+
+    given: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, given: Mapping[str, str | Sequence[str]]) -> Columns:
+        """Return a mapping after a check of its fields.
+
+        Raises:
+            UsageError: a field does not exist, or several names are given for another field than
+                the id of a document.
+        """
+        for name, names in given.items():
+            if name not in NAMES:
+                raise UsageError(f"unknown field {allowed_names(name, NAMES)}")
+            if isinstance(names, str):
+                continue
+            if name != DOCUMENT_ID:
+                raise UsageError(f"`{name}` must be one name; a list is for {DOCUMENT_ID}")
+            if not names or len(set(names)) < len(names):
+                raise UsageError(f"`{name}` must be a list of different names")
+        return cls(dict(given))
+
+    @property
+    def id_parts(self) -> tuple[str, ...]:
+        """The names whose values make the id of a document together; none where one holds it."""
+        names = self.given.get(DOCUMENT_ID, "")
+        return () if isinstance(names, str) else tuple(names)
+
+    def document_id(self, present: Collection[str], place: Place) -> tuple[str, ...]:
+        """Return the names that hold the id of a document, among those ``present`` in a row.
+
+        Raises:
+            DataError: one is not there.
+        """
+        for name in self.id_parts:
+            if name not in present:
+                raise place.error(_missing(DOCUMENT_ID, (name,), True, present))
+        return self.id_parts or (self.name(DOCUMENT_ID, present, place),)
+
+    def name(self, field_name: str, present: Collection[str], place: Place) -> str:
+        """Return the name of a field among those ``present`` in the first row.
+
+        Raises:
+            DataError: none of its names is there, and the field is needed.
+        """
+        mapped = self.given.get(field_name)
+        names = (mapped,) if isinstance(mapped, str) else NAMES[field_name]
+        for name in names:
+            if name in present:
+                return name
+        if field_name in _OTHERWISE_THE_FIRST and mapped is None:
+            return names[0]
+        raise place.error(_missing(field_name, names, mapped is not None, present))
+
+
+@dataclass(frozen=True)
+class LabelledFolder(ABC):
+    """A folder with ``queries.jsonl`` and ``judgments.jsonl``, or ``.csv`` in place of each.
+
+    Each may be compressed (``.gz``).
+
+    A ``query_log`` takes the place of ``queries``: see :mod:`rag_assets.sources.query_log`.
+
+    Fields of a query: ``query_id``, ``text``, and if wanted ``tags`` (in CSV separated by commas);
+    all others are metadata. Fields of a judgment: ``query_id``, ``doc_id``, and if wanted
+    ``quote``, ``relevance`` and ``evidence_id``.
+    """
+
+    format: ClassVar[str]
+    layout: ClassVar[str]
+    documents: ClassVar[str]
+    default_chunking: ClassVar[str] = "recursive"
+
+    root: Path
+    columns: Columns = field(default_factory=Columns)
+
+    @classmethod
+    @abstractmethod
+    def recognises(cls, path: Path) -> bool:
+        """Return whether the folder holds documents of this format."""
+
+    @classmethod
+    def parts(cls, path: Path) -> Mapping[str, bool]:
+        """Return documents and queries, and which are there."""
+        queries = _files(path, QUERIES) + _files(path, QUERY_LOG)
+        return {cls.documents: cls.recognises(path), f"{QUERIES}.jsonl": bool(queries)}
+
+    @classmethod
+    def open(cls, path: Path, subset: str | None = None) -> Self:
+        """Return the folder.
+
+        Raises:
+            DataError: it is not a folder of this layout.
+            UsageError: a subset is asked for; only BEIR folders have some.
+        """
+        if subset is not None:
+            problem = f"subset '{subset}': a {cls.format} folder has no subsets"
+            raise UsageError(f"{path}: {problem}")
+        if not cls.opens(path):
+            raise DataError(f"not {cls.layout}", file=path)
+        return cls(path)
+
+    @classmethod
+    def opens(cls, path: Path) -> bool:
+        """Return whether a path for which this format was asked can be opened."""
+        return cls.recognises(path)
+
+    def with_columns(self, columns: Columns) -> Self:
+        """Return the same folder, its fields under other names."""
+        return type(self)(self.root, columns)
+
+    @property
+    def default_judge(self) -> str:
+        """``document`` when no judgment quotes its document, else ``evidence``.
+
+        Without labels ``evidence``: what people will judge then is what was retrieved, the chunks.
+        """
+        if not self.has_qrels:
+            return "evidence"
+        return "evidence" if has_quotes(self.qrels_files()[0]) else "document"
+
+    @property
+    def has_qrels(self) -> bool:
+        """Whether there is ``judgments.jsonl`` or ``judgments.csv``."""
+        return bool(_files(self.root, JUDGMENTS))
+
+    def query_files(self) -> list[Path]:
+        """Return ``queries.jsonl``, ``queries.csv``, or the query log.
+
+        Raises:
+            DataError: there is none, or more than one.
+        """
+        log = _files(self.root, QUERY_LOG)
+        if not log:
+            return [_only(self.root, QUERIES)]
+        queries = _files(self.root, QUERIES)
+        if queries:
+            problem = f"{queries[0].name} is there too; keep the queries or the query log"
+            raise DataError(problem, file=log[0])
+        return [_only(self.root, QUERY_LOG)]
+
+    @property
+    def has_query_log(self) -> bool:
+        """Whether the queries are a log, judged from names only."""
+        return bool(_files(self.root, QUERY_LOG))
+
+    def qrels_files(self) -> list[Path]:
+        """Return ``judgments.jsonl`` or ``judgments.csv``.
+
+        Raises:
+            DataError: there is none, or both.
+        """
+        return [_only(self.root, JUDGMENTS)]
+
+    def read_queries(self) -> Read:
+        """Return the queries."""
+        file = self.query_files()[0]
+        if file.name.startswith(QUERY_LOG):
+            return self._read_query_log(file)
+        rows, ids = QueryRows(), UniqueIds("query", "query_id")
+        names: tuple[str, str] | None = None
+        for line, row in _query_rows(file):
+            place = Place(file, line)
+            names = names or self._query_names(row, place)
+            with tolerated():
+                query_id = identifier(row, names[0], place)
+                ids.add(query_id, place)
+                tags = optional_tags(row, "tags", place)
+                rest = metadata_json(row, frozenset({*names, "tags"}))
+                rows.add(query_id, string(row, names[1], place), tags, rest)
+        return rows.read(Place(file), [])
+
+    def _read_query_log(self, file: Path) -> Read:
+        rows = list(_query_rows(file))
+        if not rows:
+            raise Place(file).error("holds no query; at least one is needed")
+        line, first = rows[0]
+        return read_query_log(file, rows, self._query_names(first, Place(file, line)))
+
+    def _query_names(self, row: Row, place: Place) -> tuple[str, str]:
+        present = list(row)
+        query_id = self.columns.name("query_id", present, place)
+        return query_id, self.columns.name("query", present, place)
+
+    def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
+        """Return the judgments, quotes as spans in characters of the text."""
+        return read_judgments(self.qrels_files()[0], documents, queries, self.columns.id_parts)
+
+
+def _query_rows(file: Path) -> Iterator[tuple[int, Row]]:
+    if suffix(file) != ".csv":
+        yield from read_objects(file)
+        return
+    for line, cells in read_csv(file):
+        tags = cells.get("tags")
+        if tags is None:
+            yield line, cells
+        else:
+            split = [tag.strip() for tag in tags.split(",")] if tags.strip() else []
+            yield line, {**cells, "tags": split}
+
+
+def _files(root: Path, stem: str) -> list[Path]:
+    names = [f"{stem}{kind}{end}" for kind in SUFFIXES for end in ("", GZIP)]
+    return [path for name in names if (path := root / name).is_file()]
+
+
+def _only(root: Path, stem: str) -> Path:
+    files = _files(root, stem)
+    if len(files) == 1:
+        return files[0]
+    if files:
+        raise DataError(f"{files[0].name} is there too; keep one of them", file=files[1])
+    raise DataError(
+        f"no such file; besides its documents the folder needs {QUERIES}.jsonl, and "
+        f"{JUDGMENTS}.jsonl where there are labels",
+        file=root / f"{stem}.jsonl",
+    )
+
+
+def _missing(
+    field_name: str, names: tuple[str, ...], is_mapped: bool, present: Collection[str]
+) -> str:
+    listed = ", ".join(shown(name, 30) for name in list(present)[:8]) or "none"
+    looked_for = " or ".join(shown(name) for name in names)
+    advice = "correct `columns`" if is_mapped else f"name it as `{field_name}` under `columns`"
+    return f"no {looked_for} for {field_name}; found: {listed}; {advice}"

@@ -1,0 +1,210 @@
+"""Ids that must be unique, and ids that must exist.
+
+Of an id that does not exist the nearest one is told, or that it is of another level: the id of a
+chunk, or a file name without its end, where a document is meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from rag_assets.sources.fields import Place, full_key, shown
+from rag_assets.sources.problems import (
+    DUPLICATE_ID,
+    FOLLOWS,
+    ID_LEVEL,
+    UNKNOWN_ID,
+    meet,
+    was_met,
+)
+
+_CHUNK_OF = (
+    re.compile(r"(?P<document>.+)#\d+-\d+"),
+    re.compile(r"(?P<document>.+?)[#:/_.\-]+(?:chunk|passage|part|node|p)?[#:_\-]*\d+", re.I),
+)
+"""Our own chunk ids, then those of other tools: ``doc_3``, ``doc-chunk-3``, ``doc::chunk_3``."""
+
+
+NEAREST_AMONG = 20_000
+"""Above so many ids no nearest one is looked for: comparing takes seconds."""
+
+_LINES_OF_A_FILE = 2**40
+
+NEAREST_FOR = 20
+"""For so many unknown ids the nearest one is looked for."""
+
+
+class UniqueIds:
+    """The ids met so far, each with its file and line, in little memory."""
+
+    def __init__(self, kind: str, key: str) -> None:
+        """Watch over ids of ``kind`` (``document``, ``query``) that stand under ``key``."""
+        self._kind = kind
+        self._key = key
+        self._files: dict[Path, int] = {}
+        self._lines: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        """Return how many ids there are."""
+        return len(self._lines)
+
+    def add(self, new_id: str, place: Place) -> None:
+        """Remember an id.
+
+        Raises:
+            DataError: it has been there before; both lines are named.
+        """
+        meet(self._kind, new_id)
+        number = self._files.setdefault(place.file, len(self._files))
+        where = number * _LINES_OF_A_FILE + (place.line or 0)
+        first = self._lines.setdefault(new_id, where)
+        if first != where:
+            problem = (
+                f"{self._kind} id {shown(new_id)} occurs twice, first {self._told(first, number)}"
+            )
+            raise place.error(problem, self._key, DUPLICATE_ID)
+
+    def _told(self, where: int, here: int) -> str:
+        number, line = divmod(where, _LINES_OF_A_FILE)
+        file = next(file for file, file_number in self._files.items() if file_number == number)
+        return f"on line {line}" if number == here else f"on line {line} of {file.name}"
+
+
+class UniquePlaces:
+    """The ids met so far, each with its place: for several files, and for files without lines."""
+
+    def __init__(self, kind: str) -> None:
+        """Watch over ids of ``kind`` (``document``, ``query``)."""
+        self._kind = kind
+        self._places: dict[str, tuple[Place, str]] = {}
+
+    def add(self, new_id: str, place: Place, key: str) -> None:
+        """Remember an id that stands under ``key``.
+
+        Raises:
+            DataError: it has been there before; both places are named.
+        """
+        meet(self._kind, new_id)
+        if new_id not in self._places:
+            self._places[new_id] = (place, key)
+            return
+        first, first_key = self._places[new_id]
+        where = f"`{full_key(first, first_key)}`" if first.line is None else f"line {first.line}"
+        if first.file != place.file:
+            where += f" of {first.file.name}"
+        problem = f"{self._kind} id {shown(new_id)} occurs twice, first at {where}"
+        raise place.error(problem, key, DUPLICATE_ID)
+
+
+class KnownIds:
+    """The ids of a table, with their rows."""
+
+    def __init__(self, kind: str, ids: pa.ChunkedArray, remedy: str = "") -> None:
+        """Know the ``ids`` of ``kind`` (``document``, ``query``).
+
+        ``remedy`` is said once, of the first that is unknown: what to do with all of them.
+        """
+        self._kind = kind
+        self._remedy = remedy
+        self._rows = {name: row for row, name in enumerate(ids.to_pylist())}
+        self._unknown = 0
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether the id exists."""
+        return name in self._rows
+
+    def row(self, name: str, place: Place, key: str) -> int:
+        """Return the row of an id.
+
+        Raises:
+            DataError: it does not exist; the nearest one is named.
+        """
+        row = self._rows.get(name)
+        if row is None and was_met(self._kind, name):
+            problem = f"{self._kind} {shown(name)} is refused where it stands"
+            raise place.error(problem, key, FOLLOWS)
+        if row is None:
+            check, problem = self.explain(name)
+            raise place.error(problem, key, check)
+        return row
+
+    def explain(self, unknown: str) -> tuple[str, str]:
+        """Return the kind of problem that an unknown id is, and a sentence about it."""
+        problem = f"unknown {self._kind} {shown(unknown)}"
+        other = self._levels.meant(unknown) if self._kind == "document" else None
+        if other is not None:
+            return ID_LEVEL, f"{problem}: it is {other.level}; probably meant: " + shown(
+                other.document_id
+            )
+        problem += self._nearest(unknown)
+        if self._unknown == 1 and self._remedy:
+            problem += f"; {self._remedy}"
+        return UNKNOWN_ID, problem
+
+    @cached_property
+    def _levels(self) -> _IdLevels:
+        return _IdLevels(self._rows)
+
+    def _nearest(self, name: str) -> str:
+        self._unknown += 1
+        if len(self._rows) > NEAREST_AMONG or self._unknown > NEAREST_FOR:
+            return ""
+        deeper = [other for other in self._rows if other.endswith(f"/{name}")]
+        near = deeper or get_close_matches(name, self._rows, n=1)
+        return f" (did you mean {shown(near[0])}?)" if near else ""
+
+
+class _Meant(NamedTuple):
+    """What an unknown id seems to be, in words, and the document that is probably meant."""
+
+    level: str
+    document_id: str
+
+
+class _IdLevels:
+    """Recognises ids of another level among the ids of a corpus."""
+
+    def __init__(self, document_ids: Iterable[str]) -> None:
+        """Know the ids of all documents."""
+        self._ids = frozenset(document_ids)
+
+    def meant(self, unknown: str) -> _Meant | None:
+        """Return which document an unknown id probably means; None when it is not clear."""
+        for pattern in _CHUNK_OF:
+            chunk = pattern.fullmatch(unknown)
+            if chunk is not None and chunk["document"] in self._ids:
+                return _Meant("the id of a chunk", chunk["document"])
+        if unknown in self._by_stem:
+            document = self._by_stem[unknown]
+            return _Meant("a file name without its end", document) if document else None
+        if unknown in self._by_chunk:
+            return _Meant("the id of a document whose chunks are judged", self._by_chunk[unknown])
+        return None
+
+    @cached_property
+    def _by_stem(self) -> dict[str, str | None]:
+        """File name, with and without its folders, to document; None where several have it."""
+        by_stem: dict[str, str | None] = {}
+        for document_id in self._ids:
+            path = PurePosixPath(document_id)
+            if path.suffix[1:].isalpha():
+                for stem in {path.stem, path.with_suffix("").as_posix()}:
+                    by_stem[stem] = None if stem in by_stem else document_id
+        return by_stem
+
+    @cached_property
+    def _by_chunk(self) -> dict[str, str]:
+        """Document to its first chunk, where the corpus consists of chunks ``document#0-200``."""
+        first_chunks: dict[str, str] = {}
+        for chunk_id in sorted(self._ids):
+            chunk = _CHUNK_OF[0].fullmatch(chunk_id)
+            if chunk is not None:
+                first_chunks.setdefault(chunk["document"], chunk_id)
+        return first_chunks

@@ -1,0 +1,135 @@
+"""The three tables that are read from the experiment's files: documents, queries, qrels."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
+from rag_assets.engine.recipe import Input
+from rag_assets.engine.stage import Stage, TableProduct
+from rag_assets.engine.stage_context import StageContext
+from rag_assets.errors import DataError
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
+from rag_assets.sources.dataset import Read
+from rag_assets.sources.document_blocks import reading_in_blocks
+from rag_assets.sources.folder import engine_versions, reader_code
+from rag_assets.sources.folder_labels import LabelledFolder
+from rag_assets.sources.ir_datasets import IrDataset
+from rag_assets.sources.rows import KEEP, UNKNOWN_DOCUMENTS
+from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.blocks import KnownBlocks
+
+DOCUMENTS_KEY = ArtifactKey.of("documents")
+QUERIES_KEY = ArtifactKey.of("queries")
+QRELS_KEY = ArtifactKey.of("qrels")
+
+
+class _SourceStage(Stage):
+    """Read from files; the fingerprint holds the digest of their names and contents."""
+
+    group: ClassVar[str] = "data"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [ArtifactKey.of(self.name)]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return [root_of(type(experiment.dataset)), *reader_code(self.read_by_type(experiment))]
+
+    def read_by_type(self, experiment: Experiment) -> list[Path]:
+        """Return the files whose type says by what they are read."""
+        return []
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return []
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        dataset = context.experiment.dataset
+        origin: dict[str, Any] = {"id": dataset.identity} if isinstance(dataset, IrDataset) else {}
+        if isinstance(dataset, LabelledFolder) and dataset.columns.given:
+            origin = {"columns": dict(dataset.columns.given)}
+        return {"format": dataset.format, "files": context.source_digests[self.name], **origin}
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        for key in keys:
+            ahead = context.read_ahead.pop(self.name, None)
+            table, notes, blocks = ahead or self.read(context)
+            context.check_source(self.name)
+            yield key, TableProduct(table, {"notes": notes}, blocks=blocks)
+
+    @abstractmethod
+    def read(self, context: StageContext) -> Read:
+        """Read the table."""
+
+
+class Documents(_SourceStage):
+    """The corpus."""
+
+    name = "documents"
+    schema = DOCUMENTS
+    row = "One source document: its id, title, text and other fields."
+    projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "text": ("document_id", "title", "text"),
+        "ids": ("document_id",),
+    }
+
+    def read_by_type(self, experiment: Experiment) -> list[Path]:
+        with suppress(DataError):  # it is said when they are read
+            return experiment.dataset.document_files()
+        return []
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return engine_versions(context.experiment.dataset.document_files())
+
+    def read(self, context: StageContext) -> Read:
+        with reading_in_blocks(KnownBlocks(self.made_alike(context, DOCUMENTS_KEY))):
+            return context.experiment.dataset.read_documents()
+
+
+class Queries(_SourceStage):
+    """The questions."""
+
+    name = "queries"
+    schema = QUERIES
+    row = "One query: its id, text and tags."
+    projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "text": ("query_id", "text"),
+        "ids": ("query_id",),
+        "metadata": ("query_id", "metadata"),
+    }
+
+    def read(self, context: StageContext) -> Read:
+        return context.experiment.dataset.read_queries()
+
+
+class Qrels(_SourceStage):
+    """The labels; documents and queries are read too, since quotes and ids are checked."""
+
+    name = "qrels"
+    schema = QRELS
+    row = "One judgment: a document, or a span of it, that is evidence for a query, with a grade."
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return super().keys(experiment) if experiment.has_qrels else []
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return [
+            Input("documents", DOCUMENTS_KEY, "text"),
+            Input("queries", QUERIES_KEY, "ids"),
+        ]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        kept = {UNKNOWN_DOCUMENTS: KEEP} if context.experiment.keeps_unknown else {}
+        return {**super().config(context, key), **kept}
+
+    def read(self, context: StageContext) -> Read:
+        documents = context.artifact(DOCUMENTS_KEY).table()
+        queries = context.artifact(QUERIES_KEY).table()
+        return context.experiment.read_qrels(documents, queries)

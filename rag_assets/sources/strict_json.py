@@ -1,0 +1,114 @@
+"""JSON that means one thing: no NaN, no infinity, no duplicate keys, no half characters."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+
+class JsonError(ValueError):
+    """A text is not strict JSON; ``problem`` is one phrase, ``line`` and ``column`` from 1."""
+
+    def __init__(self, problem: str, line: int | None = None, column: int | None = None) -> None:
+        """State the problem, and where it is when that is known."""
+        super().__init__(problem)
+        self.problem = problem
+        self.line = line
+        self.column = column
+
+
+MAX_DEPTH = 100
+_TOO_DEEP = f"JSON nested deeper than {MAX_DEPTH} levels"
+_HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def parse_json(text: str) -> object:
+    """Return the value of a JSON text.
+
+    Raises:
+        JsonError: it is malformed, nests deeper than 100 levels, repeats a key in an object, or
+            holds NaN, an infinite number or half of a surrogate pair.
+    """
+    try:
+        value = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        problem = f"malformed JSON at column {error.colno} ({error.msg})"
+        raise JsonError(problem, error.lineno, error.colno) from error
+    except RecursionError as error:
+        raise JsonError(_TOO_DEEP) from error
+    except JsonError:
+        raise
+    except ValueError as error:
+        raise JsonError("a number with too many digits") from error
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        _refuse_depth(value)
+    # Only an escape can bring half a character in: raw bytes have passed the UTF-8 decoder.
+    if "\\u" in text and _HALF_CHARACTER.search(text):
+        _refuse_half_characters(value)
+    return value
+
+
+def type_name(value: object) -> str:
+    """Return how people call the JSON type of ``value``, with its article."""
+    if value is None:
+        return "null"
+    return _TYPE_NAMES.get(type(value), type(value).__name__)
+
+
+def _refuse_half_characters(value: object) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise JsonError("a lone surrogate (\\ud800 to \\udfff), half of a character") from error
+
+
+def _refuse_depth(value: object) -> None:
+    """Refuse what parses but is too deep to be written again."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [item for parent in level for item in _children(parent)]
+    if level:
+        raise JsonError(_TOO_DEEP)
+
+
+def _children(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        twice = next(key for key, count in counts.items() if count > 1)
+        raise JsonError(f"key {twice!a} occurs twice in an object")
+    return fields
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise JsonError(f"{name} is not a JSON value")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise JsonError(f"number {text[:20]} is out of range")
+    return value
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique_keys, parse_constant=_refuse_constant, parse_float=_finite
+)
+_TYPE_NAMES: dict[type, str] = {
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+    list: "a list",
+    dict: "an object",
+}

@@ -1,0 +1,88 @@
+"""``comparisons``: all pairs of retrievers by the primary metric: how sure each difference is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rag_assets.engine.recipe import Input
+from rag_assets.engine.stage import Stage, TableProduct
+from rag_assets.engine.stage_context import StageContext
+from rag_assets.evaluation.metrics_stage import metrics_key
+from rag_assets.evaluation.query_facts import NONE, with_shared_documents
+from rag_assets.evaluation.query_facts_stage import (
+    COUNTING_INPUT,
+    counting_of,
+    resampling_of,
+)
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.package_versions import version
+from rag_assets.schemas import COMPARISONS
+from rag_assets.sources.stage import QRELS_KEY
+from rag_assets.statistics.pairs import all_pairs, comparisons
+from rag_assets.store.artifacts import ArtifactKey
+
+COMPARISONS_KEY = ArtifactKey.of("comparisons")
+
+SHARED = "shared_documents"
+"""Key of the configuration: whether queries that share documents are tested together."""
+
+
+class Comparisons(Stage):
+    """All pairs of those retrievers whose cell at the primary cut-off is up to date.
+
+    They are one family of tests, so there is one partition; one retriever has no pair.
+    """
+
+    name = "comparisons"
+    schema = COMPARISONS
+    row = "Two retrievers by the primary metric: their difference, and whether it may be chance."
+    group = "statistics"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [COMPARISONS_KEY] if experiment.has_qrels and len(experiment.retrievers) > 1 else []
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        cutoff = experiment.primary.cutoff or 0
+        cells = [
+            Input(f"metrics_of_{name}", metrics_key(name, cutoff), optional=True)
+            for name in experiment.retrievers
+        ]
+        shared = [Input("qrels", QRELS_KEY)] if experiment.statistics.cluster == NONE else []
+        return [*cells, COUNTING_INPUT, *shared]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        experiment = context.experiment
+        return {
+            "primary": str(experiment.primary),
+            "retrievers": list(experiment.retrievers),
+            **asdict(resampling_of(experiment)),
+            SHARED: experiment.statistics.cluster == NONE,
+        }
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return {"numpy": version("numpy"), "scipy": version("scipy")}
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        experiment = context.experiment
+        counting = counting_of(lambda key: context.artifact(key).table())
+        if experiment.statistics.cluster == NONE:
+            counting, _ = with_shared_documents(counting, context.artifact(QRELS_KEY).table())
+        metric = experiment.primary.column, experiment.primary.cutoff or 0
+        cells = {}
+        for name in experiment.retrievers:
+            artifact = context.current(metrics_key(name, metric[1]))
+            if artifact is not None:
+                cells[name] = artifact.table()
+        for key in keys:
+            table = comparisons(
+                cells,
+                counting,
+                metric,
+                resampling_of(experiment),
+                all_pairs(list(cells)),
+            )
+            yield key, TableProduct(table)

@@ -1,0 +1,323 @@
+"""Single queries are timed when a ranking is made, and no time is part of a result."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from rag_assets.engine.latency_sample import (
+    BUDGET_SECONDS,
+    added,
+    percentiles,
+    sample_of,
+    time_each,
+)
+from rag_assets.engine.measurements import MEASUREMENTS, Measurement, Measurements
+from rag_assets.engine.stage_context import Part
+from rag_assets.models.loading import forget_models
+from rag_assets.retrieval.reranking import local_models
+from rag_assets.retrieval.reranking.candidates import Scores
+from rag_assets.retrieval.reranking.cross_encoder import CrossEncoderScorer
+from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.store.artifacts import OBJECTS
+from rag_assets.store.pair_score_cache import Pair
+from tests.all_measurements import all_measurements
+from tests.retrieval.reranking.tiny_models import cross_encoder
+from tests.tiny_experiment import QUERIES, Tiny
+
+CLOCKS = ("pipeline.pipeline", "engine.latency_sample", "retrieval.workspace")
+
+
+def slow_clock(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
+    """Let every look at the clock of the pipeline cost ``step`` seconds."""
+    ticks = itertools.count()
+    clock = SimpleNamespace(perf_counter=lambda: next(ticks) * step)
+    for module in CLOCKS:
+        monkeypatch.setattr(f"rag_assets.{module}.time", clock)
+
+
+def all_timed(tiny: Tiny) -> Tiny:
+    """Write the experiment with the sample that is the default; other tests time one query."""
+    del tiny.config["measurements"]
+    return tiny.write()
+
+
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    tiny = all_timed(Tiny(tmp_path_factory.mktemp("timed") / "master"))
+    tiny.run()
+    return tiny
+
+
+@pytest.fixture
+def tiny(timed: Tiny, tmp_path: Path) -> Tiny:
+    return timed.copy_to(tmp_path / "tiny")
+
+
+def latencies(tiny: Tiny) -> dict[tuple[str | None, bool | None], Measurement]:
+    found = [m for m in all_measurements(tiny.pipeline().measurements) if m["what"] == "latency"]
+    keys = [(m["retriever"], m["cached"]) for m in found]
+    assert len(set(keys)) == len(keys)
+    return dict(zip(keys, found, strict=True))
+
+
+class TestSample:
+    def test_it_is_fixed_whatever_the_order_and_without_repetition(self) -> None:
+        names = [f"q{number}" for number in range(200)]
+        sample = sample_of(names, 50)
+        assert len(set(sample)) == 50
+        assert sample_of([*names[::-1], *names], 50) == sample
+        assert sample != names[:50]
+
+    def test_a_query_that_goes_changes_one_at_most(self) -> None:
+        names = [f"q{number}" for number in range(200)]
+        sample = sample_of(names, 50)
+        assert sample_of([name for name in names if name != sample[7]], 50)[:49] == [
+            name for name in sample if name != sample[7]
+        ]
+
+    def test_fewer_queries_than_asked_for(self) -> None:
+        assert sorted(sample_of(["b", "a"], 50)) == ["a", "b"]
+        assert sample_of([], 50) == []
+
+
+class TestTimes:
+    def test_every_query_is_done_once_more_than_timed(self) -> None:
+        done: list[str] = []
+        times = time_each(["a", "b"], done.append)
+        assert done == ["a", "a", "b"]
+        assert set(times) == {"a", "b"}
+        assert all(value >= 0 for value in times.values())
+
+    def test_milliseconds(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        slow_clock(monkeypatch, 0.002)
+        assert time_each(["a", "b"], str) == {"a": pytest.approx(2), "b": pytest.approx(2)}
+
+    def test_the_budget_ends_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        slow_clock(monkeypatch, BUDGET_SECONDS / 10)
+        names = [f"q{number}" for number in range(50)]
+        assert 1 < len(time_each(names, str)) < 10
+
+    def test_only_what_all_parts_have_is_added(self) -> None:
+        one, other = Part({"a": 1.0, "b": 2.0}, 0.5), Part({"b": 3.0, "c": 4.0})
+        assert added([one, other]) == Part({"b": 5.0}, 0.5)
+        assert added([one, Part({"b": 1.0}, None)]).cost is None
+
+    def test_percentiles_are_interpolated(self) -> None:
+        times = {str(number): float(number) for number in range(1, 101)}
+        found = percentiles(times)
+        assert found["p50_ms"] == 50.5
+        assert found["p95_ms"] == pytest.approx(95.05)
+        assert found["p99_ms"] == pytest.approx(np.percentile(range(1, 101), 99))
+        assert found["samples_ms"] == times
+
+
+class TestMeasurements:
+    def test_they_go_by_what_is_measured_and_not_by_its_name(self, tmp_path: Path) -> None:
+        measurements = Measurements(tmp_path)
+        for number, name in enumerate(["a", "b"]):
+            measurements.add("search", f"{'f' * 64}-15", float(number), retriever=name)
+        found = measurements.find("search", f"{'f' * 64}-15")
+        assert found is not None
+        assert found["seconds"] == 1.0
+        assert measurements.find("search", f"{'f' * 64}-1") is None
+        assert measurements.find("search", f"{'e' * 64}-15") is None
+
+    def test_that_of_this_machine_comes_before_that_of_another(self, tmp_path: Path) -> None:
+        measurements = Measurements(tmp_path)
+        measurements.add("search", "f" * 64, 1.0)
+        (file,) = (tmp_path / "search").iterdir()
+        other = file.rename(file.with_name(f"{file.name.partition('=')[0]}=another.json"))
+        own = measurements.find("search", "f" * 64)
+        assert own is not None
+        assert own["seconds"] == 1.0
+        measurements.add("search", "f" * 64, 2.0)
+        other.write_text(other.read_text().replace(': "20', ': "30'))  # it is newer
+        own = measurements.find("search", "f" * 64)
+        assert own is not None
+        assert own["seconds"] == 2.0
+
+    def test_cached_and_not_cached_are_told_apart(self, tmp_path: Path) -> None:
+        measurements = Measurements(tmp_path)
+        measurements.add("embed", "f" * 64, None, 3, cached=True)
+        assert measurements.find("embed", "f" * 64, cached=False) is None
+        found = measurements.find("embed", "f" * 64, cached=True)
+        assert found is not None
+        assert (found["amount"], found["seconds"], found["cost"]) == (3, None, None)
+
+    def test_a_file_of_an_older_version_is_found_for_every_retriever(self, tmp_path: Path) -> None:
+        file = tmp_path / "search" / f"{'f' * 16}.json"
+        file.parent.mkdir()
+        file.write_text(
+            f'{{"what": "search", "fingerprint": "{"f" * 64}", "seconds": 2, "amount": 4}}'
+        )
+        found = Measurements(tmp_path).find("search", "f" * 64)
+        assert found is not None
+        assert (found["seconds"], found["amount"], found["retriever"]) == (2, 4, None)
+
+    @pytest.mark.parametrize("content", ["", "{", "[]"])
+    def test_a_damaged_file_is_no_measurement(self, tmp_path: Path, content: str) -> None:
+        file = tmp_path / "search" / f"{'f' * 16}.json"
+        file.parent.mkdir()
+        file.write_text(content)
+        assert Measurements(tmp_path).find("search", "f" * 64) is None
+
+
+def test_every_retriever_is_timed_once(tiny: Tiny) -> None:
+    found = latencies(tiny)
+    assert set(found) == {(name, False) for name in tiny.config["retrievers"]}
+    for measured in found.values():
+        assert measured["amount"] == len(QUERIES)
+        assert measured["asset"] == "rankings"
+        samples = measured["samples_ms"]
+        assert samples is not None
+        assert set(samples) == {query["query_id"] for query in QUERIES}
+        p50, p95, p99 = measured["p50_ms"], measured["p95_ms"], measured["p99_ms"]
+        assert p50 is not None
+        assert p95 is not None
+        assert p99 is not None
+        assert 0 < p50 <= p95 <= p99
+
+
+def test_a_fusion_takes_as_long_as_its_inputs_and_more(tiny: Tiny) -> None:
+    found = {name: measured["samples_ms"] for (name, _), measured in latencies(tiny).items()}
+    for name, inputs in (("hybrid", ["bm25", "bm25-whole"]), ("shallow", ["bm25", "okapi"])):
+        for query_id, total in (found[name] or {}).items():
+            assert total > sum((found[one] or {})[query_id] for one in inputs)
+
+
+def test_nothing_is_timed_again_when_nothing_is_ranked(tiny: Tiny) -> None:
+    before = latencies(tiny)
+    tiny.config["metrics"] = ["recall"]
+    tiny.config["primary"] = "recall@5"
+    tiny.write_config()
+    assert tiny.run()
+    assert latencies(tiny) == before
+
+
+def test_no_sample_and_a_slow_clock_change_no_result(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything is computed anew, with no, with few and with other measurements."""
+    expected = tiny.snapshot().content
+    off = Tiny(tmp_path / "off")
+    off.config["measurements"] = {"latency_sample": 0}
+    off.write().run()
+    assert latencies(off) == {}
+    assert off.snapshot().content == expected
+    slow_clock(monkeypatch, 0.3)
+    slow = all_timed(Tiny(tmp_path / "slow"))
+    slow.run()
+    assert 0 < latencies(slow)["bm25", False]["amount"] < len(QUERIES)
+    assert slow.snapshot().content == expected
+
+
+def test_turning_it_off_makes_nothing_stale(tiny: Tiny) -> None:
+    tiny.config["measurements"] = {"latency_sample": 0}
+    tiny.write_config()
+    assert tiny.run() == set()
+
+
+Amounts = dict[tuple[str, bool], int]
+
+
+@pytest.fixture
+def embedded(with_minilm: Tiny) -> Callable[[], Amounts]:
+    """A function that gives the texts embedded, by artifact and whether they were cached."""
+
+    def read() -> Amounts:
+        pipeline = with_minilm.pipeline()
+        found = {}
+        for asset in ("embedding_index", "embedding_queries"):
+            (key,) = (
+                k for s in pipeline.stages() if s.name == asset for k in s.keys(pipeline.experiment)
+            )
+            fingerprint = pipeline.artifact(key).manifest.fingerprint
+            for cached in (False, True):
+                one = pipeline.measurements.find("embed", fingerprint, cached=cached)
+                assert one is not None
+                found[asset, cached] = one["amount"]
+        return found
+
+    return read
+
+
+def test_with_a_model_the_query_is_encoded_past_the_cache(
+    with_minilm: Tiny, embedded: Callable[[], Amounts]
+) -> None:
+    all_timed(with_minilm).run()
+    n_chunks, n_queries = 18, len(QUERIES)
+    assert embedded() == {
+        ("embedding_index", False): n_chunks,
+        ("embedding_index", True): 0,
+        ("embedding_queries", False): n_queries,
+        ("embedding_queries", True): 0,
+    }
+    found = latencies(with_minilm)
+    assert set(found) == {
+        ("bm25-whole", False),
+        *((name, cached) for name in ("minilm", "mixed") for cached in (False, True)),
+    }
+    for name in ("minilm", "mixed"):
+        cold, known = (found[name, cached]["samples_ms"] or {} for cached in (False, True))
+        assert cold
+        assert all(cold[query_id] > known[query_id] for query_id in cold)
+    _one_text_more(with_minilm, embedded, n_chunks)
+
+
+def _one_text_more(with_minilm: Tiny, embedded: Callable[[], Amounts], n_chunks: int) -> None:
+    """The times of the model stay, though it is not needed for queries any more."""
+    with_minilm.replace("lost.md", "Passports are handed", "Wallets are handed")
+    with_minilm.run()
+    amounts = embedded()
+    assert amounts["embedding_index", False] + amounts["embedding_index", True] == n_chunks
+    assert 0 < amounts["embedding_index", False] < 4
+    assert latencies_of_current(with_minilm, "minilm", cached=False)["amount"] > 0
+
+
+def latencies_of_current(tiny: Tiny, retriever: str, *, cached: bool) -> Measurement:
+    pipeline = tiny.pipeline()
+    run = pipeline.artifact(run_key(pipeline.experiment, retriever, 5))
+    ranking = run.manifest.facts["ranking"]
+    found = pipeline.measurements.find("latency", ranking, cached=cached)
+    assert found is not None
+    return found
+
+
+def test_a_local_reranker_is_timed_past_its_scores_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking scores up takes no time, and says nothing of a query that is new."""
+    tiny = Tiny(tmp_path / "reranked")
+    base = {"type": "bm25", "chunking": "whole"}
+    model = str(cross_encoder(tmp_path / "model"))
+    crossed = {"type": "cross_encoder", "input": "bm25", "candidates": 3, "model": model}
+    mmr = {"type": "mmr", "input": "bm25", "candidates": 3}
+    maxsim = {**mmr, "type": "maxsim"}
+    tiny.config["retrievers"] = {"bm25": base, "crossed": crossed, "mmr": mmr, "maxsim": maxsim}
+    scored: list[int] = []
+    score = CrossEncoderScorer.score
+
+    def counted(self: CrossEncoderScorer, pairs: Sequence[Pair]) -> Scores:
+        scored.append(len(pairs))
+        return score(self, pairs)
+
+    monkeypatch.setattr(CrossEncoderScorer, "score", counted)
+    all_timed(tiny).run()
+    assert set(latencies(tiny)) == {(name, False) for name in tiny.config["retrievers"]}
+    assert len(scored) > 2 + len(QUERIES), "each query once more, past the cache"
+    scored.clear()
+    monkeypatch.setattr(local_models, "_loaded", set())
+    forget_models()
+    # Nothing is left but the caches.
+    shutil.rmtree(tiny.settings.store / MEASUREMENTS)
+    shutil.rmtree(tiny.settings.store / OBJECTS)
+    assert tiny.run()
+    assert scored == [], "no model is loaded for a measurement"
+    assert set(latencies(tiny)) == {("bm25", False)}

@@ -1,0 +1,274 @@
+"""Questions from chunks, against a real server on loopback, up to a dataset that can be read."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from rag_assets.errors import DataError, UsageError
+from rag_assets.labels.generation.dataset_folder import write_folder
+from rag_assets.labels.generation.question_generation import (
+    QUESTIONS,
+    GeneratedQuestions,
+    Generator,
+    Question,
+    chunks_to_ask,
+    generate_questions,
+    parsed_questions,
+    question_requests,
+    question_template,
+)
+from rag_assets.labels.generation.review_sheet import read_review, review_sheet
+from rag_assets.llm.client import Completion
+from rag_assets.llm.completions import CompletionCache, Completions
+from rag_assets.query_sets.model_output import Unusable
+from rag_assets.schemas import CHUNKS, DOCUMENTS
+from rag_assets.sources.record_folders import JsonlDataset
+from tests.llm import server as replies
+from tests.llm.requests import model
+from tests.llm.server import Server
+
+TEXT = "Ann Lee built the mill at Brook in 1812. =SUM is a function. The end, the end."
+SPANS = {"mill": (0, 40), "sum": (41, 60), "end": (61, 79)}
+
+
+def documents() -> pa.Table:
+    return DOCUMENTS.from_rows(
+        [{"document_id": "d", "title": "Facts", "text": TEXT, "metadata": "{}"}]
+    )
+
+
+def chunks() -> pa.Table:
+    rows: list[dict[str, object]] = [
+        {
+            "chunk_id": name,
+            "document_id": "d",
+            "start": start,
+            "end": end,
+            "title": "Facts",
+            "text": TEXT[start:end],
+            "heading_path": "",
+        }
+        for name, (start, end) in SPANS.items()
+    ]
+    blank = {"chunk_id": "blank", "start": 40, "end": 41, "text": " "}
+    return CHUNKS.from_rows([*rows, {**rows[0], **blank}])
+
+
+def asked(*pairs: tuple[str, str]) -> replies.Reply:
+    return replies.says(json.dumps([{"question": q, "answer": a} for q, a in pairs]))
+
+
+def generated(server: Server, folder: Path, n: int = 3) -> GeneratedQuestions:
+    asking = Completions(model(server, retries=0), CompletionCache(folder))
+    generator = Generator(question_template(), n, "English")
+    return generate_questions(chunks_to_ask(chunks()), generator, asking)
+
+
+@pytest.fixture
+def found(server: Server, tmp_path: Path) -> GeneratedQuestions:
+    mill = [("Who built the mill in Brook?", "Ann Lee"), ("Who built it?", "Ann"), ("Which?", "x")]
+    server.on("Ann Lee", asked(*mill))
+    sums = [("@SUM or =SUM: what is a function?", ""), ("Who built the mill in Brook ?", "A. Lee")]
+    server.on("=SUM", asked(*sums))
+    server.on("the end", replies.refuses("No."))
+    return generated(server, tmp_path / "cache")
+
+
+def test_questions_have_the_span_of_their_chunk(found: GeneratedQuestions, server: Server) -> None:
+    who, what = found.questions.to_pylist()
+    assert {**who, "query_id": ""} == {
+        "query_id": "",
+        "text": "Who built the mill in Brook?",
+        "answer": "Ann Lee",
+        "chunk_id": "mill",
+        "document_id": "d",
+        "start": 0,
+        "end": 40,
+        "source": "tiny questions/1",
+    }
+    assert (what["text"], what["answer"]) == ("@SUM or =SUM: what is a function?", None)
+    assert who["query_id"] != what["query_id"]
+    dropped = [(row["chunk_id"], row["reason"]) for row in found.dropped.to_pylist()]
+    assert dropped == [("mill", "too_short"), ("mill", "too_short"), ("sum", "near_duplicate")]
+    assert found.counts == {"too_short": 2, "near_duplicate": 1}
+    assert found.failures == {"end": "the model refused: No."}
+    prompt = server.received[0].text
+    assert "Write 3 different questions" in prompt
+    assert "Write in English." in prompt
+    assert "Title: Facts" in prompt
+
+
+def test_ids_do_not_change_and_nothing_is_asked_twice(
+    found: GeneratedQuestions, server: Server, tmp_path: Path
+) -> None:
+    server.forget_rules()
+    server.on("the end", replies.refuses("No."))
+    n_before = len(server.received)
+    assert generated(server, tmp_path / "cache").questions.equals(found.questions)
+    assert len(server.received) == n_before
+
+
+def test_what_is_written_can_be_read_as_a_dataset(
+    found: GeneratedQuestions, tmp_path: Path
+) -> None:
+    write_folder(found.questions, documents(), tmp_path / "made")
+    dataset = JsonlDataset.open(tmp_path / "made")
+    assert dataset.read_documents().table.equals(documents())
+    queries = dataset.read_queries().table
+    qrels = dataset.read_qrels(dataset.read_documents().table, queries).table
+    assert queries.column("tags").to_pylist() == [["generated"], ["generated"]]
+    assert json.loads(queries.column("metadata")[0].as_py()) == {
+        "answers": ["Ann Lee"],
+        "source": "tiny questions/1",
+        "source_document": "d",
+    }
+    assert [(row["start"], row["end"]) for row in qrels.to_pylist()] == [(0, 40), (41, 60)]
+    assert dataset.default_judge == "evidence"
+
+
+def fill(sheet: str, verdicts: list[str], wording: dict[int, str], file: Path) -> Path:
+    rows = list(csv.DictReader(io.StringIO(sheet.removeprefix("\ufeff"))))
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, rows[0].keys())
+        writer.writeheader()
+        for number, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
+            question = wording.get(number, row["question"])
+            writer.writerow({**row, "keep": verdict, "question": question})
+    return file
+
+
+def test_review(found: GeneratedQuestions, tmp_path: Path) -> None:
+    sheet = review_sheet(found.questions, documents())
+    assert "'@SUM or =SUM" in sheet  # no formula
+    file = tmp_path / "review.csv"
+    everything = read_review(fill(sheet, ["Yes", "x"], {}, file), documents())
+    assert everything.questions.equals(found.questions)
+    better = read_review(fill(sheet, ["n", "y "], {1: "What is  @SUM?"}, file), documents())
+    assert better.questions.column("text").to_pylist() == ["What is @SUM?"]
+    assert better.questions.column("query_id")[0] == found.questions.column("query_id")[1]
+    assert (better.n_refused, better.n_open) == (1, 0)
+    unread = read_review(fill(sheet, ["", ""], {}, file), documents())
+    assert (unread.questions.num_rows, unread.n_refused, unread.n_open) == (0, 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"keep": "maybe"}, ":3: `keep`: is 'maybe'; allowed: yes, y"),
+        ({"question": " "}, ":3: `question`: is blank"),
+        ({"document_id": "e"}, ":3: `document_id`: 'e' is none of the documents"),
+        ({"start": "1e3"}, ":3: `start`: is '1e3'; must be a whole number"),
+        ({"end": "42"}, ":3: `quote`: is not what 'd' says from 41 to 42"),
+        ({"quote": "SUM"}, ":3: `quote`: is not what 'd' says from 41 to 60"),
+        ({"query_id": ""}, ":3: `query_id`: is empty"),
+    ],
+)
+def test_broken_rows(
+    found: GeneratedQuestions, tmp_path: Path, change: dict[str, str], problem: str
+) -> None:
+    file = fill(review_sheet(found.questions, documents()), ["yes", "yes"], {}, tmp_path / "a.csv")
+    rows = list(csv.DictReader(io.StringIO(file.read_text(encoding="utf-8"))))
+    rows[1] |= change
+    rewrite(rows, file)
+    with pytest.raises(DataError, match=problem):
+        read_review(file, documents())
+
+
+def test_broken_sheets(found: GeneratedQuestions, tmp_path: Path) -> None:
+    file = tmp_path / "review.csv"
+    file.write_text("query_id,question\na,b\n")
+    with pytest.raises(DataError, match=r":1: lacks the columns keep, answer, quote"):
+        read_review(file, documents())
+    rows = list(csv.DictReader(io.StringIO(review_sheet(found.questions, documents())[1:])))
+    rewrite([rows[0], rows[1], rows[0]], file)
+    with pytest.raises(DataError, match=r":4: `query_id`: .* on line 2 already"):
+        read_review(file, documents())
+
+
+def test_a_quote_may_have_other_line_ends_and_be_cut(tmp_path: Path) -> None:
+    text = "word\n" * 10_000
+    one = DOCUMENTS.from_rows([{"document_id": "d", "title": "", "text": text, "metadata": "{}"}])
+    row = {"query_id": "q", "text": "Which word is it?", "answer": None, "chunk_id": "d"}
+    span = {"document_id": "d", "start": 0, "end": len(text), "source": "m"}
+    questions = QUESTIONS.from_rows([{**row, **span}])
+    rows = list(csv.DictReader(io.StringIO(review_sheet(questions, one)[1:])))
+    assert len(rows[0]["quote"]) <= 32_767  # what a cell takes
+    rows[0] |= {"keep": "yes", "quote": rows[0]["quote"].replace("\n", "\r\n")[:32_767]}
+    rewrite(rows, tmp_path / "a.csv")
+    assert read_review(tmp_path / "a.csv", one).questions.equals(questions)
+    rows[0]["quote"] = rows[0]["quote"][:31_000]
+    rewrite(rows, tmp_path / "a.csv")
+    with pytest.raises(DataError, match="`quote`"):
+        read_review(tmp_path / "a.csv", one)
+
+
+def rewrite(rows: list[dict[str, str]], file: Path) -> None:
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def test_a_folder_is_replaced_only_when_it_was_generated(
+    found: GeneratedQuestions, tmp_path: Path
+) -> None:
+    folder = tmp_path / "made"
+    write_folder(found.questions, documents(), folder)
+    with pytest.raises(UsageError, match="is there already; choose a new folder, or replace it"):
+        write_folder(found.questions, documents(), folder)
+    write_folder(found.questions.slice(1), documents(), folder, force=True)
+    assert JsonlDataset.open(folder).read_queries().table.num_rows == 1
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"holds notes\.txt, which no generated dataset has"):
+        write_folder(found.questions, documents(), folder, force=True)
+    assert (folder / "notes.txt").read_text() == "mine"
+    assert not list(tmp_path.glob("*.tmp-*"))
+    with pytest.raises(UsageError, match="is no folder"):
+        write_folder(found.questions, documents(), folder / "notes.txt", force=True)
+
+
+def test_chunks_to_ask() -> None:
+    assert chunks_to_ask(chunks()).column("chunk_id").to_pylist() == ["mill", "sum", "end"]
+    drawn = {
+        tuple(chunks_to_ask(chunks(), 2, seed).column("chunk_id").to_pylist()) for seed in range(20)
+    }
+    assert drawn == {("mill", "sum"), ("mill", "end"), ("sum", "end")}
+    assert chunks_to_ask(chunks(), 0).num_rows == 0
+
+
+def test_wrong_number() -> None:
+    with pytest.raises(UsageError, match="questions a chunk: 0"):
+        Generator(question_template(), 0)
+    requests = question_requests(chunks(), Generator(question_template()))
+    assert [request.template for request in requests] == ["questions/1"] * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "questions"),
+    [
+        (
+            '[{"question": "Who?", "answer": "a"}, {"question": "Why?"}]',
+            [("Who?", "a"), ("Why?", None)],
+        ),
+        ('```json\n{"question": "Who?"}\n{"question": " "}\n```', [("Who?", None)]),
+        ('[{"question": "Who?", "answer": 3}, {"question": "W', [("Who?", None)]),
+        ('{"questions": [{"query": "Who\\n is?"}]}', [("Who is?", None)]),
+        ("1. Who?\n2. Why?\n3. When?", [("Who?", None), ("Why?", None)]),
+        ('["Who?"]', [("Who?", None)]),
+    ],
+)
+def test_parsed_questions(text: str, questions: list[tuple[str, str | None]]) -> None:
+    expected = [Question(*pair) for pair in questions]
+    assert parsed_questions(Completion(text, 1, 1, "stop"), 2) == expected
+
+
+@pytest.mark.parametrize("text", ['[{"answer": "a"}]', "{]", '[{"question": 3}]', '{"question"'])
+def test_no_questions(text: str) -> None:
+    expected = Unusable("the answer holds no question")
+    assert parsed_questions(Completion(text, 1, 1, "stop"), 2) == expected

@@ -1,0 +1,84 @@
+"""Small tables in the shapes of the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from rag_assets.evaluation.judgments_stage import judgments
+from rag_assets.labels.health.findings import FINDINGS
+from rag_assets.schemas import CHUNKS, DOCUMENTS, QRELS, QUERIES
+
+Span = tuple[int, int]
+Label = tuple[str, str, str, Span | None, int]
+
+
+def documents(texts: Mapping[str, str]) -> pa.Table:
+    rows: list[dict[str, object]] = [
+        {"document_id": i, "title": "", "text": t, "metadata": "{}"} for i, t in texts.items()
+    ]
+    return DOCUMENTS.from_rows(rows)
+
+
+def queries(texts: Mapping[str, str], tags: Mapping[str, list[str]] | None = None) -> pa.Table:
+    tags = tags or {}
+    return QUERIES.from_rows(
+        [
+            {"query_id": i, "text": t, "tags": tags.get(i, []), "metadata": "{}"}
+            for i, t in texts.items()
+        ]
+    )
+
+
+def qrels(*labels: Label) -> pa.Table:
+    """Rows of (query, evidence, document, span, grade)."""
+    return QRELS.from_rows(
+        [
+            {
+                "query_id": query,
+                "evidence_id": evidence,
+                "document_id": document,
+                "start": span[0] if span else None,
+                "end": span[1] if span else None,
+                "grade": grade,
+            }
+            for query, evidence, document, span, grade in labels
+        ]
+    )
+
+
+def chunks(texts: Mapping[str, str], spans: Mapping[str, list[Span]]) -> pa.Table:
+    rows: list[dict[str, object]] = [
+        {
+            "chunk_id": f"{document}#{start}-{end}",
+            "document_id": document,
+            "start": start,
+            "end": end,
+            "title": "",
+            "text": texts[document][start:end],
+        }
+        for document, pieces in spans.items()
+        for start, end in pieces
+    ]
+    names = set(CHUNKS.arrow().names)
+    for row in rows:
+        row.update({name: None for name in names - row.keys()})
+        row.update({"heading_path": ""} if "heading_path" in names else {})
+    return CHUNKS.from_rows(rows)
+
+
+def reached(labels: pa.Table, cut: pa.Table) -> dict[str, list[str]]:
+    """Evidence -> spans of the chunks that satisfy it, as ``0-20``."""
+    found: dict[str, list[str]] = {}
+    for row in judgments(labels, cut, "evidence").to_pylist():
+        units = found.setdefault(row["evidence_id"], [])
+        if row["item_id"] is not None:
+            units.append(row["item_id"].split("#")[1])
+    return found
+
+
+def kinds(findings: pa.Table) -> list[tuple[str, str | None, str | None]]:
+    """(check, query, document) of each finding of a table that keeps its contract."""
+    rows = FINDINGS.check(findings).to_pylist()
+    return [(row["check"], row["query_id"], row["document_id"]) for row in rows]

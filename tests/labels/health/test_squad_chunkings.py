@@ -1,0 +1,108 @@
+"""The same labels of SQuAD under several chunkings: R stays, and nothing is lost uncounted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+import yaml
+
+from rag_assets.chunking.stage import chunks_key
+from rag_assets.evaluation.judgments_stage import judgments_key
+from rag_assets.evaluation.metrics_stage import Metrics, metrics_key
+from rag_assets.experiment import load_experiment
+from rag_assets.labels.health.coverage import unreachable_evidence
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.selection import Selection
+from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
+from rag_assets.store.settings import StoreSettings
+
+pytestmark = pytest.mark.real_data
+
+CHUNKINGS = {
+    "whole": {"strategy": "none"},
+    "tokens_60": {"strategy": "recursive", "max_tokens": 60, "overlap": 0},
+    "tokens_12": {"strategy": "recursive", "max_tokens": 12, "overlap": 3},
+}
+N_QUERIES, N_UNANSWERABLE = 11_873, 5_945
+
+
+@pytest.fixture(scope="module")
+def pipeline(
+    shared_data: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Pipeline:
+    root = tmp_path_factory.mktemp("squad")
+    config = {
+        "name": "squad",
+        "dataset": {"path": str(shared_data("squad_dev_v2") / "dev-v2.0.rebuilt.json")},
+        "chunking": CHUNKINGS,
+        "retrievers": {name: {"type": "bm25", "chunking": name} for name in CHUNKINGS},
+        "top_k": [10],
+        "metrics": ["recall", "ndcg"],
+    }
+    (root / "experiment.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    pipeline = Pipeline(load_experiment(root), StoreSettings.resolve(root / "store"))
+    for asset, keys in Selection.of(pipeline.experiment).keys(pipeline.experiment).items():
+        pipeline.materialize(asset, keys)
+        if asset == Metrics.name:
+            break  # what comes after them is not looked at
+    return pipeline
+
+
+def counts(pipeline: Pipeline, chunking: str) -> pa.Table:
+    table = pipeline.artifact(metrics_key(chunking, 10)).table()
+    return table.sort_by("query_id")
+
+
+def test_r_of_every_query_is_the_same(pipeline: Pipeline) -> None:
+    relevant = {name: counts(pipeline, name).column("n_relevant") for name in CHUNKINGS}
+    assert relevant["tokens_60"].equals(relevant["whole"])
+    assert relevant["tokens_12"].equals(relevant["whole"])
+    assert len(relevant["whole"]) == N_QUERIES == pipeline.artifact(QUERIES_KEY).manifest.rows
+    assert pc.sum(pc.equal(relevant["whole"], 0)).as_py() == N_UNANSWERABLE
+
+
+def test_the_chunkings_differ(pipeline: Pipeline) -> None:
+    sizes = [pipeline.artifact(chunks_key(name)).manifest.rows for name in CHUNKINGS]
+    assert sizes[0] == 1_204
+    assert sizes[0] < sizes[1] < sizes[2]
+
+
+@pytest.mark.parametrize("name", CHUNKINGS)
+def test_every_evidence_is_reached_or_counted(pipeline: Pipeline, name: str) -> None:
+    """Against the rule, applied to every evidence and chunk in plain Python."""
+    qrels = pipeline.artifact(QRELS_KEY).table()
+    chunks = pipeline.artifact(chunks_key(name)).table()
+    pieces: dict[str, list[tuple[int, int]]] = {}
+    for row in chunks.select(["document_id", "start", "end"]).to_pylist():
+        pieces.setdefault(row["document_id"], []).append((row["start"], row["end"]))
+    reached: dict[tuple[str, str], bool] = {}
+    for row in qrels.to_pylist():
+        key = (row["query_id"], row["evidence_id"])
+        hit = any(satisfies(c, (row["start"], row["end"])) for c in pieces[row["document_id"]])
+        reached[key] = reached.get(key, False) or hit
+    missed = Counter(query for (query, _), hit in reached.items() if not hit)
+
+    table = counts(pipeline, name)
+    unreachable = dict(
+        zip(*(table.column(n).to_pylist() for n in ("query_id", "n_unreachable")), strict=True)
+    )
+    assert {query: n for query, n in unreachable.items() if n} == dict(missed)
+    judged = {name: pipeline.artifact(judgments_key(name)).table()}
+    assert unreachable_evidence(judged, qrels).num_rows == sum(missed.values())
+
+
+def test_tokens_reach_every_evidence(pipeline: Pipeline) -> None:
+    """Blanks belong to a chunk, so that no evidence is cut around one."""
+    for name in CHUNKINGS:
+        assert pc.sum(counts(pipeline, name).column("n_unreachable")).as_py() == 0
+
+
+def satisfies(chunk: tuple[int, int], evidence: tuple[int, int]) -> bool:
+    shared = min(chunk[1], evidence[1]) - max(chunk[0], evidence[0])
+    shortest = min(chunk[1] - chunk[0], evidence[1] - evidence[0])
+    return shared > 0 and 2 * shared >= shortest

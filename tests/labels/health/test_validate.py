@@ -1,0 +1,230 @@
+"""``rag-assets validate`` on a complete experiment."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rag_assets.cli import main
+from rag_assets.pipeline.validation import validate
+from rag_assets.store.atomic import remove
+from tests.labels.health.tables import kinds
+from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Tiny:
+    return Tiny(tmp_path).write()
+
+
+def run(tiny: Tiny, *options: str) -> Result:
+    return run_path(tiny.folder, tiny.settings.store, *options)
+
+
+def run_path(path: Path, store: Path, *options: str) -> Result:
+    return CliRunner().invoke(main, ["validate", str(path), "--store", str(store), *options])
+
+
+def test_a_sound_experiment(tiny: Tiny) -> None:
+    result = run(tiny)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "0 errors, 0 warnings in 8 documents, 6 queries, 7 judgments\n"
+    unchecked = "judged@k, label churn and drift: there is no evaluation yet"
+    assert result.stderr == f"not checked: {unchecked}\n"
+
+
+def test_a_split_that_cannot_be_made_is_an_error(tiny: Tiny) -> None:
+    tiny.config["split"] = {"field": "fold"}
+    tiny.write_config()
+    result = run(tiny, "--format", "csv")
+    (found,) = csv.DictReader(io.StringIO(result.stdout))
+    assert (found["severity"], found["check"]) == ("error", "query_facts")
+    problem = "query 'q1' has no field 'fold'; must be dev or test (and 5 more queries)"
+    assert found["message"].endswith(f"`split.field`: {problem}")
+
+
+def test_all_errors_are_listed_with_file_and_line(tiny: Tiny) -> None:
+    bad = [
+        {"query_id": "q1", "doc_id": "fares"},
+        {"query_id": "q2", "doc_id": "fares.md#0-50"},
+        {"query_id": "q3", "doc_id": "fares.md", "quote": "A horse needs a ticket."},
+    ]
+    tiny.write_rows("judgments.jsonl", [*JUDGMENTS, *bad])
+    result = run(tiny, "--format", "csv")
+    assert result.exit_code == 1
+    found = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert [(r["severity"], r["check"], r["file"], r["line"]) for r in found] == [
+        ("error", "id_level", "judgments.jsonl", "8"),
+        ("error", "id_level", "judgments.jsonl", "9"),
+        ("error", "quote_vanished", "judgments.jsonl", "10"),
+    ]
+    assert "3 errors, 0 warnings in 8 documents, 6 queries, 7 judgments" in result.stderr
+
+
+def test_the_table_names_the_place_and_shortens_long_lists(tiny: Tiny) -> None:
+    bad = [{"query_id": "q1", "doc_id": "fares.md#0-5"}] * 14
+    tiny.write_rows("judgments.jsonl", [*JUDGMENTS, *bad])
+    result = run(tiny)
+    assert result.exit_code == 1
+    assert "judgments.jsonl:8: doc_id" in result.stdout
+    assert "... and 4 more; --format csv lists all" in " ".join(result.stdout.split())
+    assert result.stdout.splitlines()[-1].startswith("14 errors, 0 warnings")
+
+
+def test_documents_queries_and_qrels_are_all_read_to_the_end(tiny: Tiny) -> None:
+    tiny.write_document("bad.md", "---\ntitle: [1]\n---\ntext\n")
+    tiny.write_rows("queries.jsonl", [*QUERIES, {"query_id": "q1", "text": "again"}, {"text": "t"}])
+    tiny.write_rows("judgments.jsonl", [*JUDGMENTS, {"query_id": "none", "doc_id": "fares.md"}])
+    result = run(tiny, "--format", "json")
+    assert result.exit_code == 1
+    errors = [(r["check"], r["file"], r["line"]) for r in json.loads(result.stdout)]
+    assert errors == [
+        ("format", "bad.md", None),
+        ("duplicate_id", "queries.jsonl", 7),
+        ("format", "queries.jsonl", 8),
+        ("unknown_id", "judgments.jsonl", 8),
+    ]
+    assert "not checked: evidence that no chunk covers: the documents have errors" in result.stderr
+
+
+BEIR = {
+    "corpus.jsonl": '{"_id": "d1", "text": "ferry"}\n{"_id": "d2", "text": "storm"}\n',
+    "queries.jsonl": '{"_id": "q1", "text": "ferry"}\n{"_id": "q2", "text": "storm"}\n',
+    "qrels/test.tsv": "q1\td1\t1\nq2\td2\t1\nq1\td2\t1\n",
+}
+PARAGRAPH = {"context": "One two one.", "qas": []}
+ASKED = {"question": "?", "answers": [{"text": "two", "answer_start": 4}]}
+SQUAD = [{"id": "a", **ASKED}, {"id": "b", **ASKED, "is_impossible": True}]
+
+
+def squad(*paragraphs: dict[str, object]) -> str:
+    return json.dumps({"data": [{"title": "T", "paragraphs": paragraphs}]})
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"corpus.jsonl": '{"_id": "d1", "text": 5}\n{"_id": "d2", "text": "x"}\n'}, "corpus:1"),
+        ({"queries.jsonl": '{"_id": "q1"}\n{"_id": "q2", "text": "x"}\n'}, "queries:1"),
+        ({"corpus.jsonl": '{"_id": "d1", "text": 5}\n{"_id": "d2"}\n'}, "corpus:1 corpus:2"),
+        ({"corpus.jsonl": b'{"_id": "d1", "text": "\xff"}\n'}, "corpus:1"),
+        ({"corpus.jsonl": b'{"_id": "d2", "text": 5}\n\xff\n'}, "corpus:1 corpus:2"),
+        ({"a.json": squad({**PARAGRAPH, "qas": SQUAD})}, "a:None"),
+        ({"a.json": squad({**PARAGRAPH, "qas": SQUAD}, {"context": 1})}, "a:None a:None"),
+        (
+            {
+                "a.json": '{"queries": {"q": "x"}, "corpus": {"d": 5, "e": ""}, '
+                '"relevant_docs": {"q": ["d"]}}'
+            },
+            "a:None",
+        ),
+        (
+            {
+                "documents.csv": "document_id,text\nd1\n",
+                "queries.jsonl": '{"query_id": "q", "text": "x"}\n',
+                "judgments.jsonl": '{"query_id": "q", "doc_id": "d1"}\n',
+            },
+            "documents:2",
+        ),
+    ],
+)
+def test_what_follows_from_an_error_is_not_told(
+    tmp_path: Path, files: dict[str, str | bytes], expected: str
+) -> None:
+    """A judgment of a row that was refused, or that nobody could read, is no further error."""
+    beir = any(name in BEIR for name in files) and "judgments.jsonl" not in files
+    for name, content in {**(BEIR if beir else {}), **files}.items():
+        file = tmp_path / "data" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    source = tmp_path / "data" / "a.json" if "a.json" in files else tmp_path / "data"
+    result = run_path(source, tmp_path / "store", "--format", "json")
+    assert result.exit_code == 1, result.output
+    rows = json.loads(result.stdout)
+    places = [f"{Path(str(row['file'])).stem}:{row['line']}" for row in rows]
+    assert " ".join(places) == expected, rows
+    assert {row["severity"] for row in rows} == {"error"}
+
+
+def test_a_query_whose_judgment_is_broken_is_not_called_unanswerable(tiny: Tiny) -> None:
+    rows = [{**row, "doc_id": "none.md"} if row["query_id"] == "q5" else row for row in JUDGMENTS]
+    tiny.write_rows("judgments.jsonl", [row for row in rows if row["query_id"] != "q4"])
+    found = validate(tiny.pipeline())
+    assert kinds(found.findings) == [
+        ("unknown_id", "q5", "none.md"),
+        ("no_relevant_document", "q4", None),
+    ]
+
+
+def test_warnings_do_not_fail(tiny: Tiny) -> None:
+    tiny.write_document("copy.md", (tiny.folder / "fares.md").read_text(encoding="utf-8"))
+    result = run(tiny, "--format", "json")
+    assert result.exit_code == 0, result.output
+    found = {(r["check"], r["query_id"]) for r in json.loads(result.stdout)}
+    assert found == {("duplicate_document", None), ("unjudged_twin", "q1")}
+
+
+def test_judged_at_k_and_churn_need_an_evaluation(tiny: Tiny) -> None:
+    tiny.run()
+    tiny.snapshot()
+    assert kinds(validate(tiny.pipeline(), judged_threshold=0).findings) == []
+    assert {
+        name for name, _, _ in kinds(validate(tiny.pipeline(), judged_threshold=1).findings)
+    } == {"judged_at_k"}
+    tiny.replace("fares.md", "A single ticket", "Since spring a single ticket")
+    tiny.replace("timetable.md", "nine in the evening", "ten in the evening")
+    (tiny.folder / "lost.md").unlink()
+    found = validate(tiny.pipeline(), judged_threshold=0)
+    assert kinds(found.findings) == [
+        ("quote_vanished", "q5", "timetable.md"),
+        ("evidence_moved", "q1", "fares.md"),
+        ("evidence_changed", "q5", "timetable.md"),
+    ]
+    assert found.skipped == (
+        "drift: there is no anchor; `rag-assets anchor PATH` pins an evaluation",
+    )
+
+
+def test_what_validate_has_read_an_evaluation_need_not_read_again(tiny: Tiny) -> None:
+    validate(tiny.pipeline())
+    computed = {key.split("[")[0] for key in tiny.run()}
+    assert not computed & {"documents", "queries", "qrels", "chunks"}
+
+
+def test_a_path_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["validate", str(tmp_path / "none")])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+
+
+def test_a_missing_model_does_not_hide_the_findings(tiny: Tiny) -> None:
+    tiny.config["chunking"]["parts"]["tokenizer"] = "no-such/model"
+    tiny.write_config()
+    tiny.write_rows("judgments.jsonl", [*JUDGMENTS, {"query_id": "q1", "doc_id": "fares"}])
+    result = run(tiny, "--format", "csv")
+    assert result.exit_code == 1
+    assert "id_level" in result.stdout
+    assert "not checked: evidence that no chunk covers:" in result.stderr
+
+
+def test_a_damaged_evaluation_is_one_line(tiny: Tiny) -> None:
+    tiny.run()
+    for entry in tiny.snapshot().entries_of("metrics_summary"):
+        remove(tiny.settings.store / entry.path)
+    result = run(tiny)
+    assert result.exit_code == 3
+    assert result.stderr.startswith("error: ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_without_labels_the_rest_is_checked(tiny: Tiny) -> None:
+    (tiny.folder / "judgments.jsonl").unlink()
+    tiny.write_document("copy.md", (tiny.folder / "fares.md").read_text(encoding="utf-8"))
+    found = validate(tiny.pipeline())
+    assert kinds(found.findings) == [("duplicate_document", None, "fares.md")]
+    assert found.skipped[0] == "labels: there are none yet"

@@ -1,0 +1,275 @@
+"""Judgments from sheets and feedback, in the label files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag_assets.errors import DataError, UsageError
+from rag_assets.labels.pooling.feedback import grade_of, read_feedback
+from rag_assets.labels.pooling.label_edits import QRELS_FORMATS, label_file, write_qrels
+from rag_assets.labels.pooling.label_import import Added, add_judgments
+from rag_assets.labels.pooling.pool import Judgment, PooledUnit
+from rag_assets.sources.beir import BeirDataset
+from rag_assets.sources.dataset import Dataset
+from rag_assets.sources.llamaindex import LlamaIndexDataset
+from rag_assets.sources.markdown import MarkdownDataset
+from rag_assets.sources.trec import TrecDataset
+
+TEXT = "Fares rise. Fares rise. Dogs travel free.\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> MarkdownDataset:
+    (tmp_path / "a.md").write_text(TEXT, encoding="utf-8")
+    write_lines(tmp_path / "queries.jsonl", [{"query_id": "q1", "text": "?"}])
+    return MarkdownDataset.open(tmp_path)
+
+
+@pytest.fixture
+def beir(tmp_path: Path) -> BeirDataset:
+    write_lines(tmp_path / "corpus.jsonl", [{"_id": "d", "text": TEXT}, {"_id": "e", "text": "e"}])
+    write_lines(tmp_path / "queries.jsonl", [{"_id": "q1", "text": "?"}])
+    return BeirDataset.open(tmp_path)
+
+
+def write_lines(file: Path, rows: list[dict[str, Any]]) -> None:
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+
+
+def add(
+    dataset: Dataset, *units: tuple[str, int, int, int], judge: str = "evidence"
+) -> tuple[Added, list[str]]:
+    """Add (document, start, end, grade) for q1; return conflicts too."""
+    judgments = [
+        Judgment(PooledUnit("q1", document, start, end), grade, "pool", line)
+        for line, (document, start, end, grade) in enumerate(units, 2)
+    ]
+    conflicts: list[str] = []
+    documents, queries = dataset.read_documents().table, dataset.read_queries().table
+    added = add_judgments(
+        dataset,
+        judgments,
+        documents,
+        queries,
+        judge=judge,
+        on_conflict=lambda error: conflicts.append(str(error)),
+    )
+    return added, conflicts
+
+
+def qrels(dataset: Dataset) -> list[tuple[Any, ...]]:
+    table = dataset.read_qrels(dataset.read_documents().table, dataset.read_queries().table).table
+    return [tuple(row.values())[2:] for row in table.to_pylist()]
+
+
+def test_spans_come_back_as_they_were_judged(folder: MarkdownDataset) -> None:
+    """Fares rise. stands at 0 and at 12: the second one needs its start."""
+    assert not folder.has_qrels
+    added, _ = add(folder, ("a.md", 12, 23, 2), ("a.md", 24, 41, 0))
+    assert added == Added(folder.root / "judgments.jsonl", 2, 0, 0)
+    assert qrels(folder) == [("a.md", 12, 23, 2), ("a.md", 24, 41, 0)]
+    lines = [json.loads(line) for line in added.file.read_text(encoding="utf-8").splitlines()]
+    assert lines[0] == {
+        "query_id": "q1",
+        "doc_id": "a.md",
+        "relevance": 2,
+        "source": "pool",
+        "quote": "Fares rise.",
+        "start": 12,
+    }
+    assert "start" not in lines[1]
+    assert folder.read_qrels(folder.read_documents().table, folder.read_queries().table).notes == []
+
+
+def test_lines_that_are_there_stay(folder: MarkdownDataset) -> None:
+    file = folder.root / "judgments.jsonl"
+    before = '{"query_id": "q1", "doc_id": "a.md", "quote": "Dogs travel free."}'
+    file.write_text(before, encoding="utf-8")  # no line end
+    file.chmod(0o640)
+    add(folder, ("a.md", 0, 11, 1))
+    assert file.read_text(encoding="utf-8").startswith(f"{before}\n{{")
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert list(folder.root.glob("*tmp*")) == []
+
+
+def test_the_same_again_is_known_and_another_grade_is_a_conflict(folder: MarkdownDataset) -> None:
+    add(folder, ("a.md", 24, 41, 1))
+    before = (folder.root / "judgments.jsonl").read_bytes()
+    added, conflicts = add(folder, ("a.md", 24, 41, 1))
+    assert (added.n_added, added.n_known, conflicts) == (0, 1, [])
+    added, conflicts = add(folder, ("a.md", 24, 41, 2))
+    assert conflicts == [
+        "line 2: query 'q1' and document 'a.md', characters 24-41: grade 2, but the labels have 1"
+    ]
+    assert (folder.root / "judgments.jsonl").read_bytes() == before
+
+
+def test_one_passage_is_one_evidence(folder: MarkdownDataset) -> None:
+    """0-42 holds both others: it satisfies them, and R is 2. One of grade 0 is kept."""
+    added, _ = add(folder, ("a.md", 0, 42, 2), ("a.md", 12, 23, 1), ("a.md", 24, 41, 1))
+    assert (added.n_added, added.n_covered) == (2, 1)
+    assert [row[1:3] for row in qrels(folder)] == [(12, 23), (24, 41)]
+
+
+def test_whole_documents_where_documents_are_judged(folder: MarkdownDataset) -> None:
+    add(folder, ("a.md", 0, len(TEXT), 1), judge="document")
+    assert qrels(folder) == [("a.md", None, None, 1)]
+    assert folder.default_judge == "document"
+
+
+def test_nothing_is_written_when_one_cannot_be(folder: MarkdownDataset) -> None:
+    (folder.root / "a.md").write_text("one\n\n\ntwo", encoding="utf-8")
+    with pytest.raises(DataError, match=r"line 3: characters 3-6 of 'a.md' are blank"):
+        add(folder, ("a.md", 0, 3, 1), ("a.md", 3, 6, 1))
+    assert not folder.has_qrels
+
+
+def test_beir_gets_documents_with_their_highest_grade(beir: BeirDataset) -> None:
+    assert not beir.has_qrels
+    added, _ = add(beir, ("d", 0, 11, 1), ("d", 12, 23, 2), ("e", 0, 1, 0), judge="document")
+    assert added == Added(beir.root / "qrels/test.tsv", 2, 0, 0)
+    text = (beir.root / "qrels/test.tsv").read_text(encoding="utf-8")
+    assert text == "query-id\tcorpus-id\tscore\nq1\td\t2\nq1\te\t0\n"
+    sources = (beir.root / "qrels/test.sources.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(sources[0])["source"] == "pool"
+    assert beir.has_qrels
+    assert qrels(BeirDataset.open(beir.root)) == [("d", None, None, 2), ("e", None, None, 0)]
+
+
+def test_a_format_that_cannot_be_added_to(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    content = {"queries": {"q1": "?"}, "corpus": {"d": "t"}, "relevant_docs": {"q1": ["d"]}}
+    file.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(UsageError, match="cannot be added to a dataset of format llamaindex"):
+        add(LlamaIndexDataset.open(file), ("d", 0, 1, 1))
+
+
+def test_labels_in_csv_are_not_mixed_with_lines(tmp_path: Path) -> None:
+    from rag_assets.sources.record_folders import JsonlDataset
+
+    write_lines(tmp_path / "documents.jsonl", [{"doc_id": "d", "text": "t"}])
+    write_lines(tmp_path / "queries.jsonl", [{"query_id": "q1", "text": "?"}])
+    (tmp_path / "judgments.csv").write_text("query_id,doc_id\nq1,d\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"judgments are added to judgments\.jsonl only"):
+        add(JsonlDataset.open(tmp_path), ("d", 0, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("up", "down", "grade"),
+    [
+        (1, 0, 1),
+        (2, 0, 1),
+        (3, 0, 2),
+        (3, 1, 2),
+        (3, 2, 1),
+        (9, 3, 2),
+        (8, 3, 1),
+        (2, 2, None),
+        (1, 2, 0),
+        (0, 1, 0),
+    ],
+)
+def test_grades_of_votes(up: int, down: int, grade: int | None) -> None:
+    assert grade_of(up, down) == grade
+
+
+def test_feedback_is_summed_by_unit(folder: MarkdownDataset, tmp_path: Path) -> None:
+    """a.md#24-41: 2 + 1 up, 1 down: grade 2; a.md: 1 down: 0; a.md#0-11: 1 : 1, undecided."""
+    file = tmp_path / "feedback.jsonl"
+    one, two = ({"query_id": "q1", "chunk_id": f"a.md#{span}"} for span in ("24-41", "0-11"))
+    write_lines(
+        file,
+        [
+            {**one, "vote": "up", "count": 2},
+            {**one, "vote": "up"},
+            {**one, "vote": "down"},
+            {"query_id": "q1", "doc_id": "a.md", "vote": "down"},
+            {**two, "vote": "up"},
+            {**two, "vote": "down"},
+        ],
+    )
+    votes = read_feedback(file, folder.read_documents().table, folder.read_queries().table)
+    assert votes.n_undecided == 1
+    assert votes.judgments == [
+        (("q1", "a.md", 24, 41), 2, "feedback: 3 up, 1 down", 1),
+        (("q1", "a.md", 0, len(TEXT)), 0, "feedback: 0 up, 1 down", 4),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"vote": "up", "doc_id": "a.md"}, "`query_id`: is missing; found keys: 'vote', 'doc_id'"),
+        ({"query_id": "q1", "vote": "up"}, "`doc_id`: needs either doc_id or chunk_id"),
+        (
+            {"query_id": "q1", "doc_id": "a.md", "vote": "yes"},
+            "`vote`: is 'yes'; must be up or down",
+        ),
+        (
+            {"query_id": "q1", "chunk_id": "a.md#5-99", "vote": "up"},
+            "`chunk_id`: the span 5-99 is not in 'a.md', of 42 characters",
+        ),
+        (
+            {"query_id": "q1", "doc_id": "a.md", "vote": "up", "count": 0},
+            "`count`: must be an integer from 1 on",
+        ),
+        (
+            {"query_id": "q1", "doc_id": "a.md", "vote": "up", "users": "x"},
+            "`users`: unknown key; allowed: query_id, doc_id, chunk_id, vote, user, count",
+        ),
+        (
+            {"query_id": "q1", "doc_id": "a.md", "vote": "up", "user": "x", "count": 2},
+            "`count`: is there with a user, who votes once; give one of them",
+        ),
+        (
+            {"query_id": "q1", "doc_id": "a.md", "vote": "up", "user": ""},
+            "`user`: is empty; an id must have a character",
+        ),
+    ],
+)
+def test_bad_feedback(
+    folder: MarkdownDataset, tmp_path: Path, row: dict[str, Any], problem: str
+) -> None:
+    file = tmp_path / "feedback.jsonl"
+    write_lines(file, [row])
+    with pytest.raises(DataError) as caught:
+        read_feedback(file, folder.read_documents().table, folder.read_queries().table)
+    assert str(caught.value) == f"{file}:1: {problem}; nothing was imported"
+
+
+def test_qrels_of_trec_get_documents(tmp_path: Path) -> None:
+    write_lines(tmp_path / "corpus.jsonl", [{"_id": "d", "text": TEXT}, {"_id": "e", "text": "e"}])
+    (tmp_path / "topics.tsv").write_text("q1\t?\n", encoding="utf-8")
+    (tmp_path / "qrels.txt").write_text("q1 Q0 e 1", encoding="utf-8")
+    dataset = TrecDataset.open(tmp_path)
+    added, conflicts = add(dataset, ("d", 0, 11, 0), ("d", 24, 41, 2), ("e", 0, 1, 1))
+    assert (added, conflicts) == (Added(tmp_path / "qrels.txt", 1, 1, 0), [])
+    assert (tmp_path / "qrels.txt").read_text(encoding="utf-8") == "q1 Q0 e 1\nq1 0 d 2\n"
+    assert json.loads((tmp_path / "qrels.sources.jsonl").read_text(encoding="utf-8")) == {
+        "query_id": "q1",
+        "doc_id": "d",
+        "relevance": 2,
+        "source": "pool",
+    }
+    assert qrels(TrecDataset.open(tmp_path)) == [("e", None, None, 1), ("d", None, None, 2)]
+    assert add(dataset, ("d", 0, 11, 2))[0].n_known == 1
+
+
+def test_what_qrels_of_trec_cannot_take(tmp_path: Path) -> None:
+    write_lines(tmp_path / "corpus.jsonl", [{"_id": "a b", "text": TEXT}])
+    (tmp_path / "topics.tsv").write_text("q1\t?\n", encoding="utf-8")
+    (tmp_path / "qrels.txt").write_text("", encoding="utf-8")
+    rows = [{"query_id": "q1", "doc_id": "a b", "relevance": 1}]
+    with pytest.raises(DataError, match=r"qrels\.txt: an id holds white space"):
+        write_qrels(QRELS_FORMATS[TrecDataset], tmp_path / "qrels.txt", rows, {})
+    assert [file.name for file in tmp_path.glob("qrels*")] == ["qrels.txt"]
+    with gzip.open(tmp_path / "qrels.gz", "wt") as stream:
+        stream.write("q1 0 d 1\n")
+    (tmp_path / "qrels.txt").unlink()
+    with pytest.raises(UsageError, match=r"qrels\.gz: is compressed; judgments are added to plain"):
+        label_file(TrecDataset.open(tmp_path))

@@ -1,0 +1,281 @@
+"""The pool, its order and the sheet."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_assets.errors import DataError
+from rag_assets.labels.pooling.label_import import covered_spans
+from rag_assets.labels.pooling.pool import LONGEST_UNION, PooledUnit, in_blind_order, merged, pool
+from rag_assets.labels.pooling.sheet import COLUMNS, NEEDED, cut_texts, read_sheet, sheet_text
+from rag_assets.schemas import DOCUMENTS, QUERIES, RUNS
+from rag_assets.sources.spreadsheet_cells import CELL_LIMIT
+
+TEXT = '- one\n\ntwo, "three"\n'
+
+
+def run(*rows: tuple[str, int, str]) -> pa.Table:
+    names = ("query_id", "rank", "item_id")
+    return RUNS.from_rows(
+        [
+            {
+                **dict(zip(names, row, strict=True)),
+                "score": 1.0,
+                "chunk_id": row[2],
+                "document_id": "d",
+            }
+            for row in rows
+        ]
+    )
+
+
+def documents(text: str = TEXT) -> pa.Table:
+    return DOCUMENTS.from_rows(
+        [{"document_id": "d", "title": "=title", "text": text, "metadata": "{}"}]
+    )
+
+
+def queries() -> pa.Table:
+    return QUERIES.from_rows(
+        [{"query_id": q, "text": "what?", "tags": [], "metadata": "{}"} for q in ("q1", "q2")]
+    )
+
+
+def filled(tmp_path: Path, units: list[PooledUnit], *changes: dict[str, str]) -> Path:
+    """Write a sheet and fill in cells of its rows, as a spreadsheet program does."""
+    blank = tmp_path / "blank.csv"
+    blank.write_text(sheet_text(units, documents(), queries()), encoding="utf-8", newline="")
+    with blank.open(encoding="utf-8-sig", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    sheet = tmp_path / "sheet.csv"
+    with sheet.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, COLUMNS)
+        writer.writeheader()
+        writer.writerows({**row, **change} for row, change in zip(rows, changes, strict=True))
+    return sheet
+
+
+def test_the_pool_is_the_union_of_the_tops_without_what_is_judged() -> None:
+    """Depth 2: a finds x, y; b finds y, z and w at rank 3; a's y and b's w are judged."""
+    runs = {
+        "a": run(("q1", 1, "x"), ("q1", 2, "y")),
+        "b": run(("q1", 1, "y"), ("q1", 2, "z"), ("q1", 3, "w")),
+    }
+    spans = {"x": ("d", 0, 2), "y": ("d", 2, 4), "z": ("d", 0, 2), "w": ("d", 5, 6)}
+    units = {"a": spans, "b": spans}
+    found = pool(runs, units, {"a": {("q1", "y")}, "b": {("q1", "y")}}, depth=2)
+    assert found == {PooledUnit("q1", "d", 0, 2)}  # x and z are the same span
+    assert pool(runs, units, {}, depth=3) == {
+        PooledUnit("q1", "d", start, end) for start, end in ((0, 2), (2, 4), (5, 6))
+    }
+
+
+def test_the_order_is_blind_and_repeatable() -> None:
+    units = [PooledUnit(q, "d", n, n + 1) for q in ("q2", "q1") for n in range(50)]
+    one = in_blind_order(units, ["q1", "q2"])
+    assert [unit.query_id for unit in one] == ["q1"] * 50 + ["q2"] * 50
+    assert one == in_blind_order(reversed(units), ["q1", "q2"])
+    assert sorted(one) == sorted(units)
+    assert [u.start for u in one[:50]] != [u.start for u in one[50:]]  # not the same shuffle twice
+    assert [u.start for u in one[:50]] != sorted(u.start for u in one[:50])
+    assert in_blind_order(units, ["q1", "q2"], seed=1) != one
+
+
+def test_the_sheet_holds_the_span_and_no_formula() -> None:
+    lines = list(
+        csv.reader(
+            sheet_text([PooledUnit("q1", "d", 0, 5)], documents(), queries())
+            .removeprefix("\ufeff")
+            .splitlines()
+        )
+    )
+    assert lines == [
+        list(COLUMNS),
+        ["q1", "what?", "d", "0", "5", "'=title", "'- one", "", ""],
+    ]
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="'=+-@ a\n\r,\"", max_size=12).filter(bool))
+def test_every_text_comes_back(text: str) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "s.csv"
+        corpus = documents(text)
+        blank = sheet_text([PooledUnit("q1", "d", 0, len(text))], corpus, queries())
+        file.write_text(blank.removesuffix("\r\n") + "1\r\n", encoding="utf-8", newline="")
+        graded, _ = read_sheet(file, corpus, queries())
+        assert [(row.unit, row.grade) for row in graded] == [
+            (PooledUnit("q1", "d", 0, len(text)), 1)
+        ]
+
+
+def test_graded_rows_are_read_and_empty_ones_counted(tmp_path: Path) -> None:
+    units = [PooledUnit("q1", "d", 0, 5), PooledUnit("q2", "d", 7, 19)]
+    sheet = filled(tmp_path, units, {"grade": " 2 "}, {"grade": ""})
+    graded, n_empty = read_sheet(sheet, documents(), queries())
+    assert [(row.unit, row.grade, row.line) for row in graded] == [(units[0], 2, 2)]
+    assert n_empty == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"grade": "yes"}, "`grade`: is 'yes'; must be an integer from 0 on"),
+        ({"grade": "-1"}, "`grade`: is '-1'; must be an integer from 0 on"),
+        ({"grade": "1.5"}, "`grade`: is '1.5'; must be an integer from 0 on"),
+        ({"grade": "1", "query_id": "q3"}, "`query_id`: unknown query 'q3'"),
+        ({"grade": "1", "document_id": "e"}, "`document_id`: unknown document 'e'"),
+        ({"grade": "1", "end": "99"}, "`end`: the span 0-99 is not in 'd', of 20 characters"),
+        ({"grade": "1", "start": "x"}, "`start`: is 'x'; must be an integer from 0 on"),
+        (
+            {"grade": "1", "evidence": "two"},
+            "`evidence`: 'two' is not in the text; copy a part of the text that is there once",
+        ),
+        ({"grade": "0", "evidence": "on"}, "`evidence`: belongs to a grade from 1 on, not to 0"),
+        ({"evidence": "on"}, "`grade`: is ''; must be an integer from 0 on"),
+        (
+            {"grade": "1", "text": "- One"},
+            "`text`: '- One' is not what stands at characters 0-5 of 'd'; the document changed, "
+            "or the sheet was edited",
+        ),
+    ],
+)
+def test_a_bad_row_is_refused(tmp_path: Path, change: dict[str, str], problem: str) -> None:
+    units = [PooledUnit("q1", "d", 0, 5), PooledUnit("q2", "d", 7, 19)]
+    sheet = filled(tmp_path, units, change, {"grade": "1"})
+    with pytest.raises(DataError) as caught:
+        read_sheet(sheet, documents(), queries())
+    assert str(caught.value) == f"{sheet}:2: {problem}; nothing was imported"
+
+
+def test_several_bad_rows_are_counted(tmp_path: Path) -> None:
+    units = [PooledUnit("q1", "d", 0, 5)] * 3
+    sheet = filled(tmp_path, units, {"grade": "a"}, {"grade": "1"}, {"grade": "2"})
+    with pytest.raises(DataError, match=r":2: .*\(and 1 more rows\); nothing was imported"):
+        read_sheet(sheet, documents(), queries())
+
+
+def test_a_sheet_without_a_column(tmp_path: Path) -> None:
+    sheet = tmp_path / "s.csv"
+    sheet.write_text("query_id,grade\nq1,1\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"s\.csv:1: lacks the columns query, document_id"):
+        read_sheet(sheet, documents(), queries())
+
+
+def spans(found: set[PooledUnit]) -> list[tuple[int, int]]:
+    return sorted((unit.start, unit.end) for unit in found)
+
+
+UNIONS = {
+    "one inside another": ([(0, 100), (20, 40), (0, 10), (90, 100)], [(0, 100)]),
+    "windows": ([(0, 20), (15, 35), (30, 50)], [(0, 50)]),
+    "neighbours": ([(0, 20), (20, 40)], [(0, 20), (20, 40)]),
+    "a chain is not the whole document": (
+        [(0, 20_000), (15_000, 35_000), (16_000, 30_000), (34_000, 40_000)],
+        [(0, 20_000), (15_000, 40_000)],
+    ),
+    "a long one keeps what is inside": ([(0, 90_000), (5, 60_000)], [(0, 90_000)]),
+    "empty ones": ([(5, 5), (5, 5), (7, 9)], [(5, 5), (7, 9)]),
+}
+
+
+@pytest.mark.parametrize(("found", "expected"), UNIONS.values(), ids=UNIONS.keys())
+def test_overlapping_units_are_one(
+    found: list[tuple[int, int]], expected: list[tuple[int, int]]
+) -> None:
+    assert spans(merged(PooledUnit("q1", "d", *span) for span in found)) == expected
+    apart = {PooledUnit(q, d, *found[0]) for q in ("q1", "q2") for d in ("d", "e")}
+    assert merged(apart) == apart
+
+
+@given(st.lists(st.tuples(st.integers(0, 90_000), st.integers(1, 40_000)), max_size=30))
+def test_no_unit_lies_inside_another(found: list[tuple[int, int]]) -> None:
+    units = {PooledUnit("q1", "d", start, start + size) for start, size in found}
+    rows = spans(merged(units))
+    longest = max([LONGEST_UNION, *(size for _, size in found)])
+    for number, (start, end) in enumerate(rows):
+        assert end - start <= longest
+        assert not any(a <= start and end <= b for a, b in rows[:number] + rows[number + 1 :])
+    for unit in units:
+        assert any(a <= unit.start and unit.end <= b for a, b in rows)
+
+
+LONG = {
+    "Latin": "a word " * 6000,
+    "beside the basic plane": "\U0001f600 " * 20_000,
+    "other line ends": "a\r\n" * 20_000,
+    "a formula": "=" + "1+" * 20_000,
+}
+
+
+@pytest.mark.parametrize("text", LONG.values(), ids=LONG.keys())
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_no_cell_is_longer_than_a_spreadsheet_takes(
+    tmp_path: Path, text: str, newline: str
+) -> None:
+    corpus = documents(text)
+    asked = QUERIES.from_rows(
+        [{"query_id": "q1", "text": "why " * 9000, "tags": [], "metadata": "{}"}]
+    )
+    unit = PooledUnit("q1", "d", 0, len(text))
+    file = tmp_path / "s.csv"
+    file.write_text(sheet_text([unit], corpus, asked), encoding="utf-8", newline="")
+    with file.open(encoding="utf-8-sig", newline="") as stream:
+        (row,) = csv.DictReader(stream)
+    assert all(len(cell.encode("utf-16-le")) // 2 <= CELL_LIMIT for cell in row.values())
+    assert f"-{len(text)} of the document]" in row["text"]
+    assert cut_texts([unit], corpus) == 1
+    row["grade"] = "1"
+    # as it was written, as an older sheet had it, and as a program cuts that
+    for shown in (row["text"].replace("\r\n", "\n").replace("\n", newline), text, text[:32_767]):
+        with file.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, COLUMNS)
+            writer.writeheader()
+            writer.writerow(row | {"text": shown})
+        assert [found.unit for found in read_sheet(file, corpus, asked)[0]] == [unit]
+    row["text"] = row["text"].replace(row["text"][9_000], "x", 1)
+    with file.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, COLUMNS)
+        writer.writeheader()
+        writer.writerow(row)
+    with pytest.raises(DataError, match="is not what stands at characters"):
+        read_sheet(file, corpus, asked)
+
+
+def test_a_copied_part_is_the_evidence_and_the_rest_was_seen(tmp_path: Path) -> None:
+    unit = PooledUnit("q1", "d", 0, 19)
+    sheet = filled(tmp_path, [unit], {"grade": "2", "evidence": "one\n\ntwo"})
+    (row,) = read_sheet(sheet, documents(), queries())[0]
+    assert [(each.unit, each.grade) for each in row.judgments()] == [
+        (PooledUnit("q1", "d", 2, 10), 2),
+        (unit, 0),
+    ]
+    whole = filled(tmp_path, [unit], {"grade": "2", "evidence": TEXT[:19]})
+    (row,) = read_sheet(whole, documents(), queries())[0]
+    assert [(each.unit, each.grade) for each in row.judgments()] == [(unit, 2)]
+
+
+def test_a_sheet_of_an_older_version_is_read(tmp_path: Path) -> None:
+    sheet = tmp_path / "s.csv"
+    cells = ["q1", "what?", "d", "0", "5", "'=title", "'- one", "2"]
+    sheet.write_text(f"{','.join(NEEDED)}\n{','.join(cells)}\n", encoding="utf-8")
+    (row,) = read_sheet(sheet, documents(), queries())[0]
+    assert [(each.unit, each.grade) for each in row.judgments()] == [
+        (PooledUnit("q1", "d", 0, 5), 2)
+    ]
+
+
+def test_the_shortest_span_of_a_passage_is_enough() -> None:
+    """Of 0-100, 0-20 and 60-80 the long one holds both others; 15-35 shares 5 of 20 with 0-20."""
+    assert covered_spans([(0, 100), (0, 20), (60, 80), (15, 35)]) == {(0, 100)}
+    assert covered_spans([(0, 20), (10, 30)]) == {(10, 30)}  # 10 of 20: half
+    assert covered_spans([(0, 20), (11, 31)]) == set()
+    assert covered_spans([(40, 50)], labelled=[(0, 100)]) == {(40, 50)}

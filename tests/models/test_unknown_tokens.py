@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from rag_assets.models.model_files import ModelFiles
+from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
+from rag_assets.models.token_counts import unknown_share, unreadable_warning
+
+VOCABULARY = {"[UNK]": 0, "a": 1, "b": 2}
+
+
+def files(folder: Path, tokenizer: Tokenizer | None) -> ModelFiles:
+    if tokenizer is not None:
+        tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+        tokenizer.save(str(folder / "tokenizer.json"))
+    return ModelFiles("tiny", folder, "", "", "", "folder")
+
+
+def word_level() -> Tokenizer:
+    return Tokenizer(models.WordLevel(VOCABULARY, "[UNK]"))
+
+
+@pytest.mark.parametrize(
+    ("texts", "share"),
+    [(["a b"], 0), (["a x", "b y"], 0.5), (["x y z a"], 0.75), (["", " "], 0), ([], 0)],
+)
+def test_the_share_of_unknown_tokens(tmp_path: Path, texts: list[str], share: float) -> None:
+    assert unknown_share(texts, files(tmp_path, word_level())) == share
+
+
+def test_a_sample_is_spread_over_all_texts(tmp_path: Path) -> None:
+    texts = ["a"] * 500 + ["x"] * 500
+    assert unknown_share(texts, files(tmp_path, word_level())) == 0.5
+    # What is far behind in a text is not read.
+    assert unknown_share(["a " * 1_000 + "x " * 1_000], files(tmp_path, word_level())) == 0
+
+
+def test_other_kinds_of_tokenizers(tmp_path: Path) -> None:
+    unigram = Tokenizer(models.Unigram([("<unk>", 0.0), ("a", -1.0), ("b", -1.0)], 0, False))
+    assert unknown_share(["a x"], files(tmp_path, unigram)) == 0.5
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    of_bytes = Tokenizer(models.BPE({letter: i for i, letter in enumerate(alphabet)}, []))
+    assert unknown_share(["a x"], files(tmp_path, of_bytes)) == 0
+    (tmp_path / "tokenizer.json").unlink()
+    assert unknown_share(["a x"], files(tmp_path, None)) is None
+
+
+def test_minilm_reads_english_and_no_chinese() -> None:
+    minilm = resolve_model(DEFAULT_MODEL)
+    assert unknown_share(["The ferry leaves at six.", "Der Hafen öffnet früh."], minilm) == 0
+    share = unknown_share(["请问如何申请退款 订单编号在哪里查询"], minilm)
+    assert share is not None
+    assert share > 0.5
+
+
+@pytest.mark.real_data
+def test_minilm_and_a_real_corpus_in_chinese(shared_data: object) -> None:
+    assert callable(shared_data)
+    rows = json.loads((shared_data("seed_doc_qa") / "doc_qa_dataset.json").read_text("utf-8"))
+    text = json.dumps(rows, ensure_ascii=False)
+    parts = [text[start : start + 2_000] for start in range(0, len(text), 2_000)]
+    share = unknown_share(parts, resolve_model(DEFAULT_MODEL))
+    assert share is not None
+    assert share > 0.3
+
+
+def test_the_line_names_retriever_model_and_share(tmp_path: Path) -> None:
+    model = files(tmp_path, word_level())
+    assert unreadable_warning("queries", 0.431, model) == (
+        "43% of the tokens of the queries are unknown to its model 'tiny'; "
+        "take a model that reads their language"
+    )
+    assert unreadable_warning("queries", 0.05, model) is None
+    assert unreadable_warning("queries", None, model) is None

@@ -1,0 +1,94 @@
+"""Queries that share documents: the headline is tested over clusters, or says that it cannot be."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from rag_assets import api
+from rag_assets.pipeline.evaluation_names import EvaluationNames
+from rag_assets.report.gate import Rules, gate
+from rag_assets.report.html import write_report
+from rag_assets.report.result import EvaluationResult
+from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY
+from tests.beir_folder import write_beir
+
+N_QUERIES = 60
+
+
+def evaluated(root: Path, documents: int, statistics: str = "") -> EvaluationResult:
+    """Two runs: `good` finds what is relevant first, `poor` only for half of the documents."""
+    labels = {f"q{i:02}": f"d{i % documents:02}" for i in range(N_QUERIES)}
+    names = sorted(set(labels.values()))
+    other = {name: names[(number + 1) % documents] for number, name in enumerate(names)}
+    right = set(names[::2])
+    runs = {"good": labels, "poor": {q: d if d in right else other[d] for q, d in labels.items()}}
+    corpus = "".join(f'{{"_id": "{n}", "title": "", "text": "text {n}"}}\n' for n in names)
+    queries = "".join(f'{{"_id": "{q}", "text": "query {q}"}}\n' for q in labels)
+    qrels = "".join(f"{q}\t{d}\t1\n" for q, d in labels.items())
+    files = {
+        f"{name}.trec": "".join(f"{q} Q0 {d} 1 1.0 x\n" for q, d in run.items())
+        for name, run in runs.items()
+    }
+    yaml = (
+        f"name: pair\n{statistics}top_k: [1]\nmetrics: [hit_rate]\nprimary: hit_rate@1\n"
+        "baseline: poor\nretrievers:\n"
+        "  good: {type: run_file, path: good.trec}\n  poor: {type: run_file, path: poor.trec}\n"
+    )
+    folder = write_beir(
+        root / "data",
+        {
+            "corpus.jsonl": corpus,
+            "queries.jsonl": queries,
+            "qrels/test.tsv": f"query-id\tcorpus-id\tscore\n{qrels}",
+            "experiment.yaml": yaml,
+            **files,
+        },
+    )
+    return api.evaluate(folder, store=root / "store")
+
+
+def lead(result: EvaluationResult) -> str:
+    page = write_report(result).read_text(encoding="utf-8")
+    (found,) = re.findall(r'<p class="lead">(.*?)</p>', page, re.DOTALL)
+    return " ".join(re.sub("<[^>]+>", "", str(found)).split())
+
+
+def test_the_headline_is_tested_over_clusters(tmp_path: Path) -> None:
+    """The numbers are those of `cluster: document`, which another code path makes."""
+    result = evaluated(tmp_path / "none", 30)
+    declared = evaluated(tmp_path / "declared", 30, "statistics: {cluster: document}\n")
+    (row,), (same,) = (one.table(COMPARISONS_KEY).to_pylist() for one in (result, declared))
+    assert (row["n"], row["n_clusters"]) == (N_QUERIES, 30)
+    assert row == same
+    said = lead(result)
+    assert "The difference is real: p = " in said
+    assert said.endswith("over 30 clusters of queries.")
+    compared = api.compare(tmp_path / "none" / "data", "poor", "good", store=result.root.parent)
+    assert compared.verdicts[0].endswith("; 60 queries in 30 clusters")
+    assert compared.rows[0]["p_randomisation"] == row["p_randomisation"]
+    (note,) = compared.compared.notes
+    assert "those that share documents were tested together" in note
+    names = EvaluationNames(result.root, result.root.parent / "locks")
+    assert gate(result, names, "latest", Rules()).passed
+
+
+def test_where_it_cannot_be_it_says_so_beside_its_claim(tmp_path: Path) -> None:
+    result = evaluated(tmp_path, 6)
+    (row,) = result.table(COMPARISONS_KEY).to_pylist()
+    assert row["n_clusters"] == N_QUERIES
+    why = "60 queries, some of which share documents, make 6 clusters, fewer than 20"
+    said = lead(result)
+    assert "The difference is real" not in said
+    assert f"the difference would be real: p = 1.0e-04. They are not: {why}" in said
+    compared = api.compare(tmp_path / "data", "poor", "good", store=tmp_path / "store")
+    assert f"; but {why}; each was tested by itself" in compared.verdicts[0]
+
+
+def test_queries_that_stand_alone_need_no_word(tmp_path: Path) -> None:
+    result = evaluated(tmp_path, N_QUERIES)
+    (row,) = result.table(COMPARISONS_KEY).to_pylist()
+    assert row["n_clusters"] == N_QUERIES
+    assert "The difference is real: p = 1.0e-04." in lead(result)
+    compared = api.compare(tmp_path / "data", store=tmp_path / "store")
+    assert compared.compared.notes == []

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import rag_assets
+from rag_assets.report.result import EvaluationResult
+from tests.beir_folder import HOSTILE_TAG, write_beir
+
+YAML = (
+    "retrievers:\n  a-b.c: {type: bm25}\n  steep: {type: bm25, k1: 9, b: 0}\n"
+    "  both: {type: rrf, inputs: [a-b.c, steep]}\n"
+    "top_k: [1, 10]\nmetrics: [mrr, ndcg, precision, recall@5]\n"
+)
+
+
+class Page(HTMLParser):
+    """Collects tags, attributes, scripts and tables; small figures in cells are left out."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[str] = []
+        self.attributes: dict[str, list[str]] = {}
+        self.tables: list[list[list[str]]] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self._in_cell = self._in_script = False
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            self.attributes.setdefault(name, []).append(value or "")
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in {"td", "th"}:
+            self.tables[-1][-1].append("")
+            self._in_cell = True
+        elif tag == "small":
+            self._in_cell = False
+        elif tag == "script":
+            self.scripts.append((dict(attrs), ""))
+            self._in_script = True
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in {"td", "th"}:
+            self._in_cell = False
+        elif tag == "script":
+            self._in_script = False
+
+    def handle_data(self, data: str) -> None:
+        if self._in_script:
+            self.scripts[-1] = (self.scripts[-1][0], data)
+        elif self._in_cell:
+            self.tables[-1][-1][-1] += data
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> EvaluationResult:
+    root = tmp_path_factory.mktemp("report")
+    folder = write_beir(root / "<img src=x> & 'co'", {"experiment.yaml": YAML})
+    return rag_assets.evaluate(folder, store=root / "store")
+
+
+@pytest.fixture(scope="module")
+def text(result: EvaluationResult) -> str:
+    return (result.root / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(text: str) -> Page:
+    return Page(text)
+
+
+def test_the_page_needs_nothing_else(text: str, page: Page) -> None:
+    own = re.sub(r'<script type="text/plain" id="plotly">.*?</script>', "", text, flags=re.DOTALL)
+    assert not re.search(r"https?:|//\w|url\(|@import", own)
+    assert not set(page.tags) & {"link", "img", "iframe", "object", "base"}
+    assert not set(page.attributes) & {"src", "srcset", "onload", "onerror", "onclick"}
+    assert {href[0] for href in page.attributes["href"]} == {"#"}
+    assert page.tags[:2] == ["html", "head"]
+    assert len(text.encode()) < 6_000_000
+
+
+def test_the_policy_allows_two_scripts_and_no_connection(page: Page) -> None:
+    (policy,) = (one for one in page.attributes["content"] if "script-src" in one)
+    assert policy.startswith("default-src 'none';")
+    assert "unsafe-inline" not in policy.split("script-src")[1]
+    assert policy.count("'sha256-") == 2
+    run = [attributes for attributes, _ in page.scripts if not attributes]
+    assert len(run) == 1, "all other blocks are data"
+
+
+def test_text_from_data_is_escaped(text: str, page: Page) -> None:
+    assert HOSTILE_TAG not in text
+    assert HOSTILE_TAG in unescape(text)
+    assert "<img" not in text.replace("<img>", "")
+    (slices,) = (t for t in page.tables if t[0][0] == "tag")
+    assert [row[0] for row in slices[1:]] == [HOSTILE_TAG, "safety", "time"]
+
+
+def test_data_of_the_scripts_is_json(page: Page) -> None:
+    blocks = {a["id"]: text for a, text in page.scripts if a.get("type") == "application/json"}
+    assert set(blocks) == {"data-charts", "data-stages", "data-score_gaps", "data-explorer"}
+    explorer = json.loads(blocks["data-explorer"])
+    assert HOSTILE_TAG in explorer["tags"]
+
+
+def test_numbers_are_those_of_the_leaderboard(result: EvaluationResult, page: Page) -> None:
+    board = {(row["retriever"], row["top_k"]): row for row in result.leaderboard.to_pylist()}
+    tables = [t for t in page.tables if t[0][-1] == "ms/query"]
+    assert len(tables) == 3, "top_k 10 first, then 1 and 5"
+    measures = tables[0][0][2:-2]
+    assert measures == ["ndcg", "mrr", "recall", "precision"]
+    for table, top_k in zip(tables, (10, 1, 5), strict=True):
+        assert {cells[1] for cells in table[1:]} == {"a-b.c", "steep", "both"}
+        assert table[0][6] == f"tokens@{top_k}"
+        for cells in table[1:]:
+            row = board[cells[1], top_k]
+            assert cells[0].rstrip("~") == str(row["position"])
+            values = [row[name] for name in measures]
+            assert cells[2:6] == ["" if v is None else f"{v:.4f}" for v in values]
+            assert cells[6] == f"{row['tokens']:.0f}"
+            assert float(cells[7]) >= 0
+
+
+def test_query_accounting_is_that_of_the_leaderboard(result: EvaluationResult, page: Page) -> None:
+    board = {(row["retriever"], row["top_k"]): row for row in result.leaderboard.to_pylist()}
+    (accounting,) = (t for t in page.tables if "unjudged results" in t[0])
+    names = ["attempted", "answered", "empty", "failed", "unanswerable", "queries"]
+    names += ["unreachable", "not_in_corpus", "unjudged"]
+    for cells in accounting[1:]:
+        row = board[cells[0], 10]
+        assert cells[1:10] == [str(row[f"n_{name}"]) for name in names]
+        assert cells[10] == f"{100 * row['judged']:.0f} %"
+        assert cells[11] == str(row["n_tied"])
+
+
+def test_every_artifact_is_named(result: EvaluationResult, page: Page) -> None:
+    (artifacts,) = (t for t in page.tables if t[0][0] == "partition")
+    assert [cells[3] for cells in artifacts[1:]] == [
+        entry.digest[:16] for entry in result.evaluation.entries
+    ]
+
+
+def test_the_best_is_recommended(result: EvaluationResult, text: str) -> None:
+    assert "<strong>incomplete</strong>" not in text
+    best = result.leaderboard.to_pylist()[0]["retriever"]
+    assert f'<h1>Use <mark class="winner">{best}</mark></h1>' in text
+
+
+def test_a_partial_evaluation_says_so(tmp_path: Path) -> None:
+    folder = write_beir(tmp_path / "tiny", {"experiment.yaml": YAML})
+    done = rag_assets.evaluate(folder, tmp_path / "store", retrievers=["steep"], top_k=[1])
+    text = (done.root / "report.html").read_text(encoding="utf-8")
+    assert [row["retriever"] for row in done.leaderboard.to_pylist()] == ["steep"]
+    assert "<strong>incomplete</strong>" in text
+
+
+def test_without_labels_the_page_shows_overlaps(tmp_path: Path) -> None:
+    folder = write_beir(tmp_path / "tiny", {"experiment.yaml": YAML, "qrels/test.tsv": None})
+    done = rag_assets.evaluate(folder, tmp_path / "store", top_k=[10])
+    text = (done.root / "report.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert "<h1>No labels yet</h1>" in text
+    assert [t[0][0] for t in page.tables][:2] == ["retrievers", "retriever"]
+    assert len(text) < 200_000, "nothing is drawn, so there is no plotly"

@@ -1,0 +1,242 @@
+"""Results in a notebook: data frames, HTML and figures."""
+
+from __future__ import annotations
+
+import re
+import sys
+from html.parser import HTMLParser
+from importlib import resources
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from rag_assets.errors import NotEvaluated, UsageError
+from rag_assets.pipeline.history import History
+from rag_assets.report import notebook as palette
+from rag_assets.report.comparison_views import Comparison
+from rag_assets.report.evaluation_table import EvaluationTable
+from rag_assets.report.metric_history import SCHEMA, MetricHistory
+from rag_assets.report.notebook import MOST, Cell, Tabular, table_html, words
+from rag_assets.report.view import View
+from rag_assets.schemas import COMPARISONS, LEADERBOARD
+from tests.tiny_experiment import Tiny
+
+HOSTILE = "</td><script>alert(1)</script>\u202e & 'co'"
+
+
+class Table(HTMLParser):
+    """Collects the cells of a table, and all tags; small figures are left out."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.rows: list[list[str]] = []
+        self.tags: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self._open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self._open[-1] in ("td", "th"):
+            self.rows[-1][-1] += data
+
+
+@pytest.fixture(scope="session")
+def changed(tmp_path_factory: pytest.TempPathFactory) -> EvaluationTable:
+    """The tiny experiment after its labels changed, and then a retriever."""
+    tiny = Tiny(tmp_path_factory.mktemp("notebook"))
+    tiny.config["top_k"] = [1, 3, 5]
+    names = ("bm25", "bm25-whole")
+    tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in names}
+    tiny.write().run()
+    tiny.snapshot()
+    tiny.replace("judgments.jsonl", "A dog needs a ticket of 10 crowns.", "Children under six")
+    tiny.run()
+    tiny.snapshot()
+    tiny.configure("bm25", k1=0.1, b=0.0)
+    tiny.run()
+    return EvaluationTable(tiny.artifacts, tiny.snapshot())
+
+
+@pytest.fixture
+def over_time(changed: EvaluationTable) -> MetricHistory:
+    return MetricHistory.of(History(changed.root, None))
+
+
+@pytest.mark.parametrize("kind", ["evaluation", "pairs", "pair", "history"])
+def test_frames_hold_the_rows_of_the_table(changed: EvaluationTable, kind: str) -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("polars")
+    results: dict[str, Tabular] = {
+        "evaluation": changed,
+        "pairs": Comparison.of(changed),
+        "pair": Comparison.of(changed, ("bm25-whole", "bm25")),
+        "history": MetricHistory.of(History(changed.root, None)),
+    }
+    result = results[kind]
+    table, frame, polars = result.to_arrow(), result.to_pandas(), result.to_polars()
+    assert table.num_rows > 0
+    assert list(frame.columns) == polars.columns == table.column_names
+    assert polars.to_dicts() == table.to_pylist()
+    for name in table.column_names:
+        assert frame[name].isna().sum() == table[name].null_count
+    numbers = "ndcg" if kind == "evaluation" else "value" if kind == "history" else "difference"
+    assert frame[numbers].tolist() == table[numbers].to_pylist()
+
+
+def test_tables_are_those_of_the_schemas(
+    changed: EvaluationTable, over_time: MetricHistory
+) -> None:
+    assert changed.to_arrow().equals(changed.leaderboard)
+    assert set(LEADERBOARD.arrow().names) <= set(changed.to_arrow().column_names)
+    assert Comparison.of(changed).to_arrow().schema.equals(COMPARISONS.arrow())
+    assert over_time.to_arrow().schema.equals(SCHEMA)
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_a_missing_package_is_named_with_its_extra(
+    changed: EvaluationTable, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UsageError, match=rf"{package}: pip install 'rag-assets\[notebook\]'"):
+        getattr(changed, f"to_{package}")()
+
+
+def test_html_of_an_evaluation_is_its_leaderboard(changed: EvaluationTable) -> None:
+    text = changed._repr_html_()
+    table = Table(text)
+    board = [row for row in changed.leaderboard.to_pylist() if row["top_k"] == 5]
+    assert table.rows[0] == ["#", "retriever", "ndcg@5", "hit_rate@5", "mrr@5", "ms/query"]
+    shown = {row[1]: row[2].replace("★ ", "") for row in table.rows[1:]}
+    assert shown == {row["retriever"]: f"{row['ndcg']:.4f}" for row in board}
+    assert f"Use {board[0]['retriever']}" in text
+    assert "script" not in table.tags
+
+
+def test_html_of_a_pair_has_the_verdict(changed: EvaluationTable) -> None:
+    pair = Comparison.of(changed, ("bm25", "bm25-whole"))
+    (verdict,) = pair.verdicts
+    table = Table(pair._repr_html_())
+    assert verdict in " ".join(pair._repr_html_().split())
+    assert table.rows[1][0] == "bm25-whole - bm25"
+    assert table.rows[1][1] == f"{pair.rows[0]['difference']:+.4f}"
+
+
+def test_a_pair_turned_round_has_the_other_sign(changed: EvaluationTable) -> None:
+    one, other = (
+        Comparison.of(changed, names).rows[0]
+        for names in (("bm25", "bm25-whole"), ("bm25-whole", "bm25"))
+    )
+    assert one["difference"] == -other["difference"] != 0
+    at_1 = Comparison.of(changed, ("bm25", "bm25-whole"), metric="mrr@1")
+    assert str(at_1.compared.metric) == "mrr@1"
+    assert str(Comparison.of(changed, metric="mrr").compared.metric) == "mrr@5"
+
+
+def test_what_cannot_be_compared_is_refused(changed: EvaluationTable) -> None:
+    for names in (("bm25",), ("bm25", "bm25"), ("bm25", "bm25-whole", "bm25")):
+        with pytest.raises(UsageError, match="two different retrievers"):
+            Comparison.of(changed, names)
+    with pytest.raises(NotEvaluated, match="no retriever 'nope'; allowed: bm25, bm25-whole"):
+        Comparison.of(changed, ("bm25", "nope"))
+
+
+def test_html_of_a_history_says_what_changed(over_time: MetricHistory) -> None:
+    rows = Table(over_time._repr_html_()).rows
+    assert rows[0] == ["evaluation", "retriever", "ndcg@5", "change", "what changed"]
+    first = [row[4] for row in rows[1:] if row[0]]
+    assert first == ["bm25.b 0.75 -> 0.0; bm25.k1 1.2 -> 0.1", "labels changed", ""]
+    assert [row[3] for row in rows[3:]] == [""] * 4, "other labels, and the first"
+    assert all(row[3] for row in rows[1:3])
+
+
+def test_a_figure_has_the_means_with_intervals(changed: EvaluationTable) -> None:
+    drawn = changed.plot("mrr").to_dict()["data"]
+    view = View(changed)
+    assert [trace["name"] for trace in drawn] == view.retrievers
+    for trace in drawn:
+        assert list(trace["x"]) == ["@1", "@3", "@5"]
+        for k, mean, up in zip((1, 3, 5), trace["y"], trace["error_y"]["array"], strict=True):
+            interval = view.intervals[trace["name"], k, "mrr"]
+            assert mean + up == pytest.approx(interval["high"])
+    with pytest.raises(UsageError, match="unknown metric 'recal'"):
+        changed.plot("recal")
+
+
+def test_a_line_breaks_where_labels_changed(over_time: MetricHistory) -> None:
+    drawn = over_time.plot().to_dict()
+    values = {name: [] for name in ("bm25", "bm25-whole")}  # type: dict[str, list[float]]
+    for row in over_time.rows:
+        values[row["retriever"]].append(row["value"])
+    for trace in drawn["data"]:
+        one, two, three = values[trace["name"]]
+        assert list(trace["x"]) == [1, 1.5, 2, 3]
+        assert list(trace["y"]) == [one, None, two, three]
+    assert [shape["x0"] for shape in drawn["layout"]["shapes"]] == [1.5]
+
+
+def test_a_figure_of_differences_has_a_point_a_pair(changed: EvaluationTable) -> None:
+    pairs = Comparison.of(changed)
+    (trace,) = pairs.plot(dark=True).to_dict()["data"]
+    assert list(trace["x"]) == [row["difference"] for row in pairs.rows]
+    low = trace["x"][0] - trace["error_x"]["arrayminus"][0]
+    assert low == pytest.approx(pairs.rows[0]["low"])
+
+
+def test_figures_are_drawn_as_the_report_is() -> None:
+    script = resources.files("rag_assets.report.page").joinpath("script", "palette.js")
+    text = script.read_text(encoding="utf-8")
+    for name in ("SYMBOLS", "DASHES", "PATTERNS"):
+        listed = re.search(rf"const {name} = \[(.*)\];", text)
+        assert listed is not None
+        found = [one.replace("\\\\", "\\") for one in re.findall(r'"([^"]*)"', listed[1])]
+        assert tuple(found) == getattr(palette, name)
+    assert f"const N_COLOURS = {palette.N_COLOURS};" in text
+    for dark in (False, True):
+        used = {palette.look(number, dark)["colour"] for number in range(8)}
+        assert len(used) == 8
+    assert palette.colours(dark=False)["page"] == "#fff"
+    assert palette.colours(dark=True)["page"] != "#fff"
+
+
+def test_texts_are_escaped() -> None:
+    text = table_html(HOSTILE, [HOSTILE], [[words(HOSTILE, HOSTILE)]], [HOSTILE], [HOSTILE])
+    assert "<script" not in text
+    assert Table(text).rows[1] == [HOSTILE]
+    assert "<" not in palette.plain(HOSTILE)
+
+
+def test_a_long_table_says_what_it_leaves_out() -> None:
+    rows = [[Cell(str(number))] for number in range(MOST + 3)]
+    text = table_html("title", ["number"], rows)
+    assert len(Table(text).rows) == MOST + 1
+    assert "3 more rows are left out" in text
+
+
+def test_without_labels_the_overlaps_are_shown(tmp_path: Any) -> None:
+    tiny = Tiny(tmp_path).write()
+    tiny.config["top_k"] = [1, 3, 5]
+    for name in ("metrics", "primary", "baseline"):
+        tiny.config.pop(name)
+    names = ("bm25", "bm25-whole")
+    tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in names}
+    tiny.write_config()
+    (tiny.folder / "judgments.jsonl").unlink()
+    tiny.run()
+    result = EvaluationTable(tiny.artifacts, tiny.snapshot())
+    table: pa.Table = result.to_arrow()
+    assert table["top_k"].to_pylist() == [1, 3, 5]
+    assert "how alike the retrievers rank" in result._repr_html_()
+    assert len(Table(result._repr_html_()).rows) == 4
+    with pytest.raises(NotEvaluated, match="no labels"):
+        result.plot()

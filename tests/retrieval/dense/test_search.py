@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_assets.errors import DataError, UsageError
+from rag_assets.retrieval.dense.flat_index import FlatIndex
+from rag_assets.retrieval.dense.search import MARGIN, inner_products, search
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / lengths, dtype=np.float32)
+
+
+def naive(index: FlatIndex, query: np.ndarray, k: int) -> list[tuple[str, float]]:
+    """All float64 inner products, each row on its own, sorted by (score, id bytes) descending."""
+    wide = query.astype(np.float64)
+    scores = [float((row.astype(np.float64) * wide).sum()) for row in index.vectors]
+    pairs = zip(index.chunk_ids, scores, strict=True)
+    return sorted(pairs, key=lambda pair: (pair[1], pair[0].encode()), reverse=True)[:k]
+
+
+def found(
+    index: FlatIndex, queries: np.ndarray, k: int, block: int
+) -> list[list[tuple[str, float]]]:
+    ranked = []
+    for hits in search(index, queries, k, block=block):
+        ids = [index.chunk_ids[position] for position in hits.positions]
+        ranked.append(list(zip(ids, hits.scores.tolist(), strict=True)))
+    return ranked
+
+
+@st.composite
+def corpora(draw: st.DrawFn) -> tuple[FlatIndex, np.ndarray]:
+    """Few distinct vectors, many duplicates, and near-duplicates that fp32 cannot tell apart."""
+    seed = draw(st.integers(0, 2**32 - 1))
+    count, distinct = draw(st.integers(1, 300)), draw(st.integers(1, 20))
+    dimension = draw(st.sampled_from([1, 2, 3, 17, 64]))
+    noise = draw(st.sampled_from([0.0, 0.0, 1e-7, 1e-6, 1e-3]))
+    generator = np.random.default_rng(seed)
+    base = generator.normal(size=(distinct, dimension)) + 1e-3
+    rows = base[generator.integers(0, distinct, count)]
+    rows = rows + noise * generator.normal(size=rows.shape)
+    ids = [f"{'dßé'[i % 3]}{i}" for i in generator.permutation(count)]
+    queries = np.concatenate([base[:3], generator.normal(size=(3, dimension)) + 1e-3])
+    return FlatIndex(tuple(ids), unit(rows)), unit(queries)
+
+
+@settings(max_examples=150, deadline=None)
+@given(corpora(), st.integers(1, 60), st.integers(1, 7))
+def test_exact_against_naive_float64(
+    corpus: tuple[FlatIndex, np.ndarray], k: int, block: int
+) -> None:
+    index, queries = corpus
+    assert found(index, queries, k, block) == [naive(index, query, k) for query in queries]
+
+
+def test_ties_wider_than_the_margin_are_cut_by_id() -> None:
+    count = 10 * MARGIN
+    vectors = np.tile(unit(np.ones((1, 48))), (count, 1))
+    index = FlatIndex(tuple(f"c{i}" for i in range(count)), vectors)
+    (hits,) = search(index, vectors[:1], 5)
+    expected = sorted(index.chunk_ids, reverse=True)[:5]
+    assert [index.chunk_ids[i] for i in hits.positions] == expected
+    assert len(set(hits.scores.tolist())) == 1
+
+
+def test_score_of_a_row_does_not_depend_on_its_place() -> None:
+    generator = np.random.default_rng(0)
+    row, query = unit(generator.normal(size=(2, 384)))
+    tiled = inner_products(np.tile(row, (1003, 1)), query)
+    assert set(tiled.tolist()) == set(inner_products(row[None], query).tolist())
+    assert tiled.dtype == np.float64
+
+
+def test_threads_and_blocks_change_nothing() -> None:
+    import faiss
+
+    generator = np.random.default_rng(1)
+    vectors = unit(generator.normal(size=(3000, 64)))
+    vectors[1000:1500] = vectors[0]
+    index = FlatIndex(tuple(str(i) for i in range(3000)), vectors)
+    queries = unit(np.concatenate([vectors[:5] + 0.01, generator.normal(size=(60, 64))]))
+    expected = found(index, queries, 20, 256)
+    threads = faiss.omp_get_max_threads()
+    try:
+        faiss.omp_set_num_threads(1)
+        for block in (1, 19, 64):
+            assert found(index, queries, 20, block) == expected
+        faiss.omp_set_num_threads(3)
+        assert found(index, queries, 20, 9) == expected
+    finally:
+        faiss.omp_set_num_threads(threads)
+
+
+def test_settings_of_faiss_are_put_back_even_after_an_error() -> None:
+    import faiss
+
+    before = faiss.cvar.distance_compute_blas_threshold, faiss.omp_get_max_threads()
+    index = FlatIndex(("a", "b"), np.eye(2, dtype=np.float32))
+
+    def interrupted(done: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search(index, np.eye(2, dtype=np.float32), 1, interrupted, block=1)
+    assert (faiss.cvar.distance_compute_blas_threshold, faiss.omp_get_max_threads()) == before
+
+
+def test_smaller_k_is_a_prefix_of_a_larger_one() -> None:
+    generator = np.random.default_rng(2)
+    vectors = unit(generator.integers(-1, 2, size=(500, 6)) + 0.0 + 1e-9)
+    index = FlatIndex(tuple(str(i) for i in range(500)), vectors)
+    queries = unit(generator.integers(-1, 2, size=(20, 6)) + 1e-9)
+    deep = found(index, queries, 100, 256)
+    for k in (1, 3, 10):
+        assert found(index, queries, k, 256) == [hits[:k] for hits in deep]
+
+
+def test_k_is_clipped_and_progress_ends_at_the_number_of_queries() -> None:
+    index = FlatIndex(("a", "b"), np.eye(2, dtype=np.float32))
+    calls: list[int] = []
+    hits = search(index, np.eye(2, dtype=np.float32), 50, calls.append, block=1)
+    assert [len(one.positions) for one in hits] == [2, 2]
+    assert calls == [1, 2]
+    assert hits[0].positions.tolist() == [0, 1]
+    assert hits[0].scores.tolist() == [1.0, 0.0]
+
+
+def test_empty_index_and_no_queries() -> None:
+    empty = FlatIndex((), np.empty((0, 0), dtype=np.float32))
+    (hits,) = search(empty, np.eye(1, 3, dtype=np.float32), 5)
+    assert len(hits.positions) == len(hits.scores) == 0
+    index = FlatIndex(("a",), np.eye(1, dtype=np.float32))
+    assert search(index, np.empty((0, 0), dtype=np.float32), 5) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        (np.array([[np.nan, 0]], dtype=np.float32), "query 0 holds NaN"),
+        (np.zeros((1, 2), dtype=np.float32), "query 0 has length 0"),
+        (np.ones((1, 2), dtype=np.float32), "query 0 has length 1.41421"),
+        (np.eye(1, 3, dtype=np.float32), "the index has dimension 2"),
+        (np.eye(1, 2), "they must be float32"),
+    ],
+)
+def test_wrong_query_vectors(query: np.ndarray, problem: str) -> None:
+    index = FlatIndex(("a", "b"), np.eye(2, dtype=np.float32))
+    with pytest.raises(DataError, match=problem):
+        search(index, query, 1)
+
+
+def test_k_below_1_is_wrong_usage() -> None:
+    index = FlatIndex(("a",), np.eye(1, dtype=np.float32))
+    with pytest.raises(UsageError, match="k is 0"):
+        search(index, np.eye(1, dtype=np.float32), 0)

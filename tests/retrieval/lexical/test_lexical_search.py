@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import random
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_assets.errors import UsageError
+from rag_assets.retrieval.lexical.analyzers import analyze
+from rag_assets.retrieval.lexical.index import LexicalIndex, build_index, search
+
+WORDS = st.lists(st.sampled_from(["pump", "valve", "crew", "oil"]), max_size=4).map(" ".join)
+CORPORA = st.dictionaries(st.text(min_size=1, max_size=3), WORDS, max_size=30)
+Ranking = list[tuple[str, float]]
+
+
+def index_of(
+    texts: dict[str, str], analyzer: str = "english", engine: str = "bm25s"
+) -> LexicalIndex:
+    with tempfile.TemporaryDirectory() as folder:
+        build_index(
+            list(texts),
+            list(texts.values()),
+            engine=engine,
+            analyzer=analyzer,
+            k1=1.2,
+            b=0.75,
+            folder=Path(folder),
+        )
+        return LexicalIndex.load(Path(folder), mmap=False)
+
+
+def rankings(index: LexicalIndex, queries: list[str], k: int) -> list[Ranking]:
+    return [
+        [
+            (index.chunk_ids[position], score)
+            for position, score in zip(hits.positions.tolist(), hits.scores.tolist(), strict=True)
+        ]
+        for hits in search(index, queries, k)
+    ]
+
+
+@settings(deadline=None)
+@given(CORPORA, WORDS, st.integers(1, 40), st.sampled_from(["bm25s", "rank_bm25"]))
+def test_exact_order_against_a_naive_sort(
+    texts: dict[str, str], query: str, k: int, engine: str
+) -> None:
+    index = index_of(texts, engine=engine)
+    scores = index.engine.scores(analyze("english", query))
+    scored = list(zip(index.chunk_ids, scores.tolist(), strict=True))
+    above_zero = [pair for pair in scored if pair[1] > 0]
+    naive = sorted(above_zero, key=lambda pair: (pair[1], pair[0].encode()), reverse=True)
+    assert rankings(index, [query], k) == [naive[:k]]
+
+
+@settings(deadline=None)
+@given(CORPORA, WORDS, st.randoms(use_true_random=False))
+def test_the_order_of_the_corpus_does_not_matter(
+    texts: dict[str, str], query: str, shuffler: random.Random
+) -> None:
+    shuffled = list(texts.items())
+    shuffler.shuffle(shuffled)
+    expected = rankings(index_of(texts), [query], 5)
+    assert rankings(index_of(dict(shuffled)), [query], 5) == expected
+
+
+def test_duplicated_chunks_share_a_score_and_are_ordered_by_id() -> None:
+    texts = {f"d{i}": "pump valve" for i in range(12)} | {"x": "pump pump oil"}
+    (found,) = rankings(index_of(texts), ["valve"], 5)
+    assert [chunk for chunk, _ in found] == ["d9", "d8", "d7", "d6", "d5"]
+    assert len({score for _, score in found}) == 1
+
+
+def test_chunks_without_a_matching_token_are_no_hits() -> None:
+    texts = {"a": "pump", "b": "valve", "c": "the crew"}
+    assert [chunk for chunk, _ in rankings(index_of(texts), ["pump oil"], 3)[0]] == ["a"]
+
+
+@pytest.mark.parametrize("engine", ["bm25s", "rank_bm25", "tantivy"])
+def test_queries_without_a_known_token_have_no_hits(engine: str) -> None:
+    index = index_of({"a": "pump", "b": "valve", "c": "oil"}, engine=engine)
+    assert rankings(index, ["", "the of", "unknown words", "\U0001f600"], 3) == [[], [], [], []]
+    assert rankings(index, [], 3) == []
+
+
+def test_k_is_clipped_and_larger_k_extends_the_ranking() -> None:
+    texts = {f"d{i}": "pump " * (i % 4 + 1) + "crew oil" for i in range(50)}
+    index = index_of(texts)
+    deepest = rankings(index, ["pump crew"], 1000)[0]
+    assert len(deepest) == 50
+    assert all(rankings(index, ["pump crew"], k)[0] == deepest[:k] for k in range(1, 51))
+
+
+def test_k_below_one_is_refused() -> None:
+    with pytest.raises(UsageError, match="k is 0"):
+        search(index_of({"a": "pump"}), ["pump"], 0)
+
+
+def test_rank_bm25_drops_chunks_that_its_idf_scores_at_zero_or_below() -> None:
+    half = {"a": "pump", "b": "valve"}  # in exactly half of the chunks: idf = ln 1 = 0
+    assert rankings(index_of(half, engine="rank_bm25"), ["pump"], 5) == [[]]
+    everywhere = {"a": "pump", "b": "pump"}  # the mean idf is negative, and so is its epsilon part
+    assert rankings(index_of(everywhere, engine="rank_bm25"), ["pump"], 5) == [[]]
+    assert [chunk for chunk, _ in rankings(index_of(everywhere), ["pump"], 5)[0]] == ["b", "a"]
+
+
+def test_queries_are_analysed_like_the_chunks() -> None:
+    index = index_of({"a": "KFP-30417 pumps", "b": "KFP-30418 pump"})
+    assert [chunk for chunk, _ in rankings(index, ["kfp 30417"], 1)[0]] == ["a"]
+    assert len(rankings(index, ["PUMPING"], 5)[0]) == 2
+    chinese = index_of({"a": "\u65e5\u672c\u4eba", "b": "\u672c\u65e5"}, analyzer="cjk")
+    assert [chunk for chunk, _ in rankings(chinese, ["\u65e5\u672c"], 5)[0]] == ["a", "b"]
+
+
+def test_progress_counts_queries_up_to_the_last() -> None:
+    done: list[int] = []
+    search(index_of({"a": "pump"}), ["pump"] * 250, 1, done.append)
+    assert done == [100, 200, 250]

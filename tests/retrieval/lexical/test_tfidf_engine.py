@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_assets.errors import UsageError
+from rag_assets.retrieval.lexical.engine import load_engine
+from rag_assets.retrieval.lexical.tfidf_engine import WEIGHTINGS, TfIdfEngine
+from rag_assets.retrieval.lexical.token_counts import TokenCounts
+
+TOKENS = st.lists(st.sampled_from("abcdefg"), max_size=12)
+QUERIES = st.lists(st.sampled_from("abcdefgxyz"), max_size=6)
+CORPORA = st.lists(TOKENS, min_size=1, max_size=10).filter(any)
+
+
+def dogs() -> list[list[str]]:
+    """Return documents of 5, 25 and 4 words with 1, 3 and 0 "dogs"."""
+    counts = ((1, 5), (3, 25), (0, 4))
+    return [["dogs"] * f + [f"w{n}.{i}" for i in range(n - f)] for f, n in counts]
+
+
+def test_worked_example_of_dogs() -> None:
+    """log10(3 / 2) = 0.176; the slide prints 0.0212 for 0.528 / 25."""
+    raw = TfIdfEngine.build(TokenCounts.of(dogs()), "raw").scores(["dogs"])
+    assert raw.tolist() == pytest.approx([0.176, 0.528, 0], abs=5e-4)
+    assert raw.tolist() == pytest.approx([math.log10(1.5), 3 * math.log10(1.5), 0], rel=1e-15)
+    normalised = TfIdfEngine.build(TokenCounts.of(dogs()), "length_normalised").scores(["dogs"])
+    assert normalised.tolist() == pytest.approx([0.0352, 0.0211, 0], abs=5e-5)
+    assert np.argsort(-raw)[0] == 1
+    assert np.argsort(-normalised)[0] == 0
+
+
+def test_worked_example_of_saturation() -> None:
+    saturated = TfIdfEngine.build(TokenCounts.of(dogs()), "saturated", 1.2).scores(["dogs"])
+    idf = math.log10(1.5)
+    assert saturated.tolist() == pytest.approx([idf / 2.2, idf * 3 / 4.2, 0], rel=1e-15)
+
+
+def by_the_formula(
+    weighting: str, chunks: list[list[str]], query: list[str], k1: float
+) -> list[float]:
+    totals = []
+    for chunk in chunks:
+        total = 0.0
+        for token in query:
+            f, n = chunk.count(token), sum(token in each for each in chunks)
+            if f:
+                factor = {"raw": f, "length_normalised": f / len(chunk), "saturated": f / (f + k1)}
+                total += factor[weighting] * math.log10(len(chunks) / n)
+        totals.append(total)
+    return totals
+
+
+@settings(deadline=None)
+@given(CORPORA, QUERIES, st.sampled_from([0.5, 1.2]), st.sampled_from(WEIGHTINGS[:3]))
+def test_against_the_formulas(
+    chunks: list[list[str]], query: list[str], k1: float, weighting: str
+) -> None:
+    scores = TfIdfEngine.build(TokenCounts.of(chunks), weighting, k1).scores(query)
+    np.testing.assert_allclose(scores, by_the_formula(weighting, chunks, query, k1), rtol=1e-12)
+
+
+@settings(deadline=None, max_examples=50)
+@given(CORPORA, QUERIES)
+def test_against_scikit_learn(chunks: list[list[str]], query: list[str]) -> None:
+    text = pytest.importorskip("sklearn.feature_extraction.text")
+    vectorizer = text.TfidfVectorizer(analyzer=lambda tokens: tokens)
+    expected = (vectorizer.fit_transform(chunks) @ vectorizer.transform([query]).T).toarray()[:, 0]
+    scores = TfIdfEngine.build(TokenCounts.of(chunks), "sklearn").scores(query)
+    np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=1e-15)
+
+
+@settings(deadline=None)
+@given(CORPORA, QUERIES)
+def test_the_cosine_against_dictionaries(chunks: list[list[str]], query: list[str]) -> None:
+    idf = {
+        token: math.log((1 + len(chunks)) / (1 + sum(token in chunk for chunk in chunks))) + 1
+        for token in {token for chunk in chunks for token in chunk}
+    }
+
+    def vector(tokens: list[str]) -> dict[str, float]:
+        weights = {t: f * idf[t] for t, f in Counter(tokens).items() if t in idf}
+        length = math.sqrt(sum(weight * weight for weight in weights.values()))
+        return {token: weight / length for token, weight in weights.items()}
+
+    asked = vector(query)
+    expected = [sum(asked.get(t, 0) * w for t, w in vector(chunk).items()) for chunk in chunks]
+    np.testing.assert_allclose(
+        TfIdfEngine.build(TokenCounts.of(chunks), "sklearn").scores(query), expected
+    )
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+@pytest.mark.parametrize("mmap", [True, False])
+def test_saved_and_loaded_it_scores_the_same(tmp_path: Path, weighting: str, mmap: bool) -> None:
+    built = TfIdfEngine.build(TokenCounts.of([["a", "b", "\u65e5"], [], ["b", "b"]]), weighting)
+    built.save(tmp_path)
+    loaded = load_engine("tfidf", tmp_path, mmap=mmap)
+    assert loaded.vocabulary_size == built.vocabulary_size == 3
+    for query in (["a"], ["b", "\u65e5", "b"], ["x"], []):
+        np.testing.assert_array_equal(loaded.scores(query), built.scores(query))
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+@pytest.mark.parametrize("chunks", [[], [[]], [[], [], []]])
+def test_no_tokens_at_all(tmp_path: Path, weighting: str, chunks: list[list[str]]) -> None:
+    built = TfIdfEngine.build(TokenCounts.of(chunks), weighting)
+    built.save(tmp_path)
+    for engine in (built, TfIdfEngine.load(tmp_path)):
+        assert engine.vocabulary_size == 0
+        assert engine.scores(["a"]).tolist() == [0.0] * len(chunks)
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"weighting 'ra' \(did you mean 'raw'\?\)"):
+        TfIdfEngine.build(TokenCounts.of([["a"]]), "ra")
+    with pytest.raises(UsageError, match="k1 is 0; must be above 0"):
+        TfIdfEngine.build(TokenCounts.of([["a"]]), "saturated", 0)

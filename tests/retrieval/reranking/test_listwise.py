@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from rag_assets.errors import ConfigError, ModelUnavailable, UsageError
+from rag_assets.llm.budget import BudgetReached
+from rag_assets.retrieval.derived import Reranked
+from rag_assets.retrieval.reranking.candidates import Candidates
+from rag_assets.retrieval.reranking.listwise import Listwise, WindowPrompt, windows
+from rag_assets.retrieval.workspace import Workspace
+from tests.llm.server import Server, cut_off, error, hangs, refuses, says, serving
+
+
+def by_number(text: str) -> str:
+    """Order passages by the number in them, highest first."""
+    passages = re.findall(r"^\[(\d+)\] .*?(\d+)", text, re.MULTILINE)
+    best_first = sorted(passages, key=lambda pair: -int(pair[1]))
+    return " > ".join(f"[{place}]" for place, _ in best_first)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving(by_number) as running:
+        yield running
+
+
+def asked(query: str, values: Sequence[int]) -> Candidates:
+    ids = [f"{place:03}" for place in range(len(values))]
+    texts = [f"passage {value}" for value in values]
+    return Candidates(f"id of {query}", query, ids, texts, np.zeros(len(values)))
+
+
+def config(server: Server, **options: object) -> Listwise:
+    plain = {"type": "listwise", "input": "bm25", "base_url": server.base_url, "model": "tiny"}
+    return Listwise.model_validate(
+        {**plain, "api_key_env": None, "retries": 1, "backoff": 0.0, **options}
+    )
+
+
+def rerank(
+    chosen: Listwise, candidates: Sequence[Candidates], cache: Path | None = None
+) -> Reranked:
+    return chosen.rerank(candidates, Workspace(cache))
+
+
+@given(n=st.integers(0, 60), window=st.integers(2, 25), data=st.data())
+def test_windows_cover_all_and_end_at_the_top(n: int, window: int, data: st.DataObject) -> None:
+    step = data.draw(st.integers(1, window))
+    found = windows(n, window, step)
+    if n < 2:
+        assert found == []
+        return
+    assert found[0][1] == n
+    assert found[-1][0] == 0
+    assert {place for start, end in found for place in range(start, end)} == set(range(n))
+    assert all(1 <= end - start <= window for start, end in found)
+
+
+def test_windows_of_the_paper() -> None:
+    assert windows(50, 20, 10) == [(30, 50), (20, 40), (10, 30), (0, 20)]
+    assert windows(25, 20, 10) == [(5, 25), (0, 15)]
+    assert windows(20, 20, 10) == [(0, 20)]
+
+
+def test_one_window_gives_the_order_of_the_answer(server: Server) -> None:
+    found = rerank(config(server), [asked("wind", [3, 9, 1, 7])])
+    assert found.scores[0].tolist() == [1 / 3, 1 / 1, 1 / 4, 1 / 2]
+    assert found.failures == {}
+    (request,) = server.received
+    assert "Query: wind\n\n[1] passage 3\n[2] passage 9\n" in request.text
+    assert "all of them" in request.text
+    assert (request.body["temperature"], request.body["seed"]) == (0.0, 0)
+
+
+def test_the_best_come_to_the_top_wherever_they_stood(server: Server) -> None:
+    values = list(np.random.default_rng(3).permutation(23))
+    found = rerank(config(server, window=6, step=3), [asked("wind", values)])
+    order = [values[place] for place in np.argsort(-found.scores[0])]
+    assert order[:3] == [22, 21, 20]  # window - step of them
+    assert sorted(found.scores[0].tolist()) == sorted(1 / rank for rank in range(1, 24))
+    assert len(server.received) == len(windows(23, 6, 3))
+
+
+def test_what_an_answer_leaves_out_keeps_its_order_at_the_end(server: Server) -> None:
+    server.on("wind", says("[3] > [3] > [1]"))
+    found = rerank(config(server), [asked("wind", [5, 6, 7, 8])])
+    assert np.argsort(-found.scores[0]).tolist() == [2, 0, 1, 3]
+
+
+def test_equal_passages_are_shown_once_and_score_the_same(server: Server) -> None:
+    found = rerank(config(server), [asked("wind", [1, 5, 1, 5, 3])])
+    assert found.scores[0].tolist() == [1 / 3, 1 / 1, 1 / 3, 1 / 1, 1 / 2]
+    assert re.findall(r"^\[(.)\] passage (.)$", server.received[0].text, re.M) == [
+        ("1", "1"),
+        ("2", "5"),
+        ("3", "3"),
+    ]
+
+
+def test_one_candidate_needs_no_model(server: Server) -> None:
+    found = rerank(config(server), [asked("wind", [4]), asked("twins", [4, 4])])
+    assert [scores.tolist() for scores in found.scores] == [[1.0], [1.0, 1.0]]
+    assert server.received == []
+
+
+BAD = {
+    "chatter": (says("The best is [1]."), "the answer is no order of passages: The best is [1]."),
+    "refusal": (refuses("Not this."), "the model refused: Not this."),
+    "cut": (cut_off("[1] > [2"), "the answer was cut at max_tokens"),
+    "unknown passage": (says("[1] > [9]"), "the answer names passage 9 of 3"),
+    "bad request": (error(400, "too long"), "HTTP 400: too long"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_query_without_an_order_fails_and_takes_no_other_down(server: Server, case: str) -> None:
+    reply, reason = BAD[case]
+    server.on("storm", reply)
+    lists = [asked(query, [1, 2, 3]) for query in ("wind", "storm", "rain")]
+    found = rerank(config(server), lists)
+    assert found.failures == {"id of storm": reason}
+    assert np.isnan(found.scores[1]).all()
+    assert np.isfinite([*found.scores[0], *found.scores[2]]).all()
+
+
+def test_the_window_that_failed_is_named_and_the_last_asked(server: Server) -> None:
+    server.on("Query: wind", says(" > ".join(f"[{n}]" for n in range(1, 5))), says("none"))
+    found = rerank(config(server, window=4, step=2), [asked("wind", list(range(8)))])
+    reason = "window 2 of 3: the answer is no order of passages: none"
+    assert found.failures == {"id of wind": reason}
+    assert len(server.received) == 2
+
+
+def test_what_was_answered_is_not_paid_again(server: Server, tmp_path: Path) -> None:
+    lists = [asked(query, [1, 2, 3, 4, 5]) for query in ("wind", "storm")]
+    server.on("storm", error(503), error(503))
+    first = rerank(config(server, window=3, step=1), lists, tmp_path)
+    assert list(first.failures) == ["id of storm"]
+    server.forget_rules()
+    server.received.clear()
+    again = rerank(config(server, window=3, step=1), lists, tmp_path)
+    assert again.failures == {}
+    assert all("storm" in request.text for request in server.received)
+    assert again.scores[0].tobytes() == first.scores[0].tobytes()
+    server.received.clear()
+    rerank(config(server, window=3, step=1, concurrency=1), lists, tmp_path)
+    assert server.received == []
+    rerank(config(server, window=3, step=1, seed=7), lists, tmp_path)
+    assert server.received != []
+
+
+def test_limits_stop_it_and_keep_what_was_answered(server: Server, tmp_path: Path) -> None:
+    lists = [asked(f"wind {number}", [1, 2, 3]) for number in range(5)]
+    with pytest.raises(BudgetReached, match="LLM max_calls 2 would be passed"):
+        rerank(config(server, max_calls=2), lists, tmp_path)
+    assert len(server.received) == 2
+    rerank(config(server, max_calls=3), lists, tmp_path)
+    assert len(server.received) == 5
+
+
+def test_a_server_that_is_not_there_or_does_not_know_the_model(server: Server) -> None:
+    server.on("", error(404, "no such model"))
+    with pytest.raises(ModelUnavailable, match="there is no such address or model"):
+        rerank(config(server), [asked("wind", [1, 2])])
+    server.forget_rules()
+    server.on("", hangs(5))
+    found = rerank(config(server, timeout=0.05, retries=0), [asked("wind", [1, 2])])
+    assert found.failures == {"id of wind": "no answer within 0.05 s"}
+
+
+def test_long_passages_are_shown_as_far_as_max_words(server: Server) -> None:
+    texts = ["1 two three\nfour five", "2 [1] two three four"]
+    one = Candidates("q", "two\n lines", ["a", "b"], texts, np.zeros(2))
+    rerank(config(server, max_words=3), [one])
+    end = "Query: two lines\n\n[1] 1 two three\n[2] 2 [1] two"
+    assert server.received[0].text.endswith(end)
+
+
+def test_a_prompt_of_ones_own(server: Server, tmp_path: Path) -> None:
+    file = tmp_path / "mine.txt"
+    file.write_text("version: 4\n[user]\nSort {n} for {query}:\n{passages}\n")
+    chosen = config(server, template=file)
+    rerank(chosen, [asked("wind", [1, 2])])
+    assert server.received[0].text == "Sort 2 for wind:\n[1] passage 1\n[2] passage 2"
+    assert chosen.describe()["template"] == "mine/4"
+    file.write_text("version: 4\n[user]\nSort for {query}\n")
+    with pytest.raises(ConfigError, match=r"`passages`: the prompt has no place for it"):
+        chosen.describe()
+
+
+def test_what_determines_the_scores(server: Server) -> None:
+    def described(**options: object) -> dict[str, object]:
+        chosen = config(server, **options)
+        return {**chosen.described(), **chosen.describe()}
+
+    plain = described()
+    same: list[dict[str, object]] = [
+        {"api_key_env": "A"},
+        {"timeout": 5.0},
+        {"retries": 0},
+        {"concurrency": 1},
+        {"max_calls": 9},
+        {"base_url": server.base_url.replace("http://", "http://user:secret@")},
+    ]
+    assert all(described(**options) == plain for options in same)
+    others: list[dict[str, object]] = [
+        {"window": 10},
+        {"step": 5},
+        {"model": "other"},
+        {"max_words": 9},
+        {"seed": None},
+        {"base_url": "http://127.0.0.1:1/v1"},
+    ]
+    assert all(described(**options) != plain for options in others)
+    assert "secret" not in str(described(**same[-1]))
+
+
+WRONG: dict[str, tuple[dict[str, object], str]] = {
+    "step above window": ({"window": 4, "step": 5}, "step 5 is above window 4"),
+    "window of one": ({"window": 1, "step": 1}, "greater than or equal to 2"),
+    "no address": ({"base_url": "localhost"}, "LLM base_url 'localhost' is no address"),
+    "a cost without prices": ({"max_cost": 1.0}, "LLM max_cost needs prompt_price"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_refused(server: Server, case: str) -> None:
+    options, problem = WRONG[case]
+    with pytest.raises(ValidationError, match=re.escape(problem)):
+        config(server, **options)
+
+
+def test_a_window_that_does_not_move(server: Server) -> None:
+    template = config(server)._template()
+    with pytest.raises(UsageError, match="window is 4 and step is 0"):
+        WindowPrompt(template, window=4, step=0)

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rag_assets.models.model_names import DEFAULT_MODEL
+from rag_assets.models.token_encoder import NOTHING, TokenEncoder, maxsim
+from rag_assets.retrieval.reranking.candidates import Candidates
+from rag_assets.retrieval.reranking.maxsim import rerank_by_maxsim
+from rag_assets.store.token_vector_cache import TokenVectors
+
+DOCUMENTS = [
+    "The southern harbour closes when the wind exceeds 25 metres per second.",
+    "A dog needs a ticket of 10 crowns.",
+    "",
+]
+QUERY = "when does the harbour close"
+
+
+def vectors(*rows: list[float]) -> TokenVectors:
+    return np.array(rows, dtype=np.float16).reshape(len(rows), -1)
+
+
+def test_the_mean_of_the_best_cosines() -> None:
+    query = vectors([1, 0], [0, 1])
+    document = vectors([0.6, 0.8], [1, 0], [-1, 0])
+    # First token: max(.6, 1, -1) = 1; second: max(.8, 0, 0) = .8 (half precision: .7998).
+    assert maxsim(query, document) == pytest.approx((1 + 0.8) / 2, abs=1e-3)
+
+
+def test_nothing_to_compare_scores_below_every_cosine() -> None:
+    some = vectors([1, 0])
+    none = np.empty((0, 2), dtype=np.float16)
+    assert maxsim(some, none) == maxsim(none, some) == NOTHING
+    assert maxsim(some, vectors([-1, 0])) >= NOTHING
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("token vectors")
+
+
+@pytest.fixture(scope="module")
+def encoder(cache: Path) -> TokenEncoder:
+    return TokenEncoder(DEFAULT_MODEL, cache=cache)
+
+
+def test_token_vectors_are_unit_vectors_without_special_tokens(encoder: TokenEncoder) -> None:
+    found = encoder.encode(DOCUMENTS, kind="document")
+    # dog needs a ticket of 10 crowns . -> "A dog needs a ticket of 10 crowns ." is 9 tokens.
+    assert found[DOCUMENTS[1]].shape == (9, 384)
+    assert found[""].shape == (0, 384)
+    lengths = np.linalg.norm(found[DOCUMENTS[0]].astype(np.float64), axis=1)
+    np.testing.assert_allclose(lengths, 1.0, atol=2e-3)
+
+
+def test_what_is_cached_is_what_is_used(encoder: TokenEncoder, cache: Path) -> None:
+    first = encoder.encode(DOCUMENTS, kind="document")
+    again = TokenEncoder(DEFAULT_MODEL, cache=cache).encode(DOCUMENTS, kind="document")
+    files = sorted(cache.rglob("*.parquet"))
+    for text in DOCUMENTS:
+        np.testing.assert_array_equal(first[text], again[text])
+    encoder.encode(DOCUMENTS, kind="document")
+    assert sorted(cache.rglob("*.parquet")) == files
+
+
+def test_the_document_about_the_question_comes_first(encoder: TokenEncoder) -> None:
+    one = Candidates("q", QUERY, ["d0", "d1", "d2"], DOCUMENTS, np.zeros(3))
+    (scores,) = rerank_by_maxsim([one], encoder)
+    assert scores.argmax() == 0
+    assert scores[2] == NOTHING
+    assert scores.dtype == np.float64

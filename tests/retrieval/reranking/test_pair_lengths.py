@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rag_assets.models.model_files import SLOW_TOKENIZER_FILES, read_model_files
+from rag_assets.retrieval.reranking import cross_encoder as module
+from rag_assets.retrieval.reranking.candidates import Candidates
+from rag_assets.retrieval.reranking.cross_encoder import CrossEncoderScorer
+from rag_assets.retrieval.reranking.pair_scores import PairScorer, pair_lengths, scored_by_pairs
+from rag_assets.retrieval.reranking.query_likelihood import QueryLikelihoodScorer
+from rag_assets.retrieval.workspace import Workspace
+from rag_assets.store.pair_score_cache import Pair
+from tests.retrieval.reranking.tiny_models import LONGEST, cross_encoder, language_model
+
+QUERY = "wind"
+FEW, SOME, MANY, MOST = "☃" * 90, "☃" * 30 + " a", "a " * 10, "a " * 12
+"""A run of snowmen is one unknown word to a model; most letters come with fewest tokens."""
+
+TEXTS = [MANY, FEW, MOST, SOME]
+ONE = Candidates("q", QUERY, ["d0", "d1", "d2", "d3"], TEXTS, np.zeros(4))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return cross_encoder(tmp_path_factory.mktemp("models") / "cross-encoder")
+
+
+def test_tokens_of_both_texts_that_are_read_or_else_letters(folder: Path, tmp_path: Path) -> None:
+    files = read_model_files("", folder, "", "folder")
+    pairs = [Pair("a b", "☃☃☃"), Pair("a b", "c " * 99)]
+    assert pair_lengths(pairs, files, 1, None).tolist() == [4 + 3, 4 + 101]
+    assert pair_lengths(pairs, files, 1, LONGEST).tolist() == [7, LONGEST]
+    assert pair_lengths(pairs, files, 2, LONGEST).tolist() == [6, 201], "one batch"
+    assert pair_lengths([], files, 2, LONGEST).tolist() == []
+    slow = cross_encoder(tmp_path / "slow")
+    (slow / "tokenizer.json").unlink()
+    assert any((slow / name).is_file() for name in SLOW_TOKENIZER_FILES)
+    uncounted = read_model_files("", slow, "", "folder")
+    assert pair_lengths(pairs, uncounted, 1, LONGEST).tolist() == [6, 201]
+
+
+def test_pairs_of_as_many_tokens_are_one_batch(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer = CrossEncoderScorer(str(folder), batch_size=2)
+    alone = [scorer.score([Pair(QUERY, text)])[0] for text in TEXTS]
+    batches: list[set[str]] = []
+    load = module._load
+
+    def noted(*args: Any) -> Any:
+        model = load(*args)
+        read = model.preprocess
+
+        def preprocess(batch: Sequence[tuple[str, str]], **options: Any) -> Any:
+            batches.append({document for _, document in batch})
+            return read(batch, **options)
+
+        monkeypatch.setattr(model, "preprocess", preprocess)
+        return model
+
+    monkeypatch.setattr(module, "_load", noted)
+    (scores,) = scored_by_pairs([ONE], scorer, Workspace(tmp_path))
+    assert batches == [{MOST, MANY}, {FEW, SOME}]
+    np.testing.assert_allclose(scores, alone, atol=1e-5)
+
+
+def test_a_language_model_reads_pairs_of_as_many_tokens_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer = QueryLikelihoodScorer(str(language_model(tmp_path / "gpt2")), batch_size=2)
+    # It reads bytes, and a snowman is three.
+    most, some, few = "☃" * 20, "a" * 40, "a" * 30
+    one = Candidates("q", QUERY, ["d0", "d1", "d2"], [few, most, some], np.zeros(3))
+    given: list[str] = []
+    score = scorer.score
+
+    def noted(pairs: Sequence[Pair]) -> Any:
+        given.extend(pair.document for pair in pairs)
+        return score(pairs)
+
+    monkeypatch.setattr(scorer, "score", noted)
+    scored_by_pairs([one], scorer, Workspace(tmp_path / "cache"))
+    assert given == [most, some, few]
+
+
+def test_tokens_of_a_text_are_counted_once(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer: PairScorer = CrossEncoderScorer(str(folder), batch_size=2)
+    pairs = [Pair(QUERY, text) for text in TEXTS]
+    first = scorer.lengths(pairs, tmp_path)
+    monkeypatch.setattr("rag_assets.models.token_counts._counted", None)
+    other = [Pair(FEW, text) for text in TEXTS if text != FEW]
+    assert scorer.lengths(pairs, tmp_path).tolist() == first.tolist()
+    assert len(scorer.lengths(other, tmp_path)) == 3

@@ -1,0 +1,201 @@
+"""What holds of Cohere's client and of our own, with a real server."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rag_assets.errors import ModelUnavailable, UsageError
+from rag_assets.retrieval.reranking.server_scores import Failed
+from tests.llm.server import (
+    Reply,
+    Server,
+    broken_json,
+    error,
+    json_reply,
+    page,
+    rate_limited,
+    serving,
+)
+from tests.retrieval.reranking.servers import (
+    DOCUMENTS,
+    KEY,
+    PROPER,
+    QUERY,
+    Reranker,
+    Way,
+    check_refused,
+    results,
+    settings,
+    way,
+)
+
+Opened = Callable[..., Reranker]
+
+
+@pytest.fixture(params=["client", "endpoint"])
+def asked(request: pytest.FixtureRequest) -> Way:
+    return way(request.param)
+
+
+@pytest.fixture
+def sleeps() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def reranker(server: Server, asked: Way, sleeps: list[float]) -> Iterator[Opened]:
+    """Opens rerankers for the server, which are closed in the end."""
+    made: list[Reranker] = []
+
+    def opened(**changed: Any) -> Reranker:
+        made.append(asked.opened(settings(server, asked.base, **changed), sleeps.append))
+        return made[-1]
+
+    yield opened
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def with_key(reranker: Opened, monkeypatch: pytest.MonkeyPatch) -> Reranker:
+    monkeypatch.setenv("RERANK_KEY", KEY)
+    return reranker(api_key_variable="RERANK_KEY")
+
+
+def test_scores_stand_in_the_order_of_the_documents(
+    server: Server, asked: Way, reranker: Opened
+) -> None:
+    found = reranker().score(QUERY, DOCUMENTS)
+    assert isinstance(found, np.ndarray)
+    assert found.dtype == np.float64
+    assert found.tolist() == PROPER
+    (request,) = server.received
+    assert request.path == asked.path
+    assert request.body == {"model": "tiny", "query": QUERY, "documents": DOCUMENTS, "top_n": 3}
+    assert "authorization" not in request.headers
+
+
+def test_the_key_is_sent_and_never_told(server: Server, with_key: Reranker) -> None:
+    server.on(QUERY, error(400, f"bad request with {KEY}"), error(401, f"who is {KEY}?"))
+    found = with_key.score(QUERY, DOCUMENTS)
+    assert server.received[0].headers["authorization"] == f"Bearer {KEY}"
+    assert found == Failed("HTTP 400: bad request with [key]")
+    with pytest.raises(ModelUnavailable) as raised:
+        with_key.score(QUERY, DOCUMENTS)
+    assert KEY not in str(raised.value)
+
+
+def test_a_key_that_is_not_set(reranker: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RERANK_KEY", raising=False)
+    with pytest.raises(UsageError, match="environment variable RERANK_KEY is not set"):
+        reranker(api_key_variable="RERANK_KEY")
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_what_no_request_can_pass_is_one_error(
+    server: Server, asked: Way, reranker: Opened, status: int
+) -> None:
+    server.on(QUERY, error(status, "no"))
+    with pytest.raises(ModelUnavailable, match=f"HTTP {status}: no.; check base_url") as raised:
+        reranker().score(QUERY, DOCUMENTS)
+    assert f"{server.root}{asked.path}, model 'tiny'" in str(raised.value)
+    assert len(server.received) == 1
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503])
+def test_what_may_pass_is_tried_again(
+    server: Server, reranker: Opened, sleeps: list[float], status: int
+) -> None:
+    server.on(QUERY, error(status), error(status), results(1, 2, 3))
+    found = reranker().score(QUERY, DOCUMENTS)
+    assert isinstance(found, np.ndarray)
+    assert found.tolist() == [1.0, 2.0, 3.0]
+    assert sleeps == [0.01, 0.02]
+    assert len(server.received) == 3, "a client of others tries nothing again by itself"
+
+
+def test_retry_after_is_honoured(server: Server, reranker: Opened, sleeps: list[float]) -> None:
+    server.on(QUERY, rate_limited("7"), results(1, 2, 3))
+    assert isinstance(reranker().score(QUERY, DOCUMENTS), np.ndarray)
+    assert sleeps == [7.0]
+
+
+def test_a_wait_that_is_too_long_ends_the_attempts(server: Server, reranker: Opened) -> None:
+    server.on(QUERY, rate_limited("3600"))
+    found = reranker().score(QUERY, DOCUMENTS)
+    assert found == Failed("told to wait 3600 s, which is too long", transient=True)
+    assert len(server.received) == 1
+
+
+def test_retries_end(server: Server, reranker: Opened) -> None:
+    server.on(QUERY, error(503, "busy"))
+    assert reranker().score(QUERY, DOCUMENTS) == Failed("HTTP 503: busy", transient=True)
+    assert len(server.received) == 3
+
+
+def test_a_time_out_is_tried_again(server: Server, reranker: Opened) -> None:
+    server.on(QUERY, replace(results(1, 2, 3), hang=30), results(1, 2, 3))
+    assert isinstance(reranker(timeout=0.3).score(QUERY, DOCUMENTS), np.ndarray)
+    server.on("slow", replace(results(1), hang=30))
+    found = reranker(timeout=0.2, retries=0).score("slow", ["a"])
+    assert found == Failed("no answer within 0.2 s", transient=True)
+
+
+def test_an_answer_that_is_cut_off_is_tried_again(server: Server, reranker: Opened) -> None:
+    server.on(QUERY, replace(results(1, 2, 3), cut=20), results(1, 2, 3))
+    assert isinstance(reranker().score(QUERY, DOCUMENTS), np.ndarray)
+
+
+def test_a_server_that_is_not_there(reranker: Opened) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    found = reranker(base_url=f"http://127.0.0.1:{port}", retries=0).score(QUERY, DOCUMENTS)
+    assert isinstance(found, Failed)
+    assert found.transient
+    assert found.reason.startswith("the connection failed (")
+
+
+def test_the_key_does_not_follow_a_redirect(server: Server, asked: Way, with_key: Reranker) -> None:
+    with serving() as other:
+        server.on(QUERY, Reply(302, b"", {"Location": f"{other.root}{asked.path}"}))
+        found = with_key.score(QUERY, DOCUMENTS)
+        assert isinstance(found, Failed)
+        assert found.reason.startswith("HTTP 302")
+        assert other.received == []
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        broken_json(),
+        page(),
+        json_reply({}),
+        json_reply({"results": None}),
+        json_reply({"results": [1, 2, 3]}),
+        json_reply({"results": "123"}),
+        json_reply("results"),
+        json_reply([]),
+        json_reply(None),
+        results(1, 2),
+        results(1, 2, 3, 4),
+        results(1, None, 3),
+        results(1, "two", 3),
+        Reply(200, b'{"results": [{"index": 0, "relevance_score": NaN}]}'),
+        json_reply({"results": [{"index": 0, "relevance_score": i} for i in range(3)]}),
+        json_reply({"results": [{"index": i - 1, "relevance_score": i} for i in range(3)]}),
+        json_reply({"results": [{"relevance_score": i} for i in range(3)]}),
+        Reply(200, b"[" * 200_000),
+    ],
+)
+def test_what_the_protocol_does_not_say_fails_this_query_only(
+    server: Server, reranker: Opened, reply: Reply
+) -> None:
+    server.on(QUERY, reply)
+    check_refused(reranker().score(QUERY, DOCUMENTS), server)

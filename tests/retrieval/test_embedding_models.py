@@ -1,0 +1,82 @@
+"""What an embedding retriever says of its chunks; and a static model is one like others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tokenizers import Encoding
+
+from rag_assets.chunking.stage import chunks_key
+from rag_assets.models import token_counts
+from rag_assets.models.model_names import load_tokenizer, resolve_model
+from rag_assets.models.token_counts import count_truncated
+from rag_assets.retrieval.base_runs_stage import index_key
+from rag_assets.retrieval.runs_stage import run_key
+from tests.tiny_experiment import Tiny
+
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+def test_a_static_model_works(bm25_only: Tiny, static_model: Path) -> None:
+    bm25_only.configure("static", type="embedding", model=str(static_model), chunking="parts")
+    bm25_only.run()
+    pipeline = bm25_only.pipeline()
+    facts = pipeline.artifact(index_key("embedding", "static")).manifest.facts
+    assert (facts["dimension"], facts["n_truncated"]) == (64, 0)
+    run = pipeline.artifact(run_key(pipeline.experiment, "static", 1)).table()
+    best = dict(zip(*(run.column(n).to_pylist() for n in ("query_id", "document_id")), strict=True))
+    # The words of these questions stand in one document, and vectors of other words are far.
+    assert (best["q2"], best["q4"]) == ("harbours.md", "safety/fire.md")
+    assert bm25_only.run() == set()
+
+
+def test_chunks_that_the_model_does_not_read_to_the_end(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path / "long")
+    tiny.config |= {"top_k": [1], "primary": "mrr@1", "metrics": ["mrr"]}
+    tiny.config["retrievers"] = {"minilm": {"type": "embedding", "chunking": "whole"}}
+    tiny.config["baseline"] = "minilm"
+    tiny.write()
+    tiny.write_document("long.md", "word " * 300)
+    pipeline = tiny.pipeline()
+    for asset in ("documents", "chunks", "embedding_index"):
+        keys = [
+            key
+            for stage in pipeline.stages()
+            if stage.name == asset
+            for key in stage.keys(pipeline.experiment)
+        ]
+        pipeline.materialize(asset, keys)
+    assert pipeline.artifact(chunks_key("whole")).manifest.rows == 9
+    facts = pipeline.artifact(index_key("embedding", "minilm")).manifest.facts
+    assert facts["n_truncated"] == 1
+    (note,) = facts["notes"]
+    assert note.startswith("1 of 9 chunks are longer than the model reads")
+
+
+def test_the_limit_is_exact_and_counts_special_tokens_and_the_prompt() -> None:
+    files = resolve_model(MINILM)
+    fits, cut = "word " * 254, "word " * 255
+    assert len(load_tokenizer(MINILM).encode(fits).ids) == 256
+    assert count_truncated([fits, "", cut, cut], files) == 2
+    assert count_truncated([fits, "x"], files, prompt="query: ") == 1
+    assert count_truncated([], files) == 0
+
+
+def test_a_text_is_tokenized_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = resolve_model(MINILM)
+    fits, cut, new = "word " * 254, "word " * 255, "word " * 256
+    assert count_truncated([fits, cut], files, cache=tmp_path) == 1
+    tokenized: list[str] = []
+
+    class Seen:
+        def encode_batch_fast(self, texts: list[str], add_special_tokens: bool) -> list[Encoding]:
+            tokenized.extend(texts)
+            found = load_tokenizer(MINILM)
+            return found.encode_batch_fast(texts, add_special_tokens=add_special_tokens)
+
+    monkeypatch.setattr(token_counts, "open_tokenizer", lambda file: Seen())
+    assert count_truncated([cut, new, fits, cut], files, cache=tmp_path) == 3
+    assert tokenized == [new]
+    assert count_truncated([fits], files, prompt="query: ", cache=tmp_path) == 1
+    assert tokenized == [new, f"query: {fits}"]

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from rag_assets.errors import ConfigError, ModelUnavailable, UsageError
+from rag_assets.experiment import load_experiment
+from rag_assets.retrieval.dense.openai_embedding import OpenAIEmbedding
+from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.retrieval.workspace import Workspace
+from rag_assets.schemas import QUERY_VARIANTS
+from tests.llm.server import (
+    Server,
+    broken_json,
+    error,
+    half_answer,
+    json_reply,
+    rate_limited,
+    serving,
+    vector,
+)
+from tests.tiny_experiment import Tiny
+
+KEY = "sk-very-secret-0123456789"
+VARIABLE = "TINY_EMBEDDING_KEY"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv(VARIABLE, KEY)
+    with serving() as running:
+        yield running
+
+
+def options(server: Server, **values: Any) -> dict[str, Any]:
+    fixed = {"type": "openai_embedding", "model": "small", "base_url": server.base_url}
+    return {**fixed, "api_key_env": VARIABLE, "backoff": 0.0, "retries": 2, **values}
+
+
+def encode(config: OpenAIEmbedding, texts: list[str], cache: Path | None = None) -> np.ndarray:
+    rows: list[dict[str, object]] = [
+        {"query_id": f"q{number}", "variant": 0, "text": text} for number, text in enumerate(texts)
+    ]
+    table = config.encode(QUERY_VARIANTS.from_rows(rows), Workspace(cache))
+    return np.array(table.column("vector").to_pylist(), dtype=np.float32)
+
+
+def unit(text: str) -> np.ndarray:
+    wide = np.array(vector(text))
+    length: np.ndarray = wide / np.linalg.norm(wide)
+    return length
+
+
+def test_vectors_are_those_of_the_server_in_order(server: Server) -> None:
+    texts = [f"text {number % 7}" for number in range(9)]
+    config = OpenAIEmbedding(**options(server, batch_size=3, query_prompt="ask: ", dimensions=4))
+    found = encode(config, texts)
+    assert np.allclose(found, [unit(f"ask: {text}") for text in texts], atol=1e-6)
+    sizes = sorted(len(request.body["input"]) for request in server.received)
+    assert sizes == [1, 3, 3]
+    for request in server.received:
+        assert request.path == "/v1/embeddings"
+        assert request.headers["authorization"] == f"Bearer {KEY}"
+        assert (request.body["model"], request.body["dimensions"]) == ("small", 4)
+
+
+def test_other_similarities_take_the_vectors_as_they_come(server: Server, tmp_path: Path) -> None:
+    texts = ["a", "b", "c"]
+    cosine = OpenAIEmbedding(**options(server))
+    encode(cosine, texts, tmp_path / "cache")
+    config = OpenAIEmbedding(**options(server, similarity="euclidean"))
+    found = encode(config, texts, tmp_path / "cache")  # never those of length 1
+    assert np.allclose(found, [vector(text) for text in texts])
+    assert config.describe("query") != cosine.describe("query")
+    (tmp_path / "index").mkdir()
+    chunks = pa.table({"chunk_id": texts})
+    config.build(chunks, texts, tmp_path / "index", Workspace())
+    rows: list[dict[str, object]] = [{"query_id": "q", "variant": 0, "text": "a"}]
+    asked = config.encode(QUERY_VARIANTS.from_rows(rows), Workspace())
+    searcher = config.open(tmp_path / "index")
+    (hits,) = searcher.search(asked, 3, None)
+    distances = [-float(np.linalg.norm(np.subtract(vector("a"), vector(t)))) for t in texts]
+    order = sorted(range(3), key=lambda i: -distances[i])
+    assert [searcher.chunk_ids[i] for i in hits.positions] == [texts[i] for i in order]
+    assert hits.scores == pytest.approx([distances[i] for i in order], abs=1e-6)
+
+
+def test_a_text_is_asked_for_once(server: Server, tmp_path: Path) -> None:
+    config = OpenAIEmbedding(**options(server))
+    first = encode(config, ["a", "b"], tmp_path)
+    again = encode(config, ["b", "c", "a"], tmp_path)
+    assert [request.body["input"] for request in server.received] == [["a", "b"], ["c"]]
+    assert np.array_equal(again[[2, 0]], first)
+    other = OpenAIEmbedding(**options(server, model="large"))
+    encode(other, ["a"], tmp_path)
+    assert len(server.received) == 3
+
+
+def test_an_experiment_uses_the_server_once(bm25_only: Tiny, server: Server) -> None:
+    bm25_only.configure("vectors", **options(server, chunking="parts"))
+    bm25_only.configure("both", type="rrf", inputs=["bm25", "vectors"])
+    bm25_only.run()
+    sent = len(server.received)
+    pipeline = bm25_only.pipeline()
+    run = pipeline.artifact(run_key(pipeline.experiment, "vectors", 1)).table()
+    assert run.num_rows == 6
+    assert bm25_only.run() == set()
+    # Another key, other speed: the same results.
+    bm25_only.configure("vectors", api_key_env=None, batch_size=1, timeout=5.0)
+    assert bm25_only.run() == set()
+    bm25_only.replace("fares.md", "40 crowns", "42 crowns")
+    bm25_only.run()
+    new = [request.body["input"] for request in server.received[sent:]]
+    assert len(new) == 1
+    assert "42 crowns" in new[0][0]
+    stored = b"".join(file.read_bytes() for file in bm25_only.root.rglob("*") if file.is_file())
+    assert KEY.encode() not in stored
+
+
+def test_a_rate_limit_and_a_broken_line_are_tried_again(server: Server) -> None:
+    server.on("again", rate_limited(), half_answer(), error(503), json_reply({"data": []}))
+    config = OpenAIEmbedding(**options(server, retries=3))
+    with pytest.raises(ModelUnavailable, match="No embedding data received"):
+        encode(config, ["again"])
+    assert len(server.received) == 4
+
+
+NOT_AVAILABLE = {
+    "key": (error(401, f"bad key {KEY}"), "the API key is not accepted (HTTP 401: bad key [key])"),
+    "model": (error(404, "no model"), "there is no such address or model (HTTP 404: no model)"),
+    "too long": (error(400, "too long"), "the request is refused (HTTP 400: too long)"),
+    "server": (error(500, f"{KEY} broke"), "HTTP 500: [key] broke"),
+    "no JSON": (broken_json(), "the answer is not what the protocol says: "),
+    "one too few": (
+        json_reply({"data": [{"index": 0, "embedding": [1.0]}]}),
+        "the answer is not what the protocol says: 1 vectors for 2 texts",
+    ),
+    "an index twice": (
+        json_reply({"data": [{"index": 0, "embedding": [1.0]}] * 2}),
+        "the answer is not what the protocol says: 2 vectors for 2 texts",
+    ),
+    "uneven": (
+        json_reply({"data": [{"index": i, "embedding": [1.0] * (i + 1)} for i in range(2)]}),
+        "the answer is not what the protocol says: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NOT_AVAILABLE)
+def test_what_is_no_answer_is_said_without_the_key(server: Server, case: str) -> None:
+    reply, reason = NOT_AVAILABLE[case]
+    server.on("", reply)
+    with pytest.raises(ModelUnavailable) as caught:
+        encode(OpenAIEmbedding(**options(server)), ["x", "y"])
+    start = f"model 'small' at {server.base_url} is not available: "
+    assert str(caught.value).startswith(f"{start}{reason}")
+    assert KEY not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_other_dimensions_than_asked_for(server: Server) -> None:
+    with pytest.raises(ModelUnavailable, match="vectors of 4 dimensions, not the 8 asked for"):
+        encode(OpenAIEmbedding(**options(server, dimensions=8)), ["x"])
+
+
+def test_the_key_is_nowhere(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = re.sub("//", f"//user:{KEY}@", server.base_url)
+    config = OpenAIEmbedding(**options(server, base_url=address))
+    told = [config.describe("query"), config.index_options(), config.search_config()]
+    assert KEY not in json.dumps(told)
+    assert VARIABLE not in json.dumps(told)
+    assert config.describe("document")["server"] == server.base_url
+    monkeypatch.delenv(VARIABLE)
+    with pytest.raises(UsageError, match=f"environment variable {VARIABLE} is not set") as caught:
+        encode(config, ["x"])
+    assert KEY not in str(caught.value)
+
+
+def test_an_address_that_is_none(bm25_only: Tiny) -> None:
+    bm25_only.configure("vectors", type="openai_embedding", model="m", base_url="localhost:80/v1")
+    with pytest.raises(ConfigError, match=r"`retrievers.vectors`: .*'localhost:80/v1' is no addre"):
+        load_experiment(bm25_only.folder)

@@ -1,0 +1,221 @@
+"""The type ``qdrant``: the engine in this process, and a collection behind HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pydantic import ValidationError
+
+from rag_assets.errors import DataError, NotServed, UsageError
+from rag_assets.retrieval.dense.flat_index import FlatIndex
+from rag_assets.retrieval.dense.qdrant import Qdrant
+from rag_assets.retrieval.dense.query_vectors import dense_table
+from rag_assets.retrieval.dense.similarity_search import search as exact_search
+from rag_assets.retrieval.dense.similarity_search import searchable
+from rag_assets.retrieval.workspace import Workspace
+
+pytest.importorskip("qdrant_client", reason="needs pip install 'rag-assets[qdrant]'")
+
+from qdrant_client import QdrantClient, models
+
+from rag_assets.retrieval.dense import qdrant_search
+
+KEY = "open sesame"
+
+
+def vectors(count: int, dimension: int = 16, seed: int = 0) -> np.ndarray:
+    drawn = np.random.default_rng(seed).normal(size=(count, dimension))
+    return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True), dtype=np.float32)
+
+
+def index(content: np.ndarray) -> FlatIndex:
+    return FlatIndex(tuple(f"c{row * 7 % len(content)}" for row in range(len(content))), content)
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean"])
+def test_the_engine_in_this_process_ranks_as_exact_search(
+    similarity: qdrant_search.Similarity,
+) -> None:
+    content = vectors(300)
+    content[50:150] = content[50]  # more of them than are fetched at first
+    content[200:] *= 1.0 if similarity == "cosine" else 3.0
+    flat, queries = index(content), np.vstack([content[50:51], vectors(4, seed=1)])
+    measure: Literal["dot", "euclidean"] = "euclidean" if similarity == "euclidean" else "dot"
+    expected = exact_search(searchable(flat, measure), queries, 10)
+    told: list[int] = []
+    found = qdrant_search.search(qdrant_search.embedded(flat, similarity), queries, 10, told.append)
+    for own, exact in zip(found, expected, strict=True):
+        assert own.positions.tolist() == exact.positions.tolist()
+        assert own.scores.tolist() == exact.scores.tolist()
+    assert told == [5]
+
+
+def test_no_chunks_no_queries_and_no_depth() -> None:
+    nothing = qdrant_search.embedded(FlatIndex((), np.empty((0, 0), np.float32)), "cosine")
+    assert [len(hits.positions) for hits in qdrant_search.search(nothing, vectors(2), 3)] == [0, 0]
+    assert qdrant_search.search(nothing, np.empty((0, 0), np.float32), 3) == []
+    with pytest.raises(UsageError, match="k is 0"):
+        qdrant_search.search(nothing, vectors(2), 0)
+
+
+@contextmanager
+def serving(engine: QdrantClient) -> Iterator[str]:
+    """Qdrant's own engine behind the part of its REST interface that a search needs."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            name = self.path.rpartition("/")[2]
+            if self._may(name):
+                self._answer(engine.get_collection(name).model_dump(mode="json"))
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            name = self.path.split("/")[2]
+            if self._may(name):
+                asked = [models.QueryRequest(**one) for one in json.loads(body)["searches"]]
+                found = engine.query_batch_points(name, asked)
+                self._answer([answer.model_dump(mode="json") for answer in found])
+
+        def _may(self, name: str) -> bool:
+            if self.headers["api-key"] != KEY:
+                self.send_error(403, "Forbidden")
+            elif not engine.collection_exists(name):
+                self.send_error(404, "Not Found")
+            else:
+                return True
+            return False
+
+        def _answer(self, result: Any) -> None:
+            content = json.dumps({"result": result, "status": "ok", "time": 0.0}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def engine() -> QdrantClient:
+    """Two points a document, as an index that holds passages has them."""
+    made = QdrantClient(":memory:")
+    size = models.VectorParams(size=16, distance=models.Distance.COSINE)
+    made.create_collection("manuals", vectors_config={"text": size})
+    for point, vector in enumerate(vectors(80)):
+        payload = {"doc_id": f"d{point // 2}", "page": point}
+        points = [models.PointStruct(id=point, vector={"text": vector.tolist()}, payload=payload)]
+        made.upsert("manuals", points)
+    return made
+
+
+def of_server(url: str, **options: Any) -> Qdrant:
+    named = {"type": "qdrant", "url": url, "collection": "manuals", "vector": "text"}
+    return Qdrant.model_validate({**named, "api_key_env": "K", "id_field": "doc_id", **options})
+
+
+def chunks(count: int) -> pa.Table:
+    return pa.table({"chunk_id": [f"d{number}" for number in range(count)]})
+
+
+def asked(queries: np.ndarray) -> pa.Table:
+    numbers = pa.array(range(len(queries)), pa.int32())
+    ids = pa.table({"query_id": numbers.cast(pa.string()), "variant": numbers})
+    return dense_table(ids, queries)
+
+
+@pytest.mark.filterwarnings("ignore:Local mode performs exact")
+def test_a_collection_of_a_server_is_searched_as_it_is(
+    engine: QdrantClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("K", KEY)
+    queries = vectors(5, seed=1)
+    with serving(engine) as url:
+        config = of_server(url, exact=True)
+        facts = config.build(chunks(40), [""] * 40, tmp_path, Workspace())
+        assert facts == {"chunks": 40, "points": 80, "dimension": 16, "distance": "Cosine"}
+        found = config.open(tmp_path).search(asked(queries), 20, None)
+        with pytest.raises(DataError, match="has dimension 16; the model gives 8"):
+            config.open(tmp_path).search(asked(vectors(1, 8)), 1, None)
+    of_points = (queries.astype(np.float64) @ vectors(80).T.astype(np.float64)).reshape(5, 40, 2)
+    best = of_points.max(axis=2)  # of the points of a document the best counts
+    for hits, scores in zip(found, best, strict=True):
+        assert hits.positions.tolist() == np.argsort(-scores)[:20].tolist()
+        assert np.allclose(hits.scores, scores[hits.positions], atol=1e-6)
+
+
+def test_what_a_server_cannot_give_is_said(
+    engine: QdrantClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def built(**options: Any) -> Any:
+        return of_server(url, **options).build(chunks(40), [""] * 40, tmp_path, Workspace())
+
+    monkeypatch.delenv("K", raising=False)
+    with serving(engine) as url:
+        with pytest.raises(UsageError, match="environment variable K is not set"):
+            built()
+        monkeypatch.setenv("K", "wrong")
+        with pytest.raises(NotServed, match="'manuals': HTTP 403"):
+            built()
+        monkeypatch.setenv("K", KEY)
+        with pytest.raises(NotServed, match="'other': HTTP 404"):
+            built(collection="other")
+        with pytest.raises(DataError, match="has no vector 'image'; it has text"):
+            built(vector="image")
+        with pytest.raises(DataError, match="compares by Cosine; similarity: dot is Dot"):
+            built(similarity="dot")
+        built(id_field="page")
+        with pytest.raises(DataError, match=r"has page = \d+, which is the id of no chunk"):
+            of_server(url, id_field="page").open(tmp_path).search(asked(vectors(1)), 1, None)
+    with pytest.raises(NotServed, match="Qdrant, collection 'manuals'"):
+        built()
+
+
+SERVED = {"url": "http://127.0.0.1:6333", "collection": "manuals"}
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"url": "http://127.0.0.1:6333"}, "url and collection belong together"),
+        ({"collection": "manuals"}, "url and collection belong together"),
+        ({"exact": True}, "exact belongs to url"),
+        ({"timeout": 5.0}, "timeout belongs to url"),
+        ({"id_field": "doc"}, "id_field belongs to url"),
+        ({**SERVED, "document_prompt": "passage: "}, "document_prompt: the chunks of a server"),
+        ({**SERVED, "exact": True, "ef_search": 9}, "ef_search belongs to a search by the graph"),
+        ({"url": "http://a:b@127.0.0.1", "collection": "manuals"}, "no user, password or query"),
+    ],
+)
+def test_options_that_do_not_fit(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        Qdrant.model_validate({"type": "qdrant", **options})
+
+
+def test_fingerprints_know_the_server_and_no_key() -> None:
+    config = of_server("http://127.0.0.1:6333", revision="2026-11")
+    told = {**config.index_options(), **config.describe("document"), **config.search_config()}
+    assert told["collection"] == "manuals"
+    assert told["revision"] == "2026-11"
+    assert "K" not in told.values()
+    assert "weights_sha256" in config.describe("query")

@@ -1,0 +1,110 @@
+"""An index searched in parts gives the hits of the whole, bit for bit."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_assets.compute.compute import LOCAL
+from rag_assets.models.unit_vectors import Vectors
+from rag_assets.ordering import Hits
+from rag_assets.retrieval.dense.flat_index import FlatIndex
+from rag_assets.retrieval.dense.query_vectors import dense_table
+from rag_assets.retrieval.dense.search import FlatSearcher
+from rag_assets.retrieval.dense.similarity_search import SimilaritySearcher, searchable
+from rag_assets.retrieval.sharded_search import Exact, ShardedSearcher, spread
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Backwards:
+    """Parts that are done in another process's words, the last one first."""
+
+    parts: int
+
+    def map(
+        self, work: Callable[..., Result], blocks: Iterable[tuple[Any, ...]]
+    ) -> Iterator[tuple[int, Result]]:
+        for number, block in reversed(list(enumerate(blocks))):
+            yield number, pickle.loads(pickle.dumps(work))(*pickle.loads(pickle.dumps(block)))
+
+    def share(self, value: Any) -> Any:
+        return value
+
+    def n_parts(self, n_rows: int) -> int:
+        return min(self.parts, n_rows)
+
+
+def rows(numbers: np.random.Generator, n: int, distinct: int) -> Vectors:
+    """Return ``n`` unit vectors of which only some are different, so that there are ties."""
+    few = numbers.normal(size=(distinct, 8)).astype(np.float32)
+    few /= np.linalg.norm(few, axis=1, keepdims=True)
+    return np.ascontiguousarray(few[numbers.integers(0, distinct, n)])
+
+
+def searcher(vectors: Vectors, measure: str, numbers: np.random.Generator) -> Exact:
+    ids = tuple(f"c{number}" for number in numbers.permutation(len(vectors)))
+    index = FlatIndex(ids, vectors)
+    if measure == "cosine":
+        return FlatSearcher(index)
+    return SimilaritySearcher(searchable(index, "dot" if measure == "dot" else "euclidean"))
+
+
+def query_table(vectors: Vectors) -> pa.Table:
+    names = pa.array([f"q{row}" for row in range(len(vectors))])
+    numbers = pa.array([0] * len(vectors), pa.int32())
+    return dense_table(pa.table({"query_id": names, "variant": numbers}), vectors)
+
+
+def assert_same(found: list[Hits], expected: list[Hits]) -> None:
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert one.positions.tolist() == other.positions.tolist()
+        assert one.scores.tobytes() == other.scores.tobytes()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    n=st.integers(1, 90),
+    distinct=st.integers(1, 12),
+    parts=st.integers(2, 9),
+    depth=st.integers(1, 40),
+    measure=st.sampled_from(["cosine", "dot", "euclidean"]),
+)
+def test_the_hits_of_the_parts_are_those_of_the_whole(
+    seed: int, n: int, distinct: int, parts: int, depth: int, measure: str
+) -> None:
+    numbers = np.random.default_rng(seed)
+    whole = searcher(rows(numbers, n, distinct), measure, numbers)
+    queries = query_table(rows(numbers, 5, distinct))
+    sharded = ShardedSearcher(whole, Backwards(parts), min(parts, n))
+    assert_same(sharded.search(queries, depth, None), whole.search(queries, depth, None))
+
+
+def test_large_parts_with_a_tie_across_all_of_them() -> None:
+    numbers = np.random.default_rng(5)
+    whole = searcher(rows(numbers, 4_000, 3), "cosine", numbers)
+    queries = query_table(rows(numbers, 7, 3))
+    told: list[int] = []
+    sharded = spread(whole, Backwards(4))
+    assert isinstance(sharded, ShardedSearcher)
+    assert_same(sharded.search(queries, 50, told.append), whole.search(queries, 50, None))
+    assert told == [1, 3, 5, 7]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_what_is_small_stays_whole(n: int) -> None:
+    numbers = np.random.default_rng(5)
+    whole = searcher(rows(numbers, n, 3), "cosine", numbers)
+    assert spread(whole, LOCAL) is whole
+    assert (spread(whole, Backwards(2)) is whole) == (n == 1)

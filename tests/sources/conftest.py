@@ -1,0 +1,39 @@
+"""Datasets written by the tests themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from rag_assets.sources import Dataset, Read
+
+Files = Mapping[str, str | bytes]
+Write = Callable[[Files], Path]
+ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Return a function that writes files into a folder and returns it."""
+
+    def write_files(files: Files) -> Path:
+        for name, content in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return tmp_path
+
+    return write_files
+
+
+@pytest.fixture
+def read_all() -> ReadAll:
+    """Return a function that reads all three tables."""
+
+    def read(dataset: Dataset) -> tuple[Read, Read, Read]:
+        documents, queries = dataset.read_documents(), dataset.read_queries()
+        return documents, queries, dataset.read_qrels(documents.table, queries.table)
+
+    return read

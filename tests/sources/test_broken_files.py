@@ -1,0 +1,377 @@
+"""A table of bad inputs, each with the whole line that it must give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from rag_assets.errors import DataError
+from rag_assets.sources import Dataset, Read, open_dataset
+
+Write = Callable[[Mapping[str, str | bytes]], Path]
+ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]
+
+BEIR: dict[str, str | bytes] = {
+    "corpus.jsonl": '{"_id": "d1", "text": "t"}\n{"_id": "d2", "text": "t"}\n',
+    "queries.jsonl": '{"_id": "q1", "text": "t"}\n',
+    "qrels/test.tsv": "query-id\tcorpus-id\tscore\nq1\td1\t1\n",
+}
+MARKDOWN: dict[str, str | bytes] = {
+    "a.md": "# The Title\nOne fee is 40 kr.\nAnother fee\nis 50 kr.\n",
+    "guides/b.md": "Dogs pay half.\n",
+    "queries.jsonl": '{"query_id": "q1", "text": "t"}\n',
+    "judgments.jsonl": '{"query_id": "q1", "doc_id": "a.md"}\n',
+}
+ONE = "each line must be one JSON object"
+
+
+def jsonl(line: str | bytes) -> tuple[str, str | bytes]:
+    """A BEIR corpus whose second line is ``line``."""
+    raw = line.encode() if isinstance(line, str) else line
+    return "corpus.jsonl", b'{"_id": "d1", "text": "t"}\n' + raw + b"\n"
+
+
+def beir_query(line: str) -> tuple[str, str]:
+    return "queries.jsonl", line
+
+
+def qrels(rows: str) -> tuple[str, str]:
+    return "qrels/test.tsv", rows
+
+
+def query(line: str) -> tuple[str, str]:
+    return "queries.jsonl", line
+
+
+def judgment(rest: str, query_id: str = '"q1"', doc_id: str = '"a.md"') -> tuple[str, str]:
+    line = f'{{"query_id": {query_id}, "doc_id": {doc_id}{rest}}}\n'
+    return "judgments.jsonl", f"\n{line}"
+
+
+BEIR_CASES = [
+    (
+        jsonl("{bad}"),
+        "corpus.jsonl:2: malformed JSON at column 2 (Expecting property name enclosed in double "
+        f"quotes); {ONE}",
+    ),
+    (jsonl('["d2"]'), f"corpus.jsonl:2: found a list; {ONE}"),
+    (jsonl("null"), f"corpus.jsonl:2: found null; {ONE}"),
+    (
+        jsonl('{"_id": "d2", "text": "t", "n": NaN}'),
+        f"corpus.jsonl:2: NaN is not a JSON value; {ONE}",
+    ),
+    (
+        jsonl('{"_id": "d2", "text": "t", "n": -Infinity}'),
+        f"corpus.jsonl:2: -Infinity is not a JSON value; {ONE}",
+    ),
+    (
+        jsonl('{"_id": "d2", "text": "t", "n": 1e999}'),
+        f"corpus.jsonl:2: number 1e999 is out of range; {ONE}",
+    ),
+    (
+        jsonl('{"_id": "d2", "text": "t", "text": "u"}'),
+        f"corpus.jsonl:2: key 'text' occurs twice in an object; {ONE}",
+    ),
+    (
+        jsonl('{"_id": "d2", "text": "\\ud800"}'),
+        "corpus.jsonl:2: a lone surrogate (\\ud800 to \\udfff), half of a character; " + ONE,
+    ),
+    (
+        jsonl('{"_id": "d2", "text": "t", "n": ' + "[" * 150 + "]" * 150 + "}"),
+        f"corpus.jsonl:2: JSON nested deeper than 100 levels; {ONE}",
+    ),
+    (
+        jsonl('{"_id": ' + "9" * 5000 + "}"),
+        f"corpus.jsonl:2: a number with too many digits; {ONE}",
+    ),
+    (jsonl(b'{"_id": "\xff"}'), "corpus.jsonl:2: not UTF-8: byte 0xff, the 10. of its line"),
+    (
+        ("corpus.jsonl", '{"_id": 1}'.encode("utf-16")),
+        "corpus.jsonl:1: looks like UTF-16; must be UTF-8",
+    ),
+    (jsonl('{"text": "t"}'), "corpus.jsonl:2: `_id`: is missing; found keys: 'text'"),
+    (jsonl('{"_id": "d2"}'), "corpus.jsonl:2: `text`: is missing; found keys: '_id'"),
+    (jsonl("{}"), "corpus.jsonl:2: `_id`: is missing; found keys: none"),
+    (jsonl('{"_id": "d2", "text": 5}'), "corpus.jsonl:2: `text`: is an integer; must be a string"),
+    (
+        jsonl('{"_id": "d2", "text": null}'),
+        "corpus.jsonl:2: `text`: is null; must be a string",
+    ),
+    (
+        jsonl('{"_id": "d2", "text": "t", "title": []}'),
+        "corpus.jsonl:2: `title`: is a list; must be a string",
+    ),
+    (
+        jsonl('{"_id": true, "text": "t"}'),
+        "corpus.jsonl:2: `_id`: is a boolean; an id must be a string or an integer",
+    ),
+    (
+        jsonl('{"_id": 1.0, "text": "t"}'),
+        "corpus.jsonl:2: `_id`: is a number; an id must be a string or an integer",
+    ),
+    (
+        jsonl('{"_id": "", "text": "t"}'),
+        "corpus.jsonl:2: `_id`: is empty; an id must have a character",
+    ),
+    (
+        jsonl('{"_id": "a\\nb", "text": "t"}'),
+        "corpus.jsonl:2: `_id`: id 'a\\nb' holds a line end or NUL",
+    ),
+    (
+        jsonl('{"_id": "a\\u0000", "text": "t"}'),
+        "corpus.jsonl:2: `_id`: id 'a\\x00' holds a line end or NUL",
+    ),
+    (
+        jsonl('\n{"_id": "d1", "text": "t"}'),
+        "corpus.jsonl:3: `_id`: document id 'd1' occurs twice, first on line 1",
+    ),
+    (("corpus.jsonl", "\n \n"), "corpus.jsonl: holds no document; at least one is needed"),
+    (("queries.jsonl", ""), "queries.jsonl: holds no query; at least one is needed"),
+    (
+        beir_query('{"_id": 1, "text": "t"}\n{"_id": "1", "text": "u"}'),
+        "queries.jsonl:2: `_id`: query id '1' occurs twice, first on line 1",
+    ),
+    (qrels(""), "qrels/test.tsv: holds no judgment; labels are required"),
+    (
+        qrels("query-id\tcorpus-id\tscore\n"),
+        "qrels/test.tsv: holds no judgment; labels are required",
+    ),
+    (
+        qrels("q1 d1 1\n\nq1 d1 2\n"),
+        "qrels/test.tsv:3: query 'q1' and document 'd1' are judged twice, first on line 1",
+    ),
+    (
+        qrels("q1\td3\t1\n"),
+        "qrels/test.tsv:1: `corpus-id`: unknown document 'd3'"
+        "; `dataset: {unknown_documents: keep}` keeps such judgments",
+    ),
+    (qrels("x\td1\t1\n"), "qrels/test.tsv:1: `query-id`: unknown query 'x'"),
+    (
+        qrels("q1\td1\thigh\n"),
+        "qrels/test.tsv:1: `score`: is 'high'; a grade must be an integer",
+    ),
+    (qrels("q1\td1\t0.5\n"), "qrels/test.tsv:1: `score`: is '0.5'; a grade must be an integer"),
+    (qrels("q1\td1\tnan\n"), "qrels/test.tsv:1: `score`: is 'nan'; a grade must be an integer"),
+    (qrels("q1\td1\t9999999999\n"), "qrels/test.tsv:1: `score`: a grade must fit 32 bits"),
+    (
+        qrels("q1 0 d1 1\nq1 d2 1\n"),
+        "qrels/test.tsv:2: found 3 columns; must be query-id, iteration, corpus-id, score, as in "
+        "the rows above",
+    ),
+    (
+        qrels("q1,d1,1\n"),
+        "qrels/test.tsv:1: found 1 columns; must be query-id, corpus-id, score or query-id, "
+        "iteration, corpus-id, score",
+    ),
+    (
+        qrels("\td1\t1\n"),
+        "qrels/test.tsv:1: `query-id`: is empty; an id must have a character",
+    ),
+]
+
+NEEDED = (
+    "no such file; besides its documents the folder needs queries.jsonl, and judgments.jsonl "
+    "where there are labels"
+)
+MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
+    (("queries.jsonl", None), f"queries.jsonl: {NEEDED}"),
+    (("judgments.jsonl", None), f"judgments.jsonl: {NEEDED}"),
+    (("judgments.jsonl", ""), "judgments.jsonl: holds no judgment; labels are required"),
+    (("a.md", b"fine\n\nbad \xe9\n"), "a.md:3: not UTF-8: byte 0xe9, the 5. of its line"),
+    (
+        ("a.md", "---\nok: 1\nbad: [\n---\n"),
+        "a.md:3: invalid front matter: expected the node content, but found '<stream end>'",
+    ),
+    (
+        ("a.md", "---\na: b: c\n---\n"),
+        "a.md:2: invalid front matter: mapping values are not allowed here",
+    ),
+    (("a.md", "---\n- a\n---\n"), "a.md:2: front matter must be `key: value` lines"),
+    (("a.md", "---\na: 1\nb: 2\na: 3\n---\n"), "a.md:4: front matter has the key 'a' twice"),
+    (("a.md", "---\n? [a]\n: 1\n---\n"), "a.md:2: front matter keys must be text"),
+    (
+        ("a.md", "---\na: &x [1]\nb: *x\n---\n"),
+        "a.md:2: front matter with an alias (*name) of this value; write it out",
+    ),
+    (
+        ("a.md", "---\na: 1\nb: \x07\n---\n"),
+        "a.md:3: invalid front matter: character U+0007 is not allowed in YAML",
+    ),
+    (
+        ("a.md", '---\na: "\\ud800"\n---\n'),
+        "a.md:2: front matter with a lone surrogate, half of a character",
+    ),
+    (
+        ("a.md", "---\ntitle: [a]\n---\n"),
+        "a.md: `title`: is a list; must be text, in quotes if need be",
+    ),
+    (
+        query('{"query_id": "q1", "text": "t", "tags": "pets"}'),
+        "queries.jsonl:1: `tags`: must be a list of strings that are not empty",
+    ),
+    (
+        query('{"query_id": "q1", "text": "t", "tags": ["a", "b", "a"]}'),
+        "queries.jsonl:1: `tags`: holds 'a' twice",
+    ),
+    (
+        query('{"id": "q1", "text": "t"}'),
+        "queries.jsonl:1: `query_id`: is missing; found keys: 'id', 'text'",
+    ),
+    (
+        judgment("", doc_id='"b.md"'),
+        "judgments.jsonl:2: `doc_id`: unknown document 'b.md' (did you mean 'guides/b.md'?)"
+        "; `dataset: {unknown_documents: keep}` keeps such judgments",
+    ),
+    (
+        judgment("", query_id='"q11"'),
+        "judgments.jsonl:2: `query_id`: unknown query 'q11' (did you mean 'q1'?)",
+    ),
+    (
+        judgment(', "relevance": true'),
+        "judgments.jsonl:2: `relevance`: is a boolean; a grade must be an integer",
+    ),
+    (
+        judgment(', "relevance": 1.5'),
+        "judgments.jsonl:2: `relevance`: is 1.5; a grade must be an integer",
+    ),
+    (
+        judgment(', "relevance": 2147483648'),
+        "judgments.jsonl:2: `relevance`: a grade must fit 32 bits",
+    ),
+    (
+        judgment(', "evidence_id": []'),
+        "judgments.jsonl:2: `evidence_id`: is a list; an id must be a string or an integer",
+    ),
+    (
+        judgment(', "quote": " "'),
+        "judgments.jsonl:2: `quote`: is blank; leave it out to judge the whole document",
+    ),
+    (
+        judgment(', "quote": 4'),
+        "judgments.jsonl:2: `quote`: is an integer; must be a string",
+    ),
+    (judgment(', "quote": "No such"'), "judgments.jsonl:2: `quote`: 'No such' is not in 'a.md'"),
+    (
+        judgment(', "quote": "' + "x" * 70 + '"'),
+        f"judgments.jsonl:2: `quote`: '{'x' * 60}...' is not in 'a.md'",
+    ),
+    (
+        judgment(', "quote": "fee"'),
+        "judgments.jsonl:2: `quote`: 'fee' occurs more than once in 'a.md', at characters 4 and "
+        "26; quote more, so that it occurs once",
+    ),
+    (
+        judgment(', "quote": "Another  fee is"'),
+        "judgments.jsonl:2: `quote`: 'Another fee is' is not in 'a.md' as written, only with "
+        "other white space, at characters 18-32",
+    ),
+    (
+        judgment(', "quote": "Dogs pay"'),
+        "judgments.jsonl:2: `quote`: 'Dogs pay' is not in 'a.md'; it is in 'guides/b.md'",
+    ),
+    (
+        judgment(', "quote": "The Title"'),
+        "judgments.jsonl:2: `quote`: 'The Title' is not in 'a.md', only in its title; a quote "
+        "must be from the text",
+    ),
+    (
+        ("judgments.jsonl", '{"query_id": "q1", "doc_id": "a.md", "quote": "One"}\n' * 2),
+        "judgments.jsonl:2: query 'q1' and document 'a.md', characters 0-3 are judged twice, "
+        "first on line 1",
+    ),
+]
+
+LLAMAINDEX_CASES = [
+    ("[]", "a.json: found a list; must be an object"),
+    ('{"queries": {}}\n', "a.json: `corpus`: is missing; needed: queries, corpus, relevant_docs"),
+    (
+        '{\n"queries": {"q": "t"},,\n}',
+        "a.json:2: malformed JSON at column 23 (Expecting property name enclosed in double quotes)",
+    ),
+    (
+        '{"queries": [], "corpus": {}, "relevant_docs": {}}',
+        "a.json: `queries`: is a list; must be an object",
+    ),
+    (
+        '{"queries": {"q": "t"}, "corpus": {"n": "a", "n": "b"}, "relevant_docs": {}}',
+        "a.json: key 'n' occurs twice in an object",
+    ),
+    (
+        '{"queries": {"q": "t"}, "corpus": {"n": 1}, "relevant_docs": {}}',
+        "a.json: `corpus.n`: is an integer; must be a string",
+    ),
+    (
+        '{"queries": {"q": null}, "corpus": {"n": "a"}, "relevant_docs": {}}',
+        "a.json: `queries.q`: is null; must be a string",
+    ),
+    (
+        '{"queries": {"": "t"}, "corpus": {"n": "a"}, "relevant_docs": {}}',
+        "a.json: `queries.''`: is empty; an id must have a character",
+    ),
+    (
+        '{"queries": {"q": "t"}, "corpus": {"n": "a"}, "relevant_docs": {"q": "n"}}',
+        "a.json: `relevant_docs.q`: is a string; must be a list of node ids",
+    ),
+    (
+        '{"queries": {"q": "t"}, "corpus": {"n1": "a"}, "relevant_docs": {"q": ["n1", "n2"]}}',
+        "a.json: `relevant_docs.q[1]`: unknown document 'n2'"
+        "; `dataset: {unknown_documents: keep}` keeps such judgments",
+    ),
+    (
+        '{"queries": {"q": "t"}, "corpus": {"n": "a"}, "relevant_docs": {"x": ["n"]}}',
+        "a.json: `relevant_docs.x`: unknown query 'x'",
+    ),
+    (
+        '{"queries": {"q": "t"}, "corpus": {"n": "a"}, "relevant_docs": {"q": ["n", "n"]}}',
+        "a.json: query 'q' and document 'n' are judged twice",
+    ),
+    (
+        '{"queries": {"q": "t"}, "corpus": {"n": "a"}, "relevant_docs": {"q": [null]}}',
+        "a.json: `relevant_docs.q[0]`: is null; an id must be a string or an integer",
+    ),
+    (
+        '{"queries": {}, "corpus": {"n": "a"}, "relevant_docs": {}}',
+        "a.json: holds no query; at least one is needed",
+    ),
+    (
+        '{"queries": {"q": "t"}, "corpus": {}, "relevant_docs": {}}',
+        "a.json: holds no document; at least one is needed",
+    ),
+    (
+        '{"queries": {"q": "t"}, "corpus": {"n": "a"}, "relevant_docs": {"q": []}}',
+        "a.json: holds no judgment; labels are required",
+    ),
+]
+
+
+def refusal(path: Path, form: str, read_all: ReadAll) -> str:
+    with pytest.raises(DataError) as caught:
+        read_all(open_dataset(path, form))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("broken", "message"), BEIR_CASES)
+def test_beir(
+    write: Write, read_all: ReadAll, broken: tuple[str, str | bytes], message: str
+) -> None:
+    name, content = broken
+    folder = write({**BEIR, name: content})
+    assert refusal(folder, "beir", read_all) == f"{folder}/{message}"
+
+
+@pytest.mark.parametrize(("broken", "message"), MARKDOWN_CASES)
+def test_markdown(
+    write: Write, read_all: ReadAll, broken: tuple[str, str | bytes | None], message: str
+) -> None:
+    name, content = broken
+    files = {**MARKDOWN, name: content}
+    folder = write({key: value for key, value in files.items() if value is not None})
+    assert refusal(folder, "markdown", read_all) == f"{folder}/{message}"
+
+
+@pytest.mark.parametrize(("content", "message"), LLAMAINDEX_CASES)
+def test_llamaindex(write: Write, read_all: ReadAll, content: str, message: str) -> None:
+    folder = write({"a.json": content})
+    assert refusal(folder / "a.json", "llamaindex", read_all) == f"{folder}/{message}"

@@ -1,0 +1,580 @@
+"""Layouts as people have them: each read as it is, and refused with its line when it is broken."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rag_assets import text_files
+from rag_assets.errors import DataError, UsageError
+from rag_assets.labels.pooling.label_edits import label_file
+from rag_assets.sources import Dataset, Read, open_dataset
+from rag_assets.sources.formats import with_columns
+from rag_assets.store.source_files import SourceFiles
+
+Files = dict[str, str | bytes]
+Write = Callable[[Mapping[str, str | bytes]], Path]
+ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]
+
+CORPUS = (
+    '{"_id": "d1", "title": "Fares", "text": "A dog needs a ticket."}\n'
+    '{"_id": "d2", "title": "Storms", "text": "The harbour closes."}\n'
+)
+QUERIES = '{"_id": "q1", "text": "what does a dog pay"}\n{"_id": "q2", "text": "when is it shut"}\n'
+QRELS = "query-id\tcorpus-id\tscore\nq1\td1\t2\nq2\td2\t1\n"
+BEIR: Files = {"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES, "qrels/test.tsv": QRELS}
+MARCO: Files = {
+    "collection.tsv": "d1\tA dog needs a ticket.\nd2\tThe harbour closes.\n",
+    "queries.dev.small.tsv": "q1\twhat does a dog pay\nq2\twhen is it shut\n",
+    "qrels.dev.small.tsv": "q1\t0\td1\t2\nq2\t0\td2\t1\n",
+}
+TREC: Files = {
+    "corpus.jsonl": '{"id": "d1", "text": "A dog."}\n{"id": "d2", "text": "A harbour."}\n',
+    "qrels.txt": "q1 0 d1 2\nq2 0 d2 1\n",
+}
+JUDGED = [("q1", "d1", 2), ("q2", "d2", 1)]
+
+
+def parquet(**columns: list[Any]) -> bytes:
+    stream = io.BytesIO()
+    pq.write_table(pa.table({name.replace("_", "-"): v for name, v in columns.items()}), stream)
+    return stream.getvalue()
+
+
+def texts(ids: list[str], **columns: list[Any]) -> bytes:
+    stream = io.BytesIO()
+    pq.write_table(pa.table({"_id": ids, **columns}), stream)
+    return stream.getvalue()
+
+
+DOCUMENTS = [
+    texts(["d1"], title=["Fares"], text=["A dog needs a ticket."]),
+    texts(["d2"], title=["Storms"], text=["The harbour closes."]),
+]
+ASKED = texts(["q1", "q2"], text=["what does a dog pay", "when is it shut"])
+GRADED = parquet(query_id=["q1", "q2"], corpus_id=["d1", "d2"], score=[2.0, 1.0])
+SHARDS: Files = {
+    "corpus/corpus-00000-of-00002.parquet": DOCUMENTS[0],
+    "corpus/corpus-00001-of-00002.parquet": DOCUMENTS[1],
+    "queries/queries-00000-of-00001.parquet": ASKED,
+}
+FLAT: Files = {
+    "corpus.parquet": texts(["d1", "d2"], text=["A dog.", "A harbour."]),
+    "queries.parquet": ASKED,
+    "qrels.parquet": GRADED,
+}
+
+
+def zipped(files: Mapping[str, str | bytes], top: str = "ferry/") -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(f"{top}{name}", content)
+    return stream.getvalue()
+
+
+def packed(files: Mapping[str, str | bytes]) -> Files:
+    contents = {k: v.encode() if isinstance(v, str) else v for k, v in files.items()}
+    return {f"{name}.gz": gzip.compress(content) for name, content in contents.items()}
+
+
+def judged(read: Read) -> list[tuple[str, str, int]]:
+    rows = read.table.to_pylist()
+    return [(row["query_id"], row["document_id"], row["grade"]) for row in rows]
+
+
+def qrels_lines(score: str) -> str:
+    return "".join(
+        json.dumps({"query-id": q, "corpus-id": d, "score": g}) + "\n" for q, d, g in JUDGED
+    ).replace(": 2}", f": {score}}}")
+
+
+LAYOUTS: dict[str, tuple[Files, str]] = {
+    "BEIR .gz": (packed(BEIR), "."),
+    "BEIR .zip": ({"ferry.zip": zipped(BEIR)}, "ferry.zip"),
+    "BEIR .zip of .gz, without a folder": ({"f.zip": zipped(packed(BEIR), "")}, "f.zip"),
+    "BEIR with four columns": (
+        {**BEIR, "qrels/test.tsv": "query-id\titer\tcorpus-id\tscore\nq1 0 d1 2\nq2\t0\td2\t1\n"},
+        ".",
+    ),
+    "BEIR with 1.0": ({**BEIR, "qrels/test.tsv": "q1\td1\t2.0\nq2\td2\t1.0\n"}, "."),
+    "BEIR with qrels as JSON lines": (
+        {**BEIR, "qrels/test.tsv": b"", "qrels/test.jsonl": qrels_lines("2.0")},
+        ".",
+    ),
+    "BEIR with flat qrels": ({**BEIR, "qrels/test.tsv": b"", "qrels.tsv": QRELS}, "."),
+    "Parquet, qrels/": ({**SHARDS, "qrels/test-00000-of-00001.parquet": GRADED}, "."),
+    "Parquet, data/": ({**SHARDS, "data/test-00000-of-00001.parquet": GRADED}, "."),
+    "Parquet, three files": (FLAT, "."),
+    "MS MARCO": (MARCO, "."),
+    "MS MARCO .gz": (packed(MARCO), "."),
+    "qrels of trec_eval 10": (
+        {**MARCO, "qrels.dev.small.tsv": "# judged in 2024\nq1 0 d1 2\n#q1 0 d2 1\nq2 0 d2 1\n"},
+        ".",
+    ),
+}
+FORMATS = {"MS MARCO": "trec", "MS MARCO .gz": "trec", "qrels of trec_eval 10": "trec"}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_layout_is_read_as_it_is(write: Write, read_all: ReadAll, name: str) -> None:
+    files, place = LAYOUTS[name]
+    folder = write({key: value for key, value in files.items() if value != b""})
+    dataset = open_dataset(folder / place)
+    documents, queries, qrels = read_all(dataset)
+    assert dataset.format == FORMATS.get(name, "beir")
+    assert dataset.has_qrels
+    assert documents.table.column("document_id").to_pylist() == ["d1", "d2"]
+    assert queries.table.column("text").to_pylist() == ["what does a dog pay", "when is it shut"]
+    assert judged(qrels) == JUDGED
+    assert all(len(read.notes) == 0 for read in (documents, queries, qrels))
+    listed = (dataset.document_files(), dataset.query_files(), dataset.qrels_files())
+    assert all(file.is_file() for files_ in listed for file in files_)
+
+
+def with_file(base: Files, name: str, content: str | bytes | None) -> Files:
+    files = {**base, name: content} if content is not None else {**base}
+    if content is None:
+        del files[name]
+    return files
+
+
+PAIR = "query-id, corpus-id, score"
+FOUR = "query-id, iteration, corpus-id, score"
+REFUSALS: dict[str, tuple[Files, str, str]] = {
+    ".gz that is none": (
+        with_file(packed(BEIR), "corpus.jsonl.gz", CORPUS),
+        ".",
+        "/corpus.jsonl.gz: cannot be read: Not a gzipped file (b'{\"')",
+    ),
+    "a line of a .gz": (
+        with_file(packed(BEIR), "corpus.jsonl.gz", gzip.compress(b"\n{1}\n")),
+        ".",
+        "/corpus.jsonl.gz:2: malformed JSON at column 2 (Expecting property name enclosed in "
+        "double quotes); each line must be one JSON object",
+    ),
+    "plain and .gz": (
+        {**BEIR, **packed(BEIR)},
+        ".",
+        "/corpus.jsonl.gz: corpus.jsonl is there too; keep one of them",
+    ),
+    "a line in a .zip": (
+        {"f.zip": zipped({**BEIR, "queries.jsonl": "{}"})},
+        "f.zip",
+        "/f.zip/ferry/queries.jsonl:1: `_id`: is missing; found keys: none",
+    ),
+    "a .zip of something else": (
+        {"f.zip": zipped({"corpus.jsonl": CORPUS, "notes.md": ""})},
+        "f.zip",
+        "/f.zip: a file of no known format; nearest: a folder or .zip with corpus.jsonl, "
+        "queries.jsonl and qrels/ (beir), where there is no queries.jsonl, no qrels/",
+    ),
+    "no .zip": (
+        {"f.zip": "PK"},
+        "f.zip",
+        "/f.zip: cannot be read as a zip file: File is not a zip file",
+    ),
+    "a name that leads out": (
+        {"f.zip": zipped({**BEIR, "../../x.jsonl": ""}, "")},
+        "f.zip",
+        "/f.zip: holds the name '../../x.jsonl', which leads out of it",
+    ),
+    "half a grade": (
+        with_file(BEIR, "qrels/test.tsv", "q1\td1\t1.0\nq2\td2\t.5\n"),
+        ".",
+        "/qrels/test.tsv:2: `score`: is '.5'; a grade must be an integer",
+    ),
+    "half a grade in JSON lines": (
+        {**with_file(BEIR, "qrels/test.tsv", None), "qrels/test.jsonl": qrels_lines("0.5")},
+        ".",
+        "/qrels/test.jsonl:1: `score`: is 0.5; a grade must be an integer",
+    ),
+    "half a grade in Parquet": (
+        with_file(
+            FLAT,
+            "qrels.parquet",
+            parquet(query_id=["q1", "q2"], corpus_id=["d1", "d2"], score=[1.0, 0.5]),
+        ),
+        ".",
+        "/qrels.parquet:2: `score`: is 0.5; a grade must be an integer",
+    ),
+    "four columns and three": (
+        with_file(BEIR, "qrels/test.tsv", "q1\t0\td1\t1\nq2\td2\t1\n"),
+        ".",
+        f"/qrels/test.tsv:2: found 3 columns; must be {FOUR}, as in the rows above",
+    ),
+    "five columns": (
+        with_file(BEIR, "qrels/test.tsv", "q1\t0\td1\t1\tx\n"),
+        ".",
+        f"/qrels/test.tsv:1: found 5 columns; must be {PAIR} or {FOUR}",
+    ),
+    "JSON lines without a score": (
+        {
+            **with_file(BEIR, "qrels/test.tsv", None),
+            "qrels/test.jsonl": '{"query-id": "q1", "corpus-id": "d1"}',
+        },
+        ".",
+        "/qrels/test.jsonl:1: `score`: is missing; found keys: 'query-id', 'corpus-id'",
+    ),
+    "qrels twice": (
+        {**BEIR, "qrels/test.jsonl": qrels_lines("2")},
+        ".",
+        "/qrels/test.tsv: test.jsonl is there too; keep one of them",
+    ),
+    "a shard that is missing": (
+        with_file(
+            {**SHARDS, "qrels/test.parquet": GRADED}, "corpus/corpus-00001-of-00002.parquet", None
+        ),
+        ".",
+        "/corpus/corpus-00000-of-00002.parquet: corpus-00001-of-00002.parquet is missing beside it",
+    ),
+    "an id in two shards": (
+        with_file(
+            {**SHARDS, "qrels/test.parquet": GRADED},
+            "corpus/corpus-00001-of-00002.parquet",
+            DOCUMENTS[0],
+        ),
+        ".",
+        "/corpus/corpus-00001-of-00002.parquet:1: `_id`: document id 'd1' occurs twice, first on "
+        "line 1 of corpus-00000-of-00002.parquet",
+    ),
+    "Parquet without qrels": (
+        with_file(FLAT, "qrels.parquet", None),
+        ".",
+        ": a folder of no known format; nearest: a folder or .zip with corpus.jsonl, "
+        "queries.jsonl and qrels/ (beir), where there is no qrels/",
+    ),
+    "a line of MS MARCO's collection": (
+        with_file(MARCO, "collection.tsv", "d1\ta\nd2\n"),
+        ".",
+        "/collection.tsv:2: found 1 columns, parted by tabs; must be id<TAB>text or "
+        "id<TAB>text<TAB>title",
+    ),
+    "a line of MS MARCO's queries": (
+        with_file(MARCO, "queries.dev.small.tsv", "q1\ta\nq2\n"),
+        ".",
+        "/queries.dev.small.tsv:2: found no text; must be 'id<TAB>text' or 'id text'",
+    ),
+    "half a grade in TREC": (
+        with_file(MARCO, "qrels.dev.small.tsv", "# x\nq1 0 d1 .5\n"),
+        ".",
+        "/qrels.dev.small.tsv:2: grade '.5' is not an integer",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_broken_layout_is_refused_with_its_line(
+    write: Write, read_all: ReadAll, name: str
+) -> None:
+    files, place, message = REFUSALS[name]
+    folder = write(files)
+    with pytest.raises(DataError) as caught:
+        read_all(open_dataset(folder / place))
+    assert str(caught.value) == f"{folder}{message}"
+
+
+def test_subsets_of_parquet(write: Write, read_all: ReadAll) -> None:
+    train = parquet(query_id=["q2"], corpus_id=["d1"], score=[1])
+    test = parquet(query_id=["q1"], corpus_id=["d1"], score=[1])
+    folder = write({**SHARDS, "qrels/test.parquet": test, "qrels/train.parquet": train})
+    read = read_all(open_dataset(folder))
+    assert read[1].notes == ["1 query that is not of subset test is left out: q2"]
+    assert judged(read_all(open_dataset(folder, subset="train"))[2]) == [("q2", "d1", 1)]
+
+
+def test_a_subset_of_ms_marco(write: Write, read_all: ReadAll) -> None:
+    more = {"queries.train.tsv": "q3\twhy\n", "qrels.train.tsv": "q3\t0\td2\t1\n"}
+    folder = write({**MARCO, **more})
+    assert judged(read_all(open_dataset(folder, subset="train"))[2]) == [("q3", "d2", 1)]
+    assert judged(read_all(open_dataset(folder, subset="dev.small"))[2]) == JUDGED
+
+
+def test_bombs_are_not_unpacked(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_files, "FREE_BYTES", 100_000)
+    bomb = b'{"_id": "d", "text": "' + b"a" * 2_000_000 + b'"}\n'
+    rule = "100,000 or 200 times the size of the file are allowed; unpack it yourself where you"
+    zip_folder = write({"f.zip": zipped({**BEIR, "corpus.jsonl": bomb})})
+    with pytest.raises(DataError, match=rf"f\.zip: unpacks to 2,.* bytes, more than .*; {rule}"):
+        open_dataset(zip_folder / "f.zip")
+    packed_folder = write({**BEIR, "corpus.jsonl": b"", "corpus.jsonl.gz": gzip.compress(bomb)})
+    (packed_folder / "corpus.jsonl").unlink()
+    with pytest.raises(DataError, match=rf"corpus\.jsonl\.gz: unpacks to more than .*; {rule}"):
+        open_dataset(packed_folder).read_documents()
+
+
+def test_a_locked_archive_and_one_of_many_files(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = bytearray(zipped(BEIR))
+    for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        start = content.find(mark)
+        content[start + offset] |= 1
+    folder = write({"locked.zip": bytes(content), "f.zip": zipped(BEIR)})
+    with pytest.raises(DataError, match=r"'ferry/corpus\.jsonl' in it is locked by a password$"):
+        open_dataset(folder / "locked.zip")
+    monkeypatch.setattr(text_files, "MOST_MEMBERS", 2)
+    with pytest.raises(DataError, match=r"f\.zip: holds 3 files; 2 are allowed$"):
+        open_dataset(folder / "f.zip")
+
+
+def test_a_name_twice_in_an_archive(write: Write) -> None:
+    stream = io.BytesIO(zipped(BEIR))
+    with zipfile.ZipFile(stream, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("ferry/corpus.jsonl", "")
+    folder = write({"f.zip": stream.getvalue()})
+    with pytest.raises(DataError, match=r"f\.zip: holds 'ferry/corpus\.jsonl' twice$"):
+        open_dataset(folder / "f.zip")
+
+
+def test_an_archive_of_a_mac(write: Write, read_all: ReadAll) -> None:
+    files = {f"ferry/{name}": content for name, content in BEIR.items()}
+    mac = {"__MACOSX/ferry/._corpus.jsonl": b"\0", "ferry/.DS_Store": b"\0"}
+    folder = write({"f.zip": zipped({**files, **mac}, "")})
+    assert judged(read_all(open_dataset(folder / "f.zip"))[2]) == JUDGED
+
+
+@pytest.mark.parametrize("name", ["BEIR .gz", "BEIR .zip", "Parquet, qrels/", "MS MARCO"])
+def test_a_change_of_content_is_seen(write: Write, name: str) -> None:
+    files, place = LAYOUTS[name]
+    folder = write(files)
+    dataset = open_dataset(folder / place)
+    before = SourceFiles().digest(dataset.document_files(), dataset.root)
+    file = dataset.document_files()[-1]
+    if file.suffix == ".zip":
+        file.write_bytes(zipped({**BEIR, "corpus.jsonl": CORPUS.replace("dog", "cat")}))
+    else:
+        file.write_bytes(gzip.compress(b"x") if file.suffix == ".gz" else b"x")
+    assert SourceFiles().digest(dataset.document_files(), dataset.root) != before
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("BEIR .zip", "is compressed; judgments are added to plain text only"),
+        ("BEIR with qrels as JSON lines", "judgments are added to qrels as .tsv only"),
+        ("Parquet, three files", "judgments are added to qrels as .tsv only"),
+    ],
+)
+def test_judgments_are_not_added_where_they_would_break_a_file(
+    write: Write, name: str, problem: str
+) -> None:
+    files, place = LAYOUTS[name]
+    folder = write({key: value for key, value in files.items() if value != b""})
+    with pytest.raises(UsageError, match=problem):
+        label_file(open_dataset(folder / place))
+
+
+def test_every_text_file_of_a_folder_may_be_compressed(write: Write, read_all: ReadAll) -> None:
+    files = {
+        "guides/fares.md": "# Fares\nA dog needs a ticket.",
+        "storm.txt": "The harbour closes.",
+        "queries.csv": "query_id,text\nq1,dog\n",
+        "judgments.csv": "query_id,doc_id,quote,relevance\nq1,guides/fares.md,a ticket,2.0\n",
+    }
+    folder = write(packed(files))
+    documents, queries, qrels = read_all(open_dataset(folder))
+    assert documents.table.column("document_id").to_pylist() == ["guides/fares.md", "storm.txt"]
+    assert documents.table.column("title").to_pylist() == ["Fares", ""]
+    assert queries.table.num_rows == 1
+    assert judged(qrels) == [("q1", "guides/fares.md", 2)]
+    assert open_dataset(folder).default_judge == "evidence"
+    write({"storm.txt": "The harbour closes."})
+    with pytest.raises(DataError, match=r"storm\.txt\.gz: storm\.txt is there too; keep one"):
+        open_dataset(folder).read_documents()
+
+
+def test_html_may_be_compressed(write: Write) -> None:
+    pytest.importorskip("selectolax")
+    folder = write(packed({"a.html": "<title>Fares</title><body>A dog.</body>"}))
+    assert open_dataset(folder).read_documents().table.column("text").to_pylist() == ["A dog."]
+
+
+SQUAD = {
+    "data": [
+        {
+            "title": "Fares",
+            "paragraphs": [
+                {
+                    "context": "A dog needs a ticket.",
+                    "qas": [
+                        {
+                            "id": "q1",
+                            "question": "what",
+                            "answers": [{"text": "a ticket", "answer_start": 12}],
+                        }
+                    ],
+                }
+            ],
+        }
+    ]
+}
+LLAMA = {"queries": {"q1": "what"}, "corpus": {"d1": "A dog."}, "relevant_docs": {"q1": ["d1"]}}
+
+
+@pytest.mark.parametrize(("format", "content"), [("squad", SQUAD), ("llamaindex", LLAMA)])
+def test_a_json_file_may_be_compressed(
+    write: Write, read_all: ReadAll, format: str, content: object
+) -> None:
+    folder = write(packed({"all.json": json.dumps(content)}))
+    dataset = open_dataset(folder / "all.json.gz")
+    assert dataset.format == format
+    assert read_all(dataset)[2].table.num_rows == 1
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv"])
+def test_tables_may_be_compressed(write: Write, read_all: ReadAll, format: str) -> None:
+    rows = {
+        "jsonl": ('{"id": "d1", "text": "A dog."}\n', '{"query_id": "q1", "doc_id": "d1"}\n'),
+        "csv": ("id,text\nd1,A dog.\n", "query_id,doc_id\nq1,d1\n"),
+    }
+    documents, judgments = rows[format]
+    asked = '{"query_id": "q1", "text": "dog", "count": 2}\n'
+    files = {f"documents.{format}": documents, f"judgments.{format}": judgments}
+    dataset = open_dataset(write(packed({**files, "query_log.jsonl": asked})))
+    assert dataset.format == format
+    assert judged(read_all(dataset)[2]) == [("q1", "d1", 1)]
+
+
+TOPICS = {
+    "PyTerrier, TREC": (
+        "<TOP>\n<NUM>q1</NUM>\n<TITLE>dog fares</TITLE>\n<DESC>x</DESC>\n</TOP>\n"
+        "<TOP>\n<NUM>q2</NUM>\n<TITLE>storm</TITLE>\n</TOP>\n"
+    ),
+    "PyTerrier, one line": "q1 dog fares\nq2 storm\n",
+    "PyTerrier, XML": (
+        '<?xml version="1.0"?>\n<topics task="x">\n<topic number="q1">\n<query>dog fares</query>\n'
+        "<question>x</question>\n</topic>\n"
+        "<topic><number>q2</number><query>storm</query></topic>\n</topics>\n"
+    ),
+    "TREC Web": (
+        "<webtrack2012>\n<topic number='q1' type=faceted>\n<query>dog fares</query>\n"
+        '<subtopic number="1" type="inf">x</subtopic></topic>\n'
+        "<topic number=q2><query>storm</query></topic></webtrack2012>"
+    ),
+    "TREC, open tags": (
+        "<top>\n\n<num> Number: q1\n<title> dog fares\n\n<desc> Description:\nx\n</top>\n"
+        "<top lang='en'>\n<num> Number: q2\n<title> Topic: storm\n</top>\n"
+    ),
+    "TREC clinical, text": '<topics><topic number="q1">dog fares</topic><topic number="q2">storm'
+    "</topic></topics>",
+    "CLEF, tagged": (
+        "<top>\n<EN-num> q1 </EN-num>\n<EN-title> dog fares </EN-title>\n</top>\n"
+        "<top><EN-num>q2</EN-num><EN-title>storm</EN-title></top>"
+    ),
+    "CLEF, XML": (
+        "<topics>\n<topic lang='en'>\n<identifier>q1</identifier>\n<title>dog fares</title>\n"
+        "<description>x</description></topic>\n"
+        "<topic><identifier>q2</identifier><title>storm</title></topic></topics>"
+    ),
+    "Indri": (
+        "<parameters>\n<query><number>q1</number><text>dog fares</text></query>\n"
+        "<query><number>q2</number><text>storm</text></query>\n</parameters>\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOPICS)
+@pytest.mark.parametrize("file", ["topics.txt", "topics-2012.xml", "queries.xml.gz"])
+def test_topics(write: Write, read_all: ReadAll, name: str, file: str) -> None:
+    content = TOPICS[name].encode()
+    folder = write({**TREC, file: gzip.compress(content) if file.endswith(".gz") else content})
+    _, queries, qrels = read_all(open_dataset(folder))
+    rows = [(row["query_id"], row["text"]) for row in queries.table.to_pylist()]
+    assert rows == [("q1", "dog fares"), ("q2", "storm")]
+    assert judged(qrels) == JUDGED
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("<topics>\n<topic>\n<query>x</query></topic></topics>", ":2: `number`: is missing; must"),
+        ("<topics>\n<topic number='1'></topic></topics>", ":2: `query`: is missing or empty, and"),
+        ("<top>\n<title>x</title>\n</top>", ":1: `num`: is missing; found: title"),
+        ("<top>\n<num>1\n<title>x\n", ":1: <top> has no </top>"),
+        ("<top>\n</top>", ":1: `num`: is missing; found: nothing"),
+        ("<queries>\n<query number='1'>x", ":2: <query> has no </query>"),
+        (
+            '<?xml version="1.0"?>\n<!DOCTYPE t [\n<!ENTITY a "aaaa">\n]>\n<topics/>',
+            ":2: expected <top> blocks; found '<!DOCTYPE t ['",
+        ),
+        (
+            '<!DOCTYPE t [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>\n<topic number="1">&b;</topic>',
+            ":1: defines an entity; only those of HTML and characters by number are read",
+        ),
+        (
+            '<!DOCTYPE t SYSTEM "t.dtd" [<!ENTITY x SYSTEM "file:///etc/passwd">]>\n<top></top>',
+            ":1: defines an entity; only those of HTML and characters by number are read",
+        ),
+    ],
+)
+def test_broken_topics(write: Write, read_all: ReadAll, content: str, message: str) -> None:
+    folder = write({**TREC, "topics.xml": content})
+    with pytest.raises(DataError) as caught:
+        read_all(open_dataset(folder))
+    assert str(caught.value).startswith(f"{folder}/topics.xml{message}")
+
+
+def test_unknown_entities_stay_as_they_are(write: Write) -> None:
+    content = '<topics><topic number="1">&lol; &amp; &#100;</topic></topics>'
+    queries = open_dataset(write({**TREC, "topics.xml": content})).read_queries()
+    assert queries.table.column("text").to_pylist() == ["&lol; & d"]
+
+
+PER_SOURCE: Files = {
+    "documents.csv": (
+        "source,cont_id,content\nguide.pdf,1,A dog.\nguide.pdf,2,A cat.\nweb/faq,1,A harbour.\n"
+    ),
+    "queries.csv": "query_id,text\nq1,dog\n",
+    "judgments.csv": "query_id,doc_id\nq1,web/faq/1\n",
+}
+ID_PARTS = {"document_id": ["source", "cont_id"], "text": "content"}
+
+
+def test_ids_that_repeat_per_source(write: Write, read_all: ReadAll) -> None:
+    dataset = open_dataset(write(PER_SOURCE))
+    one = with_columns(dataset, {**ID_PARTS, "document_id": "cont_id"})
+    with pytest.raises(
+        DataError, match=r"csv:4: `cont_id`: document id '1' occurs twice, first on"
+    ):
+        one.read_documents()
+    documents, _, qrels = read_all(with_columns(dataset, ID_PARTS))
+    assert documents.table.column("document_id").to_pylist() == [
+        "guide.pdf/1",
+        "guide.pdf/2",
+        "web/faq/1",
+    ]
+    assert documents.table.column("metadata").to_pylist()[2] == '{"cont_id":"1","source":"web/faq"}'
+    assert judged(qrels) == [("q1", "web/faq/1", 1)]
+    write({"judgments.csv": "query_id,source,cont_id\nq1,guide.pdf,2\n"})
+    assert judged(read_all(with_columns(dataset, ID_PARTS))[2]) == [("q1", "guide.pdf/2", 1)]
+
+
+def test_ids_of_several_columns_that_are_wrong(write: Write, read_all: ReadAll) -> None:
+    dataset = open_dataset(write(PER_SOURCE))
+    with pytest.raises(UsageError, match="`text` must be one name; a list is for document_id"):
+        with_columns(dataset, {"text": ["a", "b"]})
+    with pytest.raises(UsageError, match="`document_id` must be a list of different names"):
+        with_columns(dataset, {"document_id": []})
+    with pytest.raises(DataError, match=r"documents\.csv:2: no 'page' for document_id; found: 'so"):
+        with_columns(dataset, {"document_id": ["source", "page"]}).read_documents()
+    twice = PER_SOURCE["documents.csv"]
+    assert isinstance(twice, str)
+    write({"documents.csv": f"{twice}guide.pdf,1,Again.\n"})
+    with pytest.raises(
+        DataError,
+        match=r"csv:5: `source, cont_id`: document id 'guide\.pdf/1' occurs twice, first on line 2",
+    ):
+        read_all(with_columns(dataset, ID_PARTS))
+    write({"documents.csv": "source,cont_id,content\n,1,A dog.\n"})
+    with pytest.raises(DataError, match=r"documents\.csv:2: `source`: is empty; an id must have"):
+        read_all(with_columns(dataset, ID_PARTS))

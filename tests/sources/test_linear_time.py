@@ -1,0 +1,107 @@
+"""Files that people did not write are read in a time that grows as they do."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from rag_assets.errors import DataError
+from rag_assets.sources.csv_rows import read_csv
+from rag_assets.sources.jsonl import read_objects
+from rag_assets.sources.markdown_document import read_markdown
+from rag_assets.sources.trec_corpus import read_corpus_file
+from rag_assets.sources.trec_topics import read_topics
+
+N = 8_000
+MOST_SECONDS = 2.5
+"""Of a processor; what was quadratic took from 4 to 90 seconds, what is linear takes 0.5."""
+
+HTML = {
+    "nested blocks": "<div>" * N + "x" + "</div>" * N,
+    "nested blocks that stay open": "<div>" * N + "x",
+    "bold that stays open": "<p><b>" * N + "x",
+    "links in links": "<a>x" * N,
+    "fonts before paragraphs": "<font color=x>" * N + "<p>" * N + "x",
+    "lists in lists": "<ul><li>" * N + "x",
+    "tables in tables": "<table>" * N,
+    "headings in headings": "<h1>" * N + "x",
+    "the same attribute": f"<p {'a=1 ' * N}>x",
+    "ends without a start": "</p>" * N + "x",
+    "comments that stay open": "x" + "<!--" * N,
+    "plain paragraphs": "<p>x</p>" * N,
+}
+
+
+@pytest.fixture
+def soon() -> Iterator[None]:
+    """Fail when a test takes longer than what is linear."""
+    started = time.process_time()
+    yield
+    assert time.process_time() - started < MOST_SECONDS
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("page", HTML.values(), ids=HTML)
+def test_html(tmp_path: Path, page: str) -> None:
+    pytest.importorskip("selectolax", reason="HTML is read by an extra")
+    from rag_assets.sources.html_document import read_html
+
+    (tmp_path / "x.html").write_text(page, encoding="utf-8")
+    text = read_html(tmp_path / "x.html").text
+    assert text.strip("# ").startswith("x") or "x" not in page.replace("color=x", "")
+
+
+def _topic(content: str, opening: str = '<topic number="1">') -> str:
+    return f"{opening}{content}</topic>\n"
+
+
+OTHERS: dict[str, tuple[str, str, Callable[[Path], object]]] = {
+    "comments that stay open in a topic": (
+        "topics.xml",
+        _topic("-->" + "<!--" * 20 * N),
+        lambda path: list(read_topics(path)),
+    ),
+    "literals that stay open in a topic": (
+        "topics.xml",
+        _topic("]]>" + "<![CDATA[" * 20 * N),
+        lambda path: list(read_topics(path)),
+    ),
+    "a long attribute of a topic": (
+        "topics.xml",
+        _topic("x", f'<topic number="1" {"a" * 20 * N}>'),
+        lambda path: list(read_topics(path)),
+    ),
+    "comments that stay open in a document": (
+        "a.trec",
+        f"<DOC><DOCNO>1</DOCNO><TEXT>--> {'<!--' * 20 * N}</TEXT></DOC>\n",
+        lambda path: list(read_corpus_file(path)),
+    ),
+    "many columns": (
+        "a.csv",
+        ",".join(f"c{n}" for n in range(4 * N)) + ",c0\n",
+        lambda path: list(read_csv(path)),
+    ),
+    "many keys": (
+        "a.jsonl",
+        json.dumps({f"k{n}": n for n in range(4 * N)})[:-1] + ', "z": 1, "z": 1}\n',
+        lambda path: list(read_objects(path)),
+    ),
+    "a heading of blanks": (
+        "a.md",
+        f"# x{' ' * 4 * N}y\n",
+        lambda path: read_markdown(path),
+    ),
+}
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize(("name", "text", "read"), OTHERS.values(), ids=OTHERS)
+def test_others(tmp_path: Path, name: str, text: str, read: Callable[[Path], object]) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with suppress(DataError):
+        read(tmp_path / name)

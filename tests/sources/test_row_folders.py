@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rag_assets.errors import DataError, UsageError
+from rag_assets.experiment.load import load_experiment
+from rag_assets.sources import open_dataset
+from rag_assets.sources.formats import with_columns
+from rag_assets.sources.problems import collecting
+
+LABELS = {
+    "queries.jsonl": '{"query_id": "q1", "text": "t"}\n',
+    "judgments.jsonl": '{"query_id": "q1", "doc_id": "d1", "quote": "fee"}\n',
+}
+MAPPED = {"document_id": "key", "title": "name", "text": "body"}
+
+
+def rows(dataset: Any) -> list[tuple[str, ...]]:
+    return [tuple(row.values()) for row in dataset.read_documents().table.to_pylist()]
+
+
+@pytest.mark.parametrize("name", ["documents.jsonl", "corpus.jsonl"])
+def test_jsonl_folder(write: Any, read_all: Any, name: str) -> None:
+    lines = '\ufeff{"_id": "d1", "text": "One fee", "year": 2001}\r\n\n{"_id": 2, "text": ""}\n'
+    dataset = open_dataset(write({**LABELS, name: lines, "notes/a.md": "x"}))
+    assert (dataset.format, dataset.default_judge) == ("jsonl", "evidence")
+    documents, _, qrels = read_all(dataset)
+    assert [tuple(row.values()) for row in documents.table.to_pylist()] == [
+        ("d1", "", "One fee", '{"year":2001}'),
+        ("2", "", "", "{}"),
+    ]
+    assert documents.notes == [
+        "1 file beside the documents is not read: notes/a.md",
+        "1 empty document: 2",
+    ]
+    assert qrels.table.column("start").to_pylist() == [4]
+    assert [file.name for file in dataset.document_files()] == [name]
+
+
+def test_csv_folder(write: Any) -> None:
+    text = 'id,title,text,year\nd1,"A ""b""","One\nfee, ",2001\n\nd2,,x,\n'
+    dataset = open_dataset(write({**LABELS, "documents.csv": text}))
+    assert dataset.format == "csv"
+    assert rows(dataset) == [
+        ("d1", 'A "b"', "One\nfee, ", '{"year":"2001"}'),
+        ("d2", "", "x", '{"year":""}'),
+    ]
+
+
+def test_long_cell(write: Any) -> None:
+    text = "x" * 300_000
+    dataset = open_dataset(write({**LABELS, "documents.csv": f"id,text\nd1,{text}\n"}))
+    assert rows(dataset)[0][2] == text
+
+
+def test_parquet_folder(write: Any) -> None:
+    table = pa.table(
+        {
+            "id": pa.array([1, 2]),
+            "text": pa.array(["One fee", "x"], pa.large_string()),
+            "tags": [["a"], None],
+            "day": [datetime.date(2024, 1, 5), None],
+            "at": pa.array([1_700_000_000_000_000_001, None], pa.timestamp("ns")),
+            "price": [decimal.Decimal("1.50"), None],
+            "score": [float("nan"), 0.5],
+            "raw": [b"x", b"y"],
+        }
+    )
+    folder = write(LABELS)
+    pq.write_table(table, folder / "documents.parquet")
+    dataset = open_dataset(folder)
+    assert dataset.format == "parquet"
+    documents = dataset.read_documents()
+    assert documents.notes == [
+        "1 column of bytes is left out: 'raw'",
+        "1 value is NaN or infinite and became null: column 'score'",
+    ]
+    assert documents.table.column("document_id").to_pylist() == ["1", "2"]
+    assert json.loads(documents.table.column("metadata")[0].as_py()) == {
+        "at": "2023-11-14 22:13:20.000000001",
+        "day": "2024-01-05",
+        "price": "1.50",
+        "score": None,
+        "tags": ["a"],
+    }
+
+
+def test_columns_of_an_experiment(write: Any) -> None:
+    yaml = (
+        "dataset: {format: csv, path: ., columns: "
+        "{document_id: key, title: name, text: body, query_id: n, query: question}}\n"
+    )
+    folder = write(
+        {
+            "experiment.yaml": yaml,
+            "documents.csv": "key,name,body,text\nd1,T,One fee,other\n",
+            "queries.csv": "n,question\nq1,why?\n",
+            "judgments.csv": "query_id,doc_id\nq1,d1\n",
+        }
+    )
+    dataset = load_experiment(folder).dataset
+    assert rows(dataset) == [("d1", "T", "One fee", '{"text":"other"}')]
+    assert dataset.read_queries().table.column("text").to_pylist() == ["why?"]
+    (folder / "experiment.yaml").write_text(yaml.replace("title:", "titel:"))
+    with pytest.raises(UsageError, match=r"experiment.yaml:1: `dataset.columns`: unknown field"):
+        load_experiment(folder)
+
+
+def test_columns_that_are_not_there(write: Any) -> None:
+    dataset = open_dataset(write({**LABELS, "documents.csv": "id,title,text\nd1,T,x\n"}))
+    with pytest.raises(DataError, match=r"no 'key' for document_id; found: .*correct `columns`"):
+        with_columns(dataset, MAPPED).read_documents()
+
+
+def test_columns_of_a_format_with_fixed_names(write: Any) -> None:
+    with pytest.raises(UsageError, match="format markdown has fixed names; columns are for jsonl"):
+        with_columns(open_dataset(write({"a.md": "x"})), MAPPED)
+
+
+def test_collecting_leaves_out_and_names_every_bad_row(write: Any) -> None:
+    lines = '{"id": 1, "text": "a"}\n{"id": 1, "text": "b"}\n{bad\n{"id": 2}\n{"id": 3, "text": ""}'
+    dataset = open_dataset(write({**LABELS, "documents.jsonl": lines}))
+    with collecting() as problems:
+        documents = dataset.read_documents()
+    assert documents.table.column("document_id").to_pylist() == ["1", "3"]
+    found = {problem.line for problem in problems}  # type: ignore[attr-defined]
+    assert found == {2, 3, 4}
+
+
+def test_qrels_folder_makes_it_beir(write: Any, tmp_path: Path) -> None:
+    write({"corpus.jsonl": "", "queries.jsonl": "", "qrels/test.tsv": ""})
+    assert open_dataset(tmp_path).format == "beir"

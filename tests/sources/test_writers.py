@@ -1,0 +1,340 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_assets.errors import DataError, UsageError
+from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
+from rag_assets.sources import open_dataset
+from rag_assets.sources.writers import WRITERS, Tables, write_dataset
+from rag_assets.store.canonical import canonical_json
+
+NAMES = ("document_id", "text")
+PATHS = {"llamaindex": "dataset.json"}
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+SPACED_ID = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\t\r\n\0"), min_size=1, max_size=4
+).filter(lambda text: text == text.strip(" "))
+TREC_ID = SPACED_ID.filter(
+    lambda text: not any(c.isspace() for c in text) and text[0] not in "<#\ufeff"
+)
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | TEXT
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXT, inner, max_size=2),
+    max_leaves=4,
+)
+METADATA = st.dictionaries(TEXT.filter(lambda key: key != "tags"), JSON, max_size=3)
+
+
+def tables(
+    documents: list[tuple[Any, ...]], queries: list[tuple[Any, ...]], qrels: list[tuple[Any, ...]]
+) -> Tables:
+    def table(schema: Any, rows: list[tuple[Any, ...]]) -> pa.Table:
+        names = schema.arrow().names
+        return schema.from_rows([dict(zip(names, row, strict=True)) for row in rows])
+
+    return Tables(table(DOCUMENTS, documents), table(QUERIES, queries), table(QRELS, qrels))
+
+
+@st.composite
+def datasets(
+    draw: st.DrawFn, ids: st.SearchStrategy[str] = SPACED_ID, *, plain: bool = False
+) -> Tables:
+    """Draw tables with whole documents as evidence, each pair judged once."""
+    metadata = st.just("{}") if plain else METADATA.map(canonical_json)
+    tags = st.just([]) if plain else st.lists(TEXT.filter(bool), max_size=2, unique=True)
+    document_ids = draw(st.lists(ids, min_size=1, max_size=4, unique=True))
+    query_ids = draw(st.lists(ids, min_size=1, max_size=4, unique=True))
+    title = st.just("") if plain else TEXT
+    documents = [(i, draw(title), draw(TEXT), draw(metadata)) for i in document_ids]
+    queries = [(i, draw(TEXT), draw(tags), draw(metadata)) for i in query_ids]
+    pair = st.tuples(st.sampled_from(query_ids), st.sampled_from(document_ids))
+    pairs = draw(st.lists(pair, min_size=1, max_size=6, unique=True))
+    grade = st.just(1) if plain else st.integers(-(2**31), 2**31 - 1)
+    return tables(documents, queries, [(q, d, d, None, None, draw(grade)) for q, d in pairs])
+
+
+def written(form: str, given_tables: Tables, folder: Path) -> tuple[Tables, list[str]]:
+    """Write tables, read them back, and return them with the writer's notes."""
+    try:
+        notes = write_dataset(given_tables, form, folder)
+        dataset = open_dataset(folder / PATHS.get(form, ""))
+        assert dataset.format == form
+        documents, queries = dataset.read_documents().table, dataset.read_queries().table
+        qrels = dataset.read_qrels(documents, queries).table
+        return Tables(documents, queries, qrels), notes
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def in_order(qrels: pa.Table) -> list[Any]:
+    return sorted((tuple(row.values()) for row in qrels.to_pylist()), key=repr)
+
+
+@settings(deadline=None, max_examples=80)
+@given(given_tables=datasets())
+def test_beir_keeps_everything_but_evidence(
+    tmp_path_factory: pytest.TempPathFactory, given_tables: Tables
+) -> None:
+    read, notes = written("beir", given_tables, tmp_path_factory.mktemp("w") / "out")
+    assert (read, notes) == (given_tables, [])
+
+
+@settings(deadline=None, max_examples=80)
+@given(given_tables=datasets(), data=st.data())
+def test_jsonl_keeps_everything(
+    tmp_path_factory: pytest.TempPathFactory, given_tables: Tables, data: st.DataObject
+) -> None:
+    texts = dict(zip(*(given_tables.documents.column(n).to_pylist() for n in NAMES), strict=True))
+    rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for row in given_tables.qrels.to_pylist():
+        text = texts[row["document_id"]]
+        span = data.draw(st.none() | st.tuples(st.integers(0, 12), st.integers(0, 12)))
+        if span is not None and text[slice(*span)].strip():
+            row["start"], row["end"] = span[0], min(span[1], len(text))
+            row["evidence_id"] = f"{row['document_id']}#{row['start']}-{row['end']}"
+        if data.draw(st.booleans()):
+            row["evidence_id"] = data.draw(st.sampled_from(["e1", "e2"]))
+        values = tuple(row.values())
+        rows[values[:-1]] = values
+    full = given_tables._replace(qrels=tables([], [], list(rows.values())).qrels)
+    read, notes = written("jsonl", full, tmp_path_factory.mktemp("w") / "out")
+    assert (read, notes) == (full, [])
+
+
+@settings(deadline=None, max_examples=80)
+@given(given_tables=datasets(TREC_ID))
+def test_trec_keeps_documents_texts_and_grades(
+    tmp_path_factory: pytest.TempPathFactory, given_tables: Tables
+) -> None:
+    read, notes = written("trec", given_tables, tmp_path_factory.mktemp("w") / "out")
+    assert read.documents == given_tables.documents
+    assert read.qrels == given_tables.qrels
+    texts = given_tables.queries.column("text").to_pylist()
+    lines = [text for text in texts if "\n" in text or "\r" in text]
+    rows = given_tables.queries.to_pylist()
+    assert [line.split()[0] for line in notes] == [
+        str(count)
+        for count in (
+            len(lines),
+            sum(bool(r["tags"]) for r in rows),
+            sum(r["metadata"] != "{}" for r in rows),
+        )
+        if count
+    ]
+    for before, after in zip(texts, read.queries.column("text").to_pylist(), strict=True):
+        assert after == before or before in lines
+
+
+@settings(deadline=None, max_examples=80)
+@given(given_tables=datasets(plain=True))
+def test_llamaindex_keeps_ids_texts_and_relevance(
+    tmp_path_factory: pytest.TempPathFactory, given_tables: Tables
+) -> None:
+    read, notes = written("llamaindex", given_tables, tmp_path_factory.mktemp("w") / "out")
+    assert notes == []
+    assert (read.documents, read.queries) == (given_tables.documents, given_tables.queries)
+    assert in_order(read.qrels) == in_order(given_tables.qrels)
+
+
+@settings(deadline=None, max_examples=80)
+@given(given_tables=datasets(plain=True), data=st.data())
+def test_autorag_keeps_groups_and_answers(
+    tmp_path_factory: pytest.TempPathFactory, given_tables: Tables, data: st.DataObject
+) -> None:
+    documents = given_tables.documents.column("document_id").to_pylist()
+    queries = given_tables.queries.to_pylist()
+    groups = st.lists(st.lists(st.sampled_from(documents), min_size=1, unique=True), max_size=3)
+    rows: list[tuple[Any, ...]] = [(queries[0]["query_id"], "1", documents[0], None, None, 1)]
+    for query in queries[1:]:
+        for number, group in enumerate(data.draw(groups), start=1):
+            rows += [(query["query_id"], str(number), d, None, None, 1) for d in group]
+    fields = st.fixed_dictionaries(
+        {}, optional={"s": TEXT, "i": st.integers(-(2**63), 2**63 - 1), "b": st.booleans()}
+    )
+    answers = st.lists(TEXT, min_size=1, max_size=2).map(lambda a: {"generation_gt": a})
+    metadata = {
+        "documents": [canonical_json(data.draw(fields)) for _ in documents],
+        "queries": [canonical_json(data.draw(answers)) for _ in queries],
+    }
+    full = Tables(
+        given_tables.documents.set_column(
+            3, DOCUMENTS.arrow().field("metadata"), pa.array(metadata["documents"])
+        ),
+        given_tables.queries.set_column(
+            3, QUERIES.arrow().field("metadata"), pa.array(metadata["queries"])
+        ),
+        tables([], [], rows).qrels,
+    )
+    read, notes = written("autorag", full, tmp_path_factory.mktemp("w") / "out")
+    assert notes == []
+    assert read == full
+
+
+LOSSY = tables(
+    [
+        ("d1", "Title", "some text", '{"a":1,"b":null}'),
+        ("d2", "", "other", '{"a":"x","title":"t"}'),
+        ("d3", "Third", "third", '{"title":"u"}'),
+    ],
+    [
+        ("q1", "one\ntwo", ["tag"], '{"tags":"y","answers":["a"]}'),
+        ("q2", "three", [], '{"tags":["z"],"m":1}'),
+    ],
+    [
+        ("q1", "e1", "d1", 0, 4, 2),
+        ("q1", "e1", "d2", None, None, 1),
+        ("q1", "e2", "d1", 5, 9, 3),
+        ("q2", "named", "d3", None, None, 1),
+        ("q2", "d1", "d1", None, None, 0),
+    ],
+)
+PAIR_NOTES = [
+    "2 spans are written as their whole documents",
+    "1 judgment of a document that is judged already is merged into one of the highest grade",
+    "1 group of alternatives is written as judgments of their own",
+    "2 evidence ids are not kept",
+]
+NO_GRADES = ["1 judgment of a grade below 1 is not kept", "1 grade above 1 is written as 1"]
+
+
+@pytest.mark.parametrize(
+    ("form", "notes"),
+    [
+        ("jsonl", []),
+        ("beir", [*PAIR_NOTES, "2 metadata fields `tags` give way to the tags"]),
+        (
+            "trec",
+            [
+                *PAIR_NOTES,
+                "1 query of several lines is written as one line",
+                "1 query loses its tags",
+                "2 queries lose their metadata",
+            ],
+        ),
+        (
+            "llamaindex",
+            [
+                *PAIR_NOTES,
+                *NO_GRADES,
+                "2 documents lose their titles",
+                "3 documents lose their metadata",
+                "1 query loses its tags",
+                "2 queries lose their metadata",
+            ],
+        ),
+        (
+            "autorag",
+            [
+                "1 title is written as metadata.title",
+                "1 document loses its title: metadata.title is another",
+                "1 metadata field is written as JSON text: a",
+                "1 metadata value that is null is not kept",
+                "2 spans are written as their whole documents",
+                "1 judgment of a grade below 1 is not kept",
+                "2 grades above 1 are written as 1",
+                "3 evidence ids are replaced by their numbers",
+                "1 query's `answers` are written as generation_gt",
+                "1 query loses its tags",
+                "2 queries lose their metadata",
+            ],
+        ),
+    ],
+)
+def test_what_is_lost_is_said(tmp_path: Path, form: str, notes: list[str]) -> None:
+    read, said = written(form, LOSSY, tmp_path / "out")
+    assert said == notes
+    assert read.documents.num_rows == 3
+    assert read.queries.num_rows == 2
+
+
+def test_what_jsonl_cannot_hold(tmp_path: Path) -> None:
+    blank = tables(
+        [("d", "", "a  b", "{}")], [("q", "t", ["", "x"], "{}")], [("q", "e", "d", 1, 3, 1)]
+    )
+    read, said = written("jsonl", blank, tmp_path / "out")
+    assert said == [
+        "1 span of blanks is written as its whole document",
+        "1 query loses an empty tag",
+    ]
+    assert read.qrels["start"].null_count == 1
+    assert read.queries["tags"].to_pylist() == [["x"]]
+
+
+def test_flattened_judgments_have_the_highest_grade(tmp_path: Path) -> None:
+    qrels = written("beir", LOSSY, tmp_path / "out")[0].qrels.to_pylist()
+    assert [(q["query_id"], q["document_id"], q["grade"]) for q in qrels] == [
+        ("q1", "d1", 3),
+        ("q1", "d2", 1),
+        ("q2", "d3", 1),
+        ("q2", "d1", 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "found", "problem"),
+    [
+        ("beir", "a\tb", "holds a tab or begins or ends with a blank: qrels cannot hold it"),
+        ("beir", " a", "holds a tab or begins or ends with a blank: qrels cannot hold it"),
+        (
+            "trec",
+            "a b",
+            "holds white space or begins with '<', '#' or a byte order mark: TREC files cannot "
+            "hold it",
+        ),
+        (
+            "trec",
+            "<a",
+            "holds white space or begins with '<', '#' or a byte order mark: TREC files cannot "
+            "hold it",
+        ),
+    ],
+)
+def test_ids_that_do_not_fit(tmp_path: Path, form: str, found: str, problem: str) -> None:
+    bad = tables([(found, "", "t", "{}")], [("q", "t", [], "{}")], [])
+    with pytest.raises(DataError) as caught:
+        write_dataset(bad, form, tmp_path / "out")
+    assert str(caught.value) == f"document id {found!r} {problem}"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_into_a_new_folder(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    write_dataset(LOSSY, "beir", tmp_path / "out")
+    with pytest.raises(UsageError, match="out: is there already; choose a new folder"):
+        write_dataset(LOSSY, "beir", tmp_path / "out")
+    with pytest.raises(UsageError, match="unknown format to write 'squad'; allowed: jsonl, beir"):
+        write_dataset(LOSSY, "squad", tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_no_ground_truth_is_written_as_autorag_does(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    unanswerable = tables([("d", "", "t", "{}")], [("q", "t", [], "{}")], [])
+    write_dataset(unanswerable, "autorag", tmp_path / "out")
+    qa = pq.read_table(tmp_path / "out/qa.parquet").to_pylist()
+    assert [row["retrieval_gt"] for row in qa] == [[[]]]
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("form", list(WRITERS))
+def test_real_data_round_trip(shared_data: Any, tmp_path: Path, read_all: Any, form: str) -> None:
+    source = open_dataset(shared_data("seed_doc_qa") / "pg_eval_dataset.json")
+    full = Tables(*(read.table for read in read_all(source)))
+    read, notes = written(form, full, tmp_path / "out")
+    assert (read.documents, read.queries) == (full.documents, full.queries)
+    assert in_order(read.qrels.drop("evidence_id")) == in_order(full.qrels.drop("evidence_id"))
+    assert notes == (
+        ["114 evidence ids are replaced by their numbers"] if form == "autorag" else []
+    )

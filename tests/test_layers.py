@@ -1,0 +1,79 @@
+"""A module knows only the layers below its own, and Dagster is known at the top alone."""
+
+from __future__ import annotations
+
+import ast
+from fnmatch import fnmatch
+
+import pytest
+
+from tests.import_graph import PACKAGE, imports
+
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("cli*", "definitions", "component"),
+    ("api",),
+    ("assets*",),
+    ("report*",),
+    ("pipeline*",),
+    ("*stage",),  # wherever it lies: beside its algorithm and its options
+    ("engine*",),
+    ("experiment*",),
+    ("labels*",),
+    ("retrieval*",),
+    ("query_sets*", "chunking*", "evaluation*"),
+    ("sources*", "statistics*"),
+    ("llm*",),
+    ("models*",),
+    ("code_versions*",),
+    ("compute*", "store*"),
+    ("servers*",),
+    ("schemas", "ordering", "package_versions", "trec_lines", "options", "progress"),
+    ("in_memory", "kept_signals"),
+    ("text_files",),
+    ("errors",),
+    ("plain_text", "regular_files"),
+)
+"""From the top to the bottom: names of modules below the package. The first pattern counts."""
+
+DAGSTER = ("cli.*", "component", "definitions", "assets*")
+"""Where Dagster may be imported."""
+
+_STAGES = next(number for number, layer in enumerate(LAYERS) if layer == ("*stage",))
+
+
+def layer_of(module: str) -> int:
+    """Return the number of a module's layer, counted from the top.
+
+    ``engine.stage`` is what all stages share, so it is no stage itself.
+    """
+    name = module.removeprefix(f"{PACKAGE.name}.")
+    if fnmatch(name, "*stage") and not name.startswith("engine."):
+        return _STAGES
+    for number, layer in enumerate(LAYERS):
+        if any(fnmatch(name, pattern) for pattern in layer):
+            return number
+    raise LookupError(f"{module} has no layer: give it a place in LAYERS")
+
+
+GRAPH = {module: seen for module, seen in imports(PACKAGE).items() if module != PACKAGE.name}
+
+
+@pytest.mark.parametrize("module", sorted(GRAPH))
+def test_a_module_knows_only_lower_layers(module: str) -> None:
+    own = layer_of(module)
+    others = sorted(GRAPH[module] - {PACKAGE.name})
+    assert [other for other in others if layer_of(other) < own] == []
+
+
+def test_dagster_is_known_at_the_top_alone() -> None:
+    found = []
+    for file in sorted(PACKAGE.rglob("*.py")):
+        name = ".".join(file.relative_to(PACKAGE).with_suffix("").parts)
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module]
+            known = any(one.partition(".")[0].startswith("dagster") for one in names)
+            if known and not any(fnmatch(name, pattern) for pattern in DAGSTER):
+                found.append(name)
+    assert found == []
