@@ -44,7 +44,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 .PHONY: lint
-lint: $(INSTALLED) ## style, formatting and the import rules between layers
+lint: $(INSTALLED) ## style and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
@@ -66,7 +66,7 @@ coverage: $(INSTALLED) ## all tests, and which lines and branches of each packag
 	status=$$?; $(BIN)/python -m tests.coverage_table && exit $$status
 
 .PHONY: mutants
-mutants: $(INSTALLED) ## small changes of the code that tests must notice (ARGS="fusion --sample 100")
+mutants: $(INSTALLED) ## small changes of the code that tests must notice (ARGS="retrieval/fusion --sample 100")
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants $(ARGS)
 
 .PHONY: bench

@@ -43,8 +43,8 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
-ENGINE = ("pipeline", "store", "code_versions")
-PACKAGES = ("evaluation", "statistics", "fusion", *ENGINE)
+ENGINE = ("engine", "pipeline", "store", "code_versions")
+PACKAGES = ("evaluation", "statistics", "retrieval/fusion", *ENGINE)
 
 BUILD = REPOSITORY / "build" / "mutants"
 LINES, DURATIONS = BUILD / "coverage", BUILD / "durations.xml"
@@ -76,8 +76,8 @@ class Mutant:
 
     @property
     def package(self) -> str:
-        """The package below rag_assets."""
-        return Path(self.path).parts[1]
+        """The package below rag_assets; of retrieval, the one in it."""
+        return "/".join(Path(self.path).parts[1:-1])
 
 
 def mutants_of(path: str, source: str) -> Iterator[Mutant]:
@@ -395,7 +395,7 @@ def measure(tests: Sequence[str]) -> None:
 def main() -> int:
     """Run mutants as the command line says, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=main.__doc__)
-    parser.add_argument("packages", nargs="*", default=PACKAGES, help="packages of rag_assets")
+    parser.add_argument("packages", nargs="*", default=PACKAGES, help="as retrieval/fusion")
     parser.add_argument("--sample", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=600, help="start no mutant after these")
