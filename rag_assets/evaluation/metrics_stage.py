@@ -142,6 +142,14 @@ def _measures_answers(experiment: Experiment, top_k: int) -> bool:
     return any(name in ANSWER_MEASURES for name in experiment.measures_at(top_k))
 
 
+def cells_read(experiment: Experiment, retriever: str) -> list[Input]:
+    """Return the metrics of all cells of a retriever as inputs; those that are there are read."""
+    return [
+        Input(f"top_k_{top_k}", metrics_key(retriever, top_k), optional=True)
+        for top_k in experiment.top_k
+    ]
+
+
 class MetricsSummary(Stage):
     """One partition a retriever; over those of its cells that are up to date, by split."""
 
@@ -156,10 +164,7 @@ class MetricsSummary(Stage):
         return [summary_key(name) for name in names]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        cells = [
-            Input(f"top_k_{top_k}", metrics_key(key["retriever"], top_k), optional=True)
-            for top_k in experiment.top_k
-        ]
+        cells = cells_read(experiment, key["retriever"])
         corpus_inputs = [Input("qrels", QRELS_KEY), Input("documents", DOCUMENTS_KEY, "ids")]
         facts = Input("query_facts", QUERY_FACTS_KEY, "means")
         return [*cells, facts, *(corpus_inputs if experiment.keeps_unknown else [])]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
-from rag_assets.evaluation.metrics_stage import metrics_key
+from rag_assets.evaluation.metrics_stage import cells_read, metrics_key
 from rag_assets.evaluation.query_facts_stage import COUNTING_INPUT, counting_of, resampling_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
@@ -32,11 +32,7 @@ class Intervals(Stage):
         return [intervals_key(name) for name in names]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        cells = [
-            Input(f"top_k_{top_k}", metrics_key(key["retriever"], top_k), optional=True)
-            for top_k in experiment.top_k
-        ]
-        return [*cells, COUNTING_INPUT]
+        return [*cells_read(experiment, key["retriever"]), COUNTING_INPUT]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         return asdict(resampling_of(context.experiment))
