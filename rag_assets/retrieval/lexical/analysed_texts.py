@@ -25,7 +25,7 @@ from rag_assets.store.blocks import Block, block_ends, records_digest
 TEXTS_AT_ONCE = 4096
 """Texts that are analysed together: the tokens of all would take many times their memory."""
 
-LONGEST_RUN = 1 << 17
+LONGEST_RUN = 1 << 19
 """Chunks whose counts are taken out of known ones together, at most: it bounds the memory."""
 
 MOST_RUNS = 40

@@ -170,8 +170,8 @@ class TokenCounts:
 
     def taken(self, start: int, end: int, blocks: Sequence[Ints]) -> SliceCounts:
         """Return the counts of the chunks from ``start`` to ``end``, which are these ``blocks``."""
-        inside = (self.chunks - np.int32(start)).view(np.uint32) < end - start
-        held = np.add.reduceat(inside, self.indptr[:-1], dtype=np.int64)
+        inside = np.flatnonzero((self.chunks - np.int32(start)).view(np.uint32) < end - start)
+        held = np.diff(np.searchsorted(inside, self.indptr))
         tokens = np.flatnonzero(held)
         together = np.concatenate(blocks)
         first = np.sort(np.unique(together, return_index=True)[1])
