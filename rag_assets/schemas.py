@@ -178,8 +178,8 @@ QRELS = TableSchema(
     ),
 )
 
-JUDGMENTS = TableSchema(
-    "judgments",
+RELEVANT_UNITS = TableSchema(
+    "relevant_units",
     "one unit of a retriever that satisfies one evidence (item_id null: none does at this grade)",
     ("query_id", "evidence_id", "item_id"),
     (
@@ -555,7 +555,7 @@ ALL_TABLES = (
     QUERY_VARIANTS,
     QUERY_FACTS,
     QRELS,
-    JUDGMENTS,
+    RELEVANT_UNITS,
     RUNS,
     RERANKING_TEXTS,
     QUERY_VECTORS,

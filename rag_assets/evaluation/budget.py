@@ -95,13 +95,13 @@ def within_budget(run: pa.Table, contexts: pa.Table, budget: int, *, column: str
 
 
 def budget_metrics(
-    kept: Kept, judgments: pa.Table, queries: pa.Table, measures: Sequence[str]
+    kept: Kept, relevant_units: pa.Table, queries: pa.Table, measures: Sequence[str]
 ) -> pa.Table:
     """Return the measures of the units that fit.
 
     Args:
         kept: from :func:`within_budget`.
-        judgments: table of :data:`rag_assets.schemas.JUDGMENTS`.
+        relevant_units: table of :data:`rag_assets.schemas.RELEVANT_UNITS`.
         queries: a table with the column ``query_id``; each gets a row, also where nothing fits.
         measures: columns that are wanted; one that is not computed from judgments is left out.
 
@@ -111,14 +111,14 @@ def budget_metrics(
     """
     parsed = [parse_metric(name) for name in measures]
     metrics = [metric for metric in parsed if metric.measure not in CONTEXT_MEASURES]
-    whole = _measured(kept.run, judgments, queries, WHOLE_RANKING, metrics)
+    whole = _measured(kept.run, relevant_units, queries, WHOLE_RANKING, metrics)
     names = [name for name in measures if name in whole.column_names]
     divided = [name for name in names if name.partition("(")[0] in NEEDS_CUTOFF]
     table = whole.select(["query_id", *names])
     if not divided:
         return table
     parts = pa.concat_tables(
-        _measured(run, judgments, some, n_units, metrics).select(["query_id", *divided])
+        _measured(run, relevant_units, some, n_units, metrics).select(["query_id", *divided])
         for n_units, run, some in _by_length(kept, queries)
     ).sort_by("query_id")
     for name in divided:
@@ -127,9 +127,13 @@ def budget_metrics(
 
 
 def _measured(
-    run: pa.Table, judgments: pa.Table, queries: pa.Table, top_k: int, metrics: Sequence[Metric]
+    run: pa.Table,
+    relevant_units: pa.Table,
+    queries: pa.Table,
+    top_k: int,
+    metrics: Sequence[Metric],
 ) -> pa.Table:
-    cell, labels = (_RUN, top_k), {_RUN: judgments}
+    cell, labels = (_RUN, top_k), {_RUN: relevant_units}
     return all_metrics({_RUN: run}, labels, {_RUN: _RUN}, queries, [cell], metrics)[cell]
 
 

@@ -2,8 +2,8 @@
 
 - ``qa.parquet`` of AutoRAG: the columns ``qid`` and ``retrieval_gt``, a list of groups (AND) of
   ids (OR).
-- ``.parquet`` with the columns of :data:`rag_assets.schemas.JUDGMENTS`, as the pipeline writes it;
-  with ``query-id``, ``corpus-id`` and ``score``, as MTEB, or with ``q_id``, ``doc_id`` and
+- ``.parquet`` with the columns of :data:`rag_assets.schemas.RELEVANT_UNITS`, as the pipeline writes
+  it; with ``query-id``, ``corpus-id`` and ``score``, as MTEB, or with ``q_id``, ``doc_id`` and
   ``score``, as ranx.
 - ``.jsonl`` with ``query_id``, ``doc_id``, and optionally ``evidence_id`` and ``relevance``: lines
   of a query with one ``evidence_id`` are alternatives; or with the keys of BEIR.
@@ -28,7 +28,7 @@ from rag_assets.evaluation.json_files import (
 )
 from rag_assets.evaluation.parquet_runs import is_parquet, read_table
 from rag_assets.evaluation.trec_files import read_qrels
-from rag_assets.schemas import JUDGMENTS
+from rag_assets.schemas import RELEVANT_UNITS
 
 QUERY, GROUND_TRUTH = "qid", "retrieval_gt"
 QUOTE_KEYS = ("quote", "start")
@@ -71,16 +71,16 @@ def _nested_judgments(path: Path) -> pa.Table:
     ]
     if not rows:
         raise DataError("holds no judgments", file=path)
-    return JUDGMENTS.from_rows(rows)
+    return RELEVANT_UNITS.from_rows(rows)
 
 
 def _parquet_labels(path: Path) -> Labels:
     table = read_table(path)
     if {QUERY, GROUND_TRUTH} <= set(table.column_names):
         return _ground_truth(table.select([QUERY, GROUND_TRUTH]).to_pylist(), path)
-    names = JUDGMENTS.arrow().names
+    names = RELEVANT_UNITS.arrow().names
     if set(names) <= set(table.column_names):
-        judgments = JUDGMENTS.check(table.select(names).cast(JUDGMENTS.arrow()))
+        judgments = RELEVANT_UNITS.check(table.select(names).cast(RELEVANT_UNITS.arrow()))
         return Labels(judgments, _groups(judgments))
     for keys in PAIR_KEYS:
         if set(keys) <= set(table.column_names):
@@ -109,7 +109,7 @@ def _judged_pairs(
         }
     if not by_pair:
         raise DataError("holds no judgments", file=path)
-    return JUDGMENTS.from_rows(list(by_pair.values()))
+    return RELEVANT_UNITS.from_rows(list(by_pair.values()))
 
 
 def _id(row: Mapping[str, object], key: str, path: Path, number: int) -> str:
@@ -132,7 +132,7 @@ def _ground_truth(rows: list[dict[str, object]], path: Path) -> Labels:
         labels += _labels(query_id, groups[query_id])
     if not groups:
         raise DataError("holds no queries", file=path)
-    return Labels(JUDGMENTS.from_rows(labels), groups)
+    return Labels(RELEVANT_UNITS.from_rows(labels), groups)
 
 
 def _checked_groups(value: object, path: Path, number: int) -> tuple[tuple[str, ...], ...]:
@@ -197,7 +197,7 @@ def _json_judgments(path: Path) -> pa.Table:
         }
     if not rows:
         raise DataError("holds no judgments", file=path)
-    return JUDGMENTS.from_rows(list(rows.values()))
+    return RELEVANT_UNITS.from_rows(list(rows.values()))
 
 
 def _text(row: Mapping[str, object], key: str, path: Path, number: int) -> str:

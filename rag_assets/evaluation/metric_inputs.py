@@ -1,4 +1,4 @@
-"""Brings runs and judgments into the engine, and refuses a run that is no ranking."""
+"""Brings runs and relevant units into the engine, and refuses a run that is no ranking."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import duckdb
 
 RUN_COLUMNS = ("query_id", "rank", "score", "item_id")
-JUDGMENT_COLUMNS = ("query_id", "evidence_id", "item_id", "grade")
+RELEVANT_UNIT_COLUMNS = ("query_id", "evidence_id", "item_id", "grade")
 
 BATCH_ROWS = 1_000_000
 """Rows that are checked at once."""
@@ -51,23 +51,23 @@ _RETRIEVED = """
 _OF_LISTS = {"n": "least(n, top_k)", "rows": "lists", "condition": ""}
 _OF_ROWS = {"n": "count(*)", "rows": "runs", "condition": "WHERE rank <= top_k GROUP BY ALL"}
 _HIGHEST = """
-    SELECT query_id, grade FROM judgments WHERE grade > ? ORDER BY grade DESC, query_id LIMIT 1
+    SELECT query_id, grade FROM relevant_units WHERE grade > ? ORDER BY grade DESC, query_id LIMIT 1
 """
 
 
 def load(
     connection: duckdb.DuckDBPyConnection,
     runs: Mapping[str, pa.Table | Path],
-    judgments: Mapping[str, pa.Table | Path],
+    relevant_units: Mapping[str, pa.Table | Path],
     judged_by: Mapping[str, str],
     queries: pa.Table,
     cells: Iterable[tuple[str, int]],
 ) -> list[str]:
     """Make the tables that the statement reads, and return the names of the runs by number."""
-    names, judged = sorted(runs), sorted(judgments)
+    names, judged = sorted(runs), sorted(relevant_units)
     _stack(connection, "runs", "run", [runs[name] for name in names], RUN_COLUMNS)
-    sources = [judgments[name] for name in judged]
-    _stack(connection, "judgments", "judged", sources, JUDGMENT_COLUMNS)
+    sources = [relevant_units[name] for name in judged]
+    _stack(connection, "relevant_units", "judged", sources, RELEVANT_UNIT_COLUMNS)
     pairs = [(names.index(run), judged.index(by)) for run, by in judged_by.items() if run in runs]
     cuts = [(names.index(run), top_k) for run, top_k in cells]
     connection.register("judged_by", _pairs("run", "judged", pairs))

@@ -1,10 +1,10 @@
 """The SQL of the measures: one statement for the metrics that are wanted, and nothing else in it.
 
 It reads six tables: ``runs`` (run, query_id, rank, score, item_id), ``retrieved`` (run, query_id,
-top_k, n_retrieved), ``judgments`` (judged, query_id, evidence_id, item_id, grade), ``judged_by``
-(run, judged), ``cutoffs`` (run, top_k) and ``queries`` (query_id). The formulas are in the head of
-:mod:`rag_assets.evaluation.metrics`. Sums of floats are ordered by rank, so that the last bit does
-not depend on threads.
+top_k, n_retrieved), ``relevant_units`` (judged, query_id, evidence_id, item_id, grade),
+``judged_by`` (run, judged), ``cutoffs`` (run, top_k) and ``queries`` (query_id). The formulas are
+in the head of :mod:`rag_assets.evaluation.metrics`. Sums of floats are ordered by rank, so that
+the last bit does not depend on threads.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ questions AS (
     SELECT run, query_id, row_number() OVER ()::INTEGER AS q FROM judged_by CROSS JOIN queries
 ), labels AS (
     SELECT run, q, query_id, evidence_id, item_id, grade
-    FROM judgments JOIN judged_by USING (judged) JOIN questions USING (run, query_id)
+    FROM relevant_units JOIN judged_by USING (judged) JOIN questions USING (run, query_id)
 ), matched AS (
     SELECT run, q, rank, evidence_id, grade
     FROM runs JOIN labels USING (run, query_id, item_id)

@@ -1,4 +1,4 @@
-"""``metrics``, ``metrics_summary`` and ``leaderboard``: from runs and judgments to numbers."""
+"""``metrics``, ``metrics_summary`` and ``leaderboard``: from runs and relevant units to numbers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from rag_assets.evaluation.cells import Cell
 from rag_assets.evaluation.contexts import context_column
 from rag_assets.evaluation.contexts_stage import document_texts, retriever_contexts_key
 from rag_assets.evaluation.families import all_metrics, family_code
-from rag_assets.evaluation.judgments_stage import judgments_key, not_in_corpus
 from rag_assets.evaluation.leaderboard import leaderboard, summarise
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
+from rag_assets.evaluation.relevant_units_stage import not_in_corpus, relevant_units_key
 from rag_assets.evaluation.returned_texts import context_tokens
 from rag_assets.evaluation.ties import TIES, with_ties
 from rag_assets.experiment.experiment import Experiment
@@ -71,7 +71,7 @@ class Metrics(Stage):
         any_answers = any(_measures_answers(experiment, top_k) for top_k in experiment.top_k)
         return [
             Input("run", run_key(experiment, key["retriever"], key["top_k"])),
-            Input("judgments", judgments_key(key["retriever"])),
+            Input("relevant_units", relevant_units_key(key["retriever"])),
             Input("queries", QUERIES_KEY, "ids"),
             Input("contexts", contexts, "all" if answers else "tokens"),
             *([Input("answers", QUERY_FACTS_KEY, "answers")] if any_answers else []),
@@ -102,7 +102,7 @@ class Metrics(Stage):
             run = run_key(experiment, key["retriever"], key["top_k"])
             runs[name] = context.artifact(run)
             judged_by[name] = key["retriever"]
-            judged[key["retriever"]] = judgments_key(key["retriever"])
+            judged[key["retriever"]] = relevant_units_key(key["retriever"])
         cells = [(name, int(key["top_k"])) for key, name in names.items()]
         tables = all_metrics(
             {name: run.file for name, run in runs.items()},

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import UsageError
-from rag_assets.evaluation.judgments_stage import judgments_key
+from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.evaluation.units import item_spans
 from rag_assets.labels.pooling.pool import Pair, PooledUnit, Spans, pool, spans_of
 from rag_assets.pipeline.pipeline import Pipeline
@@ -55,6 +55,6 @@ def _units(pipeline: Pipeline, retriever: str) -> Spans:
 
 
 def _judged(pipeline: Pipeline, retriever: str) -> set[Pair]:
-    table = pipeline.artifact(judgments_key(retriever)).table().drop_null()
+    table = pipeline.artifact(relevant_units_key(retriever)).table().drop_null()
     columns = (table.column(name).to_pylist() for name in ("query_id", "item_id"))
     return set(zip(*columns, strict=True))

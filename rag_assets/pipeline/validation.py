@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import DataError, ModelUnavailable, NotEvaluated
-from rag_assets.evaluation.judgments_stage import judgments
 from rag_assets.evaluation.query_facts import NONE
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
+from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.labels.health.churn import label_churn
 from rag_assets.labels.health.coverage import unreachable_evidence
 from rag_assets.labels.health.dangling_ids import dangling_ids
@@ -233,7 +233,7 @@ def _coverage(pipeline: Pipeline, sources: _Sources) -> pa.Table:
     for name in pipeline.experiment.chunkings:
         key = chunks_key(name)
         chunks = pipeline.materialize(key.asset, [key])[0].artifact.table()
-        judged[name] = judgments(qrels, chunks, pipeline.experiment.judge)
+        judged[name] = relevant_units(qrels, chunks, pipeline.experiment.judge)
     return unreachable_evidence(judged, qrels)
 
 

@@ -21,6 +21,7 @@ from rag_assets.engine.measurements import CHECKSUM, MEASURED_FILES
 from rag_assets.errors import StoreError
 from rag_assets.pipeline.evaluations import (
     CURRENT,
+    FORMER_ASSETS,
     Evaluation,
     SnapshotEntry,
     all_experiments,
@@ -172,6 +173,7 @@ class _Builder:
             self._create(connection, "TABLE", table, selects, asset)
         for view, assets in _VIEWS.items():
             self._create(connection, "VIEW", view, self._views(self._files(assets)), assets[0])
+        self._create_former(connection)
         self._create(connection, "VIEW", "indexes", self._views(self._units()), "indexes")
         self._create_history(connection)
         self._create_measurements(connection)
@@ -192,6 +194,15 @@ class _Builder:
         schema = STAGES[asset].schema if asset in STAGES else None
         if schema is not None:
             _document(connection, kind, name, schema)
+
+    def _create_former(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Create views of the names that relations had in the last version."""
+        views = {row[0] for row in connection.execute("SHOW TABLES").fetchall()}
+        for former, name in FORMER_ASSETS.items():
+            if name in views:
+                connection.execute(f"CREATE VIEW {former} AS FROM {name}")
+                note = f"is called {name} now; this name goes with the next version"
+                connection.execute(f"COMMENT ON VIEW {former} IS {quoted(note)}")
 
     def _views(self, files: Iterable[tuple[Labels, Path]]) -> list[str]:
         return [

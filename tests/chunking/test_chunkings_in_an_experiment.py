@@ -69,7 +69,7 @@ def test_a_run_holds_parents_once_and_counts_them(computed: Tiny, chunking: str)
     }
     assert all(len(set(items)) == len(items) <= 3 for items in by_query.values())
     assert any(len(items) == 3 for items in by_query.values())
-    judged = ArtifactKey.of("judgments", retriever=chunking)
+    judged = ArtifactKey.of("relevant_units", retriever=chunking)
     items = set(pipeline.artifact(judged).table().column("item_id").to_pylist())
     assert items <= set(parent_of.values())
 

@@ -42,7 +42,7 @@ def named(stage: str, *roots: Root) -> list[Root]:
 
 METRICS = ("metrics", *answer_code(wanted=False))
 ROOTS: Mapping[str, list[Root]] = {
-    **{name: PLAIN[name] for name in ("chunks", "judgments", "comparisons", "attributions")},
+    **{name: PLAIN[name] for name in ("chunks", "relevant_units", "comparisons", "attributions")},
     "documents md": named("documents", root_of(MarkdownDataset), *reader_code([Path("a.md")])),
     "documents pdf": named("documents", root_of(MarkdownDataset), *reader_code([Path("a.pdf")])),
     "qrels jsonl": named("qrels", root_of(JsonlDataset), *reader_code([])),

@@ -13,7 +13,7 @@ import yaml
 from rag_assets.evaluation.answer_hits import holds
 from rag_assets.evaluation.budget import budget_metrics, within_budget
 from rag_assets.evaluation.contexts import contexts, expanded_contexts, with_neighbours
-from rag_assets.evaluation.judgments_stage import judgments
+from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.evaluation.units import item_spans
 from rag_assets.experiment.config import ExperimentConfig
 from rag_assets.retrieval.retriever import WindowExpansion
@@ -57,10 +57,10 @@ def test_neighbours() -> None:
     assert returned == WINDOWS["returned"]
     assert table["n_tokens"].to_pylist() == WINDOWS["tokens"]
     units = with_neighbours(item_spans(cut), WINDOWS["neighbours"])
-    found = judgments(labels, cut, "evidence", units)["item_id"].to_pylist()
+    found = relevant_units(labels, cut, "evidence", units)["item_id"].to_pylist()
     ids = cut["chunk_id"].to_pylist()
     assert set(found) == {ids[number - 1] for number in WINDOWS["satisfied_by"]}
-    assert judgments(labels, cut, "evidence")["item_id"].to_pylist() == [ids[1]]
+    assert relevant_units(labels, cut, "evidence")["item_id"].to_pylist() == [ids[1]]
 
 
 @pytest.mark.parametrize("example", ANSWERS, ids=str)

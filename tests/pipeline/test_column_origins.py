@@ -67,7 +67,7 @@ def test_what_a_score_and_a_metric_are_made_of(experiment: Experiment) -> None:
         ("lexical_runs", "chunk_id"),
         ("embedding_runs", "chunk_id"),
     ]
-    assert ("judgments", "grade") in origins.of(STAGES["metrics"])["ndcg"]
+    assert ("relevant_units", "grade") in origins.of(STAGES["metrics"])["ndcg"]
     summary = [("metrics", "mrr"), ("query_facts", "weight"), ("query_facts", "split")]
     assert origins.of(STAGES["metrics_summary"])["mrr"] == summary
     assert origins.of(STAGES["leaderboard"])["mrr"] == [("metrics_summary", "mrr")]

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from rag_assets.cli import main
+from rag_assets.pipeline.evaluations import intact_path, read_current
 
 ARCHIVE = Path(__file__).parent / "old_store.tar.gz"
 
@@ -34,6 +35,15 @@ def files(folder: Path) -> dict[str, bytes]:
     return {
         str(path): path.read_bytes() for path in found if path.is_file() and path.name not in kept
     }
+
+
+def test_an_asset_that_was_renamed_is_read(old: Path) -> None:
+    root = old / "store" / "ferry"
+    evaluation = read_current(root)
+    entries = evaluation.entries_of("relevant_units")
+    assert entries
+    assert evaluation.entries_of("judgments") == []
+    assert {intact_path(root, evaluation, e).is_file() for e in entries} == {True}
 
 
 def test_it_is_evaluated_again_and_loses_nothing(old: Path) -> None:

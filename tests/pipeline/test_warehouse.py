@@ -87,8 +87,16 @@ def test_views_show_what_the_snapshot_names(tiny: Tiny) -> None:
     assert {row["retriever"]: row["n"] for row in counts} == dict.fromkeys(
         tiny.config["retrievers"], 3
     )
-    for view in ("chunks", "judgments", "qrels"):
+    for view in ("chunks", "relevant_units", "qrels"):
         assert ask(warehouse, f"SELECT count(*) AS n FROM {view}")[0]["n"] > 0
+
+
+def test_a_view_that_was_renamed_has_its_former_name_too(tiny: Tiny) -> None:
+    tiny.snapshot()
+    warehouse = rebuild(tiny.settings)
+    assert ask(warehouse, "FROM judgments") == ask(warehouse, "FROM relevant_units") != []
+    (view,) = ask(warehouse, "SELECT comment FROM duckdb_views() WHERE view_name = 'judgments'")
+    assert view["comment"] == ("is called relevant_units now; this name goes with the next version")
 
 
 def test_history_and_measurements(tiny: Tiny) -> None:

@@ -18,7 +18,7 @@ def unreachable_evidence(judgments: Mapping[str, pa.Table], qrels: pa.Table) -> 
     Such an evidence stays in R, so recall cannot reach 1.
 
     Args:
-        judgments: chunking -> table of :data:`rag_assets.schemas.JUDGMENTS` on its chunks.
+        judgments: chunking -> table of :data:`rag_assets.schemas.RELEVANT_UNITS` on its chunks.
         qrels: table of :data:`rag_assets.schemas.QRELS`.
     """
     documents = _documents(qrels)

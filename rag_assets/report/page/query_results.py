@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 
 from rag_assets.evaluation.attribution import PLACES
 from rag_assets.evaluation.contexts_stage import retriever_contexts_key
-from rag_assets.evaluation.judgments_stage import judgments_key
+from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.report.page.embedded_data import escaped_json
 from rag_assets.report.result import EvaluationResult
 from rag_assets.sources.stage import QRELS_KEY
@@ -155,7 +155,7 @@ def results_of(
 def _relevant(
     result: EvaluationResult, retriever: str, query_ids: pa.Array
 ) -> set[tuple[str, str]]:
-    table = result.table(judgments_key(retriever))
+    table = result.table(relevant_units_key(retriever))
     is_relevant = pc.and_(pc.greater(table["grade"], 0), pc.is_in(table["query_id"], query_ids))
     relevant = table.filter(is_relevant)
     return set(zip(relevant["query_id"].to_pylist(), relevant["item_id"].to_pylist(), strict=True))

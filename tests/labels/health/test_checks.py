@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.judgments_stage import judgments
+from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.labels.health.coverage import unreachable_evidence
 from rag_assets.labels.health.dangling_ids import dangling_ids
 from rag_assets.labels.health.duplicates import duplicate_documents, duplicate_queries
@@ -85,8 +85,8 @@ def test_evidence_that_no_chunk_covers_is_told_for_each_chunking() -> None:
     )
     whole, part = chunks(text, {"d": [(0, 38)]}), chunks(text, {"d": [(0, 20)]})
     judged = {
-        "whole": judgments(labels, whole, "evidence"),
-        "part": judgments(labels, part, "evidence"),
+        "whole": relevant_units(labels, whole, "evidence"),
+        "part": relevant_units(labels, part, "evidence"),
     }
     found = unreachable_evidence(judged, labels)
     assert kinds(found) == [("unreachable_evidence", "q", "d")]
