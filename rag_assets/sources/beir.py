@@ -23,6 +23,7 @@ from rag_assets.sources.beir_files import (
 )
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.document_blocks import Parse, read_in_blocks
+from rag_assets.sources.document_folder import document_paths
 from rag_assets.sources.fields import (
     Place,
     identifier,
@@ -31,13 +32,12 @@ from rag_assets.sources.fields import (
     optional_string,
     string,
 )
-from rag_assets.sources.folder import document_paths
 from rag_assets.sources.ids import UniqueIds
-from rag_assets.sources.jsonl import parsed_objects, read_objects
 from rag_assets.sources.lines import read_raw_lines
 from rag_assets.sources.parquet_rows import ParquetRows
 from rag_assets.sources.problems import tolerated
 from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
+from rag_assets.sources.strict_json import parsed_objects, read_objects
 from rag_assets.text_files import suffix
 
 CORPUS = "corpus.jsonl"

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.sources.dataset import Read
+from rag_assets.sources.dataset import Read, SingleFileDataset
 from rag_assets.sources.fields import (
     Inside,
     Place,
@@ -28,7 +28,6 @@ from rag_assets.sources.ids import UniquePlaces
 from rag_assets.sources.lines import read_text
 from rag_assets.sources.problems import tolerated
 from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
-from rag_assets.sources.single_file import SingleFileDataset
 from rag_assets.sources.strict_json import JsonError, parse_json, type_name
 
 _START = "answer_start"

@@ -18,7 +18,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.document_blocks import reading_in_blocks
-from rag_assets.sources.folder import engine_versions, reader_code
+from rag_assets.sources.document_folder import engine_versions, reader_code
 from rag_assets.sources.folder_labels import LabelledFolder
 from rag_assets.sources.ir_datasets import IrDataset
 from rag_assets.sources.rows import KEEP, UNKNOWN_DOCUMENTS

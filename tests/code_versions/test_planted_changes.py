@@ -21,8 +21,7 @@ from rag_assets.experiment.query_sets import FileQuerySet, HydeQuerySet, StepBac
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.stage import writer_code
 from rag_assets.retrieval.registry import OWN_TYPES
-from rag_assets.sources.folder import reader_code
-from rag_assets.sources.markdown import MarkdownDataset
+from rag_assets.sources.document_folder import MarkdownDataset, reader_code
 from rag_assets.sources.record_folders import JsonlDataset
 from rag_assets.sources.trec import TrecDataset
 

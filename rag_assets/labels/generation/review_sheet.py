@@ -16,15 +16,15 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError
 from rag_assets.labels.generation.question_generation import QUESTIONS
-from rag_assets.sources.csv_rows import read_csv
-from rag_assets.sources.fields import Place, checked_id, shown
-from rag_assets.sources.spreadsheet_cells import (
+from rag_assets.sources.csv_files import (
     CELL_MAY_BE_CUT,
     fitting,
     is_shown_as,
     plain,
+    read_csv,
     shielded,
 )
+from rag_assets.sources.fields import Place, checked_id, shown
 
 COLUMNS = (
     "keep",
