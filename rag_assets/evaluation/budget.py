@@ -19,10 +19,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.evaluation.contexts import create_returned
 from rag_assets.evaluation.families import all_metrics
 from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, NEEDS_CUTOFF, Metric, parse_metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING
-from rag_assets.evaluation.returned_texts import create_returned
 from rag_assets.in_memory import in_memory
 from rag_assets.schemas import RUNS
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 import pyarrow as pa
 
 from rag_assets.code_versions.closure import Root
-from rag_assets.evaluation.cells import Cell
 from rag_assets.evaluation.grouped import group_metrics
+from rag_assets.evaluation.metric_inputs import Cell
 from rag_assets.evaluation.metric_names import GROUP_MEASURES, RANKING_MEASURES, Metric
 from rag_assets.evaluation.metrics import Source, query_metrics
 from rag_assets.store.parquet_files import read_parquet

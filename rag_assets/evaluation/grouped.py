@@ -28,7 +28,7 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from rag_assets.evaluation.cells import Cell, by_cell, cutoff_table, pairs, stacked
+from rag_assets.evaluation.metric_inputs import Cell, by_cell, cutoff_table, pairs, stacked
 from rag_assets.evaluation.metric_names import GROUP_MEASURES
 from rag_assets.in_memory import in_memory
 

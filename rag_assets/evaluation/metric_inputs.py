@@ -1,4 +1,7 @@
-"""Brings runs and relevant units into the engine, and refuses a run that is no ranking."""
+"""What metrics are computed from: runs, relevant units and cells, as tables that SQL reads.
+
+Refuses a run that is no ranking. The table of results is cut up again by cell.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.errors import DataError
 from rag_assets.evaluation.metric_names import LARGEST_GMAX, Metric
@@ -18,6 +22,42 @@ from rag_assets.store.sql_text import parquet_rows
 
 if TYPE_CHECKING:
     import duckdb
+
+Cell = tuple[str, int]
+"""A run and a cut-off."""
+
+
+def stacked(label: str, tables: Mapping[str, pa.Table], columns: Sequence[str]) -> pa.Table:
+    """Return the chosen columns of all tables under each other, named in the column ``label``."""
+    parts = []
+    for name, table in tables.items():
+        names = pa.DictionaryArray.from_arrays(pa.array([0] * table.num_rows, pa.int32()), [name])
+        parts.append(table.select(list(columns)).append_column(label, names.cast(pa.string())))
+    return pa.concat_tables(parts)
+
+
+def pairs(first: str, second: str, rows: Iterable[tuple[str, str]]) -> pa.Table:
+    """Return pairs of names as a table of two columns."""
+    listed = list(rows)
+    columns = {first: [a for a, _ in listed], second: [b for _, b in listed]}
+    return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+
+
+def cutoff_table(cells: Iterable[Cell]) -> pa.Table:
+    """Return cells as a table with the columns ``run`` and ``top_k``."""
+    listed = list(cells)
+    runs, cutoffs = [run for run, _ in listed], [top_k for _, top_k in listed]
+    return pa.table({"run": pa.array(runs, pa.string()), "top_k": pa.array(cutoffs, pa.int64())})
+
+
+def by_cell(table: pa.Table, cells: Iterable[Cell]) -> dict[Cell, pa.Table]:
+    """Return each cell's rows of a table with the columns ``run`` and ``top_k``, without those."""
+    tables = {}
+    for run, top_k in cells:
+        mask = pc.and_(pc.equal(table["run"], run), pc.equal(table["top_k"], top_k))
+        tables[run, top_k] = table.filter(mask).drop_columns(["run", "top_k"]).combine_chunks()
+    return tables
+
 
 RUN_COLUMNS = ("query_id", "rank", "score", "item_id")
 RELEVANT_UNIT_COLUMNS = ("query_id", "evidence_id", "item_id", "grade")
@@ -70,8 +110,8 @@ def load(
     _stack(connection, "relevant_units", "judged", sources, RELEVANT_UNIT_COLUMNS)
     pairs = [(names.index(run), judged.index(by)) for run, by in judged_by.items() if run in runs]
     cuts = [(names.index(run), top_k) for run, top_k in cells]
-    connection.register("judged_by", _pairs("run", "judged", pairs))
-    connection.register("cutoffs", _pairs("run", "top_k", cuts))
+    connection.register("judged_by", _number_pairs("run", "judged", pairs))
+    connection.register("cutoffs", _number_pairs("run", "top_k", cuts))
     connection.register("queries", queries.select(["query_id"]))
     return names
 
@@ -100,7 +140,7 @@ def _read(path: Path, columns: Sequence[str]) -> pa.Table:
     return read_parquet(path, list(columns))
 
 
-def _pairs(first: str, second: str, pairs: Sequence[tuple[int, int]]) -> pa.Table:
+def _number_pairs(first: str, second: str, pairs: Sequence[tuple[int, int]]) -> pa.Table:
     columns = {first: [a for a, _ in pairs], second: [b for _, b in pairs]}
     return pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
 

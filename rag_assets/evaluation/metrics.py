@@ -46,8 +46,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from rag_assets.errors import UsageError
-from rag_assets.evaluation.cells import Cell
-from rag_assets.evaluation.metric_inputs import check_grades, check_ranks, check_units, load
+from rag_assets.evaluation.metric_inputs import Cell, check_grades, check_ranks, check_units, load
 from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, RANKING_MEASURES, Metric
 from rag_assets.evaluation.metric_sql import metrics_statement
 from rag_assets.in_memory import in_memory

@@ -15,15 +15,14 @@ from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.answer_hits import MEASURES as ANSWER_MEASURES
 from rag_assets.evaluation.answer_hits import answer_hits
-from rag_assets.evaluation.cells import Cell
-from rag_assets.evaluation.contexts import context_column
+from rag_assets.evaluation.contexts import context_column, context_tokens
 from rag_assets.evaluation.contexts_stage import document_texts, retriever_contexts_key
 from rag_assets.evaluation.families import all_metrics, family_code
 from rag_assets.evaluation.leaderboard import leaderboard, summarise
+from rag_assets.evaluation.metric_inputs import Cell
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import not_in_corpus, relevant_units_key
-from rag_assets.evaluation.returned_texts import context_tokens
 from rag_assets.evaluation.ties import TIES, with_ties
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
