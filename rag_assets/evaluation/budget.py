@@ -59,7 +59,7 @@ class Kept(NamedTuple):
         All of their units fit, and there are ``depth`` of them, at which the run was cut.
         """
         rows = zip(self.queries["n_kept"].to_pylist(), self._retrieved(), strict=True)
-        return sum(kept == found >= depth for kept, found in rows)
+        return sum(n_kept == n_retrieved >= depth for n_kept, n_retrieved in rows)
 
     def n_nothing_fits(self) -> int:
         """Return for how many queries the first unit alone exceeds the budget."""
@@ -70,8 +70,8 @@ class Kept(NamedTuple):
         return Kept(*(t.filter(pc.is_in(t["query_id"], value_set=query_ids)) for t in self))
 
     def _retrieved(self) -> list[int]:
-        found: list[int] = self.queries["n_retrieved"].to_pylist()
-        return found
+        counts: list[int] = self.queries["n_retrieved"].to_pylist()
+        return counts
 
 
 def within_budget(run: pa.Table, contexts: pa.Table, budget: int, *, column: str) -> Kept:
@@ -151,6 +151,6 @@ def _by_length(kept: Kept, queries: pa.Table) -> Iterator[tuple[int, pa.Table, p
     for query_id in ids:
         groups.setdefault(max(lengths.get(query_id, 0), 1), []).append(query_id)
     for n_units, members in sorted(groups.items()):
-        wanted = pa.array(members, pa.string())
-        run = kept.run.filter(pc.is_in(kept.run["query_id"], value_set=wanted))
-        yield n_units, run, pa.table({"query_id": wanted})
+        ids_of_length = pa.array(members, pa.string())
+        run = kept.run.filter(pc.is_in(kept.run["query_id"], value_set=ids_of_length))
+        yield n_units, run, pa.table({"query_id": ids_of_length})

@@ -194,8 +194,8 @@ def _equal_hashes(connection: duckdb.DuckDBPyConnection) -> bool:
     if len(np.unique(lists)) == len(lists):
         return False
     # The rows of a list stand apart.
-    found = connection.sql(query).fetchnumpy()
-    return _repeats(found["list"] ^ found["unit"], np.zeros(1, np.int64))
+    hashes = connection.sql(query).fetchnumpy()
+    return _repeats(hashes["list"] ^ hashes["unit"], np.zeros(1, np.int64))
 
 
 def _repeats(values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64]) -> bool:

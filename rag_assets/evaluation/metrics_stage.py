@@ -59,7 +59,7 @@ class Metrics(Stage):
         answers = _measures_answers(experiment, int(key["top_k"]))
         return [
             *family_code(_asked_metrics(experiment, [key])),
-            *answer_code(wanted=answers),
+            *answer_code(has_answers=answers),
         ]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
@@ -240,9 +240,10 @@ def summary_key(retriever: str) -> ArtifactKey:
     return ArtifactKey.of("metrics_summary", retriever=retriever)
 
 
-def answer_code(*, wanted: bool) -> list[Root]:
-    """Return the root of what looks for answers in texts, where it is wanted."""
-    return [f"{__name__}:_OF_ANSWERS[{name}]" for name in ("", *(["answer_hit"] if wanted else []))]
+def answer_code(*, has_answers: bool) -> list[Root]:
+    """Return the root of what looks for answers in texts, where queries have answers."""
+    names = ["", "answer_hit"] if has_answers else [""]
+    return [f"{__name__}:_OF_ANSWERS[{name}]" for name in names]
 
 
 def _context_columns(

@@ -154,20 +154,20 @@ def pairs(chunkings: Mapping[str, Sequence[str]]) -> list[Pair]:
 
 def overlaps(
     runs: Mapping[str, pa.Table],
-    wanted: Sequence[Pair],
+    pairs: Sequence[Pair],
     failed: Mapping[str, Collection[str]] = {},
 ) -> pa.Table:
     """Compare runs.
 
     Args:
         runs: retriever -> table of :data:`rag_assets.schemas.RUNS`, all cut at the same top_k.
-        wanted: the pairs to compare.
+        pairs: those to compare.
         failed: retriever -> the queries on which it failed: its pairs are compared on the others.
 
     Returns:
         Table of :data:`OVERLAPS`, one row a pair.
     """
-    return OVERLAPS.from_rows([_row(pair, runs, failed) for pair in wanted])
+    return OVERLAPS.from_rows([_row(pair, runs, failed) for pair in pairs])
 
 
 def _row(

@@ -162,9 +162,9 @@ class BeirDataset:
                 else:
                     tags, rest = _split_tags(row)
                     rows.add(query_id, text, tags, metadata_json(rest, frozenset({key, "text"})))
-        one = f"query that is not of subset {self.subset} is left out"
+        singular = f"query that is not of subset {self.subset} is left out"
         many = f"queries that are not of subset {self.subset} are left out"
-        return rows.read(source.place, [*source.notes(), *note(one, many, left_out)])
+        return rows.read(source.place, [*source.notes(), *note(singular, many, left_out)])
 
     def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
         """Return the judgments of the subset, negative and zero grades included."""

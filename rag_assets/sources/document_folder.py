@@ -149,8 +149,8 @@ def beside(root: Path, *read: Path) -> list[str]:
     """Return a note on documents below ``root`` that are not among those ``read``."""
     files = [path for path in document_paths(root).files if path not in read]
     names = [path.relative_to(root).as_posix() for path in files]
-    one = "file beside the documents is not read"
-    return note(one, "files beside the documents are not read", names)
+    singular = "file beside the documents is not read"
+    return note(singular, "files beside the documents are not read", names)
 
 
 def _candidates(root: Path) -> Iterator[Path]:

@@ -126,8 +126,8 @@ class Qrels(_SourceStage):
         ]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        kept = {UNKNOWN_DOCUMENTS: KEEP} if context.experiment.keeps_unknown else {}
-        return {**super().config(context, key), **kept}
+        unknown = {UNKNOWN_DOCUMENTS: KEEP} if context.experiment.keeps_unknown else {}
+        return {**super().config(context, key), **unknown}
 
     def read(self, context: StageContext) -> Read:
         documents = context.artifact(DOCUMENTS_KEY).table()

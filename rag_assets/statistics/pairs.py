@@ -40,9 +40,9 @@ def comparisons(
     counting: pa.Table,
     metric: tuple[str, int],
     resampling: Resampling,
-    wanted: Pairs,
+    pairs: Pairs,
 ) -> pa.Table:
-    """Compare the wanted pairs; together they are the family of tests that Holm's method adjusts.
+    """Compare pairs; together they are the family of tests that Holm's method adjusts.
 
     A query counts in a pair when both have a value: it is answerable, and neither failed on it.
 
@@ -51,15 +51,15 @@ def comparisons(
         counting: query_id, weight, split, cluster of every query.
         metric: the metric's column, and that top_k.
         resampling: of intervals and of the randomisation test.
-        wanted: pairs of keys of ``cells``.
+        pairs: of keys of ``cells``.
 
     Returns:
         Table of :data:`COMPARISONS`, for each split the pairs in the order given.
     """
     rows: list[Row] = []
-    if wanted:
+    if pairs:
         for counted in counted_by_split(counting, cells.values()):
-            rows += _rows(counted, cells, metric, resampling, wanted)
+            rows += _rows(counted, cells, metric, resampling, pairs)
     return COMPARISONS.from_rows(rows)
 
 
@@ -68,16 +68,16 @@ def _rows(
     cells: Mapping[str, pa.Table],
     metric: tuple[str, int],
     resampling: Resampling,
-    wanted: Pairs,
+    pairs: Pairs,
 ) -> list[Row]:
     column, top_k = metric
     values = {name: counted.values(table, column) for name, table in cells.items()}
-    differences = np.column_stack([values[b] - values[a] for a, b in wanted])
+    differences = np.column_stack([values[b] - values[a] for a, b in pairs])
     units = units_of(differences, counted.weights, counted.clusters)
     low, high = bootstrap_intervals(units, resampling)
     p_values = randomisation_p_values(units, resampling)
     rows: list[Row] = []
-    for number, ((a, b), adjusted) in enumerate(zip(wanted, holm(p_values), strict=True)):
+    for number, ((a, b), adjusted) in enumerate(zip(pairs, holm(p_values), strict=True)):
         rows.append(
             {
                 "retriever_a": a,

@@ -39,7 +39,7 @@ def named(stage: str, *roots: Root) -> list[Root]:
     return [*PLAIN[stage], *roots]
 
 
-METRICS = ("metrics", *answer_code(wanted=False))
+METRICS = ("metrics", *answer_code(has_answers=False))
 ROOTS: Mapping[str, list[Root]] = {
     **{name: PLAIN[name] for name in ("chunks", "relevant_units", "comparisons", "attributions")},
     "documents md": named("documents", root_of(MarkdownDataset), *reader_code([Path("a.md")])),

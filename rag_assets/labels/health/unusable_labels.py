@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from rag_assets.errors import DataError, allowed_names
 from rag_assets.evaluation.query_facts import metadata_of
-from rag_assets.evaluation.query_filters import FilteredDocuments, Wanted, filter_of
+from rag_assets.evaluation.query_filters import Filter, FilteredDocuments, filter_of
 from rag_assets.labels.health.findings import ERROR, WARNING, Finding, findings_table
 from rag_assets.sources.ids import KnownIds
 from rag_assets.sources.problems import UNKNOWN_ID
@@ -107,7 +107,7 @@ def unmatched_filters(queries: pa.Table, documents: pa.Table, *, used: bool) -> 
     Returns:
         Table of :data:`rag_assets.labels.health.findings.FINDINGS`.
     """
-    filters: dict[str, Wanted] = {}
+    filters: dict[str, Filter] = {}
     findings: list[Finding] = []
     for query_id, fields in metadata_of(queries).items():
         try:
@@ -115,16 +115,16 @@ def unmatched_filters(queries: pa.Table, documents: pa.Table, *, used: bool) -> 
         except DataError as error:
             findings += [Finding(ERROR, FILTER, str(error), query_id)] if used else []
     matching = FilteredDocuments(documents, {name for f in filters.values() for name in f})
-    for query_id, wanted in filters.items():
-        findings += _filter_findings(query_id, wanted, matching, ERROR if used else WARNING)
+    for query_id, fields in filters.items():
+        findings += _filter_findings(query_id, fields, matching, ERROR if used else WARNING)
     return findings_table(findings)
 
 
 def _filter_findings(
-    query_id: str, wanted: Wanted, matching: FilteredDocuments, severity: str
+    query_id: str, fields: Filter, matching: FilteredDocuments, severity: str
 ) -> Iterator[Finding]:
     has_problem = False
-    for name, texts in wanted.items():
+    for name, texts in fields.items():
         if name not in matching.names:
             allowed = allowed_names(name, sorted(matching.names))
             yield Finding(severity, FILTER, f"no document has the field {allowed}", query_id)
@@ -134,7 +134,7 @@ def _filter_findings(
             if not matching.of({name: [text]}):
                 yield Finding(WARNING, FILTER, f"no document has {text!r} under {name!r}", query_id)
                 has_problem = True
-    if wanted and not has_problem and not matching.of(wanted):
+    if fields and not has_problem and not matching.of(fields):
         yield Finding(WARNING, FILTER, "no document has all that the filter asks for", query_id)
 
 
