@@ -25,7 +25,7 @@ def run_table(rankings: Mapping[str, Sequence[str]]) -> pa.Table:
                 "query_id": query_id,
                 "rank": rank,
                 "score": 1.0 / rank,
-                "item_id": item,
+                "unit_id": item,
                 "chunk_id": item,
                 "document_id": item,
             }
@@ -52,7 +52,7 @@ def scored_table(run: Mapping[str, Mapping[str, float]]) -> pa.Table:
 
 
 def judgment_table(labels: Iterable[Label]) -> pa.Table:
-    names = ("query_id", "evidence_id", "item_id", "grade")
+    names = ("query_id", "evidence_id", "unit_id", "grade")
     return RELEVANT_UNITS.from_rows([dict(zip(names, label, strict=True)) for label in labels])
 
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.evaluation.metric_inputs import Cell, by_cell, cutoff_table, pairs, stacked
-from rag_assets.evaluation.units import item_ids
+from rag_assets.evaluation.units import unit_ids
 from rag_assets.in_memory import in_memory
 from rag_assets.schemas import CONTEXTS, RETRIEVER_CONTEXTS
 
@@ -63,7 +63,7 @@ def contexts(chunks: pa.Table, documents: Mapping[str, str], count: CountTokens)
     digests = {span: text_digest(text) for span, text in texts.items()}
     columns = {
         "chunk_id": chunks["chunk_id"],
-        "unit_id": item_ids(chunks, "evidence"),
+        "unit_id": unit_ids(chunks, "evidence"),
         "document_id": chunks["document_id"],
         "start": starts,
         "end": ends,
@@ -85,7 +85,7 @@ def of_retriever(tables: Sequence[pa.Table], judge: str) -> pa.Table:
         judged and a fusion's chunkings return different texts for the same chunk, it is the
         longest: a run does not say which of them it was.
     """
-    id_column = "chunk_id" if context_column(judge) == "chunk_id" else "unit_id"
+    id_column = context_column(judge)
     table = pa.concat_tables(tables)
     others = list(RETRIEVER_CONTEXTS.arrow().names[1:])
     table = table.select([id_column, *others]).rename_columns(["context_id", *others])
@@ -104,7 +104,7 @@ def context_column(judge: str) -> str:
 
     A unit is one text, but a document that is judged as a whole is returned as its best chunk.
     """
-    return "chunk_id" if judge == "document" else "item_id"
+    return "chunk_id" if judge == "document" else "unit_id"
 
 
 def text_of(documents: Mapping[str, str], span: Span) -> str:

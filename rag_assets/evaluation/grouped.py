@@ -35,7 +35,7 @@ from rag_assets.in_memory import in_memory
 # Sums of floats are ordered, so that the last bit does not depend on threads.
 _METRICS = """
 WITH labels AS (
-    SELECT run, query_id, evidence_id, item_id, grade
+    SELECT run, query_id, evidence_id, unit_id, grade
     FROM relevant_units JOIN judged_by USING (judged) WHERE grade > 0
 ), groups AS (
     SELECT run, query_id, evidence_id, max(grade) AS grade FROM labels GROUP BY ALL
@@ -51,7 +51,7 @@ WITH labels AS (
 ), found AS (
     SELECT run, query_id, evidence_id, rank, grade,
            row_number() OVER (PARTITION BY run, query_id, evidence_id ORDER BY rank) AS nth
-    FROM runs JOIN labels USING (run, query_id, item_id)
+    FROM runs JOIN labels USING (run, query_id, unit_id)
 ), firsts AS (
     SELECT run, query_id, evidence_id, rank, grade,
            row_number() OVER (
@@ -125,8 +125,8 @@ def group_metrics(
     """
     cells = list(cutoffs)
     with in_memory() as connection:
-        connection.register("runs", stacked("run", runs, ["query_id", "rank", "item_id"]))
-        columns = ["query_id", "evidence_id", "item_id", "grade"]
+        connection.register("runs", stacked("run", runs, ["query_id", "rank", "unit_id"]))
+        columns = ["query_id", "evidence_id", "unit_id", "grade"]
         connection.register("relevant_units", stacked("judged", relevant_units, columns))
         connection.register("judged_by", pairs("run", "judged", judged_by.items()))
         connection.register("cutoffs", cutoff_table(cells))

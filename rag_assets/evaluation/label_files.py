@@ -28,7 +28,7 @@ from rag_assets.evaluation.json_files import (
 )
 from rag_assets.evaluation.parquet_runs import is_parquet, read_table
 from rag_assets.evaluation.trec_files import read_qrels
-from rag_assets.schemas import RELEVANT_UNITS
+from rag_assets.schemas import RELEVANT_UNITS, with_current_names
 
 QUERY, GROUND_TRUTH = "qid", "retrieval_gt"
 QUOTE_KEYS = ("quote", "start")
@@ -65,7 +65,7 @@ def read_labels(path: Path) -> Labels:
 def _nested_judgments(path: Path) -> pa.Table:
     grades = read_grades(path)
     rows: list[dict[str, object]] = [
-        {"query_id": query, "evidence_id": item, "item_id": item, "grade": value}
+        {"query_id": query, "evidence_id": item, "unit_id": item, "grade": value}
         for query, documents in grades.items()
         for item, value in documents.items()
     ]
@@ -78,9 +78,9 @@ def _parquet_labels(path: Path) -> Labels:
     table = read_table(path)
     if {QUERY, GROUND_TRUTH} <= set(table.column_names):
         return _ground_truth(table.select([QUERY, GROUND_TRUTH]).to_pylist(), path)
-    names = RELEVANT_UNITS.arrow().names
-    if set(names) <= set(table.column_names):
-        judgments = RELEVANT_UNITS.check(table.select(names).cast(RELEVANT_UNITS.arrow()))
+    names, current = RELEVANT_UNITS.arrow().names, with_current_names(table)
+    if set(names) <= set(current.column_names):
+        judgments = RELEVANT_UNITS.check(current.select(names).cast(RELEVANT_UNITS.arrow()))
         return Labels(judgments, _groups(judgments))
     for keys in PAIR_KEYS:
         if set(keys) <= set(table.column_names):
@@ -104,7 +104,7 @@ def _judged_pairs(
         by_pair[query_id, document_id] = {
             "query_id": query_id,
             "evidence_id": document_id,
-            "item_id": document_id,
+            "unit_id": document_id,
             "grade": grade(row.get(keys[2]), path, line=number, key=keys[2]),
         }
     if not by_pair:
@@ -160,14 +160,14 @@ def _labels(query_id: str, groups: Iterable[tuple[str, ...]]) -> list[dict[str, 
     """Return the judgments of a query; one without a unit where it has no ground truth."""
     named = [list(dict.fromkeys(item for item in group if item.strip())) for group in groups]
     rows: list[dict[str, object]] = [
-        {"query_id": query_id, "evidence_id": str(number), "item_id": item, "grade": 1}
+        {"query_id": query_id, "evidence_id": str(number), "unit_id": item, "grade": 1}
         for number, group in enumerate([group for group in named if group], 1)
         for item in group
     ]
     none: dict[str, object] = {
         "query_id": query_id,
         "evidence_id": "1",
-        "item_id": None,
+        "unit_id": None,
         "grade": 0,
     }
     return rows or [none]
@@ -192,7 +192,7 @@ def _json_judgments(path: Path) -> pa.Table:
         rows[query_id, evidence, document_id] = {
             "query_id": query_id,
             "evidence_id": evidence,
-            "item_id": document_id,
+            "unit_id": document_id,
             "grade": relevance,
         }
     if not rows:
@@ -215,5 +215,5 @@ def _groups(judgments: pa.Table) -> Groups:
         groups = by_query.setdefault(row["query_id"], {})
         if row["grade"] > 0:
             group = groups.setdefault(row["evidence_id"], [])
-            group += [row["item_id"]] if row["item_id"] is not None else []
+            group += [row["unit_id"]] if row["unit_id"] is not None else []
     return {query: tuple(map(tuple, groups.values())) for query, groups in by_query.items()}

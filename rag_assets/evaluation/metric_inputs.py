@@ -59,8 +59,8 @@ def by_cell(table: pa.Table, cells: Iterable[Cell]) -> dict[Cell, pa.Table]:
     return tables
 
 
-RUN_COLUMNS = ("query_id", "rank", "score", "item_id")
-RELEVANT_UNIT_COLUMNS = ("query_id", "evidence_id", "item_id", "grade")
+RUN_COLUMNS = ("query_id", "rank", "score", "unit_id")
+RELEVANT_UNIT_COLUMNS = ("query_id", "evidence_id", "unit_id", "grade")
 
 BATCH_ROWS = 1_000_000
 """Rows that are checked at once."""
@@ -158,7 +158,7 @@ def check_units(runs: Mapping[str, pa.Table | Path]) -> None:
     with in_memory() as connection:
         _stack(connection, "runs", "run", [runs[name] for name in names], RUN_COLUMNS)
         if _equal_hashes(connection):
-            _refuse_twice(connection, names, "item_id", "rank")
+            _refuse_twice(connection, names, "unit_id", "rank")
 
 
 def check_ranks(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> None:
@@ -174,13 +174,13 @@ def check_ranks(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> 
     connection.execute(_LISTS)
     has_gaps = connection.execute(_NOT_1_TO_N).fetchone() is not None
     if has_gaps:
-        _refuse_twice(connection, names, "rank", "item_id")
+        _refuse_twice(connection, names, "rank", "unit_id")
     connection.execute(_RETRIEVED.format(**(_OF_ROWS if has_gaps else _OF_LISTS)))
 
 
 def _equal_hashes(connection: duckdb.DuckDBPyConnection) -> bool:
     """Return whether a list holds two equal hashes of units; equal units have equal hashes."""
-    query = "SELECT hash(run, query_id) AS list, hash(item_id) AS unit FROM runs"
+    query = "SELECT hash(run, query_id) AS list, hash(unit_id) AS unit FROM runs"
     seen = [np.empty(0, np.uint64)]
     rest = np.empty((2, 0), np.uint64)
     for batch in connection.sql(query).to_arrow_reader(BATCH_ROWS):

@@ -22,7 +22,7 @@ from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.contexts import with_neighbours
 from rag_assets.evaluation.query_facts import DEV
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
-from rag_assets.evaluation.units import item_spans
+from rag_assets.evaluation.units import unit_spans
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.in_memory import in_memory
 from rag_assets.package_versions import version
@@ -34,19 +34,19 @@ from rag_assets.store.artifacts import ArtifactKey
 _UNITS = {
     # A document satisfies every evidence that lies in it.
     "document": """
-        SELECT q.query_id, q.evidence_id, q.document_id AS item_id, q.grade
+        SELECT q.query_id, q.evidence_id, q.document_id AS unit_id, q.grade
         FROM qrels q JOIN (SELECT DISTINCT document_id FROM chunks) USING (document_id)
     """,
     # The judged ids are the ids of the chunks themselves.
     "chunk": """
-        SELECT q.query_id, q.evidence_id, c.chunk_id AS item_id, q.grade
+        SELECT q.query_id, q.evidence_id, c.chunk_id AS unit_id, q.grade
         FROM qrels q JOIN chunks c ON c.chunk_id = q.document_id
     """,
     # A unit, the chunk or its parent, satisfies an evidence when it holds at least half of it, or
     # when at least half of the unit lies inside it; without a span it is the whole document.
     "evidence": """
-        SELECT query_id, evidence_id, item_id, grade FROM (
-            SELECT q.query_id, q.evidence_id, c.item_id, q.grade,
+        SELECT query_id, evidence_id, unit_id, grade FROM (
+            SELECT q.query_id, q.evidence_id, c.unit_id, q.grade,
                    q.start IS NULL AS whole_document,
                    least(c."end", q."end") - greatest(c.start, q.start) AS shared,
                    q."end" - q.start AS evidence_length,
@@ -61,19 +61,19 @@ _UNITS = {
 
 _JUDGE = """
     WITH satisfied AS (
-        SELECT query_id, evidence_id, item_id, max(grade) AS grade
+        SELECT query_id, evidence_id, unit_id, max(grade) AS grade
         FROM ({units}) GROUP BY ALL
     ), evidences AS (
         SELECT query_id, evidence_id, max(grade) AS grade FROM qrels GROUP BY ALL
     ), reached AS (
         SELECT query_id, evidence_id, max(grade) AS grade FROM satisfied GROUP BY ALL
     )
-    SELECT query_id, evidence_id, item_id, grade FROM satisfied
+    SELECT query_id, evidence_id, unit_id, grade FROM satisfied
     UNION ALL
     SELECT query_id, evidence_id, NULL, e.grade
     FROM evidences e LEFT JOIN reached s USING (query_id, evidence_id)
     WHERE s.grade IS NULL OR s.grade < e.grade
-    ORDER BY query_id, evidence_id, item_id
+    ORDER BY query_id, evidence_id, unit_id
 """
 
 
@@ -133,7 +133,7 @@ class RelevantUnits(Stage):
 
 def _expanded(chunks: Sequence[pa.Table], expand: WindowExpansion) -> pa.Table:
     """Return the spans that are returned: neighbours are of the same chunking."""
-    return pa.concat_tables(with_neighbours(item_spans(table), expand.chunks) for table in chunks)
+    return pa.concat_tables(with_neighbours(unit_spans(table), expand.chunks) for table in chunks)
 
 
 def relevant_units_key(retriever: str) -> ArtifactKey:
@@ -190,7 +190,7 @@ def relevant_units(
         chunks: chunks of all chunkings that the retriever's runs can hold. Spans are judged on the
             parent of a chunk that has one.
         judge: ``document``, ``chunk`` or ``evidence``.
-        units: the spans that are returned for the units, as of :func:`item_spans`; None: their own.
+        units: the spans that are returned for the units, as of :func:`unit_spans`; None: their own.
 
     Returns:
         Table of :data:`rag_assets.schemas.RELEVANT_UNITS`: a row for each unit and evidence that it
@@ -200,7 +200,7 @@ def relevant_units(
     with in_memory() as connection:
         connection.register("qrels", qrels)
         connection.register("chunks", chunks)
-        connection.register("units", item_spans(chunks) if units is None else units)
+        connection.register("units", unit_spans(chunks) if units is None else units)
         table = connection.sql(_JUDGE.format(units=_UNITS[judge])).to_arrow_table()
     return RELEVANT_UNITS.check(table.cast(RELEVANT_UNITS.arrow()))
 

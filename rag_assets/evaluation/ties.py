@@ -52,23 +52,23 @@ _REORDERED = """
                PARTITION BY query_id
                ORDER BY score DESC, greatest(coalesce(best, 0), 0) {direction}, rank
            )::INTEGER AS rank,
-           score, item_id, chunk_id, document_id
+           score, unit_id, chunk_id, document_id
     FROM run LEFT JOIN (
-        SELECT query_id, item_id, max(grade) AS best FROM relevant_units GROUP BY ALL
-    ) USING (query_id, item_id)
+        SELECT query_id, unit_id, max(grade) AS best FROM relevant_units GROUP BY ALL
+    ) USING (query_id, unit_id)
     ORDER BY query_id, rank
 """
 
 
 _SHARED = """
-    SELECT query_id, item_id, evidence_id FROM (
-        SELECT *, count(*) OVER (PARTITION BY query_id, item_id) AS n_evidences,
+    SELECT query_id, unit_id, evidence_id FROM (
+        SELECT *, count(*) OVER (PARTITION BY query_id, unit_id) AS n_evidences,
                count(*) OVER (PARTITION BY query_id, evidence_id) AS n_units
-        FROM relevant_units WHERE item_id IS NOT NULL AND grade > 0
+        FROM relevant_units WHERE unit_id IS NOT NULL AND grade > 0
     ) WHERE (n_evidences > 1 OR n_units > 1) AND query_id IN (
         SELECT query_id FROM run JOIN (
-            SELECT DISTINCT query_id, item_id FROM relevant_units WHERE grade > 0
-        ) USING (query_id, item_id)
+            SELECT DISTINCT query_id, unit_id FROM relevant_units WHERE grade > 0
+        ) USING (query_id, unit_id)
         GROUP BY query_id, score HAVING count(*) > 1
     ) ORDER BY ALL LIMIT 1
 """

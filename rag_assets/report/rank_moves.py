@@ -109,10 +109,10 @@ def _ranks(
     for run, first in ((scored, 1), (deepest, cutoff + 1)):
         for row in _of_queries(run, query_ids):
             if row["rank"] >= first:
-                rank_of.setdefault((row["query_id"], row["item_id"]), row["rank"])
+                rank_of.setdefault((row["query_id"], row["unit_id"]), row["rank"])
     ranks: Ranks = {}
     for row in _of_queries(result.table(relevant_units_key(retriever)), query_ids):
-        rank = rank_of.get((row["query_id"], row["item_id"]))
+        rank = rank_of.get((row["query_id"], row["unit_id"]))
         if rank is not None and row["grade"] > 0:
             place = (row["query_id"], row["evidence_id"])
             ranks[place] = min(rank, ranks.get(place, rank))

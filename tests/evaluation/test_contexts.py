@@ -101,7 +101,7 @@ def test_tokens_of_the_first_k() -> None:
         {"r": "x", "s": "y"},
         query_table(["q2", "q1", "q3"]),
         cells,
-        column="item_id",
+        column="unit_id",
     )
     assert list(found) == cells
     counts = {cell: [row["tokens"] for row in t.to_pylist()] for cell, t in found.items()}

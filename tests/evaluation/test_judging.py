@@ -56,7 +56,7 @@ def judged(
     qrels: Sequence[Qrel], chunks: pa.Table, judge: str = "evidence"
 ) -> list[tuple[str, str | None, int]]:
     rows = relevant_units(qrel_table(qrels), chunks, judge).to_pylist()
-    return [(row["evidence_id"], row["item_id"], row["grade"]) for row in rows]
+    return [(row["evidence_id"], row["unit_id"], row["grade"]) for row in rows]
 
 
 def satisfies(chunk: Span, evidence: Span) -> bool:

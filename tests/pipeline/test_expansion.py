@@ -58,9 +58,9 @@ def test_the_reader_is_given_the_window(windows: Tiny) -> None:
         contexts = {r["context_id"]: r for r in rows(windows, retriever_contexts_key(retriever))}
         given: dict[str, list[str]] = {}
         for row in run(windows, retriever, family):
-            one = contexts[row["item_id"]]
+            one = contexts[row["unit_id"]]
             text = texts[one["document_id"]][one["start"] : one["end"]]
-            own = row["item_id"].partition("#")[2].split("-")
+            own = row["unit_id"].partition("#")[2].split("-")
             assert one["start"] <= int(own[0]) < int(own[1]) <= one["end"]
             given.setdefault(row["query_id"], []).append(text)
         for row in rows(windows, metrics_key(retriever, 3)):
@@ -75,7 +75,7 @@ def test_evidence_is_judged_on_the_window_and_r_stays(windows: Tiny) -> None:
     windows.run()
     own, wide = (rows(windows, relevant_units_key(name)) for name in ("bm25", "wide"))
     assert {r["evidence_id"] for r in own} == {r["evidence_id"] for r in wide}
-    items = [{(r["evidence_id"], r["item_id"]) for r in table} for table in (own, wide)]
+    items = [{(r["evidence_id"], r["unit_id"]) for r in table} for table in (own, wide)]
     assert items[0] < items[1]
     fused, fused_wide = (
         rows(windows, relevant_units_key(name)) for name in ("fused", "fused-wide")

@@ -142,4 +142,4 @@ def test_evidence_of_whole_documents_is_the_document(shared_data: Any, read_all:
     by_evidence = relevant_units(qrels, chunks, "evidence")
     assert by_evidence.equals(relevant_units(qrels, chunks, "document"))
     assert by_evidence.num_rows == 5928
-    assert pc.all(pc.is_valid(by_evidence.column("item_id"))).as_py()
+    assert pc.all(pc.is_valid(by_evidence.column("unit_id"))).as_py()

@@ -102,7 +102,7 @@ def _ours(
                 "query_id": query.query_id,
                 "rank": rank,
                 "score": query.scores[item],
-                "item_id": item,
+                "unit_id": item,
                 "chunk_id": item,
                 "document_id": item,
             }

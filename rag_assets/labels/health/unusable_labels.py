@@ -150,7 +150,7 @@ def unreachable_evidence(relevant_units: Mapping[str, pa.Table], qrels: pa.Table
     documents = _first_documents(qrels)
     findings = []
     for chunking, table in relevant_units.items():
-        missed = pc.and_(pc.is_null(table.column("item_id")), pc.greater(table.column("grade"), 0))
+        missed = pc.and_(pc.is_null(table.column("unit_id")), pc.greater(table.column("grade"), 0))
         for row in table.filter(missed).to_pylist():
             key = (row["query_id"], row["evidence_id"])
             message = (

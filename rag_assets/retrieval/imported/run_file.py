@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError
 from rag_assets.evaluation.run_files import RunFile, RunRow, read_run_rows
-from rag_assets.evaluation.units import PARENT_ID, item_ids
+from rag_assets.evaluation.units import PARENT_ID, unit_ids
 from rag_assets.retrieval.base import Imported, ImportedRetriever
 from rag_assets.schemas import RUNS
 
@@ -44,7 +44,7 @@ class RunFileRetriever(ImportedRetriever):
 class _Unit(NamedTuple):
     """What an id of a file means: the judged unit, a chunk of it, and its document."""
 
-    item_id: str
+    unit_id: str
     chunk_id: str
     document_id: str
     is_named_by_document: bool
@@ -92,7 +92,7 @@ def unit_run(run: RunFile, query_ids: Collection[str], chunks: pa.Table, judge: 
         collapsed += len(named) - len(best)
         n_documents += sum(unit.is_named_by_document for _, unit in best)
         for rank, (row, unit) in enumerate(best, 1):
-            values = (query, rank, row.score, unit.item_id, unit.chunk_id, unit.document_id)
+            values = (query, rank, row.score, unit.unit_id, unit.chunk_id, unit.document_id)
             for column, value in zip(columns.values(), values, strict=True):
                 column.append(value)
     table = RUNS.check(pa.table(columns, schema=RUNS.arrow()))
@@ -110,7 +110,7 @@ def unit_run(run: RunFile, query_ids: Collection[str], chunks: pa.Table, judge: 
 def _units_by_id(chunks: pa.Table, judge: str) -> dict[str, _Unit]:
     """Return id -> unit; an id of a chunk goes before that of a parent, and that of a document."""
     ordered = chunks.sort_by([("document_id", "ascending"), ("start", "ascending")])
-    items = item_ids(ordered, judge).to_pylist()
+    items = unit_ids(ordered, judge).to_pylist()
     chunk_ids, documents = (ordered.column(n).to_pylist() for n in ("chunk_id", "document_id"))
     parents = ordered.column(PARENT_ID).to_pylist()
     rows = list(zip(items, chunk_ids, documents, strict=True))
@@ -125,10 +125,10 @@ def _units_by_id(chunks: pa.Table, judge: str) -> dict[str, _Unit]:
 
 
 def _unit(row: RunRow, units: dict[str, _Unit], run: RunFile, judge: str) -> _Unit:
-    unit = units.get(row.item_id)
+    unit = units.get(row.unit_id)
     if unit is None:
         allowed = "chunk, parent or document" if judge == "document" else "chunk or parent"
-        problem = f"'{row.item_id}' is no {allowed} of the retriever's chunking"
+        problem = f"'{row.unit_id}' is no {allowed} of the retriever's chunking"
         raise DataError(problem, file=run.path, line=row.line, key=run.key)
     return unit
 
@@ -139,10 +139,10 @@ def _best_of_each(named: list[tuple[RunRow, _Unit]], *, listed: bool) -> list[tu
         named = sorted(named, key=lambda pair: (pair[0].score, pair[1].chunk_id), reverse=True)
     first_of_unit: dict[str, tuple[RunRow, _Unit]] = {}
     for row, unit in named:
-        first_of_unit.setdefault(unit.item_id, (row, unit))
+        first_of_unit.setdefault(unit.unit_id, (row, unit))
     best = list(first_of_unit.values())
     if not listed:
-        best.sort(key=lambda pair: (pair[0].score, pair[1].item_id), reverse=True)
+        best.sort(key=lambda pair: (pair[0].score, pair[1].unit_id), reverse=True)
     return best
 
 

@@ -73,8 +73,8 @@ def reached(labels: pa.Table, cut: pa.Table) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for row in relevant_units(labels, cut, "evidence").to_pylist():
         units = found.setdefault(row["evidence_id"], [])
-        if row["item_id"] is not None:
-            units.append(row["item_id"].split("#")[1])
+        if row["unit_id"] is not None:
+            units.append(row["unit_id"].split("#")[1])
     return found
 
 

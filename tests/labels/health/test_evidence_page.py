@@ -64,6 +64,6 @@ def satisfied_by(judged: pa.Table, names: dict[str, str]) -> dict[str, list[str]
     found: dict[str, list[str]] = {}
     for row in judged.to_pylist():
         units = found.setdefault(row["evidence_id"], [])
-        if row["item_id"] is not None:
-            units.append(names[row["item_id"]])
+        if row["unit_id"] is not None:
+            units.append(names[row["unit_id"]])
     return {evidence: sorted(units) for evidence, units in found.items()}

@@ -21,7 +21,7 @@ TEXT = '- one\n\ntwo, "three"\n'
 
 
 def run(*rows: tuple[str, int, str]) -> pa.Table:
-    names = ("query_id", "rank", "item_id")
+    names = ("query_id", "rank", "unit_id")
     return RUNS.from_rows(
         [
             {
