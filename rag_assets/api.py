@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rag_assets.evaluation.score import Scores
     from rag_assets.experiment import Experiment
-    from rag_assets.labels.generation.review_sheet import Reviewed
+    from rag_assets.labels.generation.question_files import Reviewed
     from rag_assets.llm.completions import Estimate
     from rag_assets.pipeline.generated import Asking, Generation
     from rag_assets.pipeline.pipeline import Pipeline
@@ -267,12 +267,12 @@ def generate(
         BudgetReached: the limits allow no more; a second call asks only for the rest.
         ModelUnavailable: the endpoint does not serve; likewise.
     """
-    from rag_assets.labels.generation.dataset_folder import (
+    from rag_assets.labels.generation.question_files import (
         check_free,
         check_new_file,
+        review_sheet,
         write_folder,
     )
-    from rag_assets.labels.generation.review_sheet import review_sheet
     from rag_assets.pipeline.generated import Asking, generate_from_chunks, require_questions
     from rag_assets.store.atomic import write_text
 
@@ -321,8 +321,7 @@ def import_questions(
         DataError: a row of the sheet is not as it was written, or none says yes.
     """
     from rag_assets.errors import DataError
-    from rag_assets.labels.generation.dataset_folder import check_free, write_folder
-    from rag_assets.labels.generation.review_sheet import read_review
+    from rag_assets.labels.generation.question_files import check_free, read_review, write_folder
 
     check_free(Path(out), force=force)
     documents = load_experiment(path).dataset.read_documents().table

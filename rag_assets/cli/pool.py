@@ -18,8 +18,8 @@ from rag_assets.labels.pooling.sheet import EVIDENCE, cut_texts, read_sheet, ref
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.pooled import pooled_units
 from rag_assets.pipeline.registry import open_experiment
+from rag_assets.sources.csv_files import CELL_LIMIT
 from rag_assets.sources.rows import unknown_documents
-from rag_assets.sources.spreadsheet_cells import CELL_LIMIT
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.atomic import write_text
 from rag_assets.store.settings import StoreSettings

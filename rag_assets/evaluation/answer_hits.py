@@ -27,9 +27,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from rag_assets.evaluation.cells import Cell, by_cell
-from rag_assets.evaluation.contexts import text_of
-from rag_assets.evaluation.returned_texts import create_returned, register_cells
+from rag_assets.evaluation.contexts import create_returned, register_cells, text_of
+from rag_assets.evaluation.metric_inputs import Cell, by_cell
 from rag_assets.in_memory import in_memory
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 import pyarrow as pa
 
 from rag_assets.code_versions.closure import Root
-from rag_assets.evaluation.cells import Cell
 from rag_assets.evaluation.grouped import group_metrics
+from rag_assets.evaluation.metric_inputs import Cell
 from rag_assets.evaluation.metric_names import GROUP_MEASURES, RANKING_MEASURES, Metric
 from rag_assets.evaluation.metrics import Source, query_metrics
 from rag_assets.store.parquet_files import read_parquet
@@ -28,7 +28,7 @@ def family_code(metrics: Iterable[Metric]) -> list[Root]:
 
 def all_metrics(
     runs: Mapping[str, Source],
-    judgments: Mapping[str, Source],
+    relevant_units: Mapping[str, Source],
     judged_by: Mapping[str, str],
     queries: pa.Table,
     cutoffs: Iterable[Cell],
@@ -39,8 +39,8 @@ def all_metrics(
     Args:
         runs: as :func:`rag_assets.evaluation.metrics.query_metrics` takes them; so are the
             next four.
-        judgments: name -> judgments.
-        judged_by: run -> the name of its judgments.
+        relevant_units: name -> relevant units.
+        judged_by: run -> the name of its relevant units.
         queries: a table with the column ``query_id``.
         cutoffs: the (run, k) pairs that are wanted.
         metrics: what to compute; their own cut-offs are not read.
@@ -51,11 +51,11 @@ def all_metrics(
     """
     cells, chosen = list(cutoffs), list(metrics)
     ranking = [metric for metric in chosen if metric.measure in RANKING_MEASURES]
-    tables = query_metrics(runs, judgments, judged_by, queries, cells, ranking)
+    tables = query_metrics(runs, relevant_units, judged_by, queries, cells, ranking)
     for name, family in _FAMILIES.items():
         if not any(metric.measure in _MEASURES[name] for metric in chosen):
             continue
-        read = (_tables(runs), _tables(judgments))
+        read = (_tables(runs), _tables(relevant_units))
         more = family(*read, judged_by, queries, cells)
         tables = {cell: _beside(table, more[cell]) for cell, table in tables.items()}
     return tables

@@ -1,10 +1,10 @@
 """The SQL of the measures: one statement for the metrics that are wanted, and nothing else in it.
 
-It reads six tables: ``runs`` (run, query_id, rank, score, item_id), ``retrieved`` (run, query_id,
-top_k, n_retrieved), ``judgments`` (judged, query_id, evidence_id, item_id, grade), ``judged_by``
-(run, judged), ``cutoffs`` (run, top_k) and ``queries`` (query_id). The formulas are in the head of
-:mod:`rag_assets.evaluation.metrics`. Sums of floats are ordered by rank, so that the last bit does
-not depend on threads.
+It reads six tables: ``runs`` (run, query_id, rank, score, unit_id), ``retrieved`` (run, query_id,
+top_k, n_retrieved), ``relevant_units`` (judged, query_id, evidence_id, unit_id, grade),
+``judged_by`` (run, judged), ``cutoffs`` (run, top_k) and ``queries`` (query_id). The formulas are
+in the head of :mod:`rag_assets.evaluation.metrics`. Sums of floats are ordered by rank, so that
+the last bit does not depend on threads.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _LABELS = """
 questions AS (
     SELECT run, query_id, row_number() OVER ()::INTEGER AS q FROM judged_by CROSS JOIN queries
 ), labels AS (
-    SELECT run, q, query_id, evidence_id, item_id, grade
-    FROM judgments JOIN judged_by USING (judged) JOIN questions USING (run, query_id)
+    SELECT run, q, query_id, evidence_id, unit_id, grade
+    FROM relevant_units JOIN judged_by USING (judged) JOIN questions USING (run, query_id)
 ), matched AS (
     SELECT run, q, rank, evidence_id, grade
-    FROM runs JOIN labels USING (run, query_id, item_id)
+    FROM runs JOIN labels USING (run, query_id, unit_id)
 ), evidences AS (
-    SELECT run, q, evidence_id, max(grade) AS grade, count(item_id) = 0 AS unreachable
+    SELECT run, q, evidence_id, max(grade) AS grade, count(unit_id) = 0 AS unreachable
     FROM labels WHERE grade > 0 GROUP BY ALL
 ), wanted AS (
     SELECT run, q, {relevant}, count(*) FILTER (unreachable) AS n_unreachable
@@ -113,11 +113,11 @@ first_{rel} AS (
     FROM units WINDOW so_far AS (PARTITION BY run, q ORDER BY rank)
 ), bad_{rel} AS (
     SELECT run, q, count(*) AS bad FROM (
-        SELECT run, q, item_id, max(grade) AS grade
-        FROM labels WHERE grade >= 0 AND item_id IS NOT NULL GROUP BY ALL
+        SELECT run, q, unit_id, max(grade) AS grade
+        FROM labels WHERE grade >= 0 AND unit_id IS NOT NULL GROUP BY ALL
         UNION ALL
         SELECT run, q, NULL, max(grade) FROM labels WHERE grade >= 0
-        GROUP BY run, q, evidence_id HAVING count(item_id) = 0
+        GROUP BY run, q, evidence_id HAVING count(unit_id) = 0
     ) WHERE grade < {rel} GROUP BY ALL
 ), relevant_{rel} AS (
     SELECT run, q, rank, nth, n_bad, bad, coalesce(n_new, 0) AS n_new, r_{rel} AS r

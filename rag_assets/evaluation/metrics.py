@@ -46,8 +46,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from rag_assets.errors import UsageError
-from rag_assets.evaluation.cells import Cell
-from rag_assets.evaluation.metric_inputs import check_grades, check_ranks, check_units, load
+from rag_assets.evaluation.metric_inputs import Cell, check_grades, check_ranks, check_units, load
 from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, RANKING_MEASURES, Metric
 from rag_assets.evaluation.metric_sql import metrics_statement
 from rag_assets.in_memory import in_memory
@@ -66,7 +65,7 @@ Source: TypeAlias = pa.Table | Path
 
 def query_metrics(
     runs: Mapping[str, Source],
-    judgments: Mapping[str, Source],
+    relevant_units: Mapping[str, Source],
     judged_by: Mapping[str, str],
     queries: pa.Table,
     cutoffs: Iterable[Cell],
@@ -79,8 +78,8 @@ def query_metrics(
 
     Args:
         runs: name -> table of :data:`rag_assets.schemas.RUNS`.
-        judgments: name -> table of :data:`rag_assets.schemas.JUDGMENTS`.
-        judged_by: run -> the name of its judgments.
+        relevant_units: name -> table of :data:`rag_assets.schemas.RELEVANT_UNITS`.
+        judged_by: run -> the name of its relevant units.
         queries: a table with the column ``query_id``; each gets a row, retrieved or not.
         cutoffs: the (run, k) pairs that are wanted.
         metrics: what to compute; their own cut-offs are not read.
@@ -105,7 +104,7 @@ def query_metrics(
         units = pool.submit(check_units, runs)
         try:
             with in_memory() as connection:
-                names = load(connection, runs, judgments, judged_by, queries, cells)
+                names = load(connection, runs, relevant_units, judged_by, queries, cells)
                 check_ranks(connection, names)
                 check_grades(connection, uncut)
                 statement = metrics_statement(uncut, sorted({top_k for _, top_k in cells}))

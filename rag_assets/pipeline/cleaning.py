@@ -19,6 +19,7 @@ from rag_assets.pipeline.evaluation_names import anchor_id, snapshot_ids
 from rag_assets.pipeline.evaluations import (
     CURRENT,
     FOLDER,
+    FORMER_ASSETS,
     Evaluation,
     SnapshotEntry,
     pointed,
@@ -44,7 +45,7 @@ OTHER = "other files"
 SHARED = (OBJECTS, MEASUREMENTS, CACHE)
 """Folders of what all experiments share."""
 
-ARTIFACTS = frozenset({*STAGES, RANKINGS})
+ARTIFACTS = frozenset({*STAGES, *FORMER_ASSETS, RANKINGS})
 """Kinds that have a manifest."""
 
 

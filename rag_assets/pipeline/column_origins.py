@@ -55,10 +55,10 @@ ORIGINS: Mapping[str, Mapping[str, str]] = {
     "embedding_queries": _each("query_id", "query_sets.query_id")
     | _each("variant", "query_sets.variant")
     | _each("vector", "query_sets.text"),
-    "judgments": _each("query_id", "judgments.query_id|qrels.query_id")
-    | _each("evidence_id", "judgments.evidence_id|qrels.evidence_id")
-    | _each("item_id", "judgments.item_id|chunks.chunk_id")
-    | _each("grade", "judgments.grade|qrels.grade"),
+    "relevant_units": _each("query_id", "relevant_units.query_id|qrels.query_id")
+    | _each("evidence_id", "relevant_units.evidence_id|qrels.evidence_id")
+    | _each("unit_id", "relevant_units.unit_id|chunks.chunk_id")
+    | _each("grade", "relevant_units.grade|qrels.grade"),
     "contexts": _each("chunk_id", "chunks.chunk_id")
     | _each("unit_id", "chunks.parent_chunk_id chunks.chunk_id")
     | _each("document_id", "chunks.document_id")
@@ -71,20 +71,20 @@ ORIGINS: Mapping[str, Mapping[str, str]] = {
     | _each("text_digest", "contexts.text_digest"),
     "runs": _each("query_id", _QUERY)
     | _each("rank score", "runs.rank|query_sets.text|queries.query_id runs.score|chunks.text")
-    | _each("item_id", "runs.item_id|chunks.chunk_id")
+    | _each("unit_id", "runs.unit_id|chunks.chunk_id")
     | _each("chunk_id", "runs.chunk_id|chunks.chunk_id")
     | _each("document_id", "runs.document_id|chunks.document_id"),
     "reranking_texts": _each("digest", "queries.text chunks.text"),
     "list_similarities": _each("query_id", "runs.query_id")
     | _each("similarity input_similarity", "runs.chunk_id reranking_texts.digest"),
-    "tuning": _each("weights metric value chosen", "runs.score judgments.grade"),
+    "tuning": _each("weights metric value chosen", "runs.score relevant_units.grade"),
     "query_metrics": _each("query_id", "queries.query_id")
-    | _each("n_relevant n_unreachable", "judgments.grade judgments.item_id")
+    | _each("n_relevant n_unreachable", "relevant_units.grade relevant_units.unit_id")
     | _each("n_retrieved failed", "runs.rank")
-    | _each("n_judged", "runs.item_id judgments.item_id")
+    | _each("n_judged", "runs.unit_id relevant_units.unit_id")
     | _each("ties_at_cut", "runs.score")
-    | _each("tokens", "runs.item_id retriever_contexts.n_tokens")
-    | _each(OPEN, "runs.rank runs.item_id judgments.item_id judgments.grade"),
+    | _each("tokens", "runs.unit_id retriever_contexts.n_tokens")
+    | _each(OPEN, "runs.rank runs.unit_id relevant_units.unit_id relevant_units.grade"),
     "metrics_summary": _each("split", "query_facts.split")
     | _each("weight", "query_facts.weight query_metrics.n_relevant")
     | _each("n_queries n_unanswerable", "query_metrics.n_relevant query_facts.split")
@@ -111,12 +111,12 @@ ORIGINS: Mapping[str, Mapping[str, str]] = {
     | _each("n_answerable n_unanswerable", "qrels.query_id qrels.grade")
     | _each("auroc threshold coverage rejected", "runs.score qrels.query_id qrels.grade"),
     "overlaps": _each("n_queries", "runs.query_id")
-    | _each("overlap rbo", "runs.rank runs.item_id"),
-    "attributions": _each("query_id", "judgments.query_id")
-    | _each("evidence_id", "judgments.evidence_id")
-    | _each("lost_at", "runs.rank runs.item_id judgments.item_id documents.document_id")
-    | _each("rank input_ranks", "runs.rank runs.item_id judgments.item_id")
-    | _each("n_relevant_units", "judgments.item_id"),
+    | _each("overlap rbo", "runs.rank runs.unit_id"),
+    "attributions": _each("query_id", "relevant_units.query_id")
+    | _each("evidence_id", "relevant_units.evidence_id")
+    | _each("lost_at", "runs.rank runs.unit_id relevant_units.unit_id documents.document_id")
+    | _each("rank input_ranks", "runs.rank runs.unit_id relevant_units.unit_id")
+    | _each("n_relevant_units", "relevant_units.unit_id"),
 }
 """Table -> column -> its origins; a column that is absent is made of no other column."""
 

@@ -32,6 +32,9 @@ from rag_assets.store.artifacts import (
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.remote.opened import shown_store
 
+FORMER_ASSETS = {"judgments": "relevant_units", "dev_judgments": "dev_relevant_units"}
+"""Asset -> its name now: snapshots and SQL with the old one are read for one version."""
+
 FOLDER = "evaluations"
 CURRENT = "current"
 CHECKSUM = "sha256"
@@ -247,7 +250,7 @@ def read_evaluation(file: Path) -> Evaluation:
         if stated not in (None, fingerprint(data)):
             raise ValueError("it is damaged")
         entries, rankings = (
-            tuple(SnapshotEntry(**one) for one in in_store(file, data.pop(name, ())))
+            tuple(_entry(one) for one in in_store(file, data.pop(name, ())))
             for name in ("entries", RANKINGS)
         )
         runs = tuple(data.pop("dagster_runs"))
@@ -262,6 +265,11 @@ def read_evaluation(file: Path) -> Evaluation:
             "rag-assets evaluate PATH"
         ) from error
     return evaluation
+
+
+def _entry(fields: Mapping[str, Any]) -> SnapshotEntry:
+    asset = fields["asset"]
+    return SnapshotEntry(**{**fields, "asset": FORMER_ASSETS.get(asset, asset)})
 
 
 def source_of_current(root: Path) -> str | None:

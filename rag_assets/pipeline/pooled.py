@@ -7,8 +7,8 @@ import pyarrow.compute as pc
 
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import UsageError
-from rag_assets.evaluation.judgments_stage import judgments_key
-from rag_assets.evaluation.units import item_spans
+from rag_assets.evaluation.relevant_units_stage import relevant_units_key
+from rag_assets.evaluation.units import unit_spans
 from rag_assets.labels.pooling.pool import Pair, PooledUnit, Spans, pool, spans_of
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.retrieval.runs_stage import run_key
@@ -50,11 +50,11 @@ def _documents(pipeline: Pipeline) -> Spans:
 
 def _units(pipeline: Pipeline, retriever: str) -> Spans:
     names = pipeline.experiment.chunkings_of(retriever)
-    tables = [item_spans(pipeline.artifact(chunks_key(name)).table()) for name in names]
+    tables = [unit_spans(pipeline.artifact(chunks_key(name)).table()) for name in names]
     return spans_of(pa.concat_tables(tables))
 
 
 def _judged(pipeline: Pipeline, retriever: str) -> set[Pair]:
-    table = pipeline.artifact(judgments_key(retriever)).table().drop_null()
-    columns = (table.column(name).to_pylist() for name in ("query_id", "item_id"))
+    table = pipeline.artifact(relevant_units_key(retriever)).table().drop_null()
+    columns = (table.column(name).to_pylist() for name in ("query_id", "unit_id"))
     return set(zip(*columns, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rag_assets.statistics.detectable import ALPHA
+from rag_assets.statistics.t_test import ALPHA
 
 
 def is_shown(row: dict[str, Any]) -> bool:

@@ -16,14 +16,15 @@ import pyarrow.compute as pc
 
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import DataError, ModelUnavailable, NotEvaluated
-from rag_assets.evaluation.judgments_stage import judgments
 from rag_assets.evaluation.query_facts import NONE
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
+from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.labels.health.churn import label_churn
-from rag_assets.labels.health.coverage import unreachable_evidence
-from rag_assets.labels.health.dangling_ids import dangling_ids
-from rag_assets.labels.health.duplicates import duplicate_documents, duplicate_queries
-from rag_assets.labels.health.false_negatives import near_duplicate_documents, unjudged_twins
+from rag_assets.labels.health.duplicates import (
+    duplicate_documents,
+    duplicate_queries,
+    near_duplicate_documents,
+)
 from rag_assets.labels.health.findings import (
     ERROR,
     FINDINGS,
@@ -32,10 +33,18 @@ from rag_assets.labels.health.findings import (
     reading_problems,
     rows,
 )
-from rag_assets.labels.health.judged_share import DEFAULT_THRESHOLD, judged_at_k
 from rag_assets.labels.health.near_duplicates import near_duplicates
-from rag_assets.labels.health.unanswerable import queries_without_relevant
-from rag_assets.labels.health.unmatched_filters import unmatched_filters
+from rag_assets.labels.health.unjudged import (
+    DEFAULT_THRESHOLD,
+    judged_at_k,
+    unjudged_twins,
+)
+from rag_assets.labels.health.unusable_labels import (
+    dangling_ids,
+    queries_without_relevant,
+    unmatched_filters,
+    unreachable_evidence,
+)
 from rag_assets.pipeline.checks.drift_findings import drift_findings
 from rag_assets.pipeline.evaluations import Evaluation, read_current, table_of
 from rag_assets.pipeline.pipeline import Pipeline
@@ -233,7 +242,7 @@ def _coverage(pipeline: Pipeline, sources: _Sources) -> pa.Table:
     for name in pipeline.experiment.chunkings:
         key = chunks_key(name)
         chunks = pipeline.materialize(key.asset, [key])[0].artifact.table()
-        judged[name] = judgments(qrels, chunks, pipeline.experiment.judge)
+        judged[name] = relevant_units(qrels, chunks, pipeline.experiment.judge)
     return unreachable_evidence(judged, qrels)
 
 

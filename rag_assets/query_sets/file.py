@@ -22,9 +22,8 @@ import pyarrow as pa
 from rag_assets.errors import DataError
 from rag_assets.query_sets.variants import folded, variant_table
 from rag_assets.sources.fields import Inside, Place, checked_id, identifier, shown
-from rag_assets.sources.jsonl import read_objects
 from rag_assets.sources.lines import read_text
-from rag_assets.sources.strict_json import JsonError, parse_json, type_name
+from rag_assets.sources.strict_json import JsonError, parse_json, read_objects, type_name
 from rag_assets.text_files import suffix
 
 LINES_SUFFIXES = (".jsonl", ".ndjson")

@@ -58,20 +58,20 @@ _TERM = {
 # chunk shown is that of the variant that ranks the unit highest, the first one on a tie.
 _FUSE = """
 terms AS (
-    SELECT query_id, item_id, variant, min(rank) AS best, arg_min({term}, rank) AS term,
+    SELECT query_id, unit_id, variant, min(rank) AS best, arg_min({term}, rank) AS term,
            arg_min(chunk_id, rank) AS chunk_id, arg_min(document_id, rank) AS document_id
     FROM inputs GROUP BY ALL
 ), fused AS (
-    SELECT query_id, item_id, {fuse} AS score,
+    SELECT query_id, unit_id, {fuse} AS score,
            first(chunk_id ORDER BY best, variant) AS chunk_id,
            first(document_id ORDER BY best, variant) AS document_id
     FROM terms GROUP BY ALL
 ), ranked AS (
     SELECT *, row_number() OVER (
-        PARTITION BY query_id ORDER BY score DESC, encode(item_id) DESC) AS rank
+        PARTITION BY query_id ORDER BY score DESC, encode(unit_id) DESC) AS rank
     FROM fused
 )
-SELECT query_id, rank::INTEGER AS rank, score::DOUBLE AS score, item_id, chunk_id, document_id
+SELECT query_id, rank::INTEGER AS rank, score::DOUBLE AS score, unit_id, chunk_id, document_id
 FROM ranked WHERE rank <= $depth ORDER BY query_id, rank
 """
 

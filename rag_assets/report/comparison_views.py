@@ -30,8 +30,8 @@ from rag_assets.report.result import EvaluationResult, metric_at
 from rag_assets.report.terminal_table import FittedTable, title_line
 from rag_assets.report.view import Context, View
 from rag_assets.schemas import COMPARISONS
-from rag_assets.statistics.detectable import ALPHA, POWER
 from rag_assets.statistics.pairs import all_pairs
+from rag_assets.statistics.t_test import ALPHA, POWER
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

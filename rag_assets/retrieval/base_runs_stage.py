@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 from rag_assets.engine.latency_sample import values_by_query
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage_context import Part, Ranked, Search, StageContext
-from rag_assets.evaluation.filtered_search import filtered, restriction
 from rag_assets.evaluation.units import Search as ChunkSearch
 from rag_assets.evaluation.units import unit_ranking
 from rag_assets.experiment.experiment import Experiment
@@ -28,6 +27,7 @@ from rag_assets.ordering import Hits, Positions
 from rag_assets.query_sets.stage import writing_parts
 from rag_assets.query_sets.variant_fusion import VARIANT_RUNS, fuse_variants
 from rag_assets.retrieval.base import BaseRetriever
+from rag_assets.retrieval.filtered_search import filtered, restriction
 from rag_assets.retrieval.query_filters_stage import QUERY_FILTERS_KEY, uses_filters
 from rag_assets.retrieval.retriever import Approximate, Divisible, Searcher
 from rag_assets.retrieval.runs_stage import RunsStage

@@ -16,12 +16,12 @@ from rag_assets.regular_files import special_kind
 from rag_assets.sources.autorag import AutoragDataset
 from rag_assets.sources.beir import QRELS_FOLDER, BeirDataset
 from rag_assets.sources.dataset import Dataset
+from rag_assets.sources.document_folder import MarkdownDataset
 from rag_assets.sources.fields import note
 from rag_assets.sources.folder_labels import JUDGMENTS, Columns, LabelledFolder
 from rag_assets.sources.ir_datasets import IrDataset
 from rag_assets.sources.lines import unreadable
 from rag_assets.sources.llamaindex import LlamaIndexDataset
-from rag_assets.sources.markdown import MarkdownDataset
 from rag_assets.sources.record_folders import CsvDataset, JsonlDataset, ParquetDataset
 from rag_assets.sources.squad import SquadDataset
 from rag_assets.sources.trec import TrecDataset

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_assets.errors import StoreError
-from rag_assets.schemas import SCHEMA_VERSION
+from rag_assets.schemas import SCHEMA_VERSION, with_current_names
 from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory, remove
 from rag_assets.store.canonical import canonical_json, file_digest, file_digests, fingerprint
 from rag_assets.store.locks import locked
@@ -296,7 +296,7 @@ def short(fingerprint: str) -> str:
 def _read_table(path: Path) -> pa.Table:
     # Not `pq.read_table`, which takes twice as long for a small file.
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        return file.read().replace_schema_metadata(None)
+        return with_current_names(file.read().replace_schema_metadata(None))
 
 
 def _rows_at_once(table: pa.Table) -> int:

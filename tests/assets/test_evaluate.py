@@ -232,7 +232,7 @@ def test_a_part_first_then_the_rest(fresh: Tiny) -> None:
         "query_sets/*",
         "term_counts/parts:standard",
         "lexical_*/okapi*",
-        "judgments/okapi",
+        "relevant_units/okapi",
         "metrics/okapi/[15]",
         "metrics_summary/okapi",
         "intervals/okapi",

@@ -21,8 +21,7 @@ from rag_assets.experiment.query_sets import FileQuerySet, HydeQuerySet, StepBac
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.stage import writer_code
 from rag_assets.retrieval.registry import OWN_TYPES
-from rag_assets.sources.folder import reader_code
-from rag_assets.sources.markdown import MarkdownDataset
+from rag_assets.sources.document_folder import MarkdownDataset, reader_code
 from rag_assets.sources.record_folders import JsonlDataset
 from rag_assets.sources.trec import TrecDataset
 
@@ -40,9 +39,9 @@ def named(stage: str, *roots: Root) -> list[Root]:
     return [*PLAIN[stage], *roots]
 
 
-METRICS = ("metrics", *answer_code(wanted=False))
+METRICS = ("metrics", *answer_code(has_answers=False))
 ROOTS: Mapping[str, list[Root]] = {
-    **{name: PLAIN[name] for name in ("chunks", "judgments", "comparisons", "attributions")},
+    **{name: PLAIN[name] for name in ("chunks", "relevant_units", "comparisons", "attributions")},
     "documents md": named("documents", root_of(MarkdownDataset), *reader_code([Path("a.md")])),
     "documents pdf": named("documents", root_of(MarkdownDataset), *reader_code([Path("a.pdf")])),
     "qrels jsonl": named("qrels", root_of(JsonlDataset), *reader_code([])),

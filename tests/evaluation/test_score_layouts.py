@@ -49,7 +49,7 @@ def exported(folder: Path) -> Path:
     """Write what `export-run` writes of chunks that are judged as their documents."""
     trec = as_text("plain.trec", RUN)(folder)
     run = read_run_file(trec)
-    chunks = pa.array([f"{name}#0-9" for name in run["item_id"].to_pylist()])
+    chunks = pa.array([f"{name}#0-9" for name in run["unit_id"].to_pylist()])
     run = run.set_column(run.schema.get_field_index("chunk_id"), "chunk_id", chunks)
     path = folder / "run.parquet"
     write_run(run, path, tag="t", failures={})
@@ -105,7 +105,7 @@ def test_a_run_of_every_layout_has_the_same_scores(tmp_path: Path, name: str) ->
     run = read_run_file(path)
     expected, found = (score(one, labels.judgments, METRICS) for one in (trec, run))
     assert (found.means, found.per_query) == (expected.means, expected.per_query)
-    assert run["item_id"].to_pylist() == trec["item_id"].to_pylist()
+    assert run["unit_id"].to_pylist() == trec["unit_id"].to_pylist()
     hits, _ = read_hits(path)
     assert {query: {item for item, _ in own} for query, own in hits.items()} == {
         query: set(own) for query, own in SCORES.items()
@@ -179,7 +179,7 @@ BROKEN_RUNS: dict[str, tuple[Made, str]] = {
     "no .gz": (lambda folder: _plain(folder / "r.json.gz"), ": cannot be read: Not a gzipped file"),
     "Parquet without a query": (
         as_parquet("r.parquet", doc_id=["d1"], score=[1.0]),
-        ": has the columns doc_id, score; needs `query_id` or `q_id` and one of chunk_id, item_id,",
+        ": has the columns doc_id, score; needs `query_id` or `q_id` and one of chunk_id, unit_id,",
     ),
     "Parquet with a document twice": (
         as_parquet("r.parquet", q_id=["q", "q"], doc_id=["d", "d"], score=[1.0, 2.0]),
@@ -239,7 +239,7 @@ def test_broken_labels(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["ranx .json", "MS MARCO", "ranx .parquet"])
 def test_an_imported_run(tmp_path: Path, name: str) -> None:
     run = read_run_rows(RUNS[name](tmp_path))
-    best = {query: max(rows, key=lambda row: row.score).item_id for query, rows in run.rows.items()}
+    best = {query: max(rows, key=lambda row: row.score).unit_id for query, rows in run.rows.items()}
     assert best == {"q1": "d1", "q2": "d3"}
 
 

@@ -62,12 +62,12 @@ def test_what_a_score_and_a_metric_are_made_of(experiment: Experiment) -> None:
         ("chunks", "text"),
     ]
     # A query encoder knows texts from the query sets; its own table holds vectors.
-    assert origins.of(STAGES["embedding_runs"])["item_id"] == [("chunks", "chunk_id")]
+    assert origins.of(STAGES["embedding_runs"])["unit_id"] == [("chunks", "chunk_id")]
     assert origins.of(STAGES["fused_runs"])["chunk_id"] == [
         ("lexical_runs", "chunk_id"),
         ("embedding_runs", "chunk_id"),
     ]
-    assert ("judgments", "grade") in origins.of(STAGES["metrics"])["ndcg"]
+    assert ("relevant_units", "grade") in origins.of(STAGES["metrics"])["ndcg"]
     summary = [("metrics", "mrr"), ("query_facts", "weight"), ("query_facts", "split")]
     assert origins.of(STAGES["metrics_summary"])["mrr"] == summary
     assert origins.of(STAGES["leaderboard"])["mrr"] == [("metrics_summary", "mrr")]
@@ -84,6 +84,6 @@ def test_without_labels_there_is_less_above(tmp_path: Path) -> None:
     origins = ColumnOrigins(tiny.pipeline().experiment)
     assert origins.of(STAGES["overlaps"])["rbo"] == [
         ("lexical_runs", "rank"),
-        ("lexical_runs", "item_id"),
+        ("lexical_runs", "unit_id"),
     ]
     assert origins.of(STAGES["lexical_index"]) == {}

@@ -80,7 +80,7 @@ def test_what_a_grid_shares_is_stored_once(one: Tiny) -> None:
     done = computed(one)
     assert done <= planned_before  # where two find the same, their numbers are one artifact too
     assert planned(one).count(REUSE) == done
-    for asset in ("judgments", "lexical_queries", "retriever_contexts", "term_counts"):
+    for asset in ("relevant_units", "lexical_queries", "retriever_contexts", "term_counts"):
         assert len(pipeline.store.names(asset)) == 1, asset
     assert len(pipeline.store.names("lexical_index")) == 6
 
@@ -160,10 +160,12 @@ def test_one_more_of_a_grid_analyses_no_text(one: Tiny, monkeypatch: pytest.Monk
 def test_a_plan_says_which_partition_an_equal_one_is_computed_with(one: Tiny) -> None:
     found = planned(grid(one, 3))
     same = {short(step.key): step.same_as and short(step.same_as) for step in found.steps}
-    assert same["judgments/b0"] is None
-    assert same["judgments/b1"] == same["judgments/b2"] == "judgments/b0"
+    assert same["relevant_units/b0"] is None
+    assert same["relevant_units/b1"] == same["relevant_units/b2"] == "relevant_units/b0"
     assert same["lexical_index/b1"] is None
-    rows = {row["partition"]: row for row in flat_plan_rows(found) if row["asset"] == "judgments"}
+    rows = {
+        row["partition"]: row for row in flat_plan_rows(found) if row["asset"] == "relevant_units"
+    }
     assert rows["retriever=b1"]["same_as"] == "retriever=b0"
 
 

@@ -84,7 +84,7 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...], tuple[str, ...], Whys]] = {
     "a document is edited": (
         lambda tiny: tiny.replace("fares.md", "free of charge", "safe of charge"),
         ("documents", "qrels", "chunks/*"),
-        ("term_counts/*", "lexical_index/*", "judgments/*", *RUNS, "metrics/*"),
+        ("term_counts/*", "lexical_index/*", "relevant_units/*", *RUNS, "metrics/*"),
         {
             "documents": ["1 document changed"],
             "qrels": ["documents changed"],
@@ -133,12 +133,12 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...], tuple[str, ...], Whys]] = {
     ),
     "a grade is changed": (
         lambda tiny: tiny.replace("judgments.jsonl", '"relevance": 1', '"relevance": 2'),
-        ("qrels", "judgments/*", "answerability", "attributions/*", "comparisons"),
+        ("qrels", "relevant_units/*", "answerability", "attributions/*", "comparisons"),
         ("metrics/*", "metrics_summary/*", "leaderboard"),
         {
             "qrels": ["1 judgment changed"],
-            "judgments/okapi": ["qrels changed"],
-            "metrics/okapi/1": ["upstream judgments[retriever=okapi] is computed again"],
+            "relevant_units/okapi": ["qrels changed"],
+            "metrics/okapi/1": ["upstream relevant_units[retriever=okapi] is computed again"],
         },
     ),
     "a top_k is added": (

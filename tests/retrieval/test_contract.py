@@ -123,7 +123,7 @@ def test_every_type_has_an_entry() -> None:
 def test_ranks_count_from_one_and_nothing_stands_twice(first: Evaluated, kind: str) -> None:
     for rows in first.rows(kind).values():
         assert [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
-        items = [row["item_id"] for row in rows]
+        items = [row["unit_id"] for row in rows]
         assert len(set(items)) == len(items)
         assert set(items) <= set(DOCUMENTS)
 
@@ -131,7 +131,7 @@ def test_ranks_count_from_one_and_nothing_stands_twice(first: Evaluated, kind: s
 @every_type
 def test_the_order_is_by_score_then_id_descending(first: Evaluated, kind: str) -> None:
     for rows in first.rows(kind).values():
-        keys = [(row["score"], row["item_id"].encode()) for row in rows]
+        keys = [(row["score"], row["unit_id"].encode()) for row in rows]
         assert all(before > after for before, after in pairwise(keys))
         assert np.isfinite([score for score, _ in keys]).all()
 
@@ -146,7 +146,7 @@ def test_a_smaller_k_is_a_cut_of_a_larger_one(first: Evaluated, kind: str) -> No
 
 @every_type
 def test_an_ordinary_query_finds_what_it_asks_for(first: Evaluated, kind: str) -> None:
-    found = [row["item_id"] for row in first.rows(kind)["plain"]]
+    found = [row["unit_id"] for row in first.rows(kind)["plain"]]
     assert {"twin-1", "twin-2"} <= set(found)
 
 
@@ -158,14 +158,14 @@ def test_no_query_fails(first: Evaluated, single: Evaluated, kind: str) -> None:
 @every_type
 def test_of_identical_documents_the_higher_id_comes_first(first: Evaluated, kind: str) -> None:
     for query, rows in first.rows(kind).items():
-        found = [row["item_id"] for row in rows if row["item_id"].startswith("twin")]
+        found = [row["unit_id"] for row in rows if row["unit_id"].startswith("twin")]
         assert found in (["twin-2", "twin-1"], []), query
 
 
 @every_type
 def test_one_document_is_all_there_is(single: Evaluated, kind: str) -> None:
     for query, rows in single.rows(kind).items():
-        assert [row["item_id"] for row in rows] in (["only"], []), query
+        assert [row["unit_id"] for row in rows] in (["only"], []), query
     assert [row["rank"] for row in single.rows(kind)["plain"]] == [1]
 
 

@@ -10,10 +10,9 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.labels.health.dangling_ids import dangling_ids
 from rag_assets.labels.health.duplicates import duplicate_documents, duplicate_queries
 from rag_assets.labels.health.findings import ERROR, WARNING, Finding, reading_problems, rows
-from rag_assets.labels.health.unanswerable import queries_without_relevant
+from rag_assets.labels.health.unusable_labels import dangling_ids, queries_without_relevant
 from rag_assets.pipeline.checks.check import Check, Found
 from rag_assets.pipeline.checks.reads import Reads
 from rag_assets.pipeline.pipeline import Pipeline

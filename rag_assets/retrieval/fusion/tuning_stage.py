@@ -14,9 +14,9 @@ from rag_assets.engine.stage import Stage, TableProduct, retriever_code
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import DataError
 from rag_assets.evaluation.families import all_metrics
-from rag_assets.evaluation.judgments_stage import dev_judgments_key, dev_weights
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
+from rag_assets.evaluation.relevant_units_stage import dev_relevant_units_key, dev_weights
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
 from rag_assets.retrieval.derived import FusedRetriever
@@ -64,7 +64,7 @@ class Tuning(Stage):
                 Input(f"input_{number}", run_key(experiment, name, key["top_k"]))
                 for number, name in enumerate(names)
             ],
-            Input("judgments", dev_judgments_key(key["retriever"])),
+            Input("relevant_units", dev_relevant_units_key(key["retriever"])),
             Input("query_facts", QUERY_FACTS_KEY, "means"),
         ]
 
@@ -158,7 +158,7 @@ class _Trials:
         self._config = _config(context.experiment, retriever)
         self._metric = context.experiment.tuning_metric(retriever)
         self._rankings, self._weights = rankings, weights
-        self._labels = context.artifact(dev_judgments_key(retriever)).table()
+        self._labels = context.artifact(dev_relevant_units_key(retriever)).table()
         self.n_queries = 0
 
     def search(self) -> Search:

@@ -120,7 +120,7 @@ def rerank_by_mmr(
         for query, one in zip(queries[start : start + BLOCK], block, strict=True):
             own = vectors[[rows[text] for text in one.texts]]
             ranks = np.empty(len(own))
-            ranks[mmr_order(query, own, one.item_ids, lambda_)] = np.arange(1, len(own) + 1)
+            ranks[mmr_order(query, own, one.unit_ids, lambda_)] = np.arange(1, len(own) + 1)
             scores.append(1.0 / ranks)
         if progress is not None:
             progress(len(scores))
@@ -128,18 +128,18 @@ def rerank_by_mmr(
 
 
 def mmr_order(
-    query: Vectors, documents: Vectors, item_ids: Sequence[str], lambda_: float
+    query: Vectors, documents: Vectors, unit_ids: Sequence[str], lambda_: float
 ) -> Positions:
     """Return the documents as positions, the first chosen first.
 
     Args:
         query: unit vector, float32, shape (dimension,).
         documents: unit vectors, float32, shape (n, dimension).
-        item_ids: the id of each, unique.
+        unit_ids: the id of each, unique.
         lambda_: from 0 (only unlike those before) to 1 (only like the query).
     """
     relevance = inner_products(documents, query)
-    ids_rank = byte_order_ranks(item_ids)
+    ids_rank = byte_order_ranks(unit_ids)
     nearest = np.zeros(len(documents))
     left = np.arange(len(documents), dtype=np.int64)
     chosen: list[int] = []

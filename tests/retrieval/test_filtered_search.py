@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.evaluation import filtered_search
-from rag_assets.evaluation.filtered_search import Restriction, filtered, restriction
 from rag_assets.evaluation.query_filters import QUERY_FILTERS
 from rag_assets.evaluation.units import Search
 from rag_assets.ordering import Hits, Positions
+from rag_assets.retrieval import filtered_search
+from rag_assets.retrieval.filtered_search import Restriction, filtered, restriction
 
 
 class Engine:

@@ -1,48 +1,55 @@
-"""Unjudged twins of relevant documents: they count as not relevant, though they answer as well."""
+"""What nobody judged, though it was retrieved or is nearly a relevant document."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.evaluation.query_facts import ALL
 from rag_assets.labels.health.findings import WARNING, Finding, findings_table
 from rag_assets.labels.health.near_duplicates import Pair
 from rag_assets.sources.fields import shown
 
-NEAR = "near_duplicate_document"
+JUDGED = "judged_at_k"
+DEFAULT_THRESHOLD = 0.1
+
+
+def judged_at_k(
+    summaries: Mapping[str, pa.Table], threshold: float = DEFAULT_THRESHOLD
+) -> pa.Table:
+    """Return a warning for each cell and split in which too few of the retrieved units are judged.
+
+    An unjudged unit counts as not relevant, so a retriever that finds good but unjudged units
+    looks worse than it is; pooling is the remedy.
+
+    Args:
+        summaries: retriever -> table of :data:`rag_assets.schemas.METRICS_SUMMARY`.
+        threshold: the smallest share of judged units that is not reported.
+    """
+    findings = []
+    for retriever, table in summaries.items():
+        for row in table.to_pylist():
+            if row["judged"] is not None and row["judged"] < threshold:
+                where = "" if row.get("split", ALL) == ALL else f" on {row['split']}"
+                message = (
+                    f"{retriever} at top_k {row['top_k']}{where}: {row['judged']:.1%} of the "
+                    f"retrieved units are judged, less than {threshold:.1%}; the others count as "
+                    "not relevant"
+                )
+                findings.append(Finding(WARNING, JUDGED, message))
+    return findings_table(findings)
+
+
 UNJUDGED = "unjudged_twin"
 
 
 class _Twin(NamedTuple):
     row: int
     similarity: float
-
-
-def near_duplicate_documents(documents: pa.Table, pairs: Sequence[Pair]) -> pa.Table:
-    """Return a warning for each document that nearly equals an earlier one.
-
-    Args:
-        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
-        pairs: what ``near_duplicates`` found in its texts; equal ones are left to
-            ``duplicate_documents``.
-    """
-    ids, texts = documents.column("document_id"), documents.column("text")
-    best: dict[int, Pair] = {}
-    for pair in pairs:
-        nearest = best.get(pair.second)
-        if nearest is None or pair.similarity > nearest.similarity:
-            best[pair.second] = pair
-    findings = []
-    for pair in best.values():
-        if not _same(texts[pair.first], texts[pair.second]):
-            first, second = ids[pair.first].as_py(), ids[pair.second].as_py()
-            message = f"is nearly {shown(first)}: {pair.similarity:.0%} of their word windows agree"
-            findings.append(Finding(WARNING, NEAR, message, document_id=second))
-    return findings_table(findings)
 
 
 def unjudged_twins(qrels: pa.Table, documents: pa.Table, pairs: Sequence[Pair]) -> pa.Table:
@@ -91,7 +98,3 @@ def _holds(texts: pa.ChunkedArray, relevant: int, twin: int, label: dict[str, in
         return True
     quote = texts[relevant].as_py()[label["start"] : label["end"]]
     return quote in texts[twin].as_py()
-
-
-def _same(first: pa.StringScalar, other: pa.StringScalar) -> bool:
-    return bool(first.as_py().split() == other.as_py().split())
