@@ -15,8 +15,8 @@ from rag_assets.pipeline.history import History
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.recording import record
 from rag_assets.report.result import EvaluationResult
+from rag_assets.store.remote.mirror import working_copy_of
 from rag_assets.store.remote.objects import ANY, Objects
-from rag_assets.store.remote.opened import working_copy_of
 from rag_assets.store.settings import StoreSettings
 from tests.tiny_experiment import Tiny, materialize
 

@@ -10,9 +10,9 @@ from typing import Literal
 
 import dagster as dg
 
-from rag_assets.assets.intervals import sensor_seconds
 from rag_assets.assets.job import job_name
 from rag_assets.assets.names import plain_name
+from rag_assets.assets.polling_intervals import sensor_seconds
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.report.webhook import post

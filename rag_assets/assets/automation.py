@@ -15,9 +15,9 @@ from datetime import datetime
 import dagster as dg
 
 from rag_assets.assets.build import PipelineFactory
-from rag_assets.assets.intervals import sensor_seconds
 from rag_assets.assets.names import partition_key, plain_name
-from rag_assets.assets.reported import Reported
+from rag_assets.assets.polling_intervals import sensor_seconds
+from rag_assets.assets.reported_versions import ReportedVersions
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.pipeline import Pipeline
@@ -32,13 +32,13 @@ class Outlook:
     def __init__(self, open_pipeline: PipelineFactory) -> None:
         """Look at nothing yet."""
         self._open_pipeline = open_pipeline
-        self._seen: tuple[datetime, Pipeline, Reported] | None = None
+        self._seen: tuple[datetime, Pipeline, ReportedVersions] | None = None
 
-    def at(self, tick: datetime) -> tuple[Pipeline, Reported]:
+    def at(self, tick: datetime) -> tuple[Pipeline, ReportedVersions]:
         """Return the pipeline of a tick, and what Dagster was told until then."""
         if self._seen is None or self._seen[0] != tick:
             pipeline = self._open_pipeline()
-            self._seen = (tick, pipeline, Reported(pipeline))
+            self._seen = (tick, pipeline, ReportedVersions(pipeline))
         return self._seen[1:]
 
 
@@ -89,7 +89,7 @@ class Outdated(dg.AutomationCondition[dg.AssetKey]):
         return wanted
 
 
-def _wanted_state(key: ArtifactKey, pipeline: Pipeline, reported: Reported) -> str | None:
+def _wanted_state(key: ArtifactKey, pipeline: Pipeline, reported: ReportedVersions) -> str | None:
     """Return the state that a partition should be brought to now; None: nothing is to be done.
 
     It is the same before the partition is computed and while that is not yet reported.

@@ -36,8 +36,8 @@ from rag_assets.code_versions.versions import CodeVersions, code_versions
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.checks.blocked import Blocked
-from rag_assets.pipeline.column_origins import ColumnOrigins
+from rag_assets.pipeline.checks.failed_checks import FailedChecks
+from rag_assets.pipeline.column_lineage import ColumnOrigins
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.registry import check_name
 from rag_assets.pipeline.stages import STAGES
@@ -138,8 +138,8 @@ def _materialize(
 ) -> Iterator[Report]:
     """Bring the wanted partitions up to date, check them, report each with its own version."""
     wanted = [artifact_key(stage, partition) for partition in _wanted(context)]
-    blocked = Blocked(pipeline)
-    keys = [key for key in wanted if blocked.stopped_by(key) is None]
+    failed_checks = FailedChecks(pipeline)
+    keys = [key for key in wanted if failed_checks.stopped_by(key) is None]
     pointers = latest_pointers(context.instance, pipeline, stage)
     single = len(wanted) == 1
     all_wanted = len(keys) == len(wanted)
@@ -162,7 +162,9 @@ def _materialize(
     yield from checked(pipeline, stage, outcomes, fails_run=single)
     remember(pipeline, outcomes)
     if not all_wanted:
-        stopped = {str(key): str(blocked.stopped_by(key)) for key in wanted if key not in keys}
+        stopped = {
+            str(key): str(failed_checks.stopped_by(key)) for key in wanted if key not in keys
+        }
         raise dg.Failure(not_computed(stopped), allow_retries=False)
 
 

@@ -9,7 +9,13 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rag_assets.assets.work import StaleStages, Work, begin, finish, stale_stages
+from rag_assets.assets.evaluation_steps import (
+    EvaluationSummary,
+    StaleStages,
+    begin,
+    finish,
+    stale_stages,
+)
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
 
@@ -23,7 +29,7 @@ def evaluate(
     *,
     trigger: str = "command line",
     instance: DagsterInstance | None = None,
-) -> Work:
+) -> EvaluationSummary:
     """Compute what is missing, report what Dagster does not know, write the snapshot.
 
     All of it is one Dagster run. When nothing is to be done none is started (and Dagster is not

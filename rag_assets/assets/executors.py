@@ -13,7 +13,11 @@ from rag_assets.errors import UsageError
 
 VARIABLE = "RAG_ASSETS_EXECUTOR"
 
-PRELOADED = ("rag_assets.assets.whole", "rag_assets.assets.kept_storage", "upath.registry")
+PRELOADED = (
+    "rag_assets.assets.experiment_definitions",
+    "rag_assets.assets.sqlite_storage",
+    "upath.registry",
+)
 """Imported once a run; the processes of its steps are forked from there, so none imports again.
 
 The last two bring what Dagster imports with an instance and with an IO manager.

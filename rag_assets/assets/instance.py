@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 from sqlalchemy.exc import DBAPIError
 
-from rag_assets.assets import kept_storage
+from rag_assets.assets import sqlite_storage
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.package_versions import version
 from rag_assets.store.locks import locked
@@ -60,9 +60,11 @@ def open_instance(settings: StoreSettings) -> dg.DagsterInstance:
 def _storage(home: str) -> dict[str, Any]:
     """Return the configuration of the storage: kept open where that was tested."""
     config = {"base_dir": home}
-    if version("dagster") != kept_storage.TESTED_WITH:
+    if version("dagster") != sqlite_storage.TESTED_WITH:
         return {"sqlite": config}
-    return {"custom": {"module": kept_storage.__name__, "class": "KeptStorage", "config": config}}
+    return {
+        "custom": {"module": sqlite_storage.__name__, "class": "SqliteStorage", "config": config}
+    }
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.leaderboard import splits_of
 from rag_assets.evaluation.ties import TIES
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.column_origins import ColumnOrigins
+from rag_assets.pipeline.column_lineage import ColumnOrigins
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.plain_text import markdown, printable
 from rag_assets.report.board_columns import LEADING

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import dagster as dg
 
-from rag_assets.assets.intervals import sensor_seconds
 from rag_assets.assets.names import plain_name
+from rag_assets.assets.polling_intervals import sensor_seconds
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment import Experiment
 from rag_assets.pipeline.pipeline import Pipeline

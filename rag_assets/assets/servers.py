@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from rag_assets.assets.intervals import retry_seconds
+from rag_assets.assets.polling_intervals import retry_seconds
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import NotServed, RagAssetsError
 from rag_assets.experiment.experiment import Experiment

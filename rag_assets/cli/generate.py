@@ -21,7 +21,7 @@ from rag_assets.cli.terminal import print_line
 from rag_assets.errors import UsageError
 from rag_assets.labels.generation.question_filters import Filters
 from rag_assets.labels.generation.question_generation import SAME_LANGUAGE
-from rag_assets.pipeline.generated import Asking, Generation, reasons
+from rag_assets.pipeline.question_generation import Asking, Generation, reasons
 
 FILE = click.Path(path_type=Path)
 _DEFAULT = Asking()

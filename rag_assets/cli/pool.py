@@ -16,8 +16,8 @@ from rag_assets.labels.pooling.label_import import Added, add_judgments
 from rag_assets.labels.pooling.pool import in_blind_order, merged, without_outer_blanks
 from rag_assets.labels.pooling.sheet import EVIDENCE, cut_texts, read_sheet, refuse, sheet_text
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.pooled import pooled_units
 from rag_assets.pipeline.registry import open_experiment
+from rag_assets.pipeline.run_pool import run_pool
 from rag_assets.sources.rows import unknown_documents
 from rag_assets.sources.spreadsheet_cells import CELL_LIMIT
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
@@ -75,7 +75,7 @@ def command(
 
 def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) -> None:
     try:
-        found = pooled_units(pipeline, depth)
+        found = run_pool(pipeline, depth)
     except MissingArtifact:
         pipeline.experiment.dataset.read_queries()  # where there are none, that is the reason
         raise

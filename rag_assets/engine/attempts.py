@@ -15,7 +15,7 @@ from pathlib import Path
 from rag_assets.engine.recipe import Recipe
 from rag_assets.errors import StoreError
 from rag_assets.store.artifacts import DEPTH_MARK, ArtifactStore
-from rag_assets.store.remote.opened import write_shared
+from rag_assets.store.remote.mirror import write_shared
 
 ATTEMPT = "attempt"
 """Key of a recipe's configuration; absent for the first attempt."""

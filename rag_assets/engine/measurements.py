@@ -31,7 +31,7 @@ from typing import TypedDict, Unpack
 
 from rag_assets.store.artifacts import short
 from rag_assets.store.atomic import write_text
-from rag_assets.store.remote.opened import working_copy_of
+from rag_assets.store.remote.mirror import working_copy_of
 
 _log = logging.getLogger(__name__)
 

@@ -50,8 +50,8 @@ from rag_assets.evaluation.cells import Cell
 from rag_assets.evaluation.metric_inputs import check_grades, check_ranks, check_units, load
 from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, RANKING_MEASURES, Metric
 from rag_assets.evaluation.metric_sql import metrics_statement
-from rag_assets.in_memory import in_memory
 from rag_assets.schemas import QUERY_METRICS
+from rag_assets.scratch_duckdb import scratch_connection
 
 WHOLE_RANKING = LARGEST_CUTOFF
 """Cut-off that cuts nothing."""
@@ -104,7 +104,7 @@ def query_metrics(
     with ThreadPoolExecutor(1) as pool:
         units = pool.submit(check_units, runs)
         try:
-            with in_memory() as connection:
+            with scratch_connection() as connection:
                 names = load(connection, runs, judgments, judged_by, queries, cells)
                 check_ranks(connection, names)
                 check_grades(connection, uncut)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from rag_assets.evaluation.cells import Cell, by_cell, cutoff_table, pairs, stacked
-from rag_assets.in_memory import in_memory
+from rag_assets.scratch_duckdb import scratch_connection
 
 if TYPE_CHECKING:
     import duckdb
@@ -101,7 +101,7 @@ def context_tokens(
         nothing was retrieved.
     """
     cells = list(cutoffs)
-    with in_memory() as connection:
+    with scratch_connection() as connection:
         create_returned(connection, runs, contexts, read_by, column)
         register_cells(connection, queries, cells)
         table = connection.sql(_TOKENS).to_arrow_table()

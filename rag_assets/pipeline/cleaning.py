@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rag_assets.engine.measurements import MEASUREMENTS
-from rag_assets.pipeline.bringing import experiment_roots
 from rag_assets.pipeline.evaluation_names import anchor_id, snapshot_ids
 from rag_assets.pipeline.evaluations import (
     CURRENT,
@@ -26,12 +25,13 @@ from rag_assets.pipeline.evaluations import (
 )
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.pipeline.rankings import ASSET as RANKINGS
+from rag_assets.pipeline.remote_sync import experiment_roots
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import OBJECTS, read_manifest
 from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.cache_files import CACHE
-from rag_assets.store.remote.opened import working_copy_of
-from rag_assets.store.remote.removed import stored_files
+from rag_assets.store.remote.mirror import working_copy_of
+from rag_assets.store.remote.removals import stored_files
 
 SPARED = timedelta(hours=1)
 """What is younger is no orphan: single partitions may be computed before there is a snapshot."""

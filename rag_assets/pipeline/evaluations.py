@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, StoreError
-from rag_assets.pipeline.bringing import RANKINGS, bring_current, in_store
+from rag_assets.pipeline.remote_sync import RANKINGS, bring_current, in_store
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.artifacts import (
     OBJECTS,
@@ -30,7 +30,7 @@ from rag_assets.store.artifacts import (
     read_manifest,
 )
 from rag_assets.store.canonical import fingerprint
-from rag_assets.store.remote.opened import shown_store
+from rag_assets.store.remote.mirror import shown_store
 
 FOLDER = "evaluations"
 CURRENT = "current"

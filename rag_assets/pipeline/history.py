@@ -11,11 +11,11 @@ import duckdb
 import pyarrow as pa
 
 from rag_assets.errors import StoreError
-from rag_assets.pipeline.bringing import bring_history, bring_named, bring_records
 from rag_assets.pipeline.evaluations import FOLDER, read_evaluation
 from rag_assets.pipeline.history_files import HistoryFiles, as_rows
 from rag_assets.pipeline.history_rows import history_table
 from rag_assets.pipeline.history_sql import LISTS, metrics_sql
+from rag_assets.pipeline.remote_sync import bring_history, bring_named, bring_records
 from rag_assets.schemas import HISTORY
 from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.sql_text import quoted_path

@@ -27,9 +27,9 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.llm.budget import Budget
 from rag_assets.llm.client import ChatModel
 from rag_assets.llm.completions import CompletionCache, Completions
-from rag_assets.pipeline.bringing import bring_pointed, bring_records
 from rag_assets.pipeline.manifests import checked, folder_digests, manifest_of, table_manifest
 from rag_assets.pipeline.rankings import Rankings
+from rag_assets.pipeline.remote_sync import bring_pointed, bring_records
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.progress import Progress, no_progress
 from rag_assets.retrieval.workspace import Measure, Usage, Workspace, unmeasured
@@ -38,8 +38,8 @@ from rag_assets.sources.lines import unreadable
 from rag_assets.store.artifacts import Artifact, ArtifactKey, Manifest
 from rag_assets.store.leases import working
 from rag_assets.store.remote.artifacts import artifact_store
-from rag_assets.store.remote.opened import working_copy_of
-from rag_assets.store.remote.removed import apply_removed
+from rag_assets.store.remote.mirror import working_copy_of
+from rag_assets.store.remote.removals import apply_removed
 from rag_assets.store.settings import StoreSettings
 from rag_assets.store.source_files import SourceFiles
 

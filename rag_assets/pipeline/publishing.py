@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rag_assets.pipeline.bringing import POINTERS, SNAPSHOTS, named, pointer_text, read_json
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.pipeline.history_files import HistoryFiles
+from rag_assets.pipeline.remote_sync import POINTERS, SNAPSHOTS, named, pointer_text, read_json
 from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.cache_files import CACHE
+from rag_assets.store.remote.mirror import working_copy_of
 from rag_assets.store.remote.objects import ABSENT
-from rag_assets.store.remote.opened import working_copy_of
 from rag_assets.store.remote.working_copy import WorkingCopy
 
 _log = logging.getLogger("rag_assets")

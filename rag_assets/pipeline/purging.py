@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rag_assets.pipeline.bringing import experiment_roots
 from rag_assets.pipeline.cache_pruning import (
     Dropped,
     chunk_texts,
@@ -27,6 +26,7 @@ from rag_assets.pipeline.cache_pruning import (
 )
 from rag_assets.pipeline.cleaning import ARTIFACTS, SNAPSHOTS, TEMPORARY, Item, items, snapshots_of
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
+from rag_assets.pipeline.remote_sync import experiment_roots
 from rag_assets.retrieval.base_runs_stage import UNITS_FILE
 from rag_assets.schemas import CHUNKS, DOCUMENTS
 from rag_assets.store.artifacts import Manifest, read_manifest
@@ -39,7 +39,7 @@ from rag_assets.store.cache_files import (
     readable,
 )
 from rag_assets.store.parquet_files import read_parquet
-from rag_assets.store.remote.removed import bring_all
+from rag_assets.store.remote.removals import bring_all
 from rag_assets.store.remote.working_copy import table_file
 from rag_assets.store.settings import StoreSettings
 from rag_assets.store.text_search import Fragments

@@ -21,7 +21,7 @@ from rag_assets.pipeline.evaluations import source_of_current
 from rag_assets.pipeline.warehouse_record import is_up_to_date
 from rag_assets.store.atomic import write_text
 from rag_assets.store.locks import locked
-from rag_assets.store.remote.opened import shown_store
+from rag_assets.store.remote.mirror import shown_store
 from rag_assets.store.settings import StoreSettings
 
 _log = logging.getLogger("rag_assets")

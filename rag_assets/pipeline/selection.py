@@ -44,6 +44,6 @@ class Selection:
 
     def keys(self, experiment: Experiment) -> dict[str, list[ArtifactKey]]:
         """Return, by asset in graph order, the partitions that the selected cells need."""
-        from rag_assets.pipeline.needed import needed_keys
+        from rag_assets.pipeline.required_partitions import required_partitions
 
-        return needed_keys(experiment, self.retrievers, self.top_k)
+        return required_partitions(experiment, self.retrievers, self.top_k)

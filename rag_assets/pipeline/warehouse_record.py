@@ -26,7 +26,7 @@ from rag_assets.pipeline.evaluations import (
 from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
-from rag_assets.store.remote.opened import working_copy_of
+from rag_assets.store.remote.mirror import working_copy_of
 from rag_assets.store.settings import StoreSettings
 
 _PACKAGE = Path(__file__).parents[1]

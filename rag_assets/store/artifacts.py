@@ -29,7 +29,7 @@ from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory, remove
 from rag_assets.store.canonical import canonical_json, file_digest, file_digests, fingerprint
 from rag_assets.store.locks import locked
 from rag_assets.store.recent_files import RecentFiles
-from rag_assets.store.remote.opened import folder_manifest
+from rag_assets.store.remote.mirror import folder_manifest
 from rag_assets.store.remote.working_copy import MANIFEST as MANIFEST_FILE
 from rag_assets.store.remote.working_copy import TABLE, table_file
 from rag_assets.store.verified import Verified

@@ -31,7 +31,7 @@ from typing import Any
 
 from rag_assets.errors import StoreError
 from rag_assets.store.atomic import write_text
-from rag_assets.store.remote.opened import working_copy_of
+from rag_assets.store.remote.mirror import working_copy_of
 from rag_assets.store.remote.working_copy import WorkingCopy
 
 FOLDER = "_leases"

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rag_assets.store.atomic import atomic_file
-from rag_assets.store.remote.opened import working_copy_of
+from rag_assets.store.remote.mirror import working_copy_of
 
 KEY = pa.binary(32)
 """Keys are SHA-256 digests."""

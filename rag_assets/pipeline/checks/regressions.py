@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from rag_assets.pipeline.shown import is_shown
+from rag_assets.pipeline.comparison_filter import is_significant
 
 
 def is_tested(comparisons: pa.Table, baseline: str) -> bool:
@@ -26,7 +26,7 @@ def regressions(comparisons: pa.Table, baseline: str) -> list[str]:
     found = []
     for row in comparisons.to_pylist():
         names = (row["retriever_a"], row["retriever_b"])
-        if baseline not in names or row["difference"] is None or not is_shown(row):
+        if baseline not in names or row["difference"] is None or not is_significant(row):
             continue
         other = names[names[0] == baseline]
         gain = row["difference"] if other == names[1] else -row["difference"]

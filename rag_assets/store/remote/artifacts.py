@@ -11,7 +11,7 @@ from pathlib import Path
 from rag_assets.errors import RagAssetsError, StoreError
 from rag_assets.store.artifacts import Artifact, ArtifactStore, Manifest
 from rag_assets.store.atomic import remove
-from rag_assets.store.remote.opened import working_copy_of
+from rag_assets.store.remote.mirror import working_copy_of
 from rag_assets.store.remote.working_copy import MANIFEST, TABLE, WorkingCopy
 
 

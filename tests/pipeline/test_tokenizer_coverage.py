@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from rag_assets.cli import main
 from rag_assets.errors import DataError
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.unread_languages import unread_languages
+from rag_assets.pipeline.tokenizer_coverage import tokenizer_warnings
 from rag_assets.retrieval.base_runs_stage import index_key
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from tests.retrieval.reranking.tiny_models import cross_encoder, masked_language_model
@@ -42,7 +42,7 @@ def written(root: Path, documents: list[str], queries: list[str]) -> Tiny:
 
 def lines(tiny: Tiny, *retrievers: str) -> list[str]:
     pipeline = tiny.pipeline()
-    return unread_languages(pipeline, Selection.of(pipeline.experiment, retrievers))
+    return tokenizer_warnings(pipeline, Selection.of(pipeline.experiment, retrievers))
 
 
 def test_a_model_that_reads_no_chinese_is_named_before_anything_runs(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_what_was_read_for_the_warning_is_not_read_again(
 ) -> None:
     tiny = written(tmp_path, CHINESE, ENGLISH)
     pipeline = tiny.pipeline()
-    unread_languages(pipeline, Selection.of(pipeline.experiment))
+    tokenizer_warnings(pipeline, Selection.of(pipeline.experiment))
     dataset = type(pipeline.experiment.dataset)
     with monkeypatch.context() as patch:
         patch.setattr(dataset, "read_documents", None)
@@ -112,7 +112,7 @@ def test_what_was_read_for_the_warning_is_not_read_again(
 def test_files_that_change_after_the_warning_stop_the_evaluation(tmp_path: Path) -> None:
     tiny = written(tmp_path, CHINESE, ENGLISH)
     pipeline = tiny.pipeline()
-    unread_languages(pipeline, Selection.of(pipeline.experiment))
+    tokenizer_warnings(pipeline, Selection.of(pipeline.experiment))
     tiny.write_rows("corpus.jsonl", [{"_id": "d0", "title": "", "text": "another corpus"}])
     with pytest.raises(DataError, match="documents changed while they were read"):
         pipeline.materialize("documents", [DOCUMENTS_KEY])

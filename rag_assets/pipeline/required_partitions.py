@@ -11,7 +11,7 @@ from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
 
 
-def needed_keys(
+def required_partitions(
     experiment: Experiment, retrievers: Sequence[str], cutoffs: Sequence[int]
 ) -> dict[str, list[ArtifactKey]]:
     """Return, by asset in graph order, the partitions that cells need."""

@@ -17,7 +17,7 @@ _DATABASES: dict[int, duckdb.DuckDBPyConnection] = {}
 
 
 @contextmanager
-def in_memory() -> Iterator[duckdb.DuckDBPyConnection]:
+def scratch_connection() -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a connection; what is registered in it, and its temporary tables, end with it.
 
     Tables and views must be temporary: others are seen by all connections.

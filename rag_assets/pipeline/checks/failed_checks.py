@@ -15,12 +15,12 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
-from rag_assets.store.remote.opened import mirror
+from rag_assets.store.remote.mirror import mirror
 
 FOLDER = "failed_checks"
 
 
-class Blocked:
+class FailedChecks:
     """The partitions of one experiment whose blocking checks failed, as of now."""
 
     def __init__(self, pipeline: Pipeline) -> None:

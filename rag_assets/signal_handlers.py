@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 
 @contextmanager
-def kept_sigterm() -> Iterator[None]:
+def sigterm_guard() -> Iterator[None]:
     """Leave the handler of SIGTERM behind as it was.
 
     Ray installs its own. Dagster leaves that of SIGINT: a job in the background of a shell script,
@@ -38,7 +38,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 @contextmanager
-def interrupts_raised() -> Iterator[None]:
+def interrupt_handlers() -> Iterator[None]:
     """Raise :class:`Interrupted` for Ctrl-C and for SIGTERM, which would end a program silently.
 
     Schedulers and containers send SIGTERM. What is ignored stays so, as in the background of a

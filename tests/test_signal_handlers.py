@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.kept_signals import Interrupted, interrupts_raised, is_interrupt
+from rag_assets.signal_handlers import Interrupted, interrupt_handlers, is_interrupt
 
 CAUGHT = """
 import signal
-from rag_assets.kept_signals import Interrupted, interrupts_raised
-with interrupts_raised():
+from rag_assets.signal_handlers import Interrupted, interrupt_handlers
+with interrupt_handlers():
     try:
         exec("signal.raise_signal({number})")
     except Interrupted:
@@ -41,11 +41,11 @@ def test_handlers_are_put_back_and_others_kept() -> None:
     before = signal.getsignal(signal.SIGTERM)
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        with interrupts_raised(), pytest.raises(Interrupted):
+        with interrupt_handlers(), pytest.raises(Interrupted):
             signal.raise_signal(signal.SIGTERM)
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        with interrupts_raised():
+        with interrupt_handlers():
             assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGTERM, before)

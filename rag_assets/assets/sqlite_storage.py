@@ -36,7 +36,7 @@ BUSY_SECONDS = 30
 """How long a writer waits for another, as in Dagster."""
 
 
-class KeptEventLog(SqliteEventLogStorage):
+class SqliteEventLog(SqliteEventLogStorage):
     """The event log: one database a run, and the index of all assets."""
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
@@ -102,7 +102,7 @@ class KeptEventLog(SqliteEventLogStorage):
         super().dispose()
 
 
-class KeptRuns(SqliteRunStorage):
+class SqliteRuns(SqliteRunStorage):
     """The list of runs."""
 
     _engine: Engine | None = None
@@ -123,15 +123,15 @@ class KeptRuns(SqliteRunStorage):
         super().dispose()
 
 
-class KeptStorage(DagsterStorage, ConfigurableClass):
+class SqliteStorage(DagsterStorage, ConfigurableClass):
     """The storage of an instance that one process drives; the folders are those of Dagster."""
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         """Open the storage; it is created when it is not there."""
         history = Path(base_dir) / "history"
         self._inst_data = inst_data
-        self._run_storage = KeptRuns.from_local(str(history))
-        self._event_log_storage = KeptEventLog(str(history / "runs"))
+        self._run_storage = SqliteRuns.from_local(str(history))
+        self._event_log_storage = SqliteEventLog(str(history / "runs"))
         self._schedule_storage = SqliteScheduleStorage.from_local(str(Path(base_dir) / "schedules"))
         super().__init__()  # type: ignore[no-untyped-call]
 
@@ -148,17 +148,17 @@ class KeptStorage(DagsterStorage, ConfigurableClass):
     @classmethod
     def from_config_value(
         cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]
-    ) -> KeptStorage:
+    ) -> SqliteStorage:
         """Return the storage that an instance's configuration asks for."""
         return cls(inst_data=inst_data, **config_value)
 
     @property
-    def event_log_storage(self) -> KeptEventLog:
+    def event_log_storage(self) -> SqliteEventLog:
         """Where events are kept."""
         return self._event_log_storage
 
     @property
-    def run_storage(self) -> KeptRuns:
+    def run_storage(self) -> SqliteRuns:
         """Where runs are kept."""
         return self._run_storage
 
@@ -183,7 +183,7 @@ class KeptStorage(DagsterStorage, ConfigurableClass):
 def stored_together(instance: dg.DagsterInstance) -> AbstractContextManager[None]:
     """Let an instance store the events of a block at once; on other storage, one by one."""
     log = instance.event_log_storage
-    return log.together() if isinstance(log, KeptEventLog) else nullcontext()
+    return log.together() if isinstance(log, SqliteEventLog) else nullcontext()
 
 
 def _sync_less(connection: sqlite3.Connection, _: object) -> None:

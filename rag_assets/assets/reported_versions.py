@@ -19,7 +19,7 @@ from rag_assets.store.locks import locked
 FOLDER = "rag_assets"
 
 
-class Reported:
+class ReportedVersions:
     """The record of one experiment: partition -> the state that was last reported."""
 
     def __init__(self, pipeline: Pipeline) -> None:

@@ -6,7 +6,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.retrieval.dense.embedding import BiEncoder
 
 
-def shallow_graphs(experiment: Experiment) -> list[str]:
+def hnsw_warnings(experiment: Experiment) -> list[str]:
     """Return a line for each ``index: hnsw`` whose ``ef_search`` is below what is read."""
     lines = []
     for name, config in experiment.retrievers.items():

@@ -27,7 +27,7 @@ MOST_BYTES = 20_000_000
 """Larger corpora, and those of other files, are not read ahead of the evaluation for a warning."""
 
 
-def unread_languages(pipeline: Pipeline, selection: Selection) -> list[str]:
+def tokenizer_warnings(pipeline: Pipeline, selection: Selection) -> list[str]:
     """Return a line for each retriever with work to do whose model cannot read what it is given.
 
     Queries and documents are read here where they are not stored yet, and kept for their stages.

@@ -7,7 +7,7 @@ from typing import Any
 from rag_assets.statistics.detectable import ALPHA
 
 
-def is_shown(row: dict[str, Any]) -> bool:
+def is_significant(row: dict[str, Any]) -> bool:
     """Return whether chance is ruled out: p below 0.05, after Holm where that is known.
 
     Args:

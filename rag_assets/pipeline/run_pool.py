@@ -15,7 +15,7 @@ from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.sources.stage import DOCUMENTS_KEY
 
 
-def pooled_units(pipeline: Pipeline, depth: int) -> set[PooledUnit]:
+def run_pool(pipeline: Pipeline, depth: int) -> set[PooledUnit]:
     """Return what the retrievers found in their first ``depth`` ranks and nobody judged yet.
 
     Raises:

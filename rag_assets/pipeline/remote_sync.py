@@ -19,9 +19,9 @@ from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.atomic import remove, write_text
+from rag_assets.store.remote.mirror import working_copy_of
 from rag_assets.store.remote.objects import Objects
-from rag_assets.store.remote.opened import working_copy_of
-from rag_assets.store.remote.removed import apply_removed
+from rag_assets.store.remote.removals import apply_removed
 from rag_assets.store.remote.working_copy import TABLE, WorkingCopy
 
 SNAPSHOTS = "evaluations"

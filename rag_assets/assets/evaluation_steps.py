@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from rag_assets.assets.reported import Reported
+from rag_assets.assets.reported_versions import ReportedVersions
 from rag_assets.errors import CheckFailed
-from rag_assets.pipeline.checks.blocked import Blocked
+from rag_assets.pipeline.checks.failed_checks import FailedChecks
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.recording import record
@@ -30,7 +30,7 @@ StaleStages = Iterator[tuple[str, list[ArtifactKey]]]
 
 
 @dataclass(frozen=True)
-class Work:
+class EvaluationSummary:
     """What an evaluation did: the snapshot, and how many partitions were computed and reused."""
 
     evaluation: Evaluation
@@ -53,9 +53,11 @@ def stale_stages(pipeline: Pipeline, wanted: Wanted) -> StaleStages:
     left out.
     """
     for asset, keys in wanted.items():
-        reported, blocked = Reported(pipeline), Blocked(pipeline)
+        reported, failed_checks = ReportedVersions(pipeline), FailedChecks(pipeline)
         stale = [
-            key for key in keys if not reported.is_current(key) and blocked.can_be_computed(key)
+            key
+            for key in keys
+            if not reported.is_current(key) and failed_checks.can_be_computed(key)
         ]
         if stale:
             yield asset, stale
@@ -68,7 +70,7 @@ def finish(
     started: datetime,
     trigger: str,
     runs: tuple[str, ...],
-) -> Work:
+) -> EvaluationSummary:
     """Write the snapshot of what is current now, and bring the warehouse up to date.
 
     Args:
@@ -93,12 +95,12 @@ def finish(
     # Of partitions that are equal there is one artifact, which counts once.
     total = len({(one.manifest.asset, one.manifest.fingerprint) for one in found if one})
     seconds = (datetime.now(UTC) - started).total_seconds()
-    return Work(evaluation, computed, total - computed, seconds)
+    return EvaluationSummary(evaluation, computed, total - computed, seconds)
 
 
 def _refuse_failed(pipeline: Pipeline, wanted: Wanted) -> None:
-    blocked = Blocked(pipeline)
-    reasons = [blocked.reason(key) for keys in wanted.values() for key in keys]
+    failed_checks = FailedChecks(pipeline)
+    reasons = [failed_checks.reason(key) for keys in wanted.values() for key in keys]
     failed = [reason for reason in reasons if reason is not None]
     if failed:
         more = f" (and {len(failed) - 1} more partitions)" if len(failed) > 1 else ""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.column_origins import OPEN, ORIGINS, PRIMARY, ColumnOrigins
+from rag_assets.pipeline.column_lineage import OPEN, ORIGINS, PRIMARY, ColumnOrigins
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.schemas import TableSchema
 from tests.tiny_experiment import MINILM, Tiny
