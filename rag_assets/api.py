@@ -74,8 +74,8 @@ def evaluate(
         RagAssetsError: invalid configuration or data, a model that cannot be had, or a store that
             cannot be written.
     """
+    from rag_assets.assets.evaluate import as_in_a_script
     from rag_assets.assets.evaluate import evaluate as bring_up_to_date
-    from rag_assets.assets.notebook_runs import as_in_a_script
     from rag_assets.compute.compute import release_workers
     from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.pipeline.registry import open_experiment
@@ -302,10 +302,10 @@ def estimate_generation(
     progress: Progress | None = None,
 ) -> Estimate:
     """Return what :func:`generate` would ask and what that costs at most; asks nothing."""
-    from rag_assets.pipeline import generated
+    from rag_assets.pipeline import question_generation
 
-    return generated.estimate_generation(
-        _opened(path, store, progress), asking or generated.Asking()
+    return question_generation.estimate_generation(
+        _opened(path, store, progress), asking or question_generation.Asking()
     )
 
 

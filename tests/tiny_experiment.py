@@ -15,9 +15,9 @@ from typing import Any
 import yaml
 
 from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.recording import record
 from rag_assets.pipeline.selection import Selection
 from rag_assets.store.artifacts import OBJECTS, ArtifactKey
 from rag_assets.store.atomic import remove

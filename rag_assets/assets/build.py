@@ -10,11 +10,11 @@ from typing import Any
 import dagster as dg
 
 from rag_assets.assets import metadata
-from rag_assets.assets.backfills import backfill_policy
 from rag_assets.assets.checks import check_outputs, check_specs
 from rag_assets.assets.names import artifact_key, asset_key, group_name
 from rag_assets.assets.partitions import (
     MAX_TRACKED_PARENTS,
+    backfill_policy,
     edges_of,
     mapping_of,
     partitions_of,

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from rag_assets.assets.reported_versions import ReportedVersions
 from rag_assets.errors import CheckFailed
 from rag_assets.pipeline.checks.failed_checks import FailedChecks
+from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.recording import record
 from rag_assets.pipeline.registry import register
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.warehouse import rebuild

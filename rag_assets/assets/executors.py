@@ -15,7 +15,7 @@ VARIABLE = "RAG_ASSETS_EXECUTOR"
 
 PRELOADED = (
     "rag_assets.assets.experiment_definitions",
-    "rag_assets.assets.sqlite_storage",
+    "rag_assets.assets.instance",
     "upath.registry",
 )
 """Imported once a run; the processes of its steps are forked from there, so none imports again.

@@ -30,9 +30,9 @@ from rag_assets.assets.resources import Resources, resources_of
 from rag_assets.assets.servers import failure, retry_policy_of_all
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment import Experiment
+from rag_assets.pipeline.failed_queries import try_again
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
-from rag_assets.pipeline.retry import try_again
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.plain_text import markdown

@@ -1,4 +1,4 @@
-"""Partitions of every asset, and the exact mapping of every edge.
+"""Partitions of every asset, the exact mapping of every edge, and how a backfill is cut.
 
 Mappings are derived from :meth:`Stage.inputs`, so Dagster's lineage and the fingerprints cannot
 disagree. Every edge states its mapping: without one, Dagster takes identity without a word.
@@ -6,12 +6,15 @@ disagree. Every edge states its mapping: without one, Dagster takes identity wit
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
 from rag_assets.assets.names import dimension_values, partition_key
 from rag_assets.engine.stage import Stage
+from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -91,3 +94,28 @@ def widest_edge(edge: Edge) -> int:
     for _, child in edge:
         counts[child] = counts.get(child, 0) + 1
     return max(counts.values(), default=0)
+
+
+VARIABLE = "RAG_ASSETS_BACKFILL"
+
+
+def backfill_policy() -> dg.BackfillPolicy:
+    """Return the policy of all assets with partitions: ``RAG_ASSETS_BACKFILL``.
+
+    ``single_run``, the default, is one run for each range of partitions: right for one machine.
+    ``multi_run`` is a run for each partition, ``multi_run(n)`` for each n: for runs on several
+    machines with a common store.
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    text = os.environ.get(VARIABLE) or "single_run"
+    found = re.fullmatch(r"single_run|multi_run(?:\(([1-9][0-9]{0,5})\))?", text, re.ASCII)
+    if found is None:
+        raise UsageError(
+            f"{VARIABLE} must be single_run, multi_run or multi_run(n), n partitions a run; "
+            f"found {text!r}"
+        )
+    if text == "single_run":
+        return dg.BackfillPolicy.single_run()
+    return dg.BackfillPolicy.multi_run(int(found[1] or 1))

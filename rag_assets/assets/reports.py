@@ -14,7 +14,7 @@ from rag_assets.assets.reported_versions import ReportedVersions
 from rag_assets.assets.servers import without_foreign
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import RagAssetsError
-from rag_assets.pipeline.checks import results_of, results_of_unreadable
+from rag_assets.pipeline.checks.asset_checks import results_of, results_of_unreadable
 from rag_assets.pipeline.checks.failed_checks import FailedChecks
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.store.artifacts import ArtifactKey
@@ -32,7 +32,7 @@ def reports(
         RagAssetsError: what the stage raised, after the checks that say so.
     """
     # Not needed to load a code location.
-    from rag_assets.assets.sqlite_storage import stored_together
+    from rag_assets.assets.instance import stored_together
 
     pointers = latest_pointers(instance, pipeline, stage)
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from rag_assets.code_versions.closure import Closure, Root, SourceGraph, is_source
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.store.atomic import write_text
-from rag_assets.store.source_files import SourceFiles
+from rag_assets.store.file_stamps import SourceFiles
 
 PACKAGE = "rag_assets"
 FOLDER = Path(__file__).parent.parent

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.compute.compute import Compute
-from rag_assets.engine.attempts import Attempts
+from rag_assets.engine.failures import Attempts
 from rag_assets.engine.measurements import Measurements
 from rag_assets.engine.recipe import Recipe
 from rag_assets.experiment.experiment import Experiment

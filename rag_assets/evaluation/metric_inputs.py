@@ -14,7 +14,7 @@ from rag_assets.errors import DataError
 from rag_assets.evaluation.metric_names import LARGEST_GMAX, Metric
 from rag_assets.scratch_duckdb import scratch_connection
 from rag_assets.store.parquet_files import read_parquet
-from rag_assets.store.sql_text import parquet_rows
+from rag_assets.store.sql_paths import parquet_rows
 
 if TYPE_CHECKING:
     import duckdb

@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 
 from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file, remove, write_text
 from rag_assets.store.canonical import file_digest
+from rag_assets.store.file_stamps import RecentFiles
 from rag_assets.store.parquet_files import read_parquet
-from rag_assets.store.recent_files import RecentFiles
 
 GATHERED = 10
 """So many files of about the same size become one."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import check_unchanged, code_versions
 from rag_assets.compute.compute import Compute, compute_of
-from rag_assets.engine.attempts import UNANSWERED, Attempts
+from rag_assets.engine.failures import UNANSWERED, Attempts
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.engine.recipe import Recipe
 from rag_assets.engine.stage import FolderProduct, Product, Stage
@@ -36,12 +36,12 @@ from rag_assets.retrieval.workspace import Measure, Usage, Workspace, unmeasured
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.lines import unreadable
 from rag_assets.store.artifacts import Artifact, ArtifactKey, Manifest
+from rag_assets.store.file_stamps import SourceFiles
 from rag_assets.store.leases import working
 from rag_assets.store.remote.artifacts import artifact_store
 from rag_assets.store.remote.mirror import working_copy_of
 from rag_assets.store.remote.removals import apply_removed
 from rag_assets.store.settings import StoreSettings
-from rag_assets.store.source_files import SourceFiles
 
 _log = logging.getLogger(__name__)
 

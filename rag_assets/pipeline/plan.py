@@ -21,11 +21,10 @@ from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage
 from rag_assets.pipeline.expected_work import expected_work
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.read_now import READ, read_now, with_rows
+from rag_assets.pipeline.plan_sources import READ, Stored, read_now, with_rows
 from rag_assets.pipeline.reasons import DAMAGED, DELETED, NOTHING_STORED, Reason, Wanted
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.pipeline.stored import Stored
 from rag_assets.retrieval.lexical.analyzers import AUTO
 from rag_assets.retrieval.runs_stage import RunsStage
 from rag_assets.store.artifacts import ArtifactKey

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from rag_assets.engine.attempts import UNANSWERED
+from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.latency_sample import measure_latency
 from rag_assets.engine.recipe import Recipe
 from rag_assets.engine.stage_context import Ranker, Ranking, StageContext

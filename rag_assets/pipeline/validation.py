@@ -36,7 +36,7 @@ from rag_assets.labels.health.judged_share import DEFAULT_THRESHOLD, judged_at_k
 from rag_assets.labels.health.near_duplicates import near_duplicates
 from rag_assets.labels.health.unanswerable import queries_without_relevant
 from rag_assets.labels.health.unmatched_filters import unmatched_filters
-from rag_assets.pipeline.checks.drift_findings import drift_findings
+from rag_assets.pipeline.checks.drift import drift_findings
 from rag_assets.pipeline.evaluations import Evaluation, read_current, table_of
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.retrieval.query_filters_stage import uses_filters

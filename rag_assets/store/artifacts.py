@@ -27,12 +27,11 @@ from rag_assets.errors import StoreError
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory, remove
 from rag_assets.store.canonical import canonical_json, file_digest, file_digests, fingerprint
+from rag_assets.store.file_stamps import RecentFiles, VerifiedFiles
 from rag_assets.store.locks import locked
-from rag_assets.store.recent_files import RecentFiles
 from rag_assets.store.remote.mirror import folder_manifest
 from rag_assets.store.remote.working_copy import MANIFEST as MANIFEST_FILE
 from rag_assets.store.remote.working_copy import TABLE, table_file
-from rag_assets.store.verified import Verified
 
 MANIFEST_KEY = b"rag_assets"
 """Where tables of older stores have their manifest."""
@@ -188,7 +187,7 @@ class ArtifactStore:
         self.root = root
         self.objects = root / OBJECTS
         self._locks = locks / OBJECTS
-        self.verified = Verified(self.root, self._locks / "verified.json")
+        self.verified = VerifiedFiles(self.root, self._locks / "verified.json")
 
     def path(self, asset: str, fingerprint: str) -> Path:
         """Return where the artifact of this fingerprint lies, or would lie."""

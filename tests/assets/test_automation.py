@@ -9,9 +9,9 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
 
-from rag_assets.assets.automation import automated
 from rag_assets.assets.build import build_assets
 from rag_assets.assets.evaluation_steps import stale_stages
+from rag_assets.assets.experiment_definitions import automated
 from rag_assets.assets.instance import open_instance
 from rag_assets.assets.job import record_run
 from rag_assets.assets.names import artifact_key

@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from rag_assets.assets.notebook_runs import as_in_a_script
+from rag_assets.assets.evaluate import as_in_a_script
 
 
 async def answer() -> int:

@@ -12,9 +12,8 @@ from dagster._core.instance.ref import InstanceRef
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
 
-from rag_assets.assets import sqlite_storage
-from rag_assets.assets.instance import open_instance
-from rag_assets.assets.sqlite_storage import TESTED_WITH, SqliteEventLog
+from rag_assets.assets import instance as dagster_instance
+from rag_assets.assets.instance import TESTED_WITH, SqliteEventLog, open_instance
 from rag_assets.store.settings import StoreSettings
 
 N_RUNS = 3
@@ -67,7 +66,7 @@ def test_databases_are_those_of_dagster(settings: StoreSettings, tmp_path: Path)
 
 @pytest.fixture(autouse=True)
 def _this_storage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_storage, "TESTED_WITH", TESTED_WITH)
+    monkeypatch.setattr(dagster_instance, "TESTED_WITH", TESTED_WITH)
 
 
 def test_the_version_that_is_installed_is_the_one_that_was_tested() -> None:
@@ -92,11 +91,11 @@ def test_what_a_killed_process_left_of_a_database_is_completed(
 
 OPEN_AT_ONCE = """
 import os, sys, traceback
-from rag_assets.assets import sqlite_storage
+from rag_assets.assets import instance as dagster_instance
 from rag_assets.assets.instance import open_instance
 from rag_assets.store.settings import StoreSettings
 
-sqlite_storage.TESTED_WITH = sys.argv[1]
+dagster_instance.TESTED_WITH = sys.argv[1]
 
 def opened():
     for store in sys.argv[2:]:
@@ -166,7 +165,7 @@ def test_another_version_of_dagster_has_its_own_storage(
 ) -> None:
     with open_instance(settings) as ours:
         runs = materialize(ours, 1)
-    monkeypatch.setattr(sqlite_storage, "TESTED_WITH", "another")
+    monkeypatch.setattr(dagster_instance, "TESTED_WITH", "another")
     with open_instance(settings) as theirs:
         assert type(theirs.event_log_storage) is SqliteEventLogStorage
         assert type(theirs.run_storage) is SqliteRunStorage
@@ -180,7 +179,7 @@ def test_a_path_is_no_address_and_no_pattern(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tested_with: str
 ) -> None:
     name = 'it\'s ?*%41 [1] # "{b}" $;&'
-    monkeypatch.setattr(sqlite_storage, "TESTED_WITH", tested_with)
+    monkeypatch.setattr(dagster_instance, "TESTED_WITH", tested_with)
     for _ in range(2):
         with open_instance(StoreSettings.resolve(tmp_path / name)) as instance:
             materialize(instance, 1)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rag_assets.errors import NotEvaluated, StoreError
-from rag_assets.pipeline import recording
+from rag_assets.pipeline import evaluation_record as recording
 from rag_assets.pipeline.evaluations import all_experiments, read_current, read_evaluation
 from rag_assets.store.atomic import write_text
 from rag_assets.store.remote.working_copy import table_file

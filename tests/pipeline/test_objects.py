@@ -14,10 +14,10 @@ import pytest
 from rag_assets.engine.recipe import Recipe
 from rag_assets.engine.stage import Product, Stage, TableProduct
 from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.manifests import table_manifest
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan import COMPUTE, REUSE
-from rag_assets.pipeline.recording import record
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.plan import flat_plan_rows
 from rag_assets.report.result import EvaluationResult

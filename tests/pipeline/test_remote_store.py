@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.engine.attempts import Attempts
+from rag_assets.engine.failures import Attempts
 from rag_assets.errors import NotEvaluated, StoreError
-from rag_assets.pipeline import evaluation_names, recording, remote_sync
+from rag_assets.pipeline import evaluation_names, remote_sync
+from rag_assets.pipeline import evaluation_record as recording
 from rag_assets.pipeline.checks import failed_checks
-from rag_assets.pipeline.checks.check import Check, CheckResult, Found
+from rag_assets.pipeline.checks.check import Check, CheckResult, Found, anchor_of
 from rag_assets.pipeline.checks.failed_checks import FailedChecks
-from rag_assets.pipeline.checks.states import anchor_of
 from rag_assets.pipeline.evaluation_names import ANCHOR, EvaluationNames, snapshot_ids
 from rag_assets.pipeline.evaluations import CURRENT, FOLDER, Evaluation, read_current
 from rag_assets.pipeline.history_files import HistoryFiles
@@ -142,7 +142,7 @@ import os, signal, sys
 from datetime import UTC, datetime
 from pathlib import Path
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.recording import record
+from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.store.remote.objects import Objects
 from rag_assets.store.settings import StoreSettings

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from rag_assets.assets.sensors import SourceState, source_state
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
-from rag_assets.pipeline.source_state import SourceState, source_state
 from tests.tiny_experiment import Tiny
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from rag_assets.assets.alerts import NotDelivered, place_of, post
 from rag_assets.errors import UsageError
-from rag_assets.report.webhook import NotDelivered, place_of, post
 from tests.background import free_port
 from tests.loopback_webhook import Webhook, webhook
 

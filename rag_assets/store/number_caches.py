@@ -1,4 +1,4 @@
-"""Scores of pairs by content: a query and a document that a model scored are not scored again.
+"""Numbers by content: pairs that a model scored, and how many tokens a text has.
 
 The key of a score is the SHA-256 of the query's text, the document's text, and everything else that
 determines the score, as its fingerprint. Several processes may read and write one folder at once.
@@ -16,12 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.store.segments import KEY, Segments
+from rag_assets.store.segments import KEY, Segments, same_types, text_keys
 
 Scores = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-_SCHEMA = pa.schema([pa.field("key", KEY, False), pa.field("score", pa.float64(), False)])
+_SCORES_SCHEMA = pa.schema([pa.field("key", KEY, False), pa.field("score", pa.float64(), False)])
 
 
 class Pair(NamedTuple):
@@ -42,7 +42,7 @@ class PairScoreCache:
             scorer: fingerprint of all that determines a score besides the texts.
         """
         self._scorer = _digest(scorer)
-        self._segments = Segments(folder, ["score"], _check, "pair score cache")
+        self._segments = Segments(folder, ["score"], same_types(_SCORES_SCHEMA), "pair score cache")
 
     def get(self, pairs: Sequence[Pair]) -> tuple[Scores, Mask]:
         """Look pairs up.
@@ -78,7 +78,7 @@ class PairScoreCache:
         new = self._segments.unknown(keys)
         if new.size:
             columns = [keys.take(pa.array(new)), pa.array(scores[new])]
-            self._segments.add(pa.Table.from_arrays(columns, schema=_SCHEMA))
+            self._segments.add(pa.Table.from_arrays(columns, schema=_SCORES_SCHEMA))
 
     def _keys(self, pairs: Sequence[Pair]) -> pa.Array:
         """Return the keys; parts are hashed before they are joined, so no two pairs read alike."""
@@ -91,6 +91,39 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def _check(schema: pa.Schema) -> None:
-    if schema.field("score").type != pa.float64():
-        raise ValueError(f"column score is {schema.field('score').type}")
+Counts = npt.NDArray[np.int32]
+
+UNKNOWN = -1
+
+_COUNTS_SCHEMA = pa.schema([pa.field("key", KEY, False), pa.field("n_tokens", pa.int32(), False)])
+_COUNTS_WRITING = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+
+
+class TokenCountCache:
+    """The numbers of one space: of everything that determines them but the text."""
+
+    def __init__(self, root: Path, space: str) -> None:
+        """Use the folder ``root/<space, 16 characters>``; it is created by the first ``put``."""
+        folder = root / space[:16]
+        self._segments = Segments(
+            folder, ["n_tokens"], same_types(_COUNTS_SCHEMA), "token count cache", _COUNTS_WRITING
+        )
+
+    def get(self, texts: Sequence[str]) -> Counts:
+        """Return the number of tokens of each text, or :data:`UNKNOWN`; int32, shape (texts,)."""
+        counts = np.full(len(texts), UNKNOWN, dtype=np.int32)
+        for part in self._segments.find(text_keys(texts)):
+            counts[part.asked] = part.values.column("n_tokens").to_numpy()[part.rows]
+        return counts
+
+    def put(self, texts: Sequence[str], counts: Counts) -> None:
+        """Add the numbers of unknown texts; int32, shape (texts,).
+
+        Raises:
+            StoreError: the folder cannot be written.
+        """
+        keys = text_keys(texts)
+        new = self._segments.unknown(keys)
+        if new.size:
+            columns = [keys.take(pa.array(new)), pa.array(counts[new])]
+            self._segments.add(pa.Table.from_arrays(columns, schema=_COUNTS_SCHEMA))
