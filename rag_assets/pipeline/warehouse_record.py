@@ -33,10 +33,10 @@ _PACKAGE = Path(__file__).parents[1]
 
 _LAYOUT = (
     "pipeline/warehouse.py",
-    "pipeline/history_sql.py",
+    "pipeline/history.py",
     "pipeline/stages.py",
     "schemas.py",
-    "store/sql_text.py",
+    "store/sql_paths.py",
 )
 """The modules that say which tables there are; imported only when the warehouse is built."""
 

@@ -15,7 +15,7 @@ import pytest
 from rag_assets.engine.failures import Attempts
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.pipeline import evaluation_names, remote_sync
-from rag_assets.pipeline import evaluation_record as recording
+from rag_assets.pipeline import evaluation_record
 from rag_assets.pipeline.checks import failed_checks
 from rag_assets.pipeline.checks.check import Check, CheckResult, Found, anchor_of
 from rag_assets.pipeline.checks.failed_checks import FailedChecks
@@ -179,7 +179,7 @@ def test_a_process_that_is_stopped_after_the_pointer(
 ) -> None:
     a, b = unsent["a"], unsent["b"]
     with monkeypatch.context() as patch:
-        patch.setattr(recording, "write_text", stopping_at(CURRENT))
+        patch.setattr(evaluation_record, "write_text", stopping_at(CURRENT))
         with pytest.raises(Stopped):
             a.evaluate()
     new_process(monkeypatch)
