@@ -17,6 +17,7 @@ from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import register
+from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.pipeline.warehouse_record import is_up_to_date
@@ -42,7 +43,7 @@ class EvaluationSummary:
 def begin(pipeline: Pipeline, selection: Selection) -> Wanted:
     """Register the experiment and return the partitions that are wanted."""
     register(pipeline.experiment, pipeline.settings)
-    return selection.keys(pipeline.experiment)
+    return required_partitions(pipeline.experiment, selection)
 
 
 def stale_stages(pipeline: Pipeline, wanted: Wanted) -> StaleStages:

@@ -18,7 +18,7 @@ from rag_assets.pipeline.remote_sync import bring_records, experiment_roots
 from rag_assets.report.formats import Row, formatted, size_text
 from rag_assets.report.store_contents import removed_rows
 from rag_assets.report.terminal_table import rows_view
-from rag_assets.store.leases import removing
+from rag_assets.store.locks import removing
 from rag_assets.store.remote.removals import remove_everywhere
 from rag_assets.store.settings import StoreSettings
 

@@ -26,11 +26,10 @@ from rag_assets.cli.terminal import (
 from rag_assets.errors import Incomplete
 from rag_assets.pipeline.evaluations import is_of_older_store
 from rag_assets.pipeline.failed_queries import try_again, unanswered, unfinished
-from rag_assets.pipeline.hnsw_warnings import hnsw_warnings
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
+from rag_assets.pipeline.retriever_warnings import hnsw_warnings, tokenizer_warnings
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.tokenizer_coverage import tokenizer_warnings
 from rag_assets.report.analyzers import unlabelled_findings
 from rag_assets.report.formats import Row, formatted
 from rag_assets.report.html import write_report

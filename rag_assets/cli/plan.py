@@ -10,7 +10,7 @@ from rag_assets.api import plan
 from rag_assets.cli.options import selection_options
 from rag_assets.cli.terminal import messages, print_rows
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.hnsw_warnings import hnsw_warnings
+from rag_assets.pipeline.retriever_warnings import hnsw_warnings
 from rag_assets.report.plan import flat_plan_rows, plan_rows, plan_view
 
 

@@ -2,7 +2,7 @@
 
 What a kept snapshot of any experiment names stays, and so does the ranking from which a kept run
 was cut. The latest evaluation and the anchor of each experiment are always kept; the rows of the
-history always stay. Who removes has the store alone, see :mod:`rag_assets.store.leases`: so nobody
+history always stay. Who removes has the store alone, see :mod:`rag_assets.store.locks`: so nobody
 needs or writes an object between mark and sweep that no snapshot names yet.
 """
 

@@ -19,7 +19,7 @@ from rag_assets.pipeline.evaluations import (
 from rag_assets.pipeline.history import History
 from rag_assets.pipeline.remote_sync import bring_named, bring_records, pointer_text
 from rag_assets.store.atomic import TEMPORARY_MARK
-from rag_assets.store.leases import working
+from rag_assets.store.locks import working
 from rag_assets.store.remote.mirror import write_shared
 
 LATEST, PREVIOUS, ANCHOR = "latest", "previous", "anchor"

@@ -40,7 +40,7 @@ from rag_assets.pipeline.rankings import ASSET as RANKINGS
 from rag_assets.pipeline.remote_sync import publish
 from rag_assets.store.artifacts import Artifact
 from rag_assets.store.atomic import remove, write_text
-from rag_assets.store.leases import check_lease
+from rag_assets.store.locks import check_lease
 
 PACKAGES = ("rag-assets", "dagster", "duckdb", "numpy", "pyarrow", "scipy")
 """What computes or stores the numbers of every experiment; engines are in their own artifacts."""

@@ -21,13 +21,20 @@ from rag_assets.compute.compute import Compute, compute_of
 from rag_assets.engine.failures import UNANSWERED, Attempts
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.engine.recipe import Recipe
-from rag_assets.engine.stage import FolderProduct, Product, Stage
+from rag_assets.engine.stage import (
+    FolderProduct,
+    Product,
+    Stage,
+    checked,
+    folder_digests,
+    manifest_of,
+    table_manifest,
+)
 from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.llm.budget import Budget
 from rag_assets.llm.client import ChatModel
 from rag_assets.llm.completions import CompletionCache, Completions
-from rag_assets.pipeline.manifests import checked, folder_digests, manifest_of, table_manifest
 from rag_assets.pipeline.rankings import Rankings
 from rag_assets.pipeline.remote_sync import bring_pointed, bring_records
 from rag_assets.pipeline.stages import STAGES
@@ -37,7 +44,7 @@ from rag_assets.sources.dataset import Read
 from rag_assets.sources.lines import unreadable
 from rag_assets.store.artifacts import Artifact, ArtifactKey, Manifest
 from rag_assets.store.file_stamps import SourceFiles
-from rag_assets.store.leases import working
+from rag_assets.store.locks import working
 from rag_assets.store.remote.artifacts import artifact_store
 from rag_assets.store.remote.mirror import working_copy_of
 from rag_assets.store.remote.removals import apply_removed

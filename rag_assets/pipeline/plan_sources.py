@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from rag_assets.engine.recipe import Recipe
-from rag_assets.engine.stage import Stage, TableProduct
+from rag_assets.engine.stage import Stage, TableProduct, checked, table_manifest
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.experiment.query_sets import PromptedQuerySet
 from rag_assets.pipeline.evaluations import SnapshotEntry, read_current
-from rag_assets.pipeline.manifests import checked, table_manifest
 from rag_assets.pipeline.reasons import Reason, row_changes
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
 
@@ -40,7 +39,7 @@ class Reference(NamedTuple):
     damaged: bool = False
 
 
-class Stored:
+class StoredArtifacts:
     """The artifacts of a store, as one experiment sees them."""
 
     def __init__(self, store: ArtifactStore, root: Path) -> None:
@@ -60,10 +59,9 @@ class Stored:
         """Return all readable artifacts of an asset, the newest first, whoever wanted them."""
         if asset not in self._artifacts:
             paths = [self._store.objects / asset / name for name in self._store.names(asset)]
-            found = [self._store.read(path) for path in paths]
-            own = [one for one in found if one is not None]
-            own.sort(key=lambda one: (-one.path.stat().st_mtime_ns, one.path.name))
-            self._artifacts[asset] = own
+            artifacts = [artifact for path in paths if (artifact := self._store.read(path))]
+            artifacts.sort(key=lambda each: (-each.path.stat().st_mtime_ns, each.path.name))
+            self._artifacts[asset] = artifacts
         return self._artifacts[asset]
 
     def reference(self, key: ArtifactKey) -> Reference:
@@ -79,14 +77,14 @@ class Stored:
 
 
 SOURCES = ("documents", "queries", "qrels")
-READ = (*SOURCES, "query_facts")
+READABLE = (*SOURCES, "query_facts")
 """Assets that are read from files in a moment, and so for a plan too."""
 
 FILES = Reason("files changed")
 
 
 @dataclass(frozen=True)
-class _Unstored(Artifact):
+class _TableInMemory(Artifact):
     """An artifact that an evaluation would write, in memory."""
 
     content: pa.Table
@@ -95,14 +93,14 @@ class _Unstored(Artifact):
         return self.content
 
 
-def read_now(
+def read_source(
     pipeline: Pipeline, stage: Stage, key: ArtifactKey, recipe: Recipe, stored: Artifact | None
 ) -> list[Reason] | None:
     """Read a table as an evaluation would, and make it the up-to-date one of ``pipeline``.
 
     Args:
         pipeline: of the plan.
-        stage: one of :data:`READ`.
+        stage: one of :data:`READABLE`.
         key: its partition.
         recipe: what determines it now.
         stored: with what it is compared.
@@ -116,7 +114,9 @@ def read_now(
         DataError: the files break their format.
     """
     sets = pipeline.experiment.query_sets.values()
-    asks = stage.name == "queries" and any(isinstance(one, PromptedQuerySet) for one in sets)
+    asks = stage.name == "queries" and any(
+        isinstance(query_set, PromptedQuerySet) for query_set in sets
+    )
     if stored is None and not asks:
         return None
     _, product = next(iter(stage.compute(pipeline, [key])))
@@ -125,13 +125,13 @@ def read_now(
     product = checked(stage, product)
     path = pipeline.store.path(key.asset, recipe.fingerprint)
     manifest = table_manifest(stage, product, recipe)
-    pipeline.assume(key, _Unstored(path, manifest, product.table))
+    pipeline.assume(key, _TableInMemory(path, manifest, product.table))
     if stored is None or stage.schema is None or stage.name not in SOURCES:
         return []
     return row_changes(stage.name, stored.table(), product.table, stage.schema.key)
 
 
-def with_rows(why: Iterable[Reason], rows: list[Reason]) -> list[Reason]:
+def with_row_changes(why: Iterable[Reason], rows: list[Reason]) -> list[Reason]:
     """Put what became of rows in place of the digest of their files."""
     listed = list(why)
     if FILES not in listed:

@@ -6,29 +6,30 @@ from collections.abc import Sequence
 
 from rag_assets.evaluation.attributions_stage import cutoffs_read
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
 
 
 def required_partitions(
-    experiment: Experiment, retrievers: Sequence[str], cutoffs: Sequence[int]
+    experiment: Experiment, selection: Selection
 ) -> dict[str, list[ArtifactKey]]:
-    """Return, by asset in graph order, the partitions that cells need."""
-    needed: set[ArtifactKey] = set()
-    ends = _ends(experiment, retrievers, cutoffs)
+    """Return, by asset in graph order, the partitions that the selected cells need."""
+    required: set[ArtifactKey] = set()
+    ends = _ends(experiment, selection.retrievers, selection.top_k)
     while ends:
         key = ends.pop()
-        if key in needed:
+        if key in required:
             continue
-        needed.add(key)
+        required.add(key)
         inputs = STAGES[key.asset].inputs(experiment, key)
         ends += [item.key for item in inputs if not item.optional]
     chosen = {name: stage.keys(experiment) for name, stage in STAGES.items()}
     return {
-        name: [key for key in keys if key in needed]
+        name: [key for key in keys if key in required]
         for name, keys in chosen.items()
-        if any(key in needed for key in keys)
+        if any(key in required for key in keys)
     }
 
 

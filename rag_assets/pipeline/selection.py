@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.store.artifacts import ArtifactKey
 
 
 @dataclass(frozen=True)
@@ -41,9 +40,3 @@ class Selection:
             tuple(r for r in experiment.retrievers if not retrievers or r in retrievers),
             tuple(k for k in experiment.top_k if not top_k or k in top_k),
         )
-
-    def keys(self, experiment: Experiment) -> dict[str, list[ArtifactKey]]:
-        """Return, by asset in graph order, the partitions that the selected cells need."""
-        from rag_assets.pipeline.required_partitions import required_partitions
-
-        return required_partitions(experiment, self.retrievers, self.top_k)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rag_assets.pipeline.hnsw_warnings import hnsw_warnings
+from rag_assets.pipeline.retriever_warnings import hnsw_warnings
 from tests.tiny_experiment import Tiny
 
 

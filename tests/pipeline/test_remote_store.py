@@ -14,14 +14,14 @@ import pytest
 
 from rag_assets.engine.failures import Attempts
 from rag_assets.errors import NotEvaluated, StoreError
-from rag_assets.pipeline import evaluation_names, remote_sync
-from rag_assets.pipeline import evaluation_record
+from rag_assets.pipeline import evaluation_names, evaluation_record, remote_sync
 from rag_assets.pipeline.checks import failed_checks
 from rag_assets.pipeline.checks.check import Check, CheckResult, Found, anchor_of
 from rag_assets.pipeline.checks.failed_checks import FailedChecks
 from rag_assets.pipeline.evaluation_names import ANCHOR, EvaluationNames, snapshot_ids
 from rag_assets.pipeline.evaluations import CURRENT, FOLDER, Evaluation, read_current
 from rag_assets.pipeline.history_files import HistoryFiles
+from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.pipeline.warehouse_record import is_up_to_date
@@ -125,7 +125,7 @@ def test_measurements_are_brought_with_what_was_measured(
 
 def test_every_stage_on_a_machine_of_its_own(evaluated: Evaluated, unsent: Machines) -> None:
     experiment = unsent["a"].pipeline().experiment
-    for asset, keys in Selection.of(experiment).keys(experiment).items():
+    for asset, keys in required_partitions(experiment, Selection.of(experiment)).items():
         outcomes = unsent[asset].pipeline().materialize(asset, keys)
         assert not outcomes[0].reused, asset  # the others may equal it
     # What is searched, and only that, was brought whole.

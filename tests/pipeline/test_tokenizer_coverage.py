@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from rag_assets.cli import main
 from rag_assets.errors import DataError
+from rag_assets.pipeline.retriever_warnings import tokenizer_warnings
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.tokenizer_coverage import tokenizer_warnings
 from rag_assets.retrieval.base_runs_stage import index_key
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from tests.retrieval.reranking.tiny_models import cross_encoder, masked_language_model

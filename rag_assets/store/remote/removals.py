@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from rag_assets.store.atomic import remove, write_text
-from rag_assets.store.leases import FOLDER as LEASES
+from rag_assets.store.locks import FOLDER as LEASES
 from rag_assets.store.remote.mirror import working_copy_of
 from rag_assets.store.remote.objects import Listed, Objects
 from rag_assets.store.remote.working_copy import WorkingCopy

@@ -1,4 +1,4 @@
-"""Models that cannot read the experiment's texts, told before they are set to work."""
+"""What is told of retrievers before they work: too narrow searches, models that cannot read."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_assets.errors import ModelUnavailable, RagAssetsError
+from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.token_counts import SAMPLE, unknown_share, unreadable_warning
 from rag_assets.pipeline.selection import Selection
+from rag_assets.retrieval.dense.embedding import BiEncoder
 from rag_assets.retrieval.retriever import RERANKED
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY, Documents
@@ -18,6 +20,22 @@ from rag_assets.text_files import GZIP, suffix
 if TYPE_CHECKING:
     from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.sources.dataset import Read
+
+
+def hnsw_warnings(experiment: Experiment) -> list[str]:
+    """Return a line for each ``index: hnsw`` whose ``ef_search`` is below what is read."""
+    lines = []
+    for name, config in experiment.retrievers.items():
+        if not isinstance(config, BiEncoder) or config.hnsw is None:
+            continue
+        looked_at, read = config.hnsw.ef_search, experiment.depth(name)
+        if looked_at < read:
+            lines.append(
+                f"{name}: hnsw.ef_search {looked_at} is below {read}, the largest top_k or "
+                f"candidates that reads it; no query has more than {looked_at} results"
+            )
+    return lines
+
 
 QUICKLY_READ = frozenset({".jsonl", ".json", ".csv", ".tsv", ".md", ".markdown", ".txt"})
 UNPACKED = 5
