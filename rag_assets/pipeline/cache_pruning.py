@@ -19,6 +19,7 @@ from rag_assets.chunking.chunk_table import indexed_texts
 from rag_assets.pipeline.cleaning import named_by, snapshots_of
 from rag_assets.pipeline.remote_sync import experiment_roots
 from rag_assets.store.artifacts import read_manifest
+from rag_assets.store.atomic import table_file
 from rag_assets.store.cache_files import (
     BY_TEXT,
     CacheSegment,
@@ -30,7 +31,6 @@ from rag_assets.store.cache_files import (
 from rag_assets.store.parquet_files import read_parquet
 from rag_assets.store.remote.mirror import mirror
 from rag_assets.store.remote.removals import remove_everywhere
-from rag_assets.store.remote.working_copy import table_file
 from rag_assets.store.segments import KEY
 
 

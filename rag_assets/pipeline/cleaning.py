@@ -23,9 +23,8 @@ from rag_assets.pipeline.evaluations import (
     pointed,
     read_evaluation,
 )
-from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.pipeline.rankings import ASSET as RANKINGS
-from rag_assets.pipeline.remote_sync import experiment_roots
+from rag_assets.pipeline.remote_sync import HISTORY, experiment_roots
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import OBJECTS, read_manifest
 from rag_assets.store.atomic import TEMPORARY_MARK

@@ -21,7 +21,6 @@ from rag_assets.chunking.stage import chunks_key
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage
 from rag_assets.experiment.query_sets import PromptedQuerySet
-from rag_assets.llm.completions import CompletionCache, request_text
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan_sources import (
     READABLE,
@@ -33,7 +32,6 @@ from rag_assets.pipeline.reasons import DAMAGED, DELETED, NOTHING_STORED, Reason
 from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.query_sets.prompted import requests_for
 from rag_assets.query_sets.stage import query_set_key
 from rag_assets.retrieval.lexical.analyzers import AUTO
 from rag_assets.retrieval.runs_stage import RunsStage
@@ -317,6 +315,9 @@ def _calls(pipeline: Pipeline, query_set: str) -> Mapping[str, int] | None:
     config = pipeline.experiment.query_sets[query_set]
     if queries is None or llm is None or not isinstance(config, PromptedQuerySet):
         return None
+    from rag_assets.llm.completions import CompletionCache, request_text
+    from rag_assets.query_sets.prompted import requests_for
+
     identity = llm.identity()
     prompts = requests_for(queries.table(), config.prompted())
     requests = {request_text(identity, request): request for request in prompts}

@@ -25,11 +25,11 @@ from rag_assets.pipeline.cache_pruning import (
     vector_keys,
 )
 from rag_assets.pipeline.cleaning import ARTIFACTS, SNAPSHOTS, TEMPORARY, Item, items, snapshots_of
-from rag_assets.pipeline.history_files import FOLDER as HISTORY
-from rag_assets.pipeline.remote_sync import experiment_roots
+from rag_assets.pipeline.remote_sync import HISTORY, experiment_roots
 from rag_assets.retrieval.base_runs_stage import UNITS_FILE
 from rag_assets.schemas import CHUNKS, DOCUMENTS
 from rag_assets.store.artifacts import Manifest, read_manifest
+from rag_assets.store.atomic import table_file
 from rag_assets.store.cache_files import (
     BY_TEXT,
     CACHE,
@@ -40,7 +40,6 @@ from rag_assets.store.cache_files import (
 )
 from rag_assets.store.parquet_files import read_parquet
 from rag_assets.store.remote.removals import bring_all
-from rag_assets.store.remote.working_copy import table_file
 from rag_assets.store.settings import StoreSettings
 from rag_assets.store.text_search import Fragments
 

@@ -18,27 +18,22 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any
 
 from rag_assets.engine.measurements import MEASUREMENTS
 from rag_assets.experiment.names import RESERVED
-from rag_assets.pipeline.history_files import FOLDER as HISTORY
-from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.store.artifacts import OBJECTS
-from rag_assets.store.atomic import TEMPORARY_MARK, remove, write_text
+from rag_assets.store.atomic import TABLE, TEMPORARY_MARK, remove, write_text
 from rag_assets.store.cache_files import CACHE
 from rag_assets.store.remote.mirror import working_copy_of
-from rag_assets.store.remote.objects import ABSENT, Objects
-from rag_assets.store.remote.removals import apply_removed
-from rag_assets.store.remote.working_copy import TABLE, WorkingCopy
+
+if TYPE_CHECKING:
+    from rag_assets.store.remote.working_copy import WorkingCopy
 
 _log = logging.getLogger("rag_assets")
 
 SNAPSHOTS = "evaluations"
+HISTORY = "history"
 RANKINGS = "rankings"
 """The asset, and where snapshots name what they have of it."""
 POINTERS = ("current", "anchor")
@@ -58,12 +53,14 @@ def bring_records(root: Path) -> None:
     copy = working_copy_of(root)
     if copy is None:
         return
+    from rag_assets.store.remote.removals import apply_removed
+
     copy.forget_listings()
     apply_removed(copy)
     # Read before the snapshots are listed, and written after they came: it names one of them.
-    contents = Objects.each(lambda name: copy.objects.read(copy.name(root / name)), POINTERS)
+    contents = copy.objects.each(lambda name: copy.objects.read(copy.name(root / name)), POINTERS)
     folders = [root / name for name in (SNAPSHOTS, ATTEMPTS, FAILED_CHECKS)]
-    snapshots, attempts, failed = Objects.each(lambda folder: _there(copy, folder), folders)
+    snapshots, attempts, failed = copy.objects.each(lambda folder: _there(copy, folder), folders)
     copy.bring(snapshots)
     # Few, and their content changes: S3 knows the second of a change, which is not enough.
     copy.bring(attempts, anew=True)
@@ -107,6 +104,8 @@ def bring_history(root: Path, locks: Path | None) -> None:
     copy = working_copy_of(root)
     there = _there(copy, root / HISTORY) if copy is not None else []
     if copy is not None and there:
+        from rag_assets.pipeline.history_files import HistoryFiles
+
         files = HistoryFiles(root, locks)
         known = files.ids()
         copy.bring(path for path in there if path.stem not in known)
@@ -292,6 +291,13 @@ def _send_named(
 
 def _send_rows(copy: WorkingCopy, root: Path, locks: Path) -> None:
     """Send the rows of the history that are not there, each as a file of its own."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    from rag_assets.pipeline.history_files import HistoryFiles
+    from rag_assets.store.remote.objects import ABSENT
+
     there = {Path(name).stem for name in copy.objects.listed(copy.name(root / HISTORY))}
     # Without the metadata of the file that they come from: it may hold the checksum of that one.
     rows = HistoryFiles(root, locks).table().replace_schema_metadata()

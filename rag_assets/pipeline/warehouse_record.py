@@ -23,7 +23,7 @@ from rag_assets.pipeline.evaluations import (
     pointed,
     read_evaluation,
 )
-from rag_assets.pipeline.history_files import FOLDER as HISTORY
+from rag_assets.pipeline.remote_sync import HISTORY
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.remote.mirror import working_copy_of

@@ -25,13 +25,12 @@ import pyarrow.parquet as pq
 
 from rag_assets.errors import StoreError
 from rag_assets.schemas import SCHEMA_VERSION
-from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory, remove
+from rag_assets.store.atomic import MANIFEST as MANIFEST_FILE
+from rag_assets.store.atomic import TABLE, TEMPORARY_MARK, atomic_directory, remove, table_file
 from rag_assets.store.canonical import canonical_json, file_digest, file_digests, fingerprint
 from rag_assets.store.file_stamps import RecentFiles, VerifiedFiles
 from rag_assets.store.locks import locked
 from rag_assets.store.remote.mirror import folder_manifest
-from rag_assets.store.remote.working_copy import MANIFEST as MANIFEST_FILE
-from rag_assets.store.remote.working_copy import TABLE, table_file
 
 MANIFEST_KEY = b"rag_assets"
 """Where tables of older stores have their manifest."""

@@ -30,12 +30,11 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rag_assets.errors import StoreError
 from rag_assets.store.atomic import write_text
 from rag_assets.store.remote.mirror import working_copy_of
-from rag_assets.store.remote.working_copy import WorkingCopy
 
 
 @contextmanager
@@ -58,6 +57,9 @@ def locked(file: Path) -> Iterator[None]:
     finally:
         lock.release()
 
+
+if TYPE_CHECKING:
+    from rag_assets.store.remote.working_copy import WorkingCopy
 
 FOLDER = "_leases"
 """In the store; no experiment has its name."""

@@ -8,8 +8,7 @@ import pytest
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.pipeline import evaluation_record
 from rag_assets.pipeline.evaluations import all_experiments, read_current, read_evaluation
-from rag_assets.store.atomic import write_text
-from rag_assets.store.remote.working_copy import table_file
+from rag_assets.store.atomic import table_file, write_text
 from tests.tiny_experiment import Tiny, short
 
 TOP_K = (1, 3, 5)

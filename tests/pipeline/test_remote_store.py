@@ -27,11 +27,10 @@ from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.pipeline.warehouse_record import is_up_to_date
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.artifacts import ArtifactKey
-from rag_assets.store.atomic import write_text
+from rag_assets.store.atomic import table_file, write_text
 from rag_assets.store.remote import mirror as opened
 from rag_assets.store.remote.mirror import mirror, write_shared
 from rag_assets.store.remote.objects import ANY, AT_ONCE, Objects
-from rag_assets.store.remote.working_copy import table_file
 from tests.all_measurements import all_measurements
 from tests.remote_machines import Evaluated, Machine, Machines, names_sent
 from tests.s3_server import VARIABLES, conditions

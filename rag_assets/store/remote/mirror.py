@@ -1,4 +1,8 @@
-"""The working copies that a process uses, found by any path in one: nobody passes them on."""
+"""The working copies that a process uses, found by any path in one: nobody passes them on.
+
+Small files are mirrored: what is done to them here is done to the remote store. Of a local store,
+nothing that speaks to a remote one is imported.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,14 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from rag_assets.errors import StoreError
-from rag_assets.store.atomic import write_text
+from rag_assets.store.atomic import MANIFEST, write_text
 from rag_assets.store.remote.address import Address
-from rag_assets.store.remote.objects import Objects
-from rag_assets.store.remote.working_copy import MANIFEST, WorkingCopy
+
+if TYPE_CHECKING:
+    from rag_assets.store.remote.working_copy import WorkingCopy
 
 MARKER = "rag_assets_remote.json"
 """The file in a working copy that says where its originals lie; a name that nobody else uses."""
@@ -110,6 +116,9 @@ def _open(folder: Path) -> WorkingCopy:
         raise StoreError(f"{marker}: is not readable ({error}); delete it") from error
     if address is None:
         raise StoreError(f"{marker}: `url` is no address; delete it")
+    from rag_assets.store.remote.objects import Objects
+    from rag_assets.store.remote.working_copy import WorkingCopy
+
     return WorkingCopy(folder, Objects(Address(address.bucket, address.prefix, fields["endpoint"])))
 
 

@@ -12,14 +12,15 @@ from pathlib import Path
 from threading import Lock
 
 from rag_assets.errors import StoreError
-from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory, remove
+from rag_assets.store.atomic import (
+    MANIFEST,
+    TABLE,
+    TEMPORARY_MARK,
+    atomic_directory,
+    remove,
+    table_file,
+)
 from rag_assets.store.remote.objects import ABSENT, ANY, Listed, Objects
-
-MANIFEST = "manifest.json"
-"""The last file of an artifact: with it, the artifact is whole."""
-
-TABLE = "table.parquet"
-"""The file of an artifact that is a table."""
 
 _TRIES = 10
 
@@ -28,7 +29,7 @@ class WorkingCopy:
     """A folder, and the remote store that it is a copy of a part of."""
 
     def __init__(self, root: Path, objects: Objects) -> None:
-        """Bind a folder to the objects; nothing is asked yet. ``opened.py`` gives them."""
+        """Bind a folder to the objects; nothing is asked yet. ``mirror.py`` gives them."""
         self.root = root
         self.objects = objects
         self._noted: dict[Path, bool] = {}
@@ -260,11 +261,6 @@ class WorkingCopy:
 
     def _is_new(self, file: Path, there: dict[str, Listed]) -> bool:
         return TEMPORARY_MARK not in file.as_posix() and self.name(file) not in there
-
-
-def table_file(path: Path) -> Path:
-    """Return the Parquet file of a table at a path; in older stores that is the path itself."""
-    return path if path.suffix == ".parquet" else path / TABLE
 
 
 def _object_of(name: str) -> str:
