@@ -129,15 +129,15 @@ def _ended_since(seen: Seen, instance: dg.DagsterInstance) -> tuple[list[dg.Even
     now: Seen = []
     for kind, last in zip(ENDS, seen, strict=True):
         later = dg.RunStatusChangeRecordsFilter(kind, after_storage_id=last)
-        found = instance.fetch_run_status_changes(later, MOST_RUNS, ascending=True).records
-        ended += found
-        now.append(max([last, *(record.storage_id for record in found)]))
+        records = instance.fetch_run_status_changes(later, MOST_RUNS, ascending=True).records
+        ended += records
+        now.append(max([last, *(record.storage_id for record in records)]))
     return ended, now
 
 
 def _latest(instance: dg.DagsterInstance) -> Seen:
-    found = [instance.fetch_run_status_changes(kind, 1).records for kind in ENDS]
-    return [records[0].storage_id if records else 0 for records in found]
+    latest = [instance.fetch_run_status_changes(kind, 1).records for kind in ENDS]
+    return [records[0].storage_id if records else 0 for records in latest]
 
 
 def _failed_checks(
@@ -148,15 +148,15 @@ def _failed_checks(
         wanted = {dg.DagsterEventType.ASSET_CHECK_EVALUATION}
         for record in instance.get_records_for_run(run_id, of_type=wanted).records:
             event = record.event_log_entry.dagster_event
-            found = event.asset_check_evaluation_data if event is not None else None
-            if found is None or found.passed or found.severity is not dg.AssetCheckSeverity.ERROR:
+            check = event.asset_check_evaluation_data if event is not None else None
+            if check is None or check.passed or check.severity is not dg.AssetCheckSeverity.ERROR:
                 continue
-            if found.asset_key.path[0] == experiment.name:
+            if check.asset_key.path[0] == experiment.name:
                 yield {
-                    "check": found.check_name,
-                    "asset": found.asset_key.path[-1],
-                    "partition": found.partition,
-                    "what": found.description,
+                    "check": check.check_name,
+                    "asset": check.asset_key.path[-1],
+                    "partition": check.partition,
+                    "what": check.description,
                     "run": run_id,
                 }
 

@@ -56,7 +56,7 @@ def evaluations(
             partition; with several, the others would be stopped too.
     """
     for result in results:
-        found = result.found
+        finding = result.found
         warns = result.severity == WARNING
         yield dg.AssetCheckEvaluation(
             asset_key=asset,
@@ -64,7 +64,7 @@ def evaluations(
             passed=result.passed,
             severity=dg.AssetCheckSeverity.WARN if warns else dg.AssetCheckSeverity.ERROR,
             description=_description(result),
-            metadata={**_numbers(result), **_problems(found.problems), **_shown(found.shown)},
+            metadata={**_numbers(result), **_problems(finding.problems), **_shown(finding.shown)},
             blocking=result.check.blocking and fails_run,
             partition=partition_key(result.key),
         )

@@ -92,9 +92,9 @@ def finish(
     )
     if not is_up_to_date(pipeline.settings):
         rebuild(pipeline.settings)
-    found = [pipeline.current(key) for keys in wanted.values() for key in keys]
+    artifacts = [pipeline.current(key) for keys in wanted.values() for key in keys]
     # Of partitions that are equal there is one artifact, which counts once.
-    total = len({(one.manifest.asset, one.manifest.fingerprint) for one in found if one})
+    total = len({(one.manifest.asset, one.manifest.fingerprint) for one in artifacts if one})
     seconds = (datetime.now(UTC) - started).total_seconds()
     return EvaluationSummary(evaluation, computed, total - computed, seconds)
 

@@ -97,8 +97,8 @@ class Outdated(dg.AutomationCondition[dg.AssetKey]):
         asked = json.loads(context.cursor or "{}")
         wanted = self._wanted(context)
         candidates = context.candidate_subset
-        found = candidates.expensively_compute_asset_partitions()
-        names = {asset_partition.partition_key or "" for asset_partition in found}
+        partitions = candidates.expensively_compute_asset_partitions()
+        names = {asset_partition.partition_key or "" for asset_partition in partitions}
         ask = {name for name in names & set(wanted) if wanted[name] != asked.get(name)}
         if candidates.is_partitioned:
             true = candidates.compute_intersection_with_partition_keys(ask)

@@ -206,11 +206,11 @@ def _interruptible() -> Iterator[Callable[[StaleStages], StaleStages]]:
     forgotten: list[object] = []
     usual = sys.unraisablehook
 
-    def hook(found: "sys.UnraisableHookArgs") -> None:
-        if issubclass(found.exc_type, interrupts):
-            forgotten.append(found.exc_type)
+    def hook(failure: "sys.UnraisableHookArgs") -> None:
+        if issubclass(failure.exc_type, interrupts):
+            forgotten.append(failure.exc_type)
         else:
-            usual(found)
+            usual(failure)
 
     def unless_interrupted(stages: StaleStages) -> StaleStages:
         for stage in stages:

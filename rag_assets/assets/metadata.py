@@ -21,7 +21,7 @@ from rag_assets.evaluation.query_facts import facts_table
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.ties import TIES
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.column_lineage import ColumnOrigins
+from rag_assets.pipeline.column_lineage import ColumnLineage
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.plain_text import markdown, printable
 from rag_assets.report.board_columns import LEADING
@@ -87,7 +87,7 @@ PREVIEW_CHARACTERS = 120
 Metadata = dict[str, dg.MetadataValue]
 
 
-def of_asset(stage: Stage, origins: ColumnOrigins) -> Metadata:
+def of_asset(stage: Stage, origins: ColumnLineage) -> Metadata:
     """Return the metadata of a definition: its columns, what they are made of, and its code."""
     shown: Metadata = {
         "dagster/storage_kind": dg.MetadataValue.text("parquet" if stage.schema else "folder"),

@@ -117,7 +117,8 @@ OLDER_STORE = (
 
 def _incomplete(failed: Mapping[str, Collection[str]], n_queries: int) -> str:
     told = [
-        f"{name} failed on {len(found)} of {n_queries} queries" for name, found in failed.items()
+        f"{name} failed on {len(queries)} of {n_queries} queries"
+        for name, queries in failed.items()
     ]
     return f"incomplete: {', '.join(told)}; `rag-assets report` says why"
 

@@ -75,13 +75,13 @@ def command(
 
 def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) -> None:
     try:
-        found = run_pool(pipeline, depth)
+        pool_units = run_pool(pipeline, depth)
     except MissingArtifact:
         pipeline.experiment.dataset.read_queries()  # where there are none, that is the reason
         raise
     documents = pipeline.artifact(DOCUMENTS_KEY).table()
     queries = pipeline.artifact(QUERIES_KEY).table()
-    shown = without_outer_blanks(found, documents)
+    shown = without_outer_blanks(pool_units, documents)
     units = in_blind_order(merged(shown), queries.column("query_id").to_pylist(), seed)
     text = sheet_text(units, documents, queries)
     if out is None:

@@ -142,11 +142,11 @@ def check_unchanged() -> None:
 
 
 def _stamps() -> Mapping[str, tuple[int, int]]:
-    found = {}
+    stamps = {}
     for file in FOLDER.rglob("*.py"):
         status = file.stat()
-        found[str(file)] = (status.st_size, status.st_mtime_ns)
-    return found
+        stamps[str(file)] = (status.st_size, status.st_mtime_ns)
+    return stamps
 
 
 def _top(root: Root) -> str:

@@ -95,10 +95,10 @@ class Attempts:
 
     def _is_unanswered(self, recipe: Recipe) -> bool:
         name, store = recipe.fingerprint, self._store
-        found = [store.find(recipe.stage, name)]
+        artifacts = [store.find(recipe.stage, name)]
         for depth in store.depths(RANKINGS, name):
-            found.append(store.find(RANKINGS, f"{name}{DEPTH_MARK}{depth}"))
-        return any(one.manifest.facts.get(UNANSWERED) for one in found if one is not None)
+            artifacts.append(store.find(RANKINGS, f"{name}{DEPTH_MARK}{depth}"))
+        return any(one.manifest.facts.get(UNANSWERED) for one in artifacts if one is not None)
 
     def _keep(self, first: Recipe, number: int) -> None:
         name = first.fingerprint

@@ -134,8 +134,10 @@ class Measurements:
             for other in file.parent.iterdir()
             if other.name.startswith((f"{name}+", f"{name}."))
         ]
-        found = [one for one in others if one is not None and bool(one["cached"]) is bool(cached)]
-        return max(found, key=lambda one: one["measured"] or "", default=None)
+        matching = [
+            one for one in others if one is not None and bool(one["cached"]) is bool(cached)
+        ]
+        return max(matching, key=lambda one: one["measured"] or "", default=None)
 
     def _file(self, what: str, fingerprint: str, cached: bool | None) -> Path:
         parts = [short(fingerprint), *(["cached"] if cached else []), f"at={machine()}"]

@@ -82,8 +82,8 @@ def to_prune(
         return [Dropped(segment) for segment in segments]
     used = _used_keys(store)
     vectors = [segment for segment in segments if segment.kind in BY_TEXT]
-    found = [Dropped(one, pc.invert(pc.is_in(keys_of(one), used))) for one in readable(vectors)]
-    return [dropped for dropped in found if dropped.entries]
+    drops = [Dropped(one, pc.invert(pc.is_in(keys_of(one), used))) for one in readable(vectors)]
+    return [dropped for dropped in drops if dropped.entries]
 
 
 def prune(store: Path, dropped: Sequence[Dropped]) -> None:
@@ -114,8 +114,8 @@ def _used_keys(store: Path) -> pa.Array:
 def vector_keys(texts: Iterable[str], prompts: Iterable[str]) -> pa.Array:
     """Return the key of every text with every prompt."""
     both = list(prompts)
-    found = {hashlib.sha256((p + text).encode()).digest() for text in texts for p in both}
-    return pa.array(sorted(found), KEY)
+    keys = {hashlib.sha256((p + text).encode()).digest() for text in texts for p in both}
+    return pa.array(sorted(keys), KEY)
 
 
 def chunk_texts(chunks: pa.Table) -> set[str]:

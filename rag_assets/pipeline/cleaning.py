@@ -70,17 +70,17 @@ class Item:
 
 def items(store: Path) -> list[Item]:
     """Return all that is stored of results and in caches, here or in the remote store."""
-    found: dict[Path, Item] = {}
+    by_path: dict[Path, Item] = {}
     for folder in (*experiment_roots(store), *(store / name for name in SHARED)):
         for path, listed in stored_files(folder).items():
             parts = path.relative_to(store).parts
             kind, depth = _kind_of(parts)
             owner = store.joinpath(*parts[:depth])
             whose = parts[0] if parts[0] not in SHARED else ""
-            known = found.get(owner) or Item(owner, kind, 0, 0, whose)
+            known = by_path.get(owner) or Item(owner, kind, 0, 0, whose)
             size, modified = known.size + listed.size, max(known.modified, listed.modified)
-            found[owner] = replace(known, size=size, modified=modified)
-    return sorted(found.values(), key=lambda item: item.path)
+            by_path[owner] = replace(known, size=size, modified=modified)
+    return sorted(by_path.values(), key=lambda item: item.path)
 
 
 def _kind_of(parts: tuple[str, ...]) -> tuple[str, int]:
@@ -140,21 +140,21 @@ def removable(
     named, freed = _Named.by(store, kept), _Named.by(store, gone)
     outdated = {root / FOLDER / f"{e.evaluation_id}.json" for root in gone for e in gone[root]}
     young = (now - SPARED).timestamp() * 1e9
-    found: list[Item] = []
+    garbage: list[Item] = []
     for item in items(store):
         if item.path in outdated:
-            found.insert(0, replace(item, reason="older"))
+            garbage.insert(0, replace(item, reason="older"))
         elif item.kind in (SNAPSHOTS, CACHE, HISTORY, OTHER) or named.of(item):
             continue
         elif by := freed.of(item):
-            found.append(
+            garbage.append(
                 replace(item, experiment=", ".join(sorted(by)), reason="only older name it")
             )
         elif orphans and experiment in (None, item.experiment) and item.modified < young:
             unfinished = item.kind == TEMPORARY
             reason = "never finished" if unfinished else "no snapshot names it"
-            found.append(replace(item, reason=reason))
-    return found
+            garbage.append(replace(item, reason=reason))
+    return garbage
 
 
 def _outdated(root: Path, snapshots: list[Evaluation], limit: datetime | None) -> list[Evaluation]:

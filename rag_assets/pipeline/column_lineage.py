@@ -121,7 +121,7 @@ ORIGINS: Mapping[str, Mapping[str, str]] = {
 """Table -> column -> its origins; a column that is absent is made of no other column."""
 
 
-class ColumnOrigins:
+class ColumnLineage:
     """What the columns of an experiment's tables are made of; its graph is walked once."""
 
     def __init__(self, experiment: Experiment) -> None:
@@ -138,7 +138,7 @@ class ColumnOrigins:
         if every_metric is not None:
             declared |= dict.fromkeys(self.experiment.metrics, every_metric)
         levels = list(self._levels(stage))
-        found = {
+        origins = {
             column: [
                 one
                 for alternatives in texts.split()
@@ -146,7 +146,7 @@ class ColumnOrigins:
             ]
             for column, texts in declared.items()
         }
-        return {column: list(dict.fromkeys(pairs)) for column, pairs in found.items() if pairs}
+        return {column: list(dict.fromkeys(pairs)) for column, pairs in origins.items() if pairs}
 
     def _first(self, alternatives: str, column: str, levels: list[list[Stage]]) -> list[Origin]:
         """Return the columns of the first alternative that the graph has above."""

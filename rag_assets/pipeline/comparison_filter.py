@@ -35,7 +35,7 @@ def regressions(comparisons: pa.Table, baseline: str) -> list[str]:
         comparisons: table of :data:`rag_assets.schemas.COMPARISONS`.
         baseline: name of the retriever that the others are measured by.
     """
-    found = []
+    sentences = []
     for row in comparisons.to_pylist():
         names = (row["retriever_a"], row["retriever_b"])
         if baseline not in names or row["difference"] is None or not is_significant(row):
@@ -44,8 +44,8 @@ def regressions(comparisons: pa.Table, baseline: str) -> list[str]:
         gain = row["difference"] if other == names[1] else -row["difference"]
         if gain < 0:
             p = row["p_adjusted"] if row["p_adjusted"] is not None else row["p_randomisation"]
-            found.append(
+            sentences.append(
                 f"{other} is worse than {baseline} on {row['metric']}@{row['top_k']} "
                 f"({row['split']}) by {-gain:.4f}, p = {p:.4f}"
             )
-    return found
+    return sentences

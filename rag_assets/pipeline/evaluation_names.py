@@ -114,8 +114,8 @@ class EvaluationNames:
             return part if part in known else fitting[0]
         if fitting:
             more = f", and {len(fitting) - SHOWN} more" if len(fitting) > SHOWN else ""
-            found = ", ".join(fitting[-SHOWN:])
-            raise UsageError(f"'{part}' fits {len(fitting)} evaluations: {found}{more}")
+            candidates = ", ".join(fitting[-SHOWN:])
+            raise UsageError(f"'{part}' fits {len(fitting)} evaluations: {candidates}{more}")
         if any(part in (one[: len(part)], one[-len(part) :]) for one in self._cleaned()):
             raise UsageError(
                 f"the snapshot of evaluation '{part}' was cleaned away; its means are in "

@@ -74,7 +74,7 @@ def configuration_of(experiment: Experiment) -> Mapping[str, Any]:
     left out: a folder that was moved is the same experiment.
     """
     own = experiment
-    found = {
+    blocks = {
         "judge": own.judge,
         "chunking": {name: _dumped(one) for name, one in own.chunkings.items()},
         "query_sets": {name: _dumped(one, {"path"}) for name, one in own.query_sets.items()},
@@ -91,7 +91,7 @@ def configuration_of(experiment: Experiment) -> Mapping[str, Any]:
         "statistics": _dumped(own.statistics),
         "context_tokenizer": own.context_tokenizer,
     }
-    return {name: _without_credentials(value) for name, value in found.items()}
+    return {name: _without_credentials(value) for name, value in blocks.items()}
 
 
 def _dumped(options: BaseModel, exclude: set[str] | None = None) -> dict[str, Any]:
@@ -128,13 +128,13 @@ def _git(folder: Path, *words: str) -> str | None:
 
 
 def _packages() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:  # run from a folder that was not installed
             continue
-    return found
+    return versions
 
 
 def record(

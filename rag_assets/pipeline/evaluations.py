@@ -223,8 +223,8 @@ def _intact(root: Path, evaluation: Evaluation, entry: SnapshotEntry) -> Artifac
 
 
 def _is_named(manifest: Manifest, entry: SnapshotEntry) -> bool:
-    found = (manifest.fingerprint, manifest.digests.get("all"), manifest.files)
-    return found == (entry.fingerprint, entry.digest, entry.files)
+    stored = (manifest.fingerprint, manifest.digests.get("all"), manifest.files)
+    return stored == (entry.fingerprint, entry.digest, entry.files)
 
 
 def _damaged(path: Path, evaluation: Evaluation) -> StoreError:
@@ -285,11 +285,11 @@ def is_of_older_store(root: Path) -> bool:
 
 def _check_version(file: Path, data: dict[str, Any]) -> None:
     """Refuse a snapshot of another version before its fields are looked at."""
-    found = data["schema_version"]
-    if found != SCHEMA_VERSION:
+    stated = data["schema_version"]
+    if stated != SCHEMA_VERSION:
         source = shlex.quote(str(data["source"]))
         raise StoreError(
-            f"{file}: schema version {found}, this program writes {SCHEMA_VERSION}; evaluate the "
+            f"{file}: schema version {stated}, this program writes {SCHEMA_VERSION}; evaluate the "
             f"experiment again: rag-assets evaluate {source}"
         )
 

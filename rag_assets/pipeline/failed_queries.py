@@ -19,14 +19,16 @@ from rag_assets.store.artifacts import ArtifactKey
 
 def failed_queries(pipeline: Pipeline) -> dict[str, set[str]]:
     """Return retriever -> the queries on which it failed, by its up-to-date runs; only if some."""
-    found: dict[str, set[str]] = {}
+    failures: dict[str, set[str]] = {}
     for stage in pipeline.stages():
         if stage.group == "runs":
             for key in stage.keys(pipeline.experiment):
                 artifact = pipeline.current(key)
                 if artifact is not None and failures_of(artifact.manifest):
-                    found.setdefault(key["retriever"], set()).update(failures_of(artifact.manifest))
-    return found
+                    failures.setdefault(key["retriever"], set()).update(
+                        failures_of(artifact.manifest)
+                    )
+    return failures
 
 
 def unfinished(pipeline: Pipeline, retrievers: Iterable[str]) -> dict[str, set[str]]:
@@ -35,15 +37,15 @@ def unfinished(pipeline: Pipeline, retrievers: Iterable[str]) -> dict[str, set[s
     Those that an imported run names as failed are a finding, which no other evaluation changes.
     """
     failed, experiment = failed_queries(pipeline), pipeline.experiment
-    found: dict[str, set[str]] = {}
+    failures: dict[str, set[str]] = {}
     for name in retrievers:
         imported = [
             one for one in read_by(experiment, name) if experiment.family(one) == "imported"
         ]
         own = failed.get(name, set()) - set().union(*(failed.get(one, set()) for one in imported))
         if own:
-            found[name] = own
-    return found
+            failures[name] = own
+    return failures
 
 
 def read_by(experiment: Experiment, retriever: str) -> list[str]:
@@ -57,7 +59,7 @@ def unanswered(pipeline: Pipeline) -> dict[ArtifactKey, int]:
 
     Of a reranker with several cut-offs over one ranking, one partition stands for all.
     """
-    found: dict[ArtifactKey, int] = {}
+    numbers: dict[ArtifactKey, int] = {}
     for stage in pipeline.stages():
         if not isinstance(stage, QuerySetAnswers | RerankedRuns):
             continue
@@ -67,19 +69,19 @@ def unanswered(pipeline: Pipeline) -> dict[ArtifactKey, int]:
             if recipe is not None and recipe.fingerprint not in seen:
                 seen.add(recipe.fingerprint)
                 number = _unanswered_in(pipeline, key)
-                found |= {key: number} if number else {}
-    return found
+                numbers |= {key: number} if number else {}
+    return numbers
 
 
 def try_again(pipeline: Pipeline) -> int:
     """Count a further attempt at all that is unanswered; return at how many queries."""
-    found = unanswered(pipeline)
-    recipes = [_asked(pipeline, key) for key in found]
+    numbers = unanswered(pipeline)
+    recipes = [_asked(pipeline, key) for key in numbers]
     for recipe in recipes:
         if recipe is not None:
             pipeline.attempts.add(recipe)
     pipeline.forget()
-    return sum(found.values())
+    return sum(numbers.values())
 
 
 def _asked(pipeline: Pipeline, key: ArtifactKey) -> Recipe | None:

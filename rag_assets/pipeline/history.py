@@ -167,15 +167,15 @@ def _retrievers(root: Path, evaluation: Evaluation) -> Iterator[Row]:
 
 def _manifests(root: Path, evaluation: Evaluation) -> Mapping[str, list[Manifest]]:
     """Return retriever -> a manifest of each of its assets: its cells differ in top_k alone."""
-    found: dict[str, dict[str, Manifest]] = {}
+    manifests: dict[str, dict[str, Manifest]] = {}
     for entry in evaluation.entries:
         name = entry.partition.get("retriever")
-        if name is None or entry.asset in found.setdefault(name, {}):
+        if name is None or entry.asset in manifests.setdefault(name, {}):
             continue
         manifest = manifest_of(root, evaluation, entry)
         if manifest is not None:
-            found[name][entry.asset] = manifest
-    return {name: list(of_asset.values()) for name, of_asset in found.items()}
+            manifests[name][entry.asset] = manifest
+    return {name: list(of_asset.values()) for name, of_asset in manifests.items()}
 
 
 def _revision(manifests: Iterable[Manifest]) -> str | None:
@@ -225,16 +225,16 @@ def fill_in(root: Path, locks: Path) -> int:
     for path in files.drop_damaged(snapshots):
         _logger.warning("%s was damaged; its row is made again from its snapshot", path)
     missing = sorted(snapshots.keys() - files.ids()) if snapshots else []
-    found = []
+    tables = []
     for name in missing:
         bring_named(root, name)
         try:
-            found.append(history_table(root, [read_evaluation(snapshots[name])]))
+            tables.append(history_table(root, [read_evaluation(snapshots[name])]))
         except StoreError as error:
             _logger.warning("left out of the history: %s", error)
-    if found:
-        files.add(pa.concat_tables(found))
-    return len(found)
+    if tables:
+        files.add(pa.concat_tables(tables))
+    return len(tables)
 
 
 class History:
@@ -314,8 +314,8 @@ class History:
             try:
                 with duckdb.connect() as connection:
                     connection.execute("SET TimeZone = 'UTC'")
-                    found = connection.sql(f"FROM ({sql(f'[{files}]')}) {rest}", params=values)
-                    return as_rows(found.to_arrow_table())
+                    rows = connection.sql(f"FROM ({sql(f'[{files}]')}) {rest}", params=values)
+                    return as_rows(rows.to_arrow_table())
             except duckdb.Error as error:
                 if not all(path.exists() for path in paths):
                     raise FileNotFoundError(str(self._files.folder)) from error

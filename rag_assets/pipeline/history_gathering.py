@@ -190,12 +190,12 @@ def _known(folder: Path, first: str, last: str, parts: Iterable[Path]) -> pa.Arr
     """Return the ids that other gathered files have between two of them."""
     own = set(parts)
     others = [p for p in history_files(folder) if _BETWEEN in p.stem and p not in own]
-    found: list[str] = []
+    ids: list[str] = []
     for path in others:
         if first_id(path) <= last and first <= last_id(path):
             table = _table_of(path)
-            found += [] if table is None else table.column("evaluation_id").to_pylist()
-    return pa.array(found, pa.string())
+            ids += [] if table is None else table.column("evaluation_id").to_pylist()
+    return pa.array(ids, pa.string())
 
 
 def _single(paths: Iterable[Path]) -> list[Path]:

@@ -332,8 +332,8 @@ class Pipeline:
 
     def _locked(self, stage: Stage, keys: Sequence[ArtifactKey]) -> set[str]:
         """Return the fingerprints to lock; of many, the first digits: files are held open."""
-        found = {key: self.recipe(key) for key in keys if self.current(key) is None}
-        prints = {recipe.fingerprint for recipe in found.values() if recipe is not None}
+        recipes = {key: self.recipe(key) for key in keys if self.current(key) is None}
+        prints = {recipe.fingerprint for recipe in recipes.values() if recipe is not None}
         return {one[:2] for one in prints} if stage.batched else prints
 
     def _missing(self, keys: Sequence[ArtifactKey]) -> list[ArtifactKey]:

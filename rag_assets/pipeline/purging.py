@@ -148,9 +148,9 @@ def to_purge(
     """
     store = settings.store
     bring_all(store)
-    found = items(store)
+    contents = items(store)
     named, sources = _named(store)
-    tables = [item for item in found if item.kind in LAST]
+    tables = [item for item in contents if item.kind in LAST]
     own = [
         item
         for item in tables
@@ -162,7 +162,7 @@ def to_purge(
     fragments = texts.fragments
     files: list[Item] = []
     kept: list[Path] = []
-    for item in found:
+    for item in contents:
         if item.kind in (SNAPSHOTS, HISTORY):
             # What is lost there is lost; a configuration may quote anything.
             kept += [item.path] if fragments.in_file(item.path) else []
@@ -178,7 +178,7 @@ def to_purge(
         files.insert(0, Item(home, "Dagster instance", size, 0, "", "may show the text"))
     return Purge(
         tuple(files),
-        tuple(_entries(store, found, texts)),
+        tuple(_entries(store, contents, texts)),
         {name: source for name, source in sources.items() if name in touched},
         tuple(kept),
     )
@@ -223,8 +223,11 @@ def _goes(item: Item, texts: _Texts, fragments: Fragments) -> bool:
     return any(fragments.in_file(file) for file in files if file.is_file())
 
 
-def _entries(store: Path, found: Iterable[Item], texts: _Texts) -> Iterator[Dropped]:
-    prompts = {"", *(prompt for i in found if i.kind in ARTIFACTS for prompt in prompts_in(i.path))}
+def _entries(store: Path, contents: Iterable[Item], texts: _Texts) -> Iterator[Dropped]:
+    prompts = {
+        "",
+        *(prompt for i in contents if i.kind in ARTIFACTS for prompt in prompts_in(i.path)),
+    }
     keys = vector_keys(texts.all, prompts)
     dropped: dict[Path, Dropped] = {}
     for segment in readable(cache_segments(store)):

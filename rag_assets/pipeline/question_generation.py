@@ -115,11 +115,11 @@ def generate_from_chunks(pipeline: Pipeline, asking: Asking) -> Generation:
     generator = asking.generator()
     chunks = _chunks(pipeline, asking)
     with _completions(pipeline, asking, chunks.num_rows) as completions:
-        found = generate_questions(chunks, generator, completions)
+        questions = generate_questions(chunks, generator, completions)
         budget = completions.budget
     documents = pipeline.artifact(DOCUMENTS_KEY).table()
     cost = budget.cost if budget.limits.priced else None
-    return Generation(found, documents, chunks.num_rows, budget.calls, cost)
+    return Generation(questions, documents, chunks.num_rows, budget.calls, cost)
 
 
 def require_questions(generation: Generation, source: Path) -> None:
@@ -128,17 +128,17 @@ def require_questions(generation: Generation, source: Path) -> None:
     Raises:
         DataError: none was; says how many were dropped why, and why chunks gave none.
     """
-    found = generation.found
-    if not found.questions.num_rows:
-        lost = ", ".join(f"{n} {reason}" for reason, n in reasons(found)) or "there was none"
+    questions = generation.found
+    if not questions.questions.num_rows:
+        lost = ", ".join(f"{n} {reason}" for reason, n in reasons(questions)) or "there was none"
         problem = f"no question is left of {generation.n_chunks} chunks: {lost}"
         raise DataError(problem, file=source)
 
 
-def reasons(found: GeneratedQuestions) -> list[tuple[str, int]]:
+def reasons(questions: GeneratedQuestions) -> list[tuple[str, int]]:
     """Return (what, how many) of dropped questions, then of chunks that gave none."""
-    dropped = [(f"dropped: {reason}", number) for reason, number in found.counts.items()]
-    failures = Counter(f"without a question: {why}" for why in found.failures.values())
+    dropped = [(f"dropped: {reason}", number) for reason, number in questions.counts.items()]
+    failures = Counter(f"without a question: {why}" for why in questions.failures.values())
     return [*sorted(dropped), *sorted(failures.items())]
 
 

@@ -194,10 +194,10 @@ def pointer_text(content: bytes | None) -> str | None:
 def read_json(file: Path) -> dict[str, Any]:
     """Return the object that a file of JSON holds; an empty one where it cannot be read."""
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _text(file: Path) -> str:

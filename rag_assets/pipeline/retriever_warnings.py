@@ -80,10 +80,10 @@ def _with_work(pipeline: Pipeline, selection: Selection) -> list[str]:
 
 def _texts(pipeline: Pipeline) -> Mapping[str, Sequence[str]]:
     dataset = pipeline.experiment.dataset
-    found = {"queries": _read(pipeline, QUERIES_KEY, dataset.read_queries)}
+    tables = {"queries": _read(pipeline, QUERIES_KEY, dataset.read_queries)}
     if pipeline.current(DOCUMENTS_KEY) is not None or _quickly_read(dataset.document_files()):
-        found["documents"] = _read(pipeline, DOCUMENTS_KEY, lambda: Documents().read(pipeline))
-    return found
+        tables["documents"] = _read(pipeline, DOCUMENTS_KEY, lambda: Documents().read(pipeline))
+    return tables
 
 
 def _read(pipeline: Pipeline, key: ArtifactKey, read: Callable[[], Read]) -> list[str]:
@@ -98,8 +98,8 @@ def _read(pipeline: Pipeline, key: ArtifactKey, read: Callable[[], Read]) -> lis
 
 
 def _ahead(pipeline: Pipeline, key: ArtifactKey, read: Callable[[], Read]) -> Read:
-    pipeline.read_ahead[key.asset] = found = read()
-    return found
+    pipeline.read_ahead[key.asset] = content = read()
+    return content
 
 
 def _quickly_read(files: Sequence[Path]) -> bool:

@@ -27,8 +27,8 @@ class Selection:
         """
         for name in retrievers:
             if name not in experiment.retrievers:
-                found = allowed_names(name, experiment.retrievers)
-                raise UsageError(f"unknown retriever {found}")
+                hint = allowed_names(name, experiment.retrievers)
+                raise UsageError(f"unknown retriever {hint}")
         for k in top_k:
             if k not in experiment.top_k:
                 allowed = ", ".join(map(str, experiment.top_k))

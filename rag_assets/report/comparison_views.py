@@ -114,9 +114,9 @@ def _means(compared: Compared, a: str, b: str) -> Table:
     table.text_column("retriever")
     table.number_column("mean")
     table.number_column(interval_name(compared.resampling.confidence))
-    for name, found in compared.mean_intervals(a, b).items():
-        mean = "-" if found["mean"] is None else f"{found['mean']:.4f}"
-        table.add_row(Text(name), mean, interval_text(found))
+    for name, interval in compared.mean_intervals(a, b).items():
+        mean = "-" if interval["mean"] is None else f"{interval['mean']:.4f}"
+        table.add_row(Text(name), mean, interval_text(interval))
     return table
 
 

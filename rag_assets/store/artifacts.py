@@ -166,8 +166,8 @@ class Artifact:
                 return all(file_digest(self.path / name) == stated[name] for name in stated)
             if self.path.is_file():
                 return True
-            found = file_digests(self.path, MANIFEST_FILE)
-            return fingerprint(found) == self.manifest.digests["all"]
+            digests = file_digests(self.path, MANIFEST_FILE)
+            return fingerprint(digests) == self.manifest.digests["all"]
         except OSError:
             return False
 
@@ -214,14 +214,14 @@ class ArtifactStore:
     def names(self, asset: str) -> set[str]:
         """Return the names of all artifacts of an asset."""
         folder = self.objects / asset
-        found = os.listdir(folder) if folder.is_dir() else []  # noqa: PTH208 - asked often
-        return {name for name in found if TEMPORARY_MARK not in name}
+        entries = os.listdir(folder) if folder.is_dir() else []  # noqa: PTH208 - asked often
+        return {name for name in entries if TEMPORARY_MARK not in name}
 
     def depths(self, asset: str, fingerprint: str) -> set[int]:
         """Return the depths at which the rankings of a recipe are stored."""
         first = f"{short(fingerprint)}{DEPTH_MARK}"
-        found = (name for name in self.names(asset) if name.startswith(first))
-        return {int(name[len(first) :]) for name in found}
+        names = (name for name in self.names(asset) if name.startswith(first))
+        return {int(name[len(first) :]) for name in names}
 
     def write_table(self, table: pa.Table, manifest: Manifest) -> Artifact:
         """Write a table; see :meth:`write`."""

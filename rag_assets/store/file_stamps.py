@@ -203,15 +203,15 @@ def _stamp(path: Path, files: Mapping[str, str]) -> str | None:
     """Return what the file system says of the files of an artifact; None: one is gone."""
     try:
         # No Path, which costs more than the question: every artifact is asked about.
-        found = [(name, stated, os.stat(f"{path}/{name}")) for name, stated in files.items()]  # noqa: PTH116
+        statuses = [(name, stated, os.stat(f"{path}/{name}")) for name, stated in files.items()]  # noqa: PTH116
         if not files:
             older = sorted(path.rglob("*")) if path.is_dir() else [path]
-            found = [(file.relative_to(path).as_posix(), "", file.stat()) for file in older]
+            statuses = [(file.relative_to(path).as_posix(), "", file.stat()) for file in older]
     except OSError:
         return None
     rows = [
         [name, stated, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino]
-        for name, stated, s in found
+        for name, stated, s in statuses
     ]
     return fingerprint(rows)[:32]
 

@@ -180,14 +180,16 @@ class _Lease:
         modified = self._place.modified()
         # By the store's own clock, and what has passed here since then.
         now = modified.get(self._name, 0.0) + time.monotonic() - self._written
-        found = []
+        descriptions = []
         for name in sorted(modified.keys() - {self._name}):
             fields = self._place.read(name)
             if now - modified[name] > ENDS or _is_dead(fields):
                 self._place.delete(name)
             elif fields.get("kind") in kinds:
-                found.append("{what} ({host}, process {process}, since {since})".format(**fields))
-        return found
+                descriptions.append(
+                    "{what} ({host}, process {process}, since {since})".format(**fields)
+                )
+        return descriptions
 
     def is_held(self) -> bool:
         return self._name in self._place.modified()
@@ -236,11 +238,11 @@ class _Place:
         if self.copy is not None:
             listed = self.copy.objects.listed(FOLDER, recursive=False)
             return {n.rpartition("/")[2]: one.modified / 1e9 for n, one in listed.items()}
-        found = {}
+        times = {}
         for file in (self.store / FOLDER).glob("*.json"):
             with suppress(FileNotFoundError):  # ended since it was listed
-                found[file.name] = file.stat().st_mtime
-        return found
+                times[file.name] = file.stat().st_mtime
+        return times
 
     def delete(self, name: str) -> None:
         if self.copy is None:

@@ -59,7 +59,7 @@ class VectorCache:
             StoreError: the vectors are not of one dimension.
         """
         vectors: Vectors = np.empty((len(texts), 0), dtype=np.float32)
-        found = np.zeros(len(texts), dtype=np.bool_)
+        hits = np.zeros(len(texts), dtype=np.bool_)
         for part in self._segments.find(text_keys(texts)):
             content = _matrix(part.values.column("vector"))
             if not vectors.shape[1]:
@@ -71,8 +71,8 @@ class VectorCache:
                     "and they are computed again"
                 )
             vectors[part.asked] = content[part.rows]
-            found[part.asked] = True
-        return vectors, found
+            hits[part.asked] = True
+        return vectors, hits
 
     def put(self, texts: Sequence[str], vectors: Vectors) -> None:
         """Add vectors, those of unknown texts only.
@@ -113,9 +113,9 @@ def _matrix(column: pa.ChunkedArray) -> Vectors:
 
 
 def _check(schema: pa.Schema) -> None:
-    found = schema.field("vector").type
-    if not (pa.types.is_fixed_size_list(found) and found.value_type == pa.float32()):
-        raise ValueError(f"column vector is {found}")
+    column_type = schema.field("vector").type
+    if not (pa.types.is_fixed_size_list(column_type) and column_type.value_type == pa.float32()):
+        raise ValueError(f"column vector is {column_type}")
 
 
 TokenVectors = npt.NDArray[np.float16]
@@ -145,14 +145,14 @@ class TokenVectorCache:
 
     def get(self, texts: Sequence[str]) -> dict[str, TokenVectors]:
         """Return the vectors of those texts that are known."""
-        found: dict[str, TokenVectors] = {}
+        hits: dict[str, TokenVectors] = {}
         for part in self._segments.find(text_keys(texts)):
             chosen = part.values.take(pa.array(part.rows))
             columns = (chosen.column(name).to_pylist() for name in ("dimension", "vectors"))
             for asked, dimension, content in zip(part.asked.tolist(), *columns, strict=True):
                 flat = np.frombuffer(content, dtype="<f2")
-                found[texts[asked]] = flat.reshape(-1, dimension)
-        return found
+                hits[texts[asked]] = flat.reshape(-1, dimension)
+        return hits
 
     def put(self, vectors: Mapping[str, TokenVectors]) -> None:
         """Add the vectors of unknown texts.
@@ -209,15 +209,15 @@ class SparseVectorCache:
 
     def get(self, texts: Sequence[str]) -> dict[str, SparseVector]:
         """Return the vectors of those texts that are known."""
-        found: dict[str, SparseVector] = {}
+        hits: dict[str, SparseVector] = {}
         for part in self._segments.find(text_keys(texts)):
             chosen = part.values.take(pa.array(part.rows))
             columns = (chosen.column(name).to_pylist() for name in ("components", "weights"))
             for asked, components, weights in zip(part.asked.tolist(), *columns, strict=True):
-                found[texts[asked]] = SparseVector(
+                hits[texts[asked]] = SparseVector(
                     np.frombuffer(components, dtype="<i4"), np.frombuffer(weights, dtype="<f4")
                 )
-        return found
+        return hits
 
     def put(self, vectors: Mapping[str, SparseVector]) -> None:
         """Add the vectors of unknown texts.

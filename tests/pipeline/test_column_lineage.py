@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.column_lineage import OPEN, ORIGINS, PRIMARY, ColumnOrigins
+from rag_assets.pipeline.column_lineage import OPEN, ORIGINS, PRIMARY, ColumnLineage
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.schemas import TableSchema
 from tests.tiny_experiment import MINILM, Tiny
@@ -39,7 +39,7 @@ def _has(schema: TableSchema, column: str) -> bool:
 
 
 def test_every_origin_is_found_above_and_nothing_beside(experiment: Experiment) -> None:
-    origins = ColumnOrigins(experiment)
+    origins = ColumnLineage(experiment)
     place = {name: number for number, name in enumerate(STAGES)}
     for stage in STAGES.values():
         if stage.schema is None or not stage.keys(experiment):
@@ -56,7 +56,7 @@ def test_every_origin_is_found_above_and_nothing_beside(experiment: Experiment) 
 
 
 def test_what_a_score_and_a_metric_are_made_of(experiment: Experiment) -> None:
-    origins = ColumnOrigins(experiment)
+    origins = ColumnLineage(experiment)
     assert origins.of(STAGES["lexical_runs"])["score"] == [
         ("lexical_queries", "text"),
         ("chunks", "text"),
@@ -81,7 +81,7 @@ def test_without_labels_there_is_less_above(tmp_path: Path) -> None:
     tiny.config = {"name": "bare", "retrievers": {n: {"type": "bm25"} for n in "ab"}}
     tiny.write()
     (tiny.folder / "judgments.jsonl").unlink()
-    origins = ColumnOrigins(tiny.pipeline().experiment)
+    origins = ColumnLineage(tiny.pipeline().experiment)
     assert origins.of(STAGES["overlaps"])["rbo"] == [
         ("lexical_runs", "rank"),
         ("lexical_runs", "item_id"),

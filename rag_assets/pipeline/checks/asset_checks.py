@@ -207,12 +207,12 @@ def results_of(pipeline: Pipeline, stage: Stage, outcomes: Iterable[Outcome]) ->
         MissingArtifact: what a check reads is not in the store.
     """
     reads = Reads(pipeline)
-    found = [
+    results = [
         (check, outcome.key, check.find(reads, outcome.key, outcome.artifact))
         for outcome in outcomes
         for check in checks_of(stage)
     ]
-    return [CheckResult(check, key, one) for check, key, one in found if one is not None]
+    return [CheckResult(check, key, one) for check, key, one in results if one is not None]
 
 
 def results_of_unreadable(pipeline: Pipeline, stage: Stage, error: Exception) -> list[CheckResult]:
@@ -220,6 +220,6 @@ def results_of_unreadable(pipeline: Pipeline, stage: Stage, error: Exception) ->
     checks = [check for check in checks_of(stage) if check.name == LABEL_HEALTH]
     if not isinstance(error, DataError):
         return []
-    found = [problems_of_unreadable(pipeline, stage.name, error) for _ in checks]
+    problems = [problems_of_unreadable(pipeline, stage.name, error) for _ in checks]
     key = ArtifactKey.of(stage.name)
-    return [CheckResult(check, key, one) for check, one in zip(checks, found, strict=True)]
+    return [CheckResult(check, key, one) for check, one in zip(checks, problems, strict=True)]

@@ -68,12 +68,16 @@ def difference(
     if not old.configuration:
         return "the anchor does not say how it was configured"
     was, now = (_configured(experiment, retriever, state.configuration) for state in (old, new))
-    found = [change.text.removeprefix("retrievers.") for change in changes(was, now)]
-    if not found and _weights(experiment, retriever, top_k, old) != _weights(
+    differences = [change.text.removeprefix("retrievers.") for change in changes(was, now)]
+    if not differences and _weights(experiment, retriever, top_k, old) != _weights(
         experiment, retriever, top_k, new
     ):
-        found = ["other weights of a model"]
-    return f"configured otherwise than in the anchor: {', '.join(found)}" if found else None
+        differences = ["other weights of a model"]
+    return (
+        f"configured otherwise than in the anchor: {', '.join(differences)}"
+        if differences
+        else None
+    )
 
 
 def _configured(
@@ -86,13 +90,13 @@ def _configured(
         "chunking": experiment.chunkings_of(retriever),
         "query_sets": query_sets,
     }
-    found: dict[str, Any] = {"judge": configuration.get("judge")}
+    parts: dict[str, Any] = {"judge": configuration.get("judge")}
     for part, names in wanted.items():
         block = configuration.get(part, {})
-        found[part] = {name: block[name] for name in names if name in block}
+        parts[part] = {name: block[name] for name in names if name in block}
     if any(isinstance(experiment.query_sets.get(name), PromptedQuerySet) for name in query_sets):
-        found["llm"] = configuration.get("llm")
-    return found
+        parts["llm"] = configuration.get("llm")
+    return parts
 
 
 def _weights(experiment: Experiment, retriever: str, top_k: int, state: State) -> list[object]:
@@ -166,20 +170,20 @@ def quantity(experiment: Experiment, retriever: str) -> str:
 
 def sentences(experiment: Experiment, retriever: str, drift: ScoreDrift) -> list[str]:
     """Return a sentence for each way in which the best scores drifted; none: they did not."""
-    found = []
+    problems = []
     what, stability, limits = quantity(experiment, retriever), drift.stability, drift.limits
     if drift.shifted:
-        found.append(
+        problems.append(
             f"the {what} is distributed otherwise than in the anchor: "
             f"PSI {stability.psi:.2f}, above {max(limits.psi, stability.chance):.2f}"
         )
     if drift.strayed:
-        found.append(
+        problems.append(
             f"{drift.far_share:.0%} of the queries are far from the corpus (in the anchor "
             f"{drift.old_far_share:.0%}), above {limits.far_share:.0%}: "
             f"the {what} is below {drift.threshold:.4g}"
         )
-    return found
+    return problems
 
 
 def far_queries(experiment: Experiment, retriever: str, drift: ScoreDrift) -> list[tuple[str, str]]:
@@ -277,7 +281,7 @@ def drift_findings(pipeline: Pipeline, evaluation: Evaluation) -> tuple[pa.Table
         return findings_table([]), [f"drift: {anchor}"]
     now = of_evaluation(pipeline, evaluation)
     top_k = experiment.primary.cutoff or max(experiment.top_k)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     skipped: dict[str, list[str]] = defaultdict(list)
     for name in experiment.retrievers:
         if now.artifact(run_key(experiment, name, top_k)) is None:
@@ -287,8 +291,8 @@ def drift_findings(pipeline: Pipeline, evaluation: Evaluation) -> tuple[pa.Table
         if isinstance(drift, str):
             skipped[drift].append(name)
         else:
-            found += _findings(pipeline, name, drift)
-    return findings_table(found), [
+            findings += _findings(pipeline, name, drift)
+    return findings_table(findings), [
         f"drift of {', '.join(names)}: {reason}" for reason, names in skipped.items()
     ]
 

@@ -52,15 +52,15 @@ def stored_files(folder: Path) -> dict[Path, Listed]:
     Raises:
         StoreError: the remote store cannot be used.
     """
-    found = {}
+    files = {}
     for path in folder.rglob("*"):
         with suppress(FileNotFoundError):  # gone since it was listed
             status = path.stat()
             if path.is_file() or not any(path.iterdir()):
-                found[path] = Listed(status.st_size, status.st_mtime_ns)
+                files[path] = Listed(status.st_size, status.st_mtime_ns)
     copy = working_copy_of(folder)
     there = copy.objects.listed(copy.name(folder)) if copy is not None else {}
-    return found | {copy.root / name: one for name, one in there.items() if copy is not None}
+    return files | {copy.root / name: one for name, one in there.items() if copy is not None}
 
 
 def bring_all(store: Path, *folders: str) -> None:
