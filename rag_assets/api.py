@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from rag_assets.experiment import Experiment
     from rag_assets.labels.generation.question_files import Reviewed
     from rag_assets.llm.completions import Estimate
-    from rag_assets.pipeline.generated import Asking, Generation
     from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.pipeline.plan import Plan
+    from rag_assets.pipeline.question_generation import Asking, Generation
     from rag_assets.progress import Progress
     from rag_assets.report.comparison_views import Comparison
     from rag_assets.report.evaluation_table import EvaluationTable
@@ -74,8 +74,8 @@ def evaluate(
         RagAssetsError: invalid configuration or data, a model that cannot be had, or a store that
             cannot be written.
     """
+    from rag_assets.assets.evaluate import as_in_a_script
     from rag_assets.assets.evaluate import evaluate as bring_up_to_date
-    from rag_assets.assets.in_notebooks import as_in_a_script
     from rag_assets.compute.compute import release_workers
     from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.pipeline.registry import open_experiment
@@ -273,7 +273,11 @@ def generate(
         review_sheet,
         write_folder,
     )
-    from rag_assets.pipeline.generated import Asking, generate_from_chunks, require_questions
+    from rag_assets.pipeline.question_generation import (
+        Asking,
+        generate_from_chunks,
+        require_questions,
+    )
     from rag_assets.store.atomic import write_text
 
     if sheet is not None:
@@ -298,10 +302,10 @@ def estimate_generation(
     progress: Progress | None = None,
 ) -> Estimate:
     """Return what :func:`generate` would ask and what that costs at most; asks nothing."""
-    from rag_assets.pipeline import generated
+    from rag_assets.pipeline import question_generation
 
-    return generated.estimate_generation(
-        _opened(path, store, progress), asking or generated.Asking()
+    return question_generation.estimate_generation(
+        _opened(path, store, progress), asking or question_generation.Asking()
     )
 
 

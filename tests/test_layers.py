@@ -28,7 +28,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("compute*", "store*"),
     ("servers*",),
     ("schemas", "ordering", "package_versions", "trec_lines", "options", "progress"),
-    ("in_memory", "kept_signals"),
+    ("scratch_duckdb", "signal_handlers"),
     ("text_files",),
     ("errors",),
     ("plain_text", "regular_files"),

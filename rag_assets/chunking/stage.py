@@ -122,7 +122,7 @@ class Chunks(Stage):
                 whole_parents=isinstance(outer, NoneChunking),
             )
             if cuts_by_blocks(config):
-                yield key, _cut_by_blocks(documents, cut, self.made_alike(context, key))
+                yield key, _cut_by_blocks(documents, cut, self.similar_artifacts(context, key))
             else:
                 yield key, TableProduct(cut(documents))
 

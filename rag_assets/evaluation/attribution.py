@@ -28,8 +28,8 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.evaluation.leaderboard import mean
-from rag_assets.in_memory import in_memory
 from rag_assets.schemas import ATTRIBUTIONS
+from rag_assets.scratch_duckdb import scratch_connection
 
 FOUND = "found"
 PLACES = (
@@ -115,7 +115,7 @@ def attributions(
         "names": list(inputs),
         "n_inputs": len(inputs),
     }
-    with in_memory() as connection:
+    with scratch_connection() as connection:
         connection.register("ranking", ranking.select(["query_id", "rank", "unit_id"]))
         connection.register("inputs", _numbered(inputs))
         connection.register("relevant_units", relevant_units)

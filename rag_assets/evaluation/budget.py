@@ -23,8 +23,8 @@ from rag_assets.evaluation.contexts import create_returned
 from rag_assets.evaluation.families import all_metrics
 from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, NEEDS_CUTOFF, Metric, parse_metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING
-from rag_assets.in_memory import in_memory
 from rag_assets.schemas import RUNS
+from rag_assets.scratch_duckdb import scratch_connection
 
 _RUN = "run"
 
@@ -84,7 +84,7 @@ def within_budget(run: pa.Table, contexts: pa.Table, budget: int, *, column: str
         column: the column of a run that names the text, see
             :func:`rag_assets.evaluation.contexts.context_column`.
     """
-    with in_memory() as connection:
+    with scratch_connection() as connection:
         create_returned(connection, {_RUN: run}, {_RUN: contexts}, {_RUN: _RUN}, column)
         queries = connection.sql(_WITHIN, params={"budget": budget}).to_arrow_table()
         connection.register("kept", queries)

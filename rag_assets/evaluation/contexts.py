@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 
 from rag_assets.evaluation.metric_inputs import Cell, by_cell, cutoff_table, pairs, stacked
 from rag_assets.evaluation.units import unit_ids
-from rag_assets.in_memory import in_memory
 from rag_assets.schemas import CONTEXTS, RETRIEVER_CONTEXTS
+from rag_assets.scratch_duckdb import scratch_connection
 
 if TYPE_CHECKING:
     import duckdb
@@ -262,7 +262,7 @@ def context_tokens(
         nothing was retrieved.
     """
     cells = list(cutoffs)
-    with in_memory() as connection:
+    with scratch_connection() as connection:
         create_returned(connection, runs, contexts, read_by, column)
         register_cells(connection, queries, cells)
         table = connection.sql(_TOKENS).to_arrow_table()

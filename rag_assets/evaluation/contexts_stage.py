@@ -61,7 +61,10 @@ class Contexts(Stage):
             if isinstance(context.experiment.chunkings[key["chunking"]], ParentChunking):
                 yield key, TableProduct(contexts(chunks, document_texts(context), count))
             else:
-                yield key, _by_blocks(chunks, count, KnownBlocks(self.made_alike(context, key)))
+                yield (
+                    key,
+                    _by_blocks(chunks, count, KnownBlocks(self.similar_artifacts(context, key))),
+                )
 
 
 def _by_blocks(chunks: pa.Table, count: CountTokens, known: KnownBlocks) -> TableProduct:

@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from rag_assets.evaluation.metric_inputs import Cell, by_cell, cutoff_table, pairs, stacked
 from rag_assets.evaluation.metric_names import GROUP_MEASURES
-from rag_assets.in_memory import in_memory
+from rag_assets.scratch_duckdb import scratch_connection
 
 # Sums of floats are ordered, so that the last bit does not depend on threads.
 _METRICS = """
@@ -124,7 +124,7 @@ def group_metrics(
         :data:`rag_assets.evaluation.metric_names.GROUP_MEASURES`, float64, sorted by query id.
     """
     cells = list(cutoffs)
-    with in_memory() as connection:
+    with scratch_connection() as connection:
         connection.register("runs", stacked("run", runs, ["query_id", "rank", "unit_id"]))
         columns = ["query_id", "evidence_id", "unit_id", "grade"]
         connection.register("relevant_units", stacked("judged", relevant_units, columns))

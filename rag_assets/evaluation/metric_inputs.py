@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from rag_assets.errors import DataError
 from rag_assets.evaluation.metric_names import LARGEST_GMAX, Metric
-from rag_assets.in_memory import in_memory
+from rag_assets.scratch_duckdb import scratch_connection
 from rag_assets.store.parquet_files import read_parquet
-from rag_assets.store.sql_text import parquet_rows
+from rag_assets.store.sql_paths import parquet_rows
 
 if TYPE_CHECKING:
     import duckdb
@@ -155,7 +155,7 @@ def check_units(runs: Mapping[str, pa.Table | Path]) -> None:
         DataError: names the run, the query, the unit, and where it stands.
     """
     names = sorted(runs)
-    with in_memory() as connection:
+    with scratch_connection() as connection:
         _stack(connection, "runs", "run", [runs[name] for name in names], RUN_COLUMNS)
         if _equal_hashes(connection):
             _refuse_twice(connection, names, "unit_id", "rank")

@@ -49,8 +49,8 @@ from rag_assets.errors import UsageError
 from rag_assets.evaluation.metric_inputs import Cell, check_grades, check_ranks, check_units, load
 from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, RANKING_MEASURES, Metric
 from rag_assets.evaluation.metric_sql import metrics_statement
-from rag_assets.in_memory import in_memory
 from rag_assets.schemas import QUERY_METRICS
+from rag_assets.scratch_duckdb import scratch_connection
 
 WHOLE_RANKING = LARGEST_CUTOFF
 """Cut-off that cuts nothing."""
@@ -103,7 +103,7 @@ def query_metrics(
     with ThreadPoolExecutor(1) as pool:
         units = pool.submit(check_units, runs)
         try:
-            with in_memory() as connection:
+            with scratch_connection() as connection:
                 names = load(connection, runs, relevant_units, judged_by, queries, cells)
                 check_ranks(connection, names)
                 check_grades(connection, uncut)

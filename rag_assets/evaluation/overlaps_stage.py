@@ -35,10 +35,10 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.in_memory import in_memory
 from rag_assets.package_versions import version
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import OVERLAPS
+from rag_assets.scratch_duckdb import scratch_connection
 from rag_assets.store.artifacts import ArtifactKey
 
 PERSISTENCE = 0.9
@@ -192,7 +192,7 @@ def _matched(first: pa.Table, second: pa.Table, compared: str) -> pa.Table:
     A query without a common unit has one row, whose ``depth`` is null.
     """
     columns = ["query_id", "rank", "unit_id", "document_id"]
-    with in_memory() as connection:
+    with scratch_connection() as connection:
         connection.register("run_a", first.select(columns))
         connection.register("run_b", second.select(columns))
         items = _ITEMS[compared]

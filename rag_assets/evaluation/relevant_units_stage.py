@@ -24,10 +24,10 @@ from rag_assets.evaluation.query_facts import DEV
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.units import unit_spans
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.in_memory import in_memory
 from rag_assets.package_versions import version
 from rag_assets.retrieval.retriever import WindowExpansion
 from rag_assets.schemas import RELEVANT_UNITS
+from rag_assets.scratch_duckdb import scratch_connection
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -197,7 +197,7 @@ def relevant_units(
         satisfies, and one row without a unit, with the highest grade of all judgments, for each
         evidence that no unit satisfies with that grade.
     """
-    with in_memory() as connection:
+    with scratch_connection() as connection:
         connection.register("qrels", qrels)
         connection.register("chunks", chunks)
         connection.register("units", unit_spans(chunks) if units is None else units)
@@ -212,7 +212,7 @@ def not_in_corpus(qrels: pa.Table, documents: pa.Table) -> dict[str, int]:
         qrels: table of :data:`rag_assets.schemas.QRELS`.
         documents: a table with the column ``document_id``: the corpus.
     """
-    with in_memory() as connection:
+    with scratch_connection() as connection:
         connection.register("qrels", qrels)
         connection.register("documents", documents.select(["document_id"]))
         return dict(connection.sql(_NOT_IN_CORPUS).fetchall())

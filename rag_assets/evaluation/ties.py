@@ -33,8 +33,8 @@ import pyarrow.compute as pc
 from rag_assets.errors import DataError, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
-from rag_assets.in_memory import in_memory
 from rag_assets.schemas import RUNS
+from rag_assets.scratch_duckdb import scratch_connection
 
 if TYPE_CHECKING:
     import duckdb
@@ -110,7 +110,7 @@ def tie_bounds(
         if metric.measure not in BOUNDED:
             problem = f"no bounds over ties for {allowed_names(metric.measure, BOUNDED)}"
             raise UsageError(problem)
-    with in_memory() as connection:
+    with scratch_connection() as connection:
         connection.register("run", run)
         connection.register("relevant_units", relevant_units)
         _check(connection, metrics)

@@ -27,7 +27,6 @@ from rag_assets.experiment.defaults import (
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.grids import expand_grids
 from rag_assets.experiment.names import name_from
-from rag_assets.experiment.problems import first_problem
 from rag_assets.experiment.query_sets import (
     FileQuerySet,
     LlmConfig,
@@ -111,6 +110,8 @@ def validate(yaml_file: YamlFile) -> ExperimentConfig:
     try:
         return ExperimentConfig.model_validate(yaml_file.data)
     except ValidationError as error:
+        from rag_assets.experiment.problems import first_problem
+
         location, text = first_problem(error.errors(), yaml_file.lines)
         raise _error(yaml_file, location, text) from error
 

@@ -23,7 +23,7 @@ from rag_assets.models.loading import is_loaded, load_sparse_model
 from rag_assets.models.model_files import ModelFiles, modules_of, read_json
 from rag_assets.models.quiet import quiet_models
 from rag_assets.store.canonical import fingerprint
-from rag_assets.store.sparse_vector_cache import SparseVector, SparseVectorCache
+from rag_assets.store.vector_caches import SparseVector, SparseVectorCache
 
 BATCH_SIZE = 8
 """Texts at once: a masked language model gives a number for each token and word."""

@@ -34,7 +34,7 @@ from rag_assets.models.model_files import (
 )
 from rag_assets.models.quiet import quiet_models
 from rag_assets.store.canonical import fingerprint
-from rag_assets.store.token_vector_cache import TokenVectorCache, TokenVectors
+from rag_assets.store.vector_caches import TokenVectorCache, TokenVectors
 
 _TYPES = ("MultiVectorEncoder", "ColBERT")
 

@@ -45,7 +45,7 @@ from rag_assets.labels.health.unusable_labels import (
     unmatched_filters,
     unreachable_evidence,
 )
-from rag_assets.pipeline.checks.drift_findings import drift_findings
+from rag_assets.pipeline.checks.drift import drift_findings
 from rag_assets.pipeline.evaluations import Evaluation, read_current, table_of
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.retrieval.query_filters_stage import uses_filters
@@ -195,12 +195,12 @@ def _part(
             return _Part(artifact.table(), first, _told(key, artifact.manifest.facts["notes"]))
         except DataError as error:
             first = [error]
-    found: Read | None = None
+    content: Read | None = None
     with collecting(met) as problems:
-        found = read()
-    if found is None:
+        content = read()
+    if content is None:
         return _Part(schema.empty(), problems or first, [], to_the_end=False)
-    return _Part(found.table, problems or first, _told(key, found.notes))
+    return _Part(content.table, problems or first, _told(key, content.notes))
 
 
 def _told(key: ArtifactKey, notes: Iterable[str]) -> list[str]:
@@ -273,9 +273,9 @@ def _churn(pipeline: Pipeline, evaluation: Evaluation, sources: _Sources) -> pa.
         return FINDINGS.empty()
     asked = set(sources.queries.column("query_id").to_pylist())
     churn = label_churn(parts["qrels"], parts["documents"], sources.documents)
-    found = [finding for finding in rows(churn.findings) if finding.query_id in asked]
+    findings = [finding for finding in rows(churn.findings) if finding.query_id in asked]
     since = f"since evaluation {evaluation.evaluation_id}"
-    return findings_table(f._replace(message=f"{since}: {f.message}") for f in found)
+    return findings_table(f._replace(message=f"{since}: {f.message}") for f in findings)
 
 
 def _ordered(tables: Iterable[pa.Table], broken: Collection[str]) -> pa.Table:

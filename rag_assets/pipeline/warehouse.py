@@ -3,7 +3,7 @@
 Built from the current snapshots beside the old file and renamed, so a reader is never disturbed.
 Numbers are tables; of every other asset that has rows there is a view over the Parquet files that
 the snapshots name; the history and the measurements are views over all of their own files. Views
-look for the files from where the DuckDB file lies (:class:`rag_assets.store.sql_text.ViewPlace`).
+look for the files from where the DuckDB file lies (:class:`rag_assets.store.sql_paths.ViewPlace`).
 What a column means stands in the file, as its comment. What it was built from is recorded, see
 :mod:`rag_assets.pipeline.warehouse_record`.
 """
@@ -29,9 +29,8 @@ from rag_assets.pipeline.evaluations import (
     intact_path,
     read_current,
 )
-from rag_assets.pipeline.history import fill_in
+from rag_assets.pipeline.history import evaluations_sql, fill_in, metrics_sql, retrievers_sql
 from rag_assets.pipeline.history_files import FOLDER as HISTORY_FOLDER
-from rag_assets.pipeline.history_sql import evaluations_sql, metrics_sql, retrievers_sql
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.warehouse_record import save, write_ahead_log
 from rag_assets.retrieval.base_runs_stage import UNITS_FILE
@@ -46,9 +45,8 @@ from rag_assets.schemas import (
 )
 from rag_assets.store.atomic import atomic_file, remove
 from rag_assets.store.locks import locked
-from rag_assets.store.plain_names import plain_file
 from rag_assets.store.settings import StoreSettings
-from rag_assets.store.sql_text import ViewPlace, parquet_rows, quoted
+from rag_assets.store.sql_paths import ViewPlace, parquet_rows, plain_file, quoted
 
 Labels = Mapping[str, str]
 """Columns that say what rows are of: the experiment, and the values of the dimensions."""

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
-from rag_assets.engine.attempts import UNANSWERED
+from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.latency_sample import keep_part, kept_part
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct

@@ -21,8 +21,8 @@ from typing import Literal, get_args
 import pyarrow as pa
 
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.in_memory import in_memory
 from rag_assets.schemas import RUNS, Column, TableSchema
+from rag_assets.scratch_duckdb import scratch_connection
 
 Method = Literal["rrf", "max", "sum", "weighted"]
 METHODS: tuple[str, ...] = get_args(Method)
@@ -112,7 +112,7 @@ def fuse_variants(
         values["weights"] = checked
     inputs = _WEIGHTS if method == "weighted" else "WITH inputs AS (FROM variants), "
     sql = inputs + _FUSE.format(term=_TERM[method], fuse=fuse)
-    with in_memory() as connection:
+    with scratch_connection() as connection:
         connection.register("variants", VARIANT_RUNS.check(rankings))
         fused = connection.sql(sql, params=values).to_arrow_table()
     return RUNS.check(fused.cast(RUNS.arrow()).combine_chunks())

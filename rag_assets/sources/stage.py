@@ -89,7 +89,7 @@ class Documents(_SourceStage):
         return engine_versions(context.experiment.dataset.document_files())
 
     def read(self, context: StageContext) -> Read:
-        with reading_in_blocks(KnownBlocks(self.made_alike(context, DOCUMENTS_KEY))):
+        with reading_in_blocks(KnownBlocks(self.similar_artifacts(context, DOCUMENTS_KEY))):
             return context.experiment.dataset.read_documents()
 
 

@@ -9,9 +9,14 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from rag_assets.assets.build import build_assets
+from rag_assets.assets.build import (
+    MAX_TRACKED_PARENTS,
+    build_assets,
+    edges_of,
+    partitions_of,
+    widest_edge,
+)
 from rag_assets.assets.names import artifact_key, asset_key, group_name, partition_key
-from rag_assets.assets.partitions import MAX_TRACKED_PARENTS, edges_of, partitions_of, widest_edge
 from rag_assets.code_versions.versions import code_versions
 from rag_assets.definitions import defs
 from rag_assets.pipeline.registry import register

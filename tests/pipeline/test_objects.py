@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from rag_assets.engine.recipe import Recipe
-from rag_assets.engine.stage import Product, Stage, TableProduct
+from rag_assets.engine.stage import Product, Stage, TableProduct, table_manifest
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.manifests import table_manifest
+from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan import COMPUTE, REUSE
-from rag_assets.pipeline.recording import record
+from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.plan import flat_plan_rows
 from rag_assets.report.result import EvaluationResult
@@ -34,7 +34,9 @@ def keys_of(pipeline: Pipeline) -> list[ArtifactKey]:
 def computed(tiny: Tiny) -> int:
     """How many partitions an evaluation computes."""
     pipeline = tiny.pipeline()
-    for asset, keys in Selection.of(pipeline.experiment).keys(pipeline.experiment).items():
+    for asset, keys in required_partitions(
+        pipeline.experiment, Selection.of(pipeline.experiment)
+    ).items():
         pipeline.materialize(asset, keys)
     return pipeline.n_computed
 
@@ -72,7 +74,7 @@ def grid(one: Tiny, size: int) -> Tiny:
 
 def test_what_a_grid_shares_is_stored_once(one: Tiny) -> None:
     pipeline = grid(one, 6).pipeline()
-    wanted = Selection.of(pipeline.experiment).keys(pipeline.experiment)
+    wanted = required_partitions(pipeline.experiment, Selection.of(pipeline.experiment))
     n_partitions = sum(map(len, wanted.values()))
     planned_before = planned(one).count(COMPUTE)
     # Judgments, queries and lengths of contexts are the same for all six.

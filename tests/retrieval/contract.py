@@ -14,6 +14,7 @@ import yaml
 
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.settings import StoreSettings
@@ -79,9 +80,9 @@ class Evaluated:
 
     def run(self) -> Evaluated:
         """Compute all runs, and nothing of them."""
-        for asset, keys in (
-            Selection.of(self.pipeline.experiment).keys(self.pipeline.experiment).items()
-        ):
+        for asset, keys in required_partitions(
+            self.pipeline.experiment, Selection.of(self.pipeline.experiment)
+        ).items():
             if asset != "overlaps":
                 list(self.pipeline.materialize(asset, keys))
         return self

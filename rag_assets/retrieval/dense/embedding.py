@@ -26,7 +26,7 @@ from rag_assets.retrieval.dense.search import FlatSearcher
 from rag_assets.retrieval.dense.similarity_search import SimilaritySearcher
 from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.workspace import ALONE, Workspace, measured
-from rag_assets.store.vector_cache import MakeVectors
+from rag_assets.store.vector_caches import MakeVectors
 
 
 class HnswOptions(Options):

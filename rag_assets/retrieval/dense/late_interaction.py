@@ -29,7 +29,7 @@ from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.dense.flat_index import load_ids, save_ids
 from rag_assets.retrieval.dense.query_vectors import token_table, token_vectors
 from rag_assets.retrieval.workspace import ALONE, Workspace, measured
-from rag_assets.store.token_vector_cache import TokenVectors
+from rag_assets.store.vector_caches import TokenVectors
 
 VECTORS_FILE = "token_vectors.npy"
 

@@ -29,7 +29,7 @@ from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.dense.flat_index import load_ids, save_ids
 from rag_assets.retrieval.dense.query_vectors import sparse_table, sparse_vectors
 from rag_assets.retrieval.workspace import ALONE, Workspace, measured
-from rag_assets.store.sparse_vector_cache import SparseVector
+from rag_assets.store.vector_caches import SparseVector
 
 COMPONENTS_FILE = "components.npy"
 

@@ -15,7 +15,6 @@ import pyarrow as pa
 from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
-from rag_assets.engine.counts_read import counts_read
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import USED, FolderProduct, Stage, TableProduct, retriever_code
 from rag_assets.engine.stage_context import StageContext
@@ -39,6 +38,17 @@ from rag_assets.retrieval.retriever import Searcher
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
+
+def term_counts_key(experiment: Experiment, retriever: str) -> ArtifactKey | None:
+    """Return the analysed texts that a retriever's index is made of; None: it has none."""
+    config = experiment.retrievers[retriever]
+    analysis = config.analysis() if isinstance(config, LexicalRetriever) else None
+    if analysis is None:
+        return None
+    chunking = experiment.chunking_of(retriever)
+    return ArtifactKey.of("term_counts", analysis=f"{chunking}:{analysis.label}")
+
+
 FAMILY = "lexical"
 
 
@@ -57,7 +67,7 @@ class TermCounts(Stage):
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         _, analysis = _analyses(experiment)[key]
         readers = [
-            one for one in experiment.of_family(FAMILY) if counts_read(experiment, one) == key
+            one for one in experiment.of_family(FAMILY) if term_counts_key(experiment, one) == key
         ]
         owners = {_owner(type(experiment.retrievers[one])) for one in readers}
         said = [root_of(owner, "analysis") for owner in sorted(owners, key=repr)]
@@ -83,7 +93,7 @@ class TermCounts(Stage):
             chunking, analysis = analyses[key]
             chunks = context.artifact(chunks_key(chunking)).table()
             texts = texts_to_index(context.experiment, chunking, chunks)
-            alike = next(self.made_alike(context, key), None)
+            alike = next(self.similar_artifacts(context, key), None)
             count = partial(_count, analysis, chunks, texts, alike)
             yield key, FolderProduct(count, aside=BLOCKS_FILE)
 
@@ -114,7 +124,7 @@ def _analyses(experiment: Experiment) -> dict[ArtifactKey, tuple[str, Analysis]]
     """Return the partitions of ``term_counts``, each with its chunking and analysis."""
     found = {}
     for name in experiment.of_family(FAMILY):
-        key, analysis = counts_read(experiment, name), _config(experiment, name).analysis()
+        key, analysis = term_counts_key(experiment, name), _config(experiment, name).analysis()
         if key is not None and analysis is not None:
             found[key] = (experiment.chunking_of(name), analysis)
     return found
@@ -138,7 +148,7 @@ class LexicalIndexes(Stage):
         return retriever_code(experiment, key)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        counted = counts_read(experiment, key["retriever"])
+        counted = term_counts_key(experiment, key["retriever"])
         if counted is not None:
             return [Input("term_counts", counted, USED)]
         chunking = experiment.chunking_of(key["retriever"])
@@ -159,7 +169,7 @@ class LexicalIndexes(Stage):
     ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
         for key in keys:
             config = _config(context.experiment, key["retriever"])
-            counted = counts_read(context.experiment, key["retriever"])
+            counted = term_counts_key(context.experiment, key["retriever"])
             if counted is not None:
                 index = partial(_index_counts, config, context.artifact(counted))
                 yield key, FolderProduct(index)

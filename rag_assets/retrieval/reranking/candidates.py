@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rag_assets.in_memory import in_memory
 from rag_assets.schemas import RUNS
+from rag_assets.scratch_duckdb import scratch_connection
 
 Scores = npt.NDArray[np.float64]
 
@@ -94,7 +94,7 @@ def reordered(
         start = end
     table = ordered.drop_columns(["rank", "score"]).append_column("score", pa.array(new))
     scored = table.filter(pa.array(~np.isnan(new)))
-    with in_memory() as connection:
+    with scratch_connection() as connection:
         connection.register("scored", scored)
         found = connection.sql(_ORDER, params={"depth": depth}).to_arrow_table()
     return RUNS.check(found.cast(RUNS.arrow()).combine_chunks())

@@ -16,7 +16,7 @@ from rag_assets.package_versions import version
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
 from rag_assets.retrieval.workspace import ALONE, Workspace
-from rag_assets.store.token_vector_cache import TokenVectors
+from rag_assets.store.vector_caches import TokenVectors
 
 BLOCK = 64
 """Queries whose documents are looked up at once."""

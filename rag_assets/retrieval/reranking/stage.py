@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
 from rag_assets.compute.compute import LOCAL
-from rag_assets.engine.attempts import UNANSWERED
+from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.latency_sample import keep_part, kept_part
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
