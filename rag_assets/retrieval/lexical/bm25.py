@@ -34,7 +34,7 @@ Expansion = Annotated[WindowExpansion | Rm3Expansion, Field(discriminator="type"
 class BM25(AnalysedRetriever):
     """Lexical retrieval: BM25 over analysed words.
 
-    ``variant`` is the formula: with ``engine: bm25s`` ``lucene`` (the default), ``robertson``,
+    ``variant`` is the formula: with ``engine: builtin`` ``lucene`` (the default), ``robertson``,
     ``atire``, ``bm25l`` or ``bm25plus``; with ``rank_bm25``, the reference implementation,
     ``okapi`` (its default) or ``bm25plus``. ``delta`` belongs to ``bm25l`` and ``bm25plus``, and is
     0.5 and 1 by default. ``engine: tantivy`` has ``lucene_lossy`` and a fixed ``k1`` and ``b``, and
@@ -44,7 +44,7 @@ class BM25(AnalysedRetriever):
     search_kind: ClassVar[str | None] = "bm25"
 
     type: Literal["bm25"]
-    engine: Literal["bm25s", "rank_bm25", "tantivy"] = "bm25s"
+    engine: Literal["builtin", "rank_bm25", "tantivy"] = "builtin"
     variant: str | None = Field(default=None, validate_default=True)
     k1: Number = Field(default=1.2, ge=0)
     b: Number = Field(default=0.75, ge=0, le=1)
