@@ -20,6 +20,7 @@ from pydantic import Field
 
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.models.encoder import Progress
+from rag_assets.models.loading import PACKAGES
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.sparse_encoder import SparseTextEncoder
 from rag_assets.models.token_counts import count_truncated, truncation_facts
@@ -77,8 +78,7 @@ class Splade(EmbeddingRetriever):
 
     def versions(self) -> Mapping[str, str]:
         """Return the versions of what embeds."""
-        names = ("sentence-transformers", "torch", "transformers")
-        return {name: version(name) for name in names}
+        return {name: version(name) for name in PACKAGES}
 
     def search_versions(self) -> Mapping[str, str]:
         """Return the version of what searches."""
@@ -120,19 +120,13 @@ class Splade(EmbeddingRetriever):
         self, texts: Sequence[str], kind: Kind, workspace: Workspace
     ) -> list[SparseVector]:
         def encode(progress: Progress) -> list[SparseVector]:
-            return self._encoder(workspace).encode(texts, kind=kind, progress=progress)
+            vectors = self._encoder(workspace).encode(texts, kind=kind, progress=progress)
+            return [vectors[text] for text in texts]
 
         return measured(encode, texts, kind, workspace)
 
     def _encoder(self, workspace: Workspace = ALONE) -> SparseTextEncoder:
-        return SparseTextEncoder(
-            self.model,
-            cache=workspace.cache_of("sparse_embeddings"),
-            query_prompt=self.query_prompt,
-            document_prompt=self.document_prompt,
-            compute=workspace.compute,
-            counted=workspace.cache_of("token_counts"),
-        )
+        return SparseTextEncoder(**workspace.encoder_options(self, "sparse_embeddings"))
 
 
 @dataclass(frozen=True)

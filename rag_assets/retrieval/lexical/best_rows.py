@@ -217,15 +217,15 @@ class _Block:
 def _reaching(sums: Singles, k: int, length: int) -> Places:
     """Return the cells whose sum reaches the k-th highest maximum of groups of rows, ascending."""
     n_queries, n_slabs, groups = sums.shape
-    maxima = sums.max(axis=1)
+    maxima: Singles = sums.max(axis=1)
     least = np.full(n_queries, TINY, dtype=np.float32)
     if k <= groups:
         highest = np.partition(maxima, groups - k, axis=1)[:, groups - k]
         least = np.maximum(highest * (1 - 4 * (length + 2) * ROUNDING), least)
     queries, first_rows = np.divmod((maxima >= least[:, None]).ravel().nonzero()[0], groups)
-    reach = sums[queries, :, first_rows] >= least.take(queries)[:, None]
+    reach = sums[queries, :, first_rows] >= least[queries, None]
     chosen, slabs = np.divmod(reach.ravel().nonzero()[0], n_slabs)
-    cells = (queries.take(chosen) * n_slabs + slabs) * groups + first_rows.take(chosen)
+    cells: Places = (queries.take(chosen) * n_slabs + slabs) * groups + first_rows.take(chosen)
     cells.sort()
     return cells
 
