@@ -30,7 +30,7 @@ from rag_assets.query_sets.variant_fusion import VARIANT_RUNS, fuse_variants
 from rag_assets.retrieval.base import BaseRetriever
 from rag_assets.retrieval.query_filters_stage import QUERY_FILTERS_KEY, uses_filters
 from rag_assets.retrieval.retriever import Approximate, Divisible, Searcher
-from rag_assets.retrieval.runs_stage import RunsStage
+from rag_assets.retrieval.runs_stage import RunsStage, options_of
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.parquet_files import read_parquet
 
@@ -85,7 +85,7 @@ class BaseRuns(RunsStage):
 
     def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         """Return the judged unit and the options of the search."""
-        options = self._config(context.experiment, key["retriever"]).search_config()
+        options = options_of(context.experiment, key["retriever"], BaseRetriever).search_config()
         return {**super().ranking_config(context, key), **options}
 
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
@@ -111,7 +111,7 @@ class BaseRuns(RunsStage):
                 depth=depth,
             )
         if has_variants:
-            config = self._config(context.experiment, retriever)
+            config = options_of(context.experiment, retriever, BaseRetriever)
             table = _fused(config, _of_variants(table, queries), depth)
 
         def search_by(one: Searcher[Any], numbers: Sequence[int], k: int) -> list[Hits]:
@@ -186,12 +186,6 @@ class BaseRuns(RunsStage):
         report: Report | None,
     ) -> list[Hits]:
         raise NotImplementedError
-
-    def _config(self, experiment: Experiment, retriever: str) -> BaseRetriever:
-        config = experiment.retrievers[retriever]
-        if not isinstance(config, BaseRetriever):
-            raise TypeError(f"{retriever} is not a base retriever")
-        return config
 
 
 def index_key(family: str, retriever: str) -> ArtifactKey:

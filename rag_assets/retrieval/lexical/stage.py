@@ -17,7 +17,7 @@ from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.counts_read import counts_read
 from rag_assets.engine.recipe import Input
-from rag_assets.engine.stage import USED, FolderProduct, Stage, TableProduct, retriever_code
+from rag_assets.engine.stage import USED, FolderProduct, Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
@@ -28,7 +28,6 @@ from rag_assets.retrieval.base_runs_stage import (
     UNITS_FILE,
     BaseRuns,
     Report,
-    index_key,
     queries_key,
     save_units,
     search_kinds,
@@ -36,6 +35,7 @@ from rag_assets.retrieval.base_runs_stage import (
 from rag_assets.retrieval.lexical.analysed_texts import BLOCKS_FILE, AnalysedTexts, Analysis
 from rag_assets.retrieval.lexical.analyzers import analyzer_code, analyzer_versions
 from rag_assets.retrieval.retriever import Searcher
+from rag_assets.retrieval.runs_stage import FamilyStage, options_of
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
@@ -114,28 +114,23 @@ def _analyses(experiment: Experiment) -> dict[ArtifactKey, tuple[str, Analysis]]
     """Return the partitions of ``term_counts``, each with its chunking and analysis."""
     found = {}
     for name in experiment.of_family(FAMILY):
-        key, analysis = counts_read(experiment, name), _config(experiment, name).analysis()
+        key = counts_read(experiment, name)
+        analysis = options_of(experiment, name, LexicalRetriever).analysis()
         if key is not None and analysis is not None:
             found[key] = (experiment.chunking_of(name), analysis)
     return found
 
 
-class LexicalIndexes(Stage):
+class LexicalIndexes(FamilyStage):
     """One partition a lexical retriever: a folder of plain files."""
 
     name = "lexical_index"
-    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    family = FAMILY
     row = "The inverted index of one lexical retriever over its chunks, as plain files."
     group = "search"
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
         return search_kinds(experiment, FAMILY)
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [index_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
-
-    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        return retriever_code(experiment, key)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         counted = counts_read(experiment, key["retriever"])
@@ -147,18 +142,15 @@ class LexicalIndexes(Stage):
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         chunking = context.experiment.chunking_of(key["retriever"])
         return {
-            **_config(context.experiment, key["retriever"]).index_options(),
+            **options_of(context.experiment, key["retriever"], LexicalRetriever).index_options(),
             "indexed": indexed_fields(context.experiment, chunking),
         }
-
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return context.versions_of(key["retriever"])
 
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
         for key in keys:
-            config = _config(context.experiment, key["retriever"])
+            config = options_of(context.experiment, key["retriever"], LexicalRetriever)
             counted = counts_read(context.experiment, key["retriever"])
             if counted is not None:
                 index = partial(_index_counts, config, context.artifact(counted))
@@ -222,7 +214,7 @@ class LexicalRuns(BaseRuns):
     def _open(
         self, context: StageContext, retriever: str, index: Artifact
     ) -> Searcher[Sequence[str]]:
-        return _config(context.experiment, retriever).open(index.folder)
+        return options_of(context.experiment, retriever, LexicalRetriever).open(index.folder)
 
     def _search(
         self,
@@ -234,10 +226,3 @@ class LexicalRuns(BaseRuns):
     ) -> list[Hits]:
         texts = queries.column("text").take(pa.array(numbers, pa.int64())).to_pylist()
         return searcher.search(texts, depth, report)
-
-
-def _config(experiment: Experiment, retriever: str) -> LexicalRetriever:
-    config = experiment.retrievers[retriever]
-    if not isinstance(config, LexicalRetriever):
-        raise TypeError(f"{retriever} is not a lexical retriever")
-    return config
