@@ -26,11 +26,11 @@ from rag_assets.evaluation.units import unit_ranking
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.ordering import Hits, Positions
 from rag_assets.query_sets.stage import writing_parts
-from rag_assets.query_sets.variant_fusion import VARIANT_RUNS, fuse_variants
+from rag_assets.query_sets.variants import VARIANT_RUNS, fuse_variants
 from rag_assets.retrieval.base import BaseRetriever
 from rag_assets.retrieval.query_filters_stage import QUERY_FILTERS_KEY, uses_filters
 from rag_assets.retrieval.retriever import Approximate, Divisible, Searcher
-from rag_assets.retrieval.runs_stage import RunsStage, options_of
+from rag_assets.retrieval.runs_stage import RunsStage
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.parquet_files import read_parquet
 
@@ -85,7 +85,9 @@ class BaseRuns(RunsStage):
 
     def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         """Return the judged unit and the options of the search."""
-        options = options_of(context.experiment, key["retriever"], BaseRetriever).search_config()
+        options = BaseRetriever.named(
+            key["retriever"], context.experiment.retrievers
+        ).search_config()
         return {**super().ranking_config(context, key), **options}
 
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
@@ -111,7 +113,7 @@ class BaseRuns(RunsStage):
                 depth=depth,
             )
         if has_variants:
-            config = options_of(context.experiment, retriever, BaseRetriever)
+            config = BaseRetriever.named(retriever, context.experiment.retrievers)
             table = _fused(config, _of_variants(table, queries), depth)
 
         def search_by(one: Searcher[Any], numbers: Sequence[int], k: int) -> list[Hits]:

@@ -16,7 +16,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.query_sets.stage import writing_parts
 from rag_assets.retrieval.base import BaseRetriever
 from rag_assets.retrieval.derived import DerivedRetriever
-from rag_assets.retrieval.runs_stage import RunsStage, options_of, run_key
+from rag_assets.retrieval.runs_stage import RunsStage, run_key
 from rag_assets.store.artifacts import ArtifactKey
 
 
@@ -64,13 +64,13 @@ class DerivedRuns(RunsStage):
 
     def depth(self, experiment: Experiment, retriever: str, top_k: int) -> int:
         """Return the depth of the ranking: over lists cut at top_k it is that of its cell."""
-        if options_of(experiment, retriever, DerivedRetriever).candidates == "top_k":
+        if DerivedRetriever.named(retriever, experiment.retrievers).candidates == "top_k":
             return top_k + BELOW
         return super().depth(experiment, retriever, top_k)
 
     def candidates(self, experiment: Experiment, retriever: str, top_k: int) -> int:
         """Return how many ranks of each input are read for a cell."""
-        candidates = options_of(experiment, retriever, DerivedRetriever).candidates
+        candidates = DerivedRetriever.named(retriever, experiment.retrievers).candidates
         return top_k if candidates == "top_k" else candidates
 
     def parts_before(

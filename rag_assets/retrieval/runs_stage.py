@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
@@ -14,12 +14,9 @@ from rag_assets.engine.stage_context import Part, Ranked, Search, StageContext
 from rag_assets.evaluation.ties import BELOW, TIES, tied_at_cut
 from rag_assets.evaluation.units import cut
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.retrieval.retriever import Retriever
 from rag_assets.schemas import RUNS
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import fingerprint
-
-Options = TypeVar("Options", bound=Retriever)
 
 
 class FamilyStage(Stage):
@@ -157,18 +154,6 @@ class RunsStage(Stage):
         depths = sorted(context.experiment.candidate_depths(retriever, top_k))
         below = [context.rankings.digest(self, retriever, top_k, depth) for depth in depths]
         return fingerprint([digest, *below]) if below else digest
-
-
-def options_of(experiment: Experiment, retriever: str, family: type[Options]) -> Options:
-    """Return the options of a retriever of a family.
-
-    Raises:
-        TypeError: it is of another one.
-    """
-    options = experiment.retrievers[retriever]
-    if not isinstance(options, family):
-        raise TypeError(f"{retriever} is no {family.__name__}")
-    return options
 
 
 def model_kinds(experiment: Experiment, family: str) -> frozenset[str]:

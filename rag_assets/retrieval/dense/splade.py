@@ -29,6 +29,7 @@ from rag_assets.package_versions import version
 from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.dense.flat_index import load_ids, save_ids
 from rag_assets.retrieval.dense.query_vectors import sparse_table, sparse_vectors
+from rag_assets.retrieval.retriever import IndexSearcher
 from rag_assets.retrieval.workspace import ALONE, Workspace, measured
 from rag_assets.store.sparse_vector_cache import SparseVector
 
@@ -130,15 +131,8 @@ class Splade(EmbeddingRetriever):
 
 
 @dataclass(frozen=True)
-class SparseSearcher:
+class SparseSearcher(IndexSearcher["SparseIndex"]):
     """Sparse vectors that are searched exactly."""
-
-    index: SparseIndex
-
-    @property
-    def chunk_ids(self) -> Sequence[str]:
-        """The ids of the chunks by position."""
-        return self.index.chunk_ids
 
     def search(
         self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None

@@ -44,9 +44,9 @@ from rag_assets.retrieval.base_runs_stage import (
     save_units,
     search_kinds,
 )
+from rag_assets.retrieval.dense.similarity_search import spread
 from rag_assets.retrieval.retriever import Searcher
-from rag_assets.retrieval.runs_stage import FamilyStage, model_kinds, options_of
-from rag_assets.retrieval.sharded_search import spread
+from rag_assets.retrieval.runs_stage import FamilyStage, model_kinds
 from rag_assets.retrieval.workspace import Summed, Workspace
 from rag_assets.schemas import QUERY_VECTORS
 from rag_assets.store.artifacts import Artifact, ArtifactKey
@@ -74,7 +74,7 @@ class EmbeddingIndexes(FamilyStage):
         return [Input("chunks", chunks_key(chunking), "indexed")]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        config = options_of(context.experiment, key["retriever"], EmbeddingRetriever)
+        config = EmbeddingRetriever.named(key["retriever"], context.experiment.retrievers)
         chunking = context.experiment.chunking_of(key["retriever"])
         return {
             **config.index_options(),
@@ -90,7 +90,7 @@ class EmbeddingIndexes(FamilyStage):
             chunking = context.experiment.chunking_of(retriever)
             chunks = context.artifact(chunks_key(chunking)).table()
             texts = texts_to_index(context.experiment, chunking, chunks)
-            config = options_of(context.experiment, retriever, EmbeddingRetriever)
+            config = EmbeddingRetriever.named(retriever, context.experiment.retrievers)
             unread = _unread(config, texts)
             workspace = context.workspace(retriever, key)
             yield key, _index(config, chunks, texts, workspace, unread)
@@ -136,7 +136,7 @@ class EmbeddingQueries(FamilyStage):
         return [Input("query_set", query_set_key(experiment.query_set_of(key["retriever"])))]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        config = options_of(context.experiment, key["retriever"], EmbeddingRetriever)
+        config = EmbeddingRetriever.named(key["retriever"], context.experiment.retrievers)
         return config.describe("query")
 
     def compute(
@@ -146,7 +146,7 @@ class EmbeddingQueries(FamilyStage):
             retriever = key["retriever"]
             query_set = context.experiment.query_set_of(retriever)
             artifact = context.artifact(query_set_key(query_set))
-            config = options_of(context.experiment, retriever, EmbeddingRetriever)
+            config = EmbeddingRetriever.named(retriever, context.experiment.retrievers)
             variants = artifact.table()
             workspace = context.workspace(retriever, key)
             if config.asks_server:
@@ -166,11 +166,11 @@ class EmbeddingRuns(BaseRuns):
         return [*super().own_code(), root_of(LocalCompute)]
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        config = options_of(context.experiment, key["retriever"], EmbeddingRetriever)
+        config = EmbeddingRetriever.named(key["retriever"], context.experiment.retrievers)
         return config.search_versions()
 
     def _open(self, context: StageContext, retriever: str, index: Artifact) -> Searcher[pa.Table]:
-        return options_of(context.experiment, retriever, EmbeddingRetriever).open(index.folder)
+        return EmbeddingRetriever.named(retriever, context.experiment.retrievers).open(index.folder)
 
     def _spread(self, context: StageContext, searcher: Searcher[pa.Table]) -> Searcher[pa.Table]:
         return spread(searcher, context.compute)
@@ -192,7 +192,7 @@ class EmbeddingRuns(BaseRuns):
         written = writing_parts(context, retriever)
         if cached or written is None:
             return written
-        config = options_of(context.experiment, retriever, EmbeddingRetriever)
+        config = EmbeddingRetriever.named(retriever, context.experiment.retrievers)
         encoded = _encoding_part(context, retriever, config)
         return None if encoded is None else [*written, encoded]
 

@@ -11,7 +11,6 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.retrieval.derived import FusedRetriever
 from rag_assets.retrieval.derived_runs_stage import DerivedRuns
 from rag_assets.retrieval.fusion.tuning_stage import chosen_weights, tuning_key
-from rag_assets.retrieval.runs_stage import options_of
 from rag_assets.store.artifacts import ArtifactKey
 
 
@@ -75,7 +74,7 @@ class FusedRuns(DerivedRuns):
 
 def _config(context: StageContext, retriever: str) -> FusedRetriever:
     """Return the options of a fusion, with its chosen weights if they are tuned."""
-    config = options_of(context.experiment, retriever, FusedRetriever)
+    config = FusedRetriever.named(retriever, context.experiment.retrievers)
     weights = _chosen(context, retriever)
     return config if weights is None else config.weighted(weights)
 

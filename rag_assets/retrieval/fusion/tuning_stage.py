@@ -21,7 +21,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
 from rag_assets.retrieval.derived import FusedRetriever
 from rag_assets.retrieval.fusion.weight_search import Search, Weights, search_weights
-from rag_assets.retrieval.runs_stage import RunsStage, options_of, run_key
+from rag_assets.retrieval.runs_stage import RunsStage, run_key
 from rag_assets.schemas import TUNING
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.canonical import fingerprint
@@ -84,7 +84,7 @@ class Tuning(Stage):
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         experiment, retriever = context.experiment, key["retriever"]
-        fusion = options_of(experiment, retriever, FusedRetriever)
+        fusion = FusedRetriever.named(retriever, experiment.retrievers)
         return {
             "fusion": fusion.described(exclude=frozenset({"weights", "candidates"})),
             "depth": experiment.tuning_depth(retriever),
@@ -155,7 +155,7 @@ class _Trials:
         weights: Mapping[str, float],
     ) -> None:
         self._context, self._retriever = context, retriever
-        self._config = options_of(context.experiment, retriever, FusedRetriever)
+        self._config = FusedRetriever.named(retriever, context.experiment.retrievers)
         self._metric = context.experiment.tuning_metric(retriever)
         self._rankings, self._weights = rankings, weights
         self._labels = context.artifact(dev_judgments_key(retriever)).table()

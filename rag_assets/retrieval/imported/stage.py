@@ -11,7 +11,7 @@ from rag_assets.engine.stage import TableProduct
 from rag_assets.engine.stage_context import Ranked, StageContext
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.retrieval.base import ImportedRetriever
-from rag_assets.retrieval.runs_stage import FamilyStage, RunsStage, options_of
+from rag_assets.retrieval.runs_stage import FamilyStage, RunsStage
 from rag_assets.schemas import RUNS
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -36,7 +36,7 @@ class ImportedRankings(FamilyStage):
         ]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        config = options_of(context.experiment, key["retriever"], ImportedRetriever)
+        config = ImportedRetriever.named(key["retriever"], context.experiment.retrievers)
         return {**config.described(), "judge": context.experiment.judge}
 
     def compute(
@@ -46,7 +46,7 @@ class ImportedRankings(FamilyStage):
         for key in keys:
             chunking = context.experiment.chunking_of(key["retriever"])
             chunks = context.artifact(chunks_key(chunking)).table()
-            config = options_of(context.experiment, key["retriever"], ImportedRetriever)
+            config = ImportedRetriever.named(key["retriever"], context.experiment.retrievers)
             found = config.read(queries, chunks, judge=context.experiment.judge)
             yield key, TableProduct(found.table, found.facts, found.failures)
 

@@ -35,7 +35,7 @@ from rag_assets.retrieval.base_runs_stage import (
 from rag_assets.retrieval.lexical.analysed_texts import BLOCKS_FILE, AnalysedTexts, Analysis
 from rag_assets.retrieval.lexical.analyzers import analyzer_code, analyzer_versions
 from rag_assets.retrieval.retriever import Searcher
-from rag_assets.retrieval.runs_stage import FamilyStage, options_of
+from rag_assets.retrieval.runs_stage import FamilyStage
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
@@ -115,7 +115,7 @@ def _analyses(experiment: Experiment) -> dict[ArtifactKey, tuple[str, Analysis]]
     found = {}
     for name in experiment.of_family(FAMILY):
         key = counts_read(experiment, name)
-        analysis = options_of(experiment, name, LexicalRetriever).analysis()
+        analysis = LexicalRetriever.named(name, experiment.retrievers).analysis()
         if key is not None and analysis is not None:
             found[key] = (experiment.chunking_of(name), analysis)
     return found
@@ -142,7 +142,9 @@ class LexicalIndexes(FamilyStage):
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         chunking = context.experiment.chunking_of(key["retriever"])
         return {
-            **options_of(context.experiment, key["retriever"], LexicalRetriever).index_options(),
+            **LexicalRetriever.named(
+                key["retriever"], context.experiment.retrievers
+            ).index_options(),
             "indexed": indexed_fields(context.experiment, chunking),
         }
 
@@ -150,7 +152,7 @@ class LexicalIndexes(FamilyStage):
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
         for key in keys:
-            config = options_of(context.experiment, key["retriever"], LexicalRetriever)
+            config = LexicalRetriever.named(key["retriever"], context.experiment.retrievers)
             counted = counts_read(context.experiment, key["retriever"])
             if counted is not None:
                 index = partial(_index_counts, config, context.artifact(counted))
@@ -214,7 +216,7 @@ class LexicalRuns(BaseRuns):
     def _open(
         self, context: StageContext, retriever: str, index: Artifact
     ) -> Searcher[Sequence[str]]:
-        return options_of(context.experiment, retriever, LexicalRetriever).open(index.folder)
+        return LexicalRetriever.named(retriever, context.experiment.retrievers).open(index.folder)
 
     def _search(
         self,

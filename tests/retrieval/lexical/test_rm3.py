@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.ordering import Hits
+from rag_assets.retrieval.lexical.bm25 import expanded, search_expanded
 from rag_assets.retrieval.lexical.index import LexicalIndex, TermVectors, build_index, search
-from rag_assets.retrieval.lexical.rm3 import expanded, search_expanded
 from rag_assets.retrieval.lexical.token_counts import TokenCounts
 from rag_assets.retrieval.retriever import Rm3Expansion
 
