@@ -27,6 +27,7 @@ from rag_assets.experiment.defaults import (
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.grids import expand_grids
 from rag_assets.experiment.names import name_from
+from rag_assets.experiment.older_names import with_names_of_today
 from rag_assets.experiment.query_sets import (
     FileQuerySet,
     LlmConfig,
@@ -77,7 +78,7 @@ def load_experiment(path: Path | str) -> Experiment:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
     if file is None:
         return default_experiment(path)
-    yaml_file = expand_grids(read_yaml(file))
+    yaml_file = with_names_of_today(expand_grids(with_names_of_today(read_yaml(file))))
     return _complete(file, yaml_file, validate(yaml_file))
 
 

@@ -145,7 +145,7 @@ SHAPE = {
     "variant that an engine computes wrongly": (
         "retrievers:\n  a: {type: bm25, engine: rank_bm25, variant: bm25l}\n",
         ":2: `retrievers.a.variant`: the BM25L of rank_bm25 0.2.2 multiplies by the frequency of a "
-        "word once more than the formula of Lv and Zhai; use engine bm25s, which has it as "
+        "word once more than the formula of Lv and Zhai; use engine builtin, which has it as "
         "published",
     ),
     "delta of a variant without": (

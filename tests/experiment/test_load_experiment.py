@@ -35,7 +35,7 @@ def test_every_default_of_a_folder_without_yaml(folder: Path) -> None:
     assert experiment.chunkings == {"whole": NoneChunking(strategy="none")}
     assert experiment.retrievers == {
         "bm25": BM25(
-            type="bm25", chunking="whole", analyzer="auto", engine="bm25s", k1=1.2, b=0.75
+            type="bm25", chunking="whole", analyzer="auto", engine="builtin", k1=1.2, b=0.75
         ),
         "minilm": BiEncoder(
             type="embedding",

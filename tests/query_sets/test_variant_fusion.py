@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
-from rag_assets.query_sets.variant_fusion import METHODS, VARIANT_RUNS, fuse_variants
+from rag_assets.query_sets.variants import METHODS, VARIANT_RUNS, fuse_variants
 from rag_assets.schemas import RUNS
 
 

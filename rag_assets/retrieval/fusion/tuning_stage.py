@@ -84,7 +84,7 @@ class Tuning(Stage):
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         experiment, retriever = context.experiment, key["retriever"]
-        fusion = _config(experiment, retriever)
+        fusion = FusedRetriever.named(retriever, experiment.retrievers)
         return {
             "fusion": fusion.described(exclude=frozenset({"weights", "candidates"})),
             "depth": experiment.tuning_depth(retriever),
@@ -155,7 +155,7 @@ class _Trials:
         weights: Mapping[str, float],
     ) -> None:
         self._context, self._retriever = context, retriever
-        self._config = _config(context.experiment, retriever)
+        self._config = FusedRetriever.named(retriever, context.experiment.retrievers)
         self._metric = context.experiment.tuning_metric(retriever)
         self._rankings, self._weights = rankings, weights
         self._labels = context.artifact(dev_relevant_units_key(retriever)).table()
@@ -205,13 +205,6 @@ class _Trials:
                 key=f"retrievers.{self._retriever}",
             )
         return value
-
-
-def _config(experiment: Experiment, retriever: str) -> FusedRetriever:
-    config = experiment.retrievers[retriever]
-    if not isinstance(config, FusedRetriever):
-        raise TypeError(f"{retriever} is not a fused retriever")
-    return config
 
 
 def _k(key: ArtifactKey) -> int:

@@ -16,7 +16,7 @@ from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.recipe import Input
-from rag_assets.engine.stage import USED, FolderProduct, Stage, TableProduct, retriever_code
+from rag_assets.engine.stage import USED, FolderProduct, Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
@@ -27,7 +27,6 @@ from rag_assets.retrieval.base_runs_stage import (
     UNITS_FILE,
     BaseRuns,
     Report,
-    index_key,
     queries_key,
     save_units,
     search_kinds,
@@ -35,6 +34,7 @@ from rag_assets.retrieval.base_runs_stage import (
 from rag_assets.retrieval.lexical.analysed_texts import BLOCKS_FILE, AnalysedTexts, Analysis
 from rag_assets.retrieval.lexical.analyzers import analyzer_code, analyzer_versions
 from rag_assets.retrieval.retriever import Searcher
+from rag_assets.retrieval.runs_stage import FamilyStage
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
@@ -124,28 +124,23 @@ def _analyses(experiment: Experiment) -> dict[ArtifactKey, tuple[str, Analysis]]
     """Return the partitions of ``term_counts``, each with its chunking and analysis."""
     found = {}
     for name in experiment.of_family(FAMILY):
-        key, analysis = term_counts_key(experiment, name), _config(experiment, name).analysis()
+        key = term_counts_key(experiment, name)
+        analysis = LexicalRetriever.named(name, experiment.retrievers).analysis()
         if key is not None and analysis is not None:
             found[key] = (experiment.chunking_of(name), analysis)
     return found
 
 
-class LexicalIndexes(Stage):
+class LexicalIndexes(FamilyStage):
     """One partition a lexical retriever: a folder of plain files."""
 
     name = "lexical_index"
-    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    family = FAMILY
     row = "The inverted index of one lexical retriever over its chunks, as plain files."
     group = "search"
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
         return search_kinds(experiment, FAMILY)
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [index_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
-
-    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        return retriever_code(experiment, key)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         counted = term_counts_key(experiment, key["retriever"])
@@ -157,18 +152,17 @@ class LexicalIndexes(Stage):
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         chunking = context.experiment.chunking_of(key["retriever"])
         return {
-            **_config(context.experiment, key["retriever"]).index_options(),
+            **LexicalRetriever.named(
+                key["retriever"], context.experiment.retrievers
+            ).index_options(),
             "indexed": indexed_fields(context.experiment, chunking),
         }
-
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return context.versions_of(key["retriever"])
 
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
         for key in keys:
-            config = _config(context.experiment, key["retriever"])
+            config = LexicalRetriever.named(key["retriever"], context.experiment.retrievers)
             counted = term_counts_key(context.experiment, key["retriever"])
             if counted is not None:
                 index = partial(_index_counts, config, context.artifact(counted))
@@ -232,7 +226,7 @@ class LexicalRuns(BaseRuns):
     def _open(
         self, context: StageContext, retriever: str, index: Artifact
     ) -> Searcher[Sequence[str]]:
-        return _config(context.experiment, retriever).open(index.folder)
+        return LexicalRetriever.named(retriever, context.experiment.retrievers).open(index.folder)
 
     def _search(
         self,
@@ -244,10 +238,3 @@ class LexicalRuns(BaseRuns):
     ) -> list[Hits]:
         texts = queries.column("text").take(pa.array(numbers, pa.int64())).to_pylist()
         return searcher.search(texts, depth, report)
-
-
-def _config(experiment: Experiment, retriever: str) -> LexicalRetriever:
-    config = experiment.retrievers[retriever]
-    if not isinstance(config, LexicalRetriever):
-        raise TypeError(f"{retriever} is not a lexical retriever")
-    return config

@@ -19,6 +19,7 @@ import numpy as np
 from pydantic import Field
 
 from rag_assets.models.encoder import Encoder
+from rag_assets.models.loading import PACKAGES
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.options import Number
@@ -55,8 +56,7 @@ class MMR(RerankedRetriever):
 
     def versions(self) -> Mapping[str, str]:
         """Return the versions of what embeds."""
-        names = ("sentence-transformers", "torch", "transformers")
-        return {name: version(name) for name in names}
+        return {name: version(name) for name in PACKAGES}
 
     def describe(self) -> Mapping[str, Any]:
         """Return what determines the vectors of queries and documents."""
@@ -83,13 +83,7 @@ class MMR(RerankedRetriever):
         return self._encoder(workspace).encode(texts, kind="document")
 
     def _encoder(self, workspace: Workspace = ALONE) -> Encoder:
-        return Encoder(
-            self.model,
-            cache=workspace.cache_of("embeddings"),
-            query_prompt=self.query_prompt,
-            document_prompt=self.document_prompt,
-            compute=workspace.compute,
-        )
+        return Encoder(**workspace.encoder_options(self, "embeddings"))
 
 
 def rerank_by_mmr(

@@ -24,7 +24,7 @@ from rag_assets.retrieval.lexical.analyzers import (
     check_analyzer,
 )
 from rag_assets.retrieval.lexical.index import LexicalIndex, search
-from rag_assets.retrieval.retriever import Searcher
+from rag_assets.retrieval.retriever import IndexSearcher, Searcher
 
 
 class AnalysedRetriever(LexicalRetriever, ABC):
@@ -83,19 +83,12 @@ class AnalysedRetriever(LexicalRetriever, ABC):
 
     def open(self, folder: Path) -> Searcher[Sequence[str]]:
         """Open the index."""
-        return IndexSearcher(LexicalIndex.load(folder))
+        return WordSearcher(LexicalIndex.load(folder))
 
 
 @dataclass(frozen=True)
-class IndexSearcher:
+class WordSearcher(IndexSearcher[LexicalIndex]):
     """An opened lexical index."""
-
-    index: LexicalIndex
-
-    @property
-    def chunk_ids(self) -> Sequence[str]:
-        """The ids of the chunks by position."""
-        return self.index.chunk_ids
 
     def search(
         self, queries: Sequence[str], depth: int, progress: Callable[[int], None] | None

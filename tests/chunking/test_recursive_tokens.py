@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from semantic_text_splitter import TextSplitter
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from rag_assets.chunking import token_chunks
+from rag_assets.chunking import recursive
 from rag_assets.chunking.pieces import Piece, trimmed
-from rag_assets.chunking.token_chunks import LINE, PARAGRAPH, SENTENCE, WORD, TokenStarts, edges
+from rag_assets.chunking.recursive import LINE, PARAGRAPH, SENTENCE, WORD, TokenStarts, edges
 from rag_assets.models.model_names import DEFAULT_MODEL, load_tokenizer
 from tests.chunking.chunk_checks import TEXTS
 
@@ -51,7 +51,7 @@ STARTS = {name: TokenStarts(tokenizer) for name, tokenizer in TOKENIZERS.items()
 
 
 def chunks(text: str, name: str, capacity: int, overlap: int = 0) -> list[Piece]:
-    [pieces] = token_chunks.cutter(STARTS[name], capacity, overlap)([text])
+    [pieces] = recursive.token_cutter(STARTS[name], capacity, overlap)([text])
     return list(pieces)
 
 

@@ -89,7 +89,7 @@ _ABSENT = "nonoccurrence_array.index.npy"
 
 
 @dataclass(frozen=True)
-class Bm25sEngine:
+class BuiltinEngine:
     """A BM25 index in memory or mapped from its files.
 
     Attributes:
@@ -122,7 +122,7 @@ class Bm25sEngine:
         b: float,
         variant: str = "lucene",
         delta: float | None = None,
-    ) -> Bm25sEngine:
+    ) -> BuiltinEngine:
         """Index the counted tokens; ``delta`` of None is the variant's default."""
         delta = DEFAULT_DELTA.get(variant) if delta is None else delta
         kept = _NO_DELTA if delta is None else delta
@@ -132,7 +132,7 @@ class Bm25sEngine:
         return cls(*arrays, counts.vocabulary, counts.lengths.size, k1, b, variant, delta)
 
     @classmethod
-    def load(cls, folder: Path, *, mmap: bool = True) -> Bm25sEngine:
+    def load(cls, folder: Path, *, mmap: bool = True) -> BuiltinEngine:
         """Read an index back; ``mmap`` maps the arrays instead of reading them.
 
         Raises:
@@ -221,7 +221,7 @@ def bm25_weights(counts: TokenCounts, k1: float, b: float, variant: str, delta: 
         counts: of at least one token.
         k1: saturation of the term frequency, >= 0.
         b: strength of the length normalisation, 0 to 1.
-        variant: one of those of engine ``bm25s``.
+        variant: one of those of engine ``builtin``.
         delta: parameter of ``bm25l`` and ``bm25plus``; others do not look at it.
     """
     n_chunks = counts.lengths.size
