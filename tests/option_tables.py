@@ -125,7 +125,7 @@ def _of_type(described: Mapping[str, Any]) -> str:
     if kind == "boolean":
         return "`true`, `false`"
     if kind == "object":
-        return "a mapping"
+        return "a block" if "properties" in described else "a mapping"
     if kind == "array":
         item = allowed(described["items"]).removeprefix("a ").replace("number", "numbers", 1)
         fewest = f"{described['minItems']} or more " if "minItems" in described else ""

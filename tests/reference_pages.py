@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 import click
 
 from rag_assets import schemas
+from rag_assets.chunking.chunker import Chunker
+from rag_assets.chunking.registry import CHUNKING_TYPES
 from rag_assets.cli import main as program
 from rag_assets.cli.main import SUMMARIES
 from rag_assets.compute.options import ComputeConfig
@@ -130,7 +132,7 @@ def experiment_page() -> str:
     for name, model in BLOCKS.items():
         parts.append(f"\n## {name}\n\n{_block(model)}")
     parts.append("\n## chunking\n\nA block a chunking, by the name that retrievers use.\n")
-    for name, model in config.CHUNKING_TYPES.items():
+    for name, model in CHUNKING_TYPES.items():
         parts.append(f"\n### {name}\n\n{_block(model)}")
     return "".join(parts)
 
@@ -145,13 +147,17 @@ def _block(model: type[Options]) -> str:
     nested = "".join(
         f"\n### {name}\n\n{_block(field.annotation)}"
         for name, field in model.model_fields.items()
-        if inspect.isclass(field.annotation) and issubclass(field.annotation, Options)
+        if inspect.isclass(field.annotation)
+        and issubclass(field.annotation, Options)
+        and not inspect.isabstract(field.annotation)  # one of several, which have their headings
     )
     return f"{_prose(_inherited_doc(model))}\n{table}{nested}"
 
 
 def _inherited_doc(model: type[Options]) -> str:
-    bases = [one for one in model.__mro__ if issubclass(one, Options) and one is not Options]
+    bases = [
+        one for one in model.__mro__ if issubclass(one, Options) and one not in (Options, Chunker)
+    ]
     return "\n\n".join(inspect.cleandoc(one.__doc__) for one in bases if one.__doc__)
 
 

@@ -27,7 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("code_versions*",),
     ("compute*", "store*"),
     ("servers*",),
-    ("schemas", "ordering", "package_versions", "trec_lines", "options", "progress"),
+    ("schemas", "ordering", "package_versions", "trec_lines", "options", "plugins", "progress"),
     ("in_memory", "kept_signals"),
     ("text_files",),
     ("errors",),

@@ -6,16 +6,17 @@ import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
+from rag_assets.chunking.registry import CHUNKING_TYPES
 from rag_assets.errors import ConfigError, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.experiment.config import (
     ChunkingConfig,
     DatasetConfig,
     ExperimentConfig,
-    NoneChunking,
     RetrieverConfig,
 )
 from rag_assets.experiment.defaults import (
@@ -42,8 +43,10 @@ from rag_assets.experiment.retriever_rules import (
 )
 from rag_assets.experiment.yaml_file import Location, YamlFile, dotted, read_yaml
 from rag_assets.plain_text import shortened
+from rag_assets.plugins import Members
 from rag_assets.regular_files import missing_file, unusable
 from rag_assets.retrieval.base import ORIGINAL, BaseRetriever, ImportedRetriever
+from rag_assets.retrieval.registry import RETRIEVER_TYPES
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.formats import open_dataset, unread_labels, with_columns
 from rag_assets.sources.ir_datasets import IrDataset
@@ -51,6 +54,9 @@ from rag_assets.sources.rows import KEEP
 
 EXPERIMENT_FILE = "experiment.yaml"
 YAML_SUFFIXES = (".yaml", ".yml")
+
+KINDS: tuple[Members[Any], ...] = (RETRIEVER_TYPES, CHUNKING_TYPES)
+"""What packages may add to."""
 
 
 def load_experiment(path: Path | str) -> Experiment:
@@ -62,9 +68,12 @@ def load_experiment(path: Path | str) -> Experiment:
 
     Raises:
         UsageError: there is nothing at ``path``.
-        ConfigError: the YAML is not valid; names file, line and key.
+        ConfigError: the YAML is not valid; names file, line and key. Or what an installed package
+            adds is broken.
         DataError: the dataset's format is not recognised.
     """
+    for kind in KINDS:
+        kind.check()
     path = Path(path).absolute()
     if ".." in path.parts:
         path = path.resolve()
@@ -229,7 +238,7 @@ def _open(source: Path, yaml_file: YamlFile | None, config: DatasetConfig) -> Da
 
 def _check_given_chunks(chunkings: Mapping[str, ChunkingConfig], fail: Fail) -> None:
     for name, chunking in chunkings.items():
-        if not isinstance(chunking, NoneChunking):
+        if not chunking.whole_documents:
             raise fail(
                 ("dataset", "judge"),
                 f"chunk: the judged ids are those of whole documents, but chunking '{name}' cuts "

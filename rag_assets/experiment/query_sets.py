@@ -10,11 +10,10 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from rag_assets.errors import UsageError
-from rag_assets.experiment.one_of import OneOf
 from rag_assets.llm.budget import Limits
 from rag_assets.llm.client import ChatModel
 from rag_assets.llm.endpoint import BASE_URL_VARIABLE, DEFAULT_BASE_URL, MODEL_VARIABLE, Endpoint
-from rag_assets.options import Number, Options
+from rag_assets.options import Number, OneOf, Options
 from rag_assets.query_sets.decompose import decomposing
 from rag_assets.query_sets.hyde import hypothetical_documents
 from rag_assets.query_sets.llm_rewrite import rewriting

@@ -144,7 +144,7 @@ def test_a_broken_plug_in_is_named(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "broken_module", raising=False)
     with pytest.raises(ConfigError) as caught:
-        retriever_types()
+        retriever_types().check()
     place = f"{POINT}'{name}' = 'broken_module:SharedNgrams' of broken 2.0: "
     assert str(caught.value).startswith(place + problem)
     assert "\n" not in str(caught.value)
@@ -158,7 +158,7 @@ def test_options_that_pydantic_cannot_read_are_told_at_once(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "broken_module", raising=False)
     with pytest.raises(ConfigError, match="cannot be imported: PydanticSchemaGenerationError: "):
-        retriever_types()
+        retriever_types().check()
 
 
 def test_two_packages_with_one_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ def test_two_packages_with_one_type(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         install(tmp_path, FINE, pyproject(name, "shared_ngrams"))
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError, match=r"of two 2\.0: the type exists already, in one 2\.0$"):
-        retriever_types()
+        retriever_types().check()
 
 
 def test_without_plug_ins_there_are_our_own() -> None:
