@@ -18,14 +18,15 @@ from rag_assets.chunking.registry import CHUNKING_TYPES
 from rag_assets.cli import main as program
 from rag_assets.cli.main import SUMMARIES
 from rag_assets.compute.options import ComputeConfig
-from rag_assets.evaluation import answer_hits, grouped, metrics
+from rag_assets.evaluation import answer_hits, grouped
+from rag_assets.evaluation.measure import Measure
+from rag_assets.evaluation.measures import MEASURE_TYPES
 from rag_assets.evaluation.metric_names import (
     ALIASES,
     GROUP_MEASURES,
     MEASURES,
-    NEEDS_CUTOFF,
-    PARAMETERS,
-    RANKING_MEASURES,
+    needs_cutoff,
+    parameters_of,
 )
 from rag_assets.experiment import config
 from rag_assets.experiment.checks import ChecksConfig, DriftConfig
@@ -164,7 +165,7 @@ def _inherited_doc(model: type[Options]) -> str:
 def metrics_page() -> str:
     """Return the page of metrics."""
     formulas = {
-        **_formulas(metrics.__doc__ or "", RANKING_MEASURES),
+        **{name: _formula(measure) for name, measure in MEASURE_TYPES.items()},
         **_formulas(grouped.__doc__ or "", GROUP_MEASURES),
         "answer_hit": _prose((answer_hits.__doc__ or "").split("\n")[0].split(": ", 1)[1]).rstrip(
             "."
@@ -179,11 +180,15 @@ def metrics_page() -> str:
         "| metric | formula | parameters | other names |\n|---|---|---|---|\n"
     )
     for measure in MEASURES:
-        given = ", ".join(f"`{k}` ({v:g})" for k, v in PARAMETERS.get(measure, {}).items())
+        given = ", ".join(f"`{k}` ({v:g})" for k, v in sorted(parameters_of(measure).items()))
         names = ", ".join(f"`{alias}`" for alias, known in ALIASES.items() if known == measure)
-        needed = "; needs a cut-off" if measure in NEEDS_CUTOFF else ""
+        needed = "; needs a cut-off" if needs_cutoff(measure) else ""
         parts.append(f"| `{measure}` | {_cell(formulas[measure])}{needed} | {given} | {names} |\n")
     return "".join(parts)
+
+
+def _formula(measure: type[Measure]) -> str:
+    return _prose(f"{measure.formula} ({measure.source})" if measure.source else measure.formula)
 
 
 def _formulas(text: str, measures: tuple[str, ...]) -> dict[str, str]:
@@ -193,10 +198,6 @@ def _formulas(text: str, measures: tuple[str, ...]) -> dict[str, str]:
     for item in items:
         name, _, formula = item.partition(": ")
         found[re.split(r"[@(]", name.strip("`"))[0]] = " ".join(formula.split())
-    nested = re.search(r"``ndcg_exp``: (.*?)$", found.get("ndcg", ""))
-    if nested is not None:
-        found["ndcg"] = found["ndcg"][: nested.start()].strip()
-        found["ndcg_exp"] = nested[1]
     return {measure: _prose(found[measure]).rstrip(".") for measure in measures}
 
 

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 import pyarrow as pa
 
 from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
 from rag_assets.evaluation.cells import Cell
 from rag_assets.evaluation.grouped import group_metrics
+from rag_assets.evaluation.measures import MEASURE_TYPES
 from rag_assets.evaluation.metric_names import GROUP_MEASURES, RANKING_MEASURES, Metric
 from rag_assets.evaluation.metrics import Source, query_metrics
 from rag_assets.store.parquet_files import read_parquet
@@ -23,7 +25,8 @@ def family_code(metrics: Iterable[Metric]) -> list[Root]:
     """Return the roots of the code of those families that hold one of the ``metrics``."""
     computed = {metric.measure for metric in metrics}
     names = [name for name, measures in _MEASURES.items() if computed & {*measures}]
-    return [f"{__name__}:_FAMILIES[{name}]" for name in ("", *names)]
+    measures = {root_of(MEASURE_TYPES[name]) for name in computed & {*RANKING_MEASURES}}
+    return [*(f"{__name__}:_FAMILIES[{name}]" for name in ("", *names)), *sorted(measures)]
 
 
 def all_metrics(

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.evaluation.metric_names import LARGEST_GMAX, Metric
+from rag_assets.evaluation.measures import LARGEST_GMAX
+from rag_assets.evaluation.metric_names import Metric
 from rag_assets.in_memory import in_memory
 from rag_assets.store.parquet_files import read_parquet
 from rag_assets.store.sql_text import parquet_rows

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from rag_assets.chunking.registry import CHUNKING_TYPES
 from rag_assets.errors import ConfigError, UsageError, allowed_names
+from rag_assets.evaluation.measures import MEASURE_TYPES
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.experiment.config import (
     ChunkingConfig,
@@ -55,7 +56,7 @@ from rag_assets.sources.rows import KEEP
 EXPERIMENT_FILE = "experiment.yaml"
 YAML_SUFFIXES = (".yaml", ".yml")
 
-KINDS: tuple[Members[Any], ...] = (RETRIEVER_TYPES, CHUNKING_TYPES)
+KINDS: tuple[Members[Any], ...] = (RETRIEVER_TYPES, CHUNKING_TYPES, MEASURE_TYPES)
 """What packages may add to."""
 
 
