@@ -27,7 +27,7 @@ class Kind(Generic[T]):
     Attributes:
         noun: what a member is called in messages: ``type``, ``strategy``, ``metric``, ``format``.
         group: the group of entry points.
-        bases: a member is a class of one of them.
+        bases: a member is a class of one of them; without any, what has all ``attributes``.
         key: the option, or attribute of the class, that repeats the member's name.
         attributes: what a class must have besides its abstract methods.
     """
@@ -127,14 +127,14 @@ class Members(Mapping[str, type[T]]):
 
     def _problem(self, name: str, member: object) -> str | None:
         """Return what a member lacks."""
-        bases = ", ".join(base.__name__ for base in self.kind.bases)
-        if not (isinstance(member, type) and set(self.kind.bases) & set(member.__mro__)):
-            several = "class of a family, which are" if len(self.kind.bases) > 1 else "subclass of"
-            return f"is no {several} {bases}"
+        bases = self.kind.bases
+        if not isinstance(member, type) or (bases and not set(bases) & set(member.__mro__)):
+            several = "class of a family, which are" if len(bases) > 1 else "class of"
+            return f"is no {several} {', '.join(base.__name__ for base in bases) or 'its own'}"
         missing = sorted(getattr(member, "__abstractmethods__", ()))
         if missing:
             return f"lacks the methods {', '.join(missing)}"
-        lacks = [one for one in self.kind.attributes if not hasattr(member, one)]
+        lacks = [one for one in self.kind.attributes if not _has(member, one)]
         if lacks:
             return f"lacks {', '.join(lacks)}"
         key = self.kind.key
@@ -165,6 +165,13 @@ def _installed(path: tuple[str, ...]) -> Callable[[str], EntryPoints]:
     """Return what gives a group; to look for entry points reads a file of every package."""
     points = entry_points()
     return lambda group: points.select(group=group)
+
+
+def _has(member: type, name: str) -> bool:
+    """Return whether objects of a class have an attribute; one may be declared without a value."""
+    return any(
+        name in {**vars(one), **vars(one).get("__annotations__", {})} for one in member.__mro__
+    )
 
 
 def _owner(point: EntryPoint) -> str:

@@ -30,7 +30,7 @@ from rag_assets.evaluation.metric_names import (
 )
 from rag_assets.experiment import config
 from rag_assets.experiment.checks import ChecksConfig, DriftConfig
-from rag_assets.experiment.query_sets import LlmConfig
+from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.labels.health.findings import FINDINGS
 from rag_assets.options import Options

@@ -12,8 +12,7 @@ from rag_assets.evaluation.cells import Cell
 from rag_assets.evaluation.grouped import group_metrics
 from rag_assets.evaluation.measures import MEASURE_TYPES
 from rag_assets.evaluation.metric_names import GROUP_MEASURES, RANKING_MEASURES, Metric
-from rag_assets.evaluation.metrics import Source, query_metrics
-from rag_assets.store.parquet_files import read_parquet
+from rag_assets.evaluation.metrics import Source, query_metrics, read_sources
 
 _FAMILIES: Mapping[str, Callable[..., dict[Cell, pa.Table]]] = {"group": group_metrics}
 """The families that are computed only where one of their metrics is asked for."""
@@ -58,17 +57,10 @@ def all_metrics(
     for name, family in _FAMILIES.items():
         if not any(metric.measure in _MEASURES[name] for metric in chosen):
             continue
-        read = (_tables(runs), _tables(judgments))
+        read = (read_sources(runs), read_sources(judgments))
         more = family(*read, judged_by, queries, cells)
         tables = {cell: _beside(table, more[cell]) for cell, table in tables.items()}
     return tables
-
-
-def _tables(sources: Mapping[str, Source]) -> dict[str, pa.Table]:
-    return {
-        name: source if isinstance(source, pa.Table) else read_parquet(source)
-        for name, source in sources.items()
-    }
 
 
 def _beside(table: pa.Table, more: pa.Table) -> pa.Table:

@@ -89,14 +89,19 @@ def query_metrics(
     tables = _by_cell(table, order, names, cells)
     if not added:
         return tables
-    read = ({name: _table(source) for name, source in of.items()} for of in (runs, judgments))
     ids = tables[cells[0]].column("query_id").to_pylist()
-    columns = added_metrics(*read, judged_by, ids, cells, added)
+    columns = added_metrics(
+        read_sources(runs), read_sources(judgments), judged_by, ids, cells, added
+    )
     return {cell: _beside(tables[cell], columns[cell]) for cell in cells}
 
 
-def _table(source: Source) -> pa.Table:
-    return source if isinstance(source, pa.Table) else read_parquet(source)
+def read_sources(sources: Mapping[str, Source]) -> dict[str, pa.Table]:
+    """Return tables as they are, and files read."""
+    return {
+        name: source if isinstance(source, pa.Table) else read_parquet(source)
+        for name, source in sources.items()
+    }
 
 
 def _beside(table: pa.Table, columns: Mapping[str, Sequence[float | None]]) -> pa.Table:

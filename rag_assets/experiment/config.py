@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -16,31 +16,26 @@ from rag_assets.chunking.chunker import Chunker
 from rag_assets.chunking.registry import CHUNKING_TYPES
 from rag_assets.compute.options import ComputeConfig
 from rag_assets.experiment.checks import ChecksConfig
+from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.names import checked_experiment_name, checked_name, checked_owner
-from rag_assets.experiment.query_sets import LlmConfig, QuerySetConfig
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.options import Depth, Number, OneOf, Options
+from rag_assets.query_sets.query_set import QuerySet
+from rag_assets.query_sets.registry import QUERY_SET_TYPES
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 from rag_assets.retrieval.retriever import Retriever
+from rag_assets.sources.formats import FORMATS
 
 Name = Annotated[str, AfterValidator(checked_name)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)]
 Owner = Annotated[str, AfterValidator(checked_owner)]
 
 
-Format = Literal[
-    "markdown",
-    "jsonl",
-    "csv",
-    "parquet",
-    "beir",
-    "trec",
-    "llamaindex",
-    "squad",
-    "autorag",
-    "ir_datasets",
-]
+if TYPE_CHECKING:
+    Format = str
+else:
+    Format = Literal[tuple(FORMATS)]
 
 
 class DatasetConfig(Options):
@@ -71,6 +66,7 @@ class DatasetConfig(Options):
         return path
 
 
+QuerySetConfig = Annotated[QuerySet, OneOf(QUERY_SET_TYPES, "strategy")]
 ChunkingConfig = Annotated[Chunker, OneOf(CHUNKING_TYPES, "strategy")]
 RetrieverConfig = Annotated[Retriever, OneOf(RETRIEVER_TYPES, "type")]
 

@@ -23,8 +23,9 @@ from rag_assets.experiment.config import (
     SplitConfig,
     StatisticsConfig,
 )
-from rag_assets.experiment.query_sets import QUERY_SET_TYPES, LlmConfig
+from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.schedule import ScheduleConfig
+from rag_assets.query_sets.registry import QUERY_SET_TYPES
 from rag_assets.retrieval.derived import Tune
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 from rag_assets.retrieval.retriever import Rm3Expansion, WindowExpansion

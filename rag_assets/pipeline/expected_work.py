@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.experiment.query_sets import PromptedQuerySet
 from rag_assets.llm.completions import CompletionCache, request_text
-from rag_assets.query_sets.prompted import requests_for
+from rag_assets.query_sets.prompted import PromptedQuerySet, requests_for
 from rag_assets.query_sets.stage import query_set_key
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.experiment.query_sets import PromptedQuerySet
 from rag_assets.pipeline.checks.states import State
 from rag_assets.pipeline.failed_queries import read_by
 from rag_assets.pipeline.reasons import changes
+from rag_assets.query_sets.prompted import PromptedQuerySet
 from rag_assets.retrieval.base import BaseRetriever
 from rag_assets.retrieval.base_runs_stage import index_key
 from rag_assets.retrieval.runs_stage import run_key
