@@ -10,7 +10,7 @@ import pytest
 from tests.import_graph import PACKAGE, imports
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("cli*", "definitions", "component"),
+    ("cli*", "definitions", "component", "testing*"),
     ("api",),
     ("assets*",),
     ("report*",),
