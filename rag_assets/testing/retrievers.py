@@ -116,17 +116,20 @@ class Evaluated:
         return rows
 
 
+_RUNS: dict[tuple[type[Evaluated], str, str], Evaluated] = {}
+
+
 class RetrieverContract:
     """Order, ties, depths, empty and hostile queries, and equal bytes."""
 
     evaluated: type[Evaluated] = Evaluated
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def options(self) -> Mapping[str, Any]:
         """Give the block of an ``experiment.yaml``, such as ``{"type": "bm25"}``."""
         raise NotImplementedError
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def retrievers(self, options: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
         """Give all retrievers of the experiment."""
         return {"checked": options}
@@ -136,16 +139,16 @@ class RetrieverContract:
         """Give the name of the one that is checked."""
         return "checked"
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def first(
         self,
         retrievers: Mapping[str, Mapping[str, Any]],
         tmp_path_factory: pytest.TempPathFactory,
     ) -> Evaluated:
         """Give all runs."""
-        return self.evaluated(tmp_path_factory.mktemp("first"), retrievers, DOCUMENTS).run()
+        return self._run("first", retrievers, DOCUMENTS, tmp_path_factory)
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def second(
         self,
         first: Evaluated,
@@ -154,20 +157,34 @@ class RetrieverContract:
     ) -> Evaluated:
         """Give the same with the caches of the first, and the documents in another order."""
         turned = dict(reversed(DOCUMENTS.items()))
-        again = self.evaluated(tmp_path_factory.mktemp("second"), retrievers, turned)
         cache = first.settings.store / "cache"
-        if cache.is_dir():
-            shutil.copytree(cache, again.settings.store / "cache")
-        return again.run()
+        return self._run("second", retrievers, turned, tmp_path_factory, cache)
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def single(
         self,
         retrievers: Mapping[str, Mapping[str, Any]],
         tmp_path_factory: pytest.TempPathFactory,
     ) -> Evaluated:
         """Give the runs over one document."""
-        return self.evaluated(tmp_path_factory.mktemp("single"), retrievers, ONE_DOCUMENT).run()
+        return self._run("single", retrievers, ONE_DOCUMENT, tmp_path_factory)
+
+    def _run(
+        self,
+        name: str,
+        retrievers: Mapping[str, Mapping[str, Any]],
+        documents: Mapping[str, str],
+        folders: pytest.TempPathFactory,
+        cache: Path | None = None,
+    ) -> Evaluated:
+        """Return runs; those of equal retrievers are computed once for all tests."""
+        key = self.evaluated, name, json.dumps(retrievers, default=str)
+        if key not in _RUNS:
+            evaluated = self.evaluated(folders.mktemp(name), retrievers, documents)
+            if cache is not None and cache.is_dir():
+                shutil.copytree(cache, evaluated.settings.store / "cache")
+            _RUNS[key] = evaluated.run()
+        return _RUNS[key]
 
     def test_ranks_count_from_one_and_nothing_stands_twice(
         self, first: Evaluated, kind: str
@@ -232,7 +249,7 @@ class RetrieverContract:
 class FusionContract(RetrieverContract):
     """A fused retriever; its ``inputs`` are given."""
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def retrievers(self, options: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
         """Give two lexical retrievers and their fusion."""
         inputs = {"bm25": {"type": "bm25"}, "tfidf": {"type": "tfidf"}}
@@ -249,7 +266,7 @@ class FusionContract(RetrieverContract):
 class RerankerContract(RetrieverContract):
     """A reranked retriever; its ``input`` is given."""
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def retrievers(self, options: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
         """Give a lexical retriever, and its candidates in a new order."""
         return {"bm25": {"type": "bm25"}, "checked": {"input": "bm25", **options}}

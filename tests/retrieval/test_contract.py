@@ -87,7 +87,7 @@ def retrievers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, d
 class TestEveryType(RetrieverContract):
     evaluated = EvaluatedWithFiles
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def retrievers(self, retrievers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         return retrievers
 
