@@ -26,11 +26,12 @@ from rag_assets.retrieval.runs_stage import run_key
 from tests.tiny_experiment import Tiny
 
 tiny = Tiny(Path(sys.argv[1]))
-computed = sorted({name.split("[")[0] for name in map(str, tiny.run())})
+computed = sorted({name.split("/")[0] for name in map(str, tiny.run())})
 pipeline = tiny.pipeline()
 keys = {"variants": query_set_key("long-words")}
 keys |= {name: run_key(pipeline.experiment, name, 5) for name in ("bm25", "bm25-whole", "fused")}
-print(json.dumps([{k: pipeline.artifact(v).table().to_pylist() for k, v in keys.items()}, computed]))
+tables = {name: pipeline.artifact(key).table().to_pylist() for name, key in keys.items()}
+print(json.dumps([tables, computed]))
 """
 
 
@@ -83,7 +84,7 @@ def test_an_edit_of_a_package_computes_anew_what_it_makes(site: Path, tmp_path: 
     other = install(
         tmp_path / "other",
         {
-            str(file.relative_to(site)): file.read_text(encoding="utf-8") + "\n# edited\n"
+            str(file.relative_to(site)): file.read_text(encoding="utf-8") + "\nEDITED = True\n"
             for file in site.rglob("*.py")
         },
         POINTS,

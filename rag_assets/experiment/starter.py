@@ -128,8 +128,13 @@ def _metrics(experiment: Experiment) -> Iterator[str]:
 
 def _listed(what: str, names: Iterable[str]) -> list[str]:
     """Return what may stand in a block, also that of installed packages, as a comment."""
-    marks = {"initial_indent": "# ", "subsequent_indent": "#   "}
-    return textwrap.wrap(f"{what}: {', '.join(names)}.", 98, break_long_words=False, **marks)
+    return textwrap.wrap(
+        f"{what}: {', '.join(names)}.",
+        98,
+        initial_indent="# ",
+        subsequent_indent="#   ",
+        break_long_words=False,
+    )
 
 
 def _flow(value: dict[str, Any] | list[Any]) -> str:

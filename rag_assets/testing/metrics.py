@@ -86,7 +86,8 @@ def drawn(queries: int = 30) -> tuple[dict[str, list[str]], dict[str, Labels]]:
     """
     draw = random.Random(0)
     units = [f"u{number}" for number in range(12)]
-    rankings, labels = {}, {}
+    rankings: dict[str, list[str]] = {}
+    labels: dict[str, Labels] = {}
     for number in range(queries):
         query = f"q{number}"
         rankings[query] = draw.sample(units, draw.randrange(10))

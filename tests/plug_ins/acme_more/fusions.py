@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
@@ -21,7 +22,7 @@ class Decayed(FusedRetriever):
     def fuse(self, rankings: Sequence[pa.Table], *, candidates: int, depth: int) -> pa.Table:
         return fuse(
             rankings,
-            value=lambda held: self.decay**held.ranks,
+            value=lambda held: np.asarray(self.decay**held.ranks, dtype=np.float64),
             candidates=candidates,
             depth=depth,
             weights=self.weights,
