@@ -26,8 +26,14 @@ EmbedBy = Callable[[str], Embed]
 """``embed_by(model)`` gives what embeds texts by that model."""
 
 
+WITH_HEADINGS = "title+heading+text"
+
+
 class Chunker(Options, ABC):
     """Options of one chunking strategy.
+
+    Where it has an option ``indexed`` whose value is :data:`WITH_HEADINGS`, the heading path of a
+    chunk is indexed between title and text.
 
     Attributes:
         libraries: packages whose versions determine the chunks.
@@ -58,18 +64,13 @@ class Chunker(Options, ABC):
         return True
 
     @property
-    def indexes_headings(self) -> bool:
-        """Whether the heading path of a chunk is indexed between title and text."""
-        return False
-
-    @property
     def whole_parents(self) -> bool:
         """Whether the parents are whole documents, and have their ids."""
         return False
 
     def cutting(self) -> Mapping[str, Any]:
         """Return the options that say how to cut, without what is indexed of a chunk."""
-        return self.model_dump(mode="json")
+        return self.model_dump(mode="json", exclude={"indexed"})
 
     def code_roots(self) -> list[Root]:
         """Return the roots of the code that cuts."""

@@ -10,7 +10,7 @@ HTML block or in a list is no heading, and an underlined line is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -41,15 +41,6 @@ class MarkdownChunking(SizedChunking):
     overlap: Overlap = 0
     max_level: int = Field(6, ge=1, le=6, strict=True)
     indexed: Literal["title+heading+text", "title+text"] = "title+heading+text"
-
-    @property
-    def indexes_headings(self) -> bool:
-        """Whether ``indexed`` says so."""
-        return self.indexed == "title+heading+text"
-
-    def cutting(self) -> Mapping[str, Any]:
-        """Return all options but ``indexed``."""
-        return self.model_dump(mode="json", exclude={"indexed"})
 
     def cutter(self, embed_by: EmbedBy) -> Cutter:
         """Return what cuts by heading."""

@@ -36,11 +36,6 @@ class ParentChunking(Chunker):
         return self.child.by_blocks and self.parent.by_blocks
 
     @property
-    def indexes_headings(self) -> bool:
-        """Whether one of the two does."""
-        return self.child.indexes_headings or self.parent.indexes_headings
-
-    @property
     def whole_parents(self) -> bool:
         """Whether each document is one parent."""
         return self.parent.whole_documents

@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from rag_assets.chunking.chunk_table import cut_documents, indexed_texts
-from rag_assets.chunking.chunker import Embed
+from rag_assets.chunking.chunker import WITH_HEADINGS, Embed
 from rag_assets.code_versions.closure import Root
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
+from rag_assets.experiment.config import ChunkingConfig
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.unit_vectors import Vectors
@@ -108,10 +109,16 @@ def chunks_key(chunking: str) -> ArtifactKey:
 
 def indexed_fields(experiment: Experiment, chunking: str) -> str:
     """Return which texts of a chunk are indexed, for the recipe of an index."""
-    headings = experiment.chunkings[chunking].indexes_headings
+    headings = _indexes_headings(experiment.chunkings[chunking])
     return "title+heading+text" if headings else "title+text"
 
 
 def texts_to_index(experiment: Experiment, chunking: str, chunks: pa.Table) -> list[str]:
     """Return what is indexed for each chunk of a chunking."""
-    return indexed_texts(chunks, headings=experiment.chunkings[chunking].indexes_headings)
+    return indexed_texts(chunks, headings=_indexes_headings(experiment.chunkings[chunking]))
+
+
+def _indexes_headings(chunking: ChunkingConfig) -> bool:
+    """Return whether the heading path of a chunk is indexed, by one of its parts at least."""
+    parts = (getattr(chunking, name, None) for name in ("child", "parent"))
+    return any(getattr(part, "indexed", "") == WITH_HEADINGS for part in (chunking, *parts))
