@@ -10,7 +10,7 @@ import pytest
 from tests.import_graph import PACKAGE, imports
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("cli*", "definitions", "component"),
+    ("cli*", "definitions", "component", "testing*"),
     ("api",),
     ("assets*",),
     ("report*",),
@@ -27,7 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("code_versions*",),
     ("compute*", "store*"),
     ("servers*",),
-    ("schemas", "ordering", "package_versions", "trec_lines", "options", "progress"),
+    ("schemas", "ordering", "package_versions", "trec_lines", "options", "plugins", "progress"),
     ("scratch_duckdb", "signal_handlers"),
     ("text_files",),
     ("errors",),

@@ -75,9 +75,7 @@ def _named_files(experiment: Experiment) -> Iterator[Path]:
         files: Mapping[str, Path] = retriever.files()
         yield from files.values()
     for query_set in experiment.query_sets.values():
-        file = getattr(query_set, "path", None) or getattr(query_set, "template", None)
-        if file is not None:
-            yield file
+        yield from query_set.files().values()
 
 
 def _models(experiment: Experiment) -> list[str]:

@@ -14,10 +14,11 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
+from rag_assets.chunking.chunker import EmbedBy
 from rag_assets.chunking.pieces import Cutter, Piece, Span
-from rag_assets.chunking.size import Size, splitter_cutter
+from rag_assets.chunking.size import Size, SizedChunking, splitter_cutter
 from rag_assets.models.model_names import load_tokenizer
 
 if TYPE_CHECKING:
@@ -70,6 +71,18 @@ class Marks(NamedTuple):
     text: str
     starts: list[int]
     kinds: tuple[list[int], ...]
+
+
+class RecursiveChunking(SizedChunking):
+    """Cut at the largest text unit that fits: paragraphs, then sentences, then words."""
+
+    libraries: ClassVar[tuple[str, ...]] = ("semantic-text-splitter",)
+
+    strategy: Literal["recursive"]
+
+    def cutter(self, embed_by: EmbedBy) -> Cutter:
+        """Return what cuts at the largest unit."""
+        return cutter(self.size)
 
 
 def cutter(size: Size) -> Cutter:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from rag_assets.evaluation.contexts import create_returned
 from rag_assets.evaluation.families import all_metrics
-from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, NEEDS_CUTOFF, Metric, parse_metric
+from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, Metric, needs_cutoff, parse_metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.schemas import RUNS
 from rag_assets.scratch_duckdb import scratch_connection
@@ -113,7 +113,7 @@ def budget_metrics(
     metrics = [metric for metric in parsed if metric.measure not in CONTEXT_MEASURES]
     whole = _measured(kept.run, relevant_units, queries, WHOLE_RANKING, metrics)
     names = [name for name in measures if name in whole.column_names]
-    divided = [name for name in names if name.partition("(")[0] in NEEDS_CUTOFF]
+    divided = [name for name in names if needs_cutoff(name.partition("(")[0])]
     table = whole.select(["query_id", *names])
     if not divided:
         return table

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.errors import DataError
-from rag_assets.evaluation.metric_names import LARGEST_GMAX, Metric
+from rag_assets.evaluation.measures import LARGEST_GMAX
+from rag_assets.evaluation.metric_names import Metric
 from rag_assets.scratch_duckdb import scratch_connection
 from rag_assets.store.parquet_files import read_parquet
 from rag_assets.store.sql_paths import parquet_rows

@@ -14,8 +14,8 @@ from rag_assets.evaluation.families import all_metrics
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.metric_names import (
     CONTEXT_MEASURES,
-    NEEDS_CUTOFF,
     Metric,
+    needs_cutoff,
     parse_metric,
     shown_name,
 )
@@ -138,7 +138,7 @@ def _checked(name: str) -> Metric:
     metric = parse_metric(name)
     if metric.measure in CONTEXT_MEASURES:
         raise UsageError(f"metric '{name}' needs texts and answers; a run file has neither")
-    if metric.measure in NEEDS_CUTOFF and metric.cutoff is None:
+    if needs_cutoff(metric.measure) and metric.cutoff is None:
         raise UsageError(f"metric '{name}' needs a cut-off, such as {name}@10")
     return metric
 

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage
-from rag_assets.experiment.query_sets import PromptedQuerySet
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan_sources import (
     READABLE,
@@ -32,6 +31,7 @@ from rag_assets.pipeline.reasons import DAMAGED, DELETED, NOTHING_STORED, Reason
 from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.query_sets.prompted import PromptedQuerySet
 from rag_assets.query_sets.stage import query_set_key
 from rag_assets.retrieval.lexical.analyzers import AUTO
 from rag_assets.retrieval.runs_stage import RunsStage

@@ -16,9 +16,9 @@ import pyarrow as pa
 from rag_assets.engine.recipe import Recipe
 from rag_assets.engine.stage import Stage, TableProduct, checked, table_manifest
 from rag_assets.errors import NotEvaluated, StoreError
-from rag_assets.experiment.query_sets import PromptedQuerySet
 from rag_assets.pipeline.evaluations import SnapshotEntry, read_current
 from rag_assets.pipeline.reasons import Reason, row_changes
+from rag_assets.query_sets.prompted import PromptedQuerySet
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
 
 if TYPE_CHECKING:

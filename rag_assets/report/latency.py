@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 
 from rag_assets.engine.measurements import MEASUREMENTS, Measurement, Measurements
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.experiment.query_sets import PromptedQuerySet
+from rag_assets.query_sets.prompted import PromptedQuerySet
 from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import FittedTable, title_line

@@ -12,7 +12,7 @@ from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.evaluation.units import unit_ranking
 from rag_assets.ordering import Hits
 from rag_assets.schemas import QRELS
-from tests.chunking.chunk_checks import documents
+from rag_assets.testing.chunkers import documents
 
 ONE = sentences.cutter(sentences=1, overlap=0, language="en")
 TEXT = "# A\n\nOne went. Two went.\n\n## B\n\nThree went. Four went.\n"

@@ -17,9 +17,11 @@ from rag_assets.code_versions.versions import FOLDER, root_of
 from rag_assets.evaluation.families import family_code
 from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.evaluation.metrics_stage import answer_code
-from rag_assets.experiment.query_sets import FileQuerySet, HydeQuerySet, StepBackQuerySet
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.query_sets.file import FileQuerySet
+from rag_assets.query_sets.hyde import HydeQuerySet
 from rag_assets.query_sets.stage import writer_code
+from rag_assets.query_sets.step_back import StepBackQuerySet
 from rag_assets.retrieval.registry import OWN_TYPES
 from rag_assets.sources.document_folder import MarkdownDataset, reader_code
 from rag_assets.sources.record_folders import JsonlDataset

@@ -322,8 +322,8 @@ BETWEEN_KEYS = {
     "no metric": ("metrics: []\n", ":1: `metrics`: needs 1 or more items; found []"),
     "unknown format": (
         "dataset: {format: xlsx}\n",
-        ":1: `dataset.format`: should be 'markdown', 'jsonl', 'csv', 'parquet', 'beir', "
-        "'trec', 'llamaindex', 'squad', 'autorag' or 'ir_datasets'; found 'xlsx'",
+        ":1: `dataset.format`: should be 'llamaindex', 'squad', 'beir', 'autorag', "
+        "'trec', 'jsonl', 'csv', 'parquet', 'markdown' or 'ir_datasets'; found 'xlsx'",
     ),
     "path with a NUL": (
         'dataset: {path: "a\\0b"}\n',

@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from rag_assets.chunking.none import NoneChunking
+from rag_assets.chunking.recursive import RecursiveChunking
 from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.experiment import Experiment, load_experiment
-from rag_assets.experiment.config import (
-    NoneChunking,
-    RecursiveChunking,
-)
+from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.names import checked_name, name_from
-from rag_assets.experiment.query_sets import LlmConfig
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.retrieval.dense.embedding import BiEncoder
 from rag_assets.retrieval.fusion.rrf import RRF

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.experiment.query_sets import RewriteQuerySet
 from rag_assets.llm.client import Completion
 from rag_assets.llm.completions import CompletionCache
 from rag_assets.pipeline.plan import CHECK, COMPUTE, REUSE, Plan
 from rag_assets.pipeline.reasons import Reason
 from rag_assets.pipeline.selection import Selection
+from rag_assets.query_sets.llm_rewrite import RewriteQuerySet
 from rag_assets.query_sets.prompted import requests_for
 from tests.changed_code import change_code
 from tests.planned import by_action, is_done, planned

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from rag_assets.engine.failures import failures_of
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.experiment.query_sets import PromptedQuerySet
 from rag_assets.labels.health.findings import WARNING, Finding, findings_table
 from rag_assets.pipeline.checks.check import (
     MOST_EXAMPLES,
@@ -33,6 +32,7 @@ from rag_assets.pipeline.failed_queries import read_by
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.reasons import changes
 from rag_assets.plain_text import markdown
+from rag_assets.query_sets.prompted import PromptedQuerySet
 from rag_assets.retrieval.base import ORIGINAL, BaseRetriever, EmbeddingRetriever
 from rag_assets.retrieval.base_runs_stage import index_key
 from rag_assets.retrieval.runs_stage import run_key
