@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rag_assets.statistics.detectable import ALPHA
+from rag_assets.statistics.t_test import ALPHA
 
 
 def is_significant(row: dict[str, Any]) -> bool:

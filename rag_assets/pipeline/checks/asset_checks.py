@@ -20,10 +20,9 @@ from rag_assets.evaluation.table_checks import (
     unanswered,
     unknown_ids,
 )
-from rag_assets.labels.health.dangling_ids import dangling_ids
 from rag_assets.labels.health.duplicates import duplicate_documents, duplicate_queries
 from rag_assets.labels.health.findings import ERROR, Finding, reading_problems, rows
-from rag_assets.labels.health.unanswerable import queries_without_relevant
+from rag_assets.labels.health.unusable_labels import dangling_ids, queries_without_relevant
 from rag_assets.pipeline.checks.check import WARNING, Check, CheckResult, Found, Reads
 from rag_assets.pipeline.checks.drift import DRIFT
 from rag_assets.pipeline.comparison_filter import is_tested, regressions

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import pyarrow as pa
-from rag_assets.sources.single_file import SingleFileDataset
 
-from rag_assets.sources.dataset import Read
+from rag_assets.sources.dataset import Read, SingleFileDataset
 from rag_assets.sources.fields import Place
 from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
 
