@@ -20,11 +20,13 @@ import pyarrow.parquet as pq
 from rag_assets.engine.latency_sample import values_by_query
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage_context import Part, Ranked, Search, StageContext
+from rag_assets.evaluation.filtered_search import filtered, restriction
 from rag_assets.evaluation.units import Search as ChunkSearch
 from rag_assets.evaluation.units import unit_ranking
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.ordering import Hits, Positions
 from rag_assets.query_sets.stage import writing_parts
+from rag_assets.query_sets.variant_fusion import VARIANT_RUNS, fuse_variants
 from rag_assets.retrieval.base import BaseRetriever
 from rag_assets.retrieval.query_filters_stage import QUERY_FILTERS_KEY, uses_filters
 from rag_assets.retrieval.retriever import Approximate, Divisible, Searcher
@@ -164,8 +166,6 @@ class BaseRuns(RunsStage):
             some = searcher.among(positions) if isinstance(searcher, Divisible) else searcher
             return lambda numbers, k: self._search(some, queries, numbers, k, None)
 
-        from rag_assets.evaluation.filtered_search import filtered, restriction
-
         filters = context.artifact(QUERY_FILTERS_KEY).table()
         allowed = restriction(filters, queries.column("query_id").to_pylist(), units)
         return filtered(search, allowed, part if isinstance(searcher, Divisible) else None)
@@ -226,8 +226,6 @@ def load_units(folder: Path, chunk_ids: Sequence[str]) -> pa.Table:
 
 def _of_variants(table: pa.Table, queries: pa.Table) -> pa.Table:
     """Give rankings that are named by the row of a variant its query and number back."""
-    from rag_assets.query_sets.variant_fusion import VARIANT_RUNS
-
     rows = pc.cast(table.column("query_id"), pa.int64())
     columns = {name: table.column(name) for name in table.column_names}
     columns["query_id"] = queries.column("query_id").take(rows)
@@ -236,8 +234,6 @@ def _of_variants(table: pa.Table, queries: pa.Table) -> pa.Table:
 
 
 def _fused(config: BaseRetriever, rankings: pa.Table, depth: int) -> pa.Table:
-    from rag_assets.query_sets.variant_fusion import fuse_variants
-
     weights = config.variant_weights if config.variants == "weighted" else None
     return fuse_variants(rankings, config.variants, depth=depth, weights=weights)
 

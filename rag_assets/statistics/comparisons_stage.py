@@ -20,6 +20,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
 from rag_assets.schemas import COMPARISONS
 from rag_assets.sources.stage import QRELS_KEY
+from rag_assets.statistics.pairs import all_pairs, comparisons
 from rag_assets.store.artifacts import ArtifactKey
 
 COMPARISONS_KEY = ArtifactKey.of("comparisons")
@@ -66,8 +67,6 @@ class Comparisons(Stage):
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        from rag_assets.statistics.pairs import all_pairs, comparisons
-
         experiment = context.experiment
         counting = counting_of(lambda key: context.artifact(key).table())
         if experiment.statistics.cluster == NONE:

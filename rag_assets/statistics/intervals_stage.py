@@ -14,6 +14,7 @@ from rag_assets.evaluation.query_facts_stage import COUNTING_INPUT, counting_of,
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
 from rag_assets.schemas import INTERVALS
+from rag_assets.statistics.intervals import intervals
 from rag_assets.store.artifacts import ArtifactKey
 
 
@@ -42,8 +43,6 @@ class Intervals(Stage):
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        from rag_assets.statistics.intervals import intervals
-
         experiment = context.experiment
         counting = counting_of(lambda key: context.artifact(key).table())
         for key in keys:

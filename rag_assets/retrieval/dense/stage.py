@@ -48,6 +48,7 @@ from rag_assets.retrieval.base_runs_stage import (
 )
 from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.runs_stage import model_kinds
+from rag_assets.retrieval.sharded_search import spread
 from rag_assets.retrieval.workspace import Summed, Workspace
 from rag_assets.schemas import QUERY_VECTORS
 from rag_assets.store.artifacts import Artifact, ArtifactKey
@@ -190,8 +191,6 @@ class EmbeddingRuns(BaseRuns):
         return _config(context.experiment, retriever).open(index.folder)
 
     def _spread(self, context: StageContext, searcher: Searcher[pa.Table]) -> Searcher[pa.Table]:
-        from rag_assets.retrieval.sharded_search import spread
-
         return spread(searcher, context.compute)
 
     def _search(

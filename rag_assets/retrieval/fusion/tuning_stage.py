@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,13 +20,11 @@ from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
 from rag_assets.retrieval.derived import FusedRetriever
+from rag_assets.retrieval.fusion.weight_search import Search, Weights, search_weights
 from rag_assets.retrieval.runs_stage import RunsStage, run_key
 from rag_assets.schemas import TUNING
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.canonical import fingerprint
-
-if TYPE_CHECKING:
-    from rag_assets.retrieval.fusion.weight_search import Search, Weights
 
 AT_ONCE = 16
 """Fused rankings that are in memory together."""
@@ -168,8 +166,6 @@ class _Trials:
         tune = self._config.tune
         if tune is None:
             raise TypeError(f"{self._retriever} has no weights to choose")
-        from rag_assets.retrieval.fusion.weight_search import search_weights
-
         return search_weights(len(self._rankings), tune.grid, self._values)
 
     def _values(self, vectors: Sequence[Weights]) -> list[float]:

@@ -17,6 +17,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.progress import no_progress
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.derived_runs_stage import DerivedRuns, derived
+from rag_assets.retrieval.reranking.candidates import candidate_lists, reordered
 from rag_assets.retrieval.runs_stage import model_kinds, run_key
 from rag_assets.schemas import RERANKING_TEXTS
 from rag_assets.sources.stage import QUERIES_KEY
@@ -101,8 +102,6 @@ class RerankedRuns(DerivedRuns):
 
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
         """Score the candidates of every query anew."""
-        from rag_assets.retrieval.reranking.candidates import candidate_lists, reordered
-
         experiment = context.experiment
         (ranking,) = self.input_rankings(context, retriever, top_k)
         queries = context.artifact(QUERIES_KEY).table()
@@ -126,8 +125,6 @@ class RerankedRuns(DerivedRuns):
 
         Scores that are known take no time, and say nothing of what a new query takes.
         """
-        from rag_assets.retrieval.reranking.candidates import candidate_lists
-
         read = self.rankings_by_query(context, retriever, top_k, query_ids)
         queries = context.artifact(QUERIES_KEY).table()
         texts = texts_by_chunk(context, retriever)
