@@ -13,6 +13,9 @@ from pydantic import (
     model_validator,
 )
 
+from rag_assets.answers.generators.base import Generator
+from rag_assets.answers.generators.registry import GENERATOR_TYPES
+from rag_assets.answers.options import AnswererOptions, AnswerMetricsOptions
 from rag_assets.compute.options import ComputeConfig
 from rag_assets.experiment.checks import ChecksConfig
 from rag_assets.experiment.names import checked_experiment_name, checked_name, checked_owner
@@ -219,6 +222,7 @@ PARENT_CHUNKING_TYPES: dict[str, type[Options]] = {"none": NoneChunking, **CHILD
 CHUNKING_TYPES: dict[str, type[Options]] = {**PARENT_CHUNKING_TYPES, "parent": ParentChunking}
 ChunkingConfig = Annotated[_AnyChunking, OneOf(CHUNKING_TYPES, "strategy")]
 RetrieverConfig = Annotated[Retriever, OneOf(RETRIEVER_TYPES, "type")]
+GeneratorConfig = Annotated[Generator, OneOf(GENERATOR_TYPES, "type")]
 
 
 class SplitConfig(Options):
@@ -287,6 +291,9 @@ class ExperimentConfig(Options):
     query_sets: dict[Name, QuerySetConfig] = Field(default_factory=dict)
     llm: LlmConfig | None = None
     retrievers: dict[Name, RetrieverConfig] = Field(default_factory=dict)
+    generators: dict[Name, GeneratorConfig] = Field(default_factory=dict)
+    answers: dict[Name, AnswererOptions] = Field(default_factory=dict)
+    answer_metrics: AnswerMetricsOptions = AnswerMetricsOptions()
     top_k: tuple[Depth, ...] = Field(default=(1, 3, 5, 10, 100), min_length=1)
     metrics: tuple[str, ...] = Field(
         default=("hit_rate", "mrr", "ndcg", "recall", "precision", "map"), min_length=1

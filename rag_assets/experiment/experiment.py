@@ -8,11 +8,18 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from rag_assets.answers.options import (
+    AnswerCell,
+    AnswererOptions,
+    AnswerMetricsOptions,
+    answer_cells,
+)
 from rag_assets.compute.options import ComputeConfig
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
 from rag_assets.experiment.checks import ChecksConfig
 from rag_assets.experiment.config import (
     ChunkingConfig,
+    GeneratorConfig,
     MeasurementsConfig,
     RetrieverConfig,
     SplitConfig,
@@ -59,6 +66,9 @@ class Experiment:
         keeps_unknown: whether judgments of documents that are not in the corpus are kept.
         owners: e-mail addresses or ``team:<name>``, shown at the assets; nothing depends on them.
         context_tokenizer: counts the tokens of what a retriever returns.
+        generators: what writes answers, by name.
+        answerers: generators with contexts, by name; ``top_k`` is given where there is a cut-off.
+        answer_metrics: how answers are measured.
     """
 
     name: str
@@ -89,6 +99,9 @@ class Experiment:
     checks: ChecksConfig = field(default_factory=ChecksConfig)
     owners: tuple[str, ...] = ()
     keeps_unknown: bool = False
+    generators: Mapping[str, GeneratorConfig] = field(default_factory=dict)
+    answerers: Mapping[str, AnswererOptions] = field(default_factory=dict)
+    answer_metrics: AnswerMetricsOptions = field(default_factory=AnswerMetricsOptions)
 
     def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
         """Return the labels; judgments of unknown documents are kept where that is wanted.
@@ -103,6 +116,16 @@ class Experiment:
     def unread_labels(self) -> str | None:
         """One line about files that look like labels, where there are no labels."""
         return unread_labels(self.dataset)
+
+    @property
+    def answer_cells(self) -> dict[str, AnswerCell]:
+        """Partition key -> answerer and cut-off, in the order of the YAML."""
+        return answer_cells(self.answerers)
+
+    @property
+    def measures_texts(self) -> bool:
+        """Whether anything reads what a retriever returns: metrics, or answerers."""
+        return self.has_qrels or bool(self.answerers)
 
     def family(self, retriever: str) -> str:
         """Return ``lexical``, ``embedding``, ``imported``, ``fused`` or ``reranked``."""

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from rag_assets.errors import ConfigError, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.experiment.answer_rules import answerers_of, generators_of
 from rag_assets.experiment.config import (
     ChunkingConfig,
     DatasetConfig,
@@ -149,6 +150,10 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         _check_given_chunks(chunkings, fail)
     measures, extra = _metrics(config, fail)
     primary = _primary(config, measures, extra, fail)
+    generators = generators_of(config, base, fail)
+    answerers = answerers_of(
+        config, list(retrievers), list(chunkings), fail, has_labels=dataset.has_qrels
+    )
     baseline = config.baseline or next(iter(retrievers))
     if baseline not in retrievers:
         raise fail(("baseline",), f"unknown retriever {allowed_names(baseline, retrievers)}")
@@ -191,6 +196,9 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         tuned=tuned_retrievers(retrievers),
         schedule=config.schedule,
         compute=config.compute,
+        generators=generators,
+        answerers=answerers,
+        answer_metrics=config.answer_metrics,
     )
 
 

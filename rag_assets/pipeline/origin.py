@@ -71,6 +71,12 @@ def configuration_of(experiment: Experiment) -> Mapping[str, Any]:
         "statistics": _dumped(own.statistics),
         "context_tokenizer": own.context_tokenizer,
     }
+    if own.answerers:
+        found["generators"] = {
+            name: _dumped(one, set(one.file_options)) for name, one in own.generators.items()
+        }
+        found["answers"] = {name: _dumped(one) for name, one in own.answerers.items()}
+        found["answer_metrics"] = _dumped(own.answer_metrics)
     return {name: _without_credentials(value) for name, value in found.items()}
 
 
