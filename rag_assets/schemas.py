@@ -258,6 +258,71 @@ RETRIEVER_CONTEXTS = TableSchema(
     ),
 )
 
+_UNIT = (
+    Column("unit_id", TEXT, "the unit: the id of a chunk, of its parent or of a document"),
+    *_CONTEXT,
+)
+
+PASSAGES = TableSchema(
+    "passages",
+    "one unit that a retriever hands over for one query, as text",
+    ("query_id", "rank"),
+    (Column("query_id", TEXT, "the query"), Column("rank", INT, "1 is the best"), *_UNIT),
+)
+
+PASSAGE_LISTS = TableSchema(
+    "passage_lists",
+    "what a retriever hands over for one query at one cut-off, in all",
+    ("query_id", "top_k"),
+    (
+        Column("query_id", TEXT, "the query"),
+        Column("top_k", INT, "cut-off"),
+        Column("n_passages", COUNT, "units, at most top_k"),
+        Column("n_tokens", COUNT, "tokens of their texts"),
+        Column("digest", TEXT, "hash of the units, their places, their texts and their order"),
+    ),
+)
+
+ANSWER_CONTEXTS = TableSchema(
+    "answer_contexts",
+    "one unit of the context that one question is answered from",
+    ("query_id", "position"),
+    (
+        Column("query_id", TEXT, "the question"),
+        Column("position", INT, "its number in the context, from 1"),
+        Column("rank", INT, "the rank that a retriever gave it; null: none did", True),
+        *_UNIT,
+    ),
+)
+
+ANSWERS = TableSchema(
+    "answers",
+    "the answer of one answerer to one question",
+    ("query_id",),
+    (
+        Column("query_id", TEXT, "the question"),
+        Column("answer", TEXT, "empty: refused; null: failed", True),
+        Column("abstained", BOOL, "what the generator says; null: the text tells", True),
+        Column(
+            "cited",
+            pa.list_(INT),
+            "numbers of units of the context, from 1; null: the generator cites nothing",
+            True,
+        ),
+        Column(
+            "spans",
+            pa.list_(pa.struct([("unit", INT), ("start", INT), ("end", INT)])),
+            "characters [start, end) of the text of units of the context; null: it copies nothing",
+            True,
+        ),
+        Column("score", FLOAT, "higher: rather no answer; null: not known", True),
+        Column("error", TEXT, "why there is no answer; null: there is one", True),
+        Column("prompt_tokens", COUNT, "as the server counts, null when it does not", True),
+        Column("completion_tokens", COUNT, "likewise", True),
+        Column("finish_reason", TEXT, "stop, length, refusal, ...; null: no model wrote it", True),
+    ),
+)
+
 QUERY_METRICS = TableSchema(
     "query_metrics",
     "one query of one retriever at one top_k; a float64 column for each metric",
@@ -561,6 +626,10 @@ ALL_TABLES = (
     QUERY_VECTORS,
     CONTEXTS,
     RETRIEVER_CONTEXTS,
+    PASSAGES,
+    PASSAGE_LISTS,
+    ANSWER_CONTEXTS,
+    ANSWERS,
     QUERY_METRICS,
     METRICS_SUMMARY,
     LEADERBOARD,
