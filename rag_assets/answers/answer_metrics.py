@@ -94,7 +94,7 @@ def _cases(
     answers: pa.Table, golds: pa.Table, contexts: pa.Table | None, language: Language
 ) -> list[Case]:
     came = {row["query_id"]: _answer(row) for row in ANSWERS.check(answers).to_pylist()}
-    cites = any(a is not None and (a.cited or a.spans) for a in came.values())
+    cites = any(a and (a.cited, a.spans) != (None, None) for a in came.values())
     units = None if contexts is None else _units(contexts)
     questions = map(_question, GOLDS.check(golds).sort_by("query_id").to_pylist())
     return [

@@ -68,7 +68,7 @@ OPENINGS = (
 """An answer that begins with one of these refuses, unless it goes on with a ``but``."""
 
 _TURNS = frozenset({"but", "however", "though", "although"})
-_ENDS = " .!\"'()[]。！"
+_ENDS = " .!\"'()[]\u3002\uff01"
 
 
 def is_refusal(text: str) -> bool:
@@ -79,8 +79,5 @@ def is_refusal(text: str) -> bool:
     form = " ".join(text.lower().replace("\u2019", "'").split()).strip(_ENDS)
     if not form or form in WHOLE:
         return True
-    opens = any(
-        form == start or form.startswith((f"{start} ", f"{start}.", f"{start},"))
-        for start in OPENINGS
-    )
+    opens = any(f"{form} ".startswith((f"{p} ", f"{p}.", f"{p},")) for p in OPENINGS)
     return opens and _TURNS.isdisjoint(word.strip(",.;:") for word in form.split())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rag_assets.answers.metrics.base import AnswerMetric, Case
+from rag_assets.answers.refusals import VERSION
 
 
 class Abstained(AnswerMetric):
@@ -17,12 +18,12 @@ class Abstained(AnswerMetric):
     name = "abstained"
     description = "the answer refuses"
     formula = "1 when the answer refuses, else 0; a failed answer does not refuse"
-    source = "the list of phrases of rag_assets.answers.refusals, version 1"
+    source = f"the phrases of rag_assets.answers.refusals, version {VERSION}"
 
-    def is_defined(self, case: Case) -> bool:
+    def _is_defined(self, case: Case) -> bool:
         return True
 
-    def value(self, case: Case) -> float:
+    def _value(self, case: Case) -> float:
         return float(case.abstained)
 
 
@@ -43,10 +44,10 @@ class AbstentionF1(AnswerMetric):
     source = "van Rijsbergen 1979, of the refusals"
     is_mean: ClassVar[bool] = False
 
-    def is_defined(self, case: Case) -> bool:
+    def _is_defined(self, case: Case) -> bool:
         return not case.question.answerable or case.abstained
 
-    def value(self, case: Case) -> float:
+    def _value(self, case: Case) -> float:
         return float(not case.question.answerable and case.abstained)
 
     def multiplicity(self, value: float) -> float:

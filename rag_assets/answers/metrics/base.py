@@ -1,8 +1,8 @@
 """What every metric of answers has, and the tables that they are computed from.
 
-A metric is defined for a question by its labels alone, never by whether the answer came: where it
-is defined, a failed answer counts 0 and stays in the mean. A value that is not defined is null and
-in no mean.
+A failed answer, one that never came, counts 0 and stays in the mean, wherever the question's labels
+and what is known of the answerer define the metric. A value that is not defined is null, and in no
+mean.
 """
 
 from __future__ import annotations
@@ -221,17 +221,17 @@ class AnswerMetric(ABC):
     is_mean: ClassVar[bool] = True
 
     def of(self, case: Case) -> float | None:
-        """Return the value of one question: null where not defined, 0 where the answer failed."""
-        if not self.is_defined(case):
+        """Return the value of one question: None where not defined, 0 where the answer failed."""
+        if not self._is_defined(case):
             return None
-        return 0.0 if case.answer is None else self.value(case)
+        return 0.0 if case.answer is None else self._value(case)
 
     @abstractmethod
-    def is_defined(self, case: Case) -> bool:
+    def _is_defined(self, case: Case) -> bool:
         """Return whether the labels, and what is known of the answerer, define it."""
 
     @abstractmethod
-    def value(self, case: Case) -> float | None:
+    def _value(self, case: Case) -> float | None:
         """Return the value of an answer that came."""
 
     def multiplicity(self, value: float) -> float:

@@ -25,7 +25,7 @@ class _Citations(AnswerMetric):
     needs_evidence: ClassVar[bool] = True
     needs_context: ClassVar[bool] = True
 
-    def is_defined(self, case: Case) -> bool:
+    def _is_defined(self, case: Case) -> bool:
         return bool(case.question.evidence) and case.cites and case.context is not None
 
 
@@ -36,7 +36,7 @@ class EvidenceCited(_Citations):
     description = "the evidence is cited, and nothing else"
     formula = "2PR / (P + R) of the two below; 0 when both are 0"
 
-    def value(self, case: Case) -> float:
+    def _value(self, case: Case) -> float:
         precision, recall = _precision(case), _recall(case)
         return 2 * precision * recall / (precision + recall) if recall else 0.0
 
@@ -48,7 +48,7 @@ class EvidenceCitedPrecision(_Citations):
     description = "what is cited is evidence"
     formula = "different citations that satisfy an evidence / different citations; 0 without one"
 
-    def value(self, case: Case) -> float:
+    def _value(self, case: Case) -> float:
         return _precision(case)
 
 
@@ -59,7 +59,7 @@ class EvidenceCitedRecall(_Citations):
     description = "evidence is cited"
     formula = "evidences that a citation satisfies / evidences"
 
-    def value(self, case: Case) -> float:
+    def _value(self, case: Case) -> float:
         return _recall(case)
 
 

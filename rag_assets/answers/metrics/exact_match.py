@@ -20,8 +20,8 @@ class ExactMatch(AnswerMetric):
     source = "Rajpurkar, Jia and Liang 2018, evaluate-v2.0.py"
     needs_gold: ClassVar[bool] = True
 
-    def is_defined(self, case: Case) -> bool:
+    def _is_defined(self, case: Case) -> bool:
         return bool(case.golds)
 
-    def value(self, case: Case) -> float:
+    def _value(self, case: Case) -> float:
         return float(normal_form(case.text, case.language) in case.golds)

@@ -11,11 +11,14 @@ from typing import ClassVar
 from rag_assets.answers.metrics.base import AnswerMetric, Case
 from rag_assets.answers.normalisation import words
 
-FUNCTION_WORDS = frozenset(
-    "and are as at be been but by did do does for from had has have he her his if in into is it "
-    "its no not of on or she so such than that their then there these they this to was were which "
-    "who will with would".split()
-)
+# fmt: off
+FUNCTION_WORDS = frozenset((
+    "and", "are", "as", "at", "be", "been", "but", "by", "did", "do", "does", "for", "from", "had",
+    "has", "have", "he", "her", "his", "if", "in", "into", "is", "it", "its", "no", "not", "of",
+    "on", "or", "she", "so", "such", "than", "that", "their", "then", "there", "these", "they",
+    "this", "to", "was", "were", "which", "who", "will", "with", "would",
+))
+# fmt: on
 """Words of English that say nothing by themselves; `standard` has dropped a, an and the."""
 
 
@@ -31,10 +34,10 @@ class Grounded(AnswerMetric):
     source = "K-Precision of Adlakha et al. 2024, without function words"
     needs_context: ClassVar[bool] = True
 
-    def is_defined(self, case: Case) -> bool:
+    def _is_defined(self, case: Case) -> bool:
         return case.context is not None
 
-    def value(self, case: Case) -> float | None:
+    def _value(self, case: Case) -> float | None:
         content = [w for w in words(case.text, case.language) if w not in FUNCTION_WORDS]
         if not content:
             return None

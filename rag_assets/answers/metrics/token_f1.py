@@ -35,9 +35,9 @@ class TokenF1(AnswerMetric):
     source = "Rajpurkar, Jia and Liang 2018, evaluate-v2.0.py"
     needs_gold: ClassVar[bool] = True
 
-    def is_defined(self, case: Case) -> bool:
+    def _is_defined(self, case: Case) -> bool:
         return bool(case.golds)
 
-    def value(self, case: Case) -> float:
+    def _value(self, case: Case) -> float:
         answer = words(case.text, case.language)
         return max(token_f1(gold.split(), answer) for gold in case.golds)
