@@ -123,6 +123,12 @@ class Experiment:
         return answer_cells(self.answerers)
 
     @property
+    def answer_cutoffs(self) -> tuple[int, ...]:
+        """All cut-offs at which anything is answered, ascending."""
+        found = {k for options in self.answerers.values() for k in options.top_k or ()}
+        return tuple(sorted(found))
+
+    @property
     def measures_texts(self) -> bool:
         """Whether anything reads what a retriever returns: metrics, or answerers."""
         return self.has_qrels or bool(self.answerers)

@@ -1,0 +1,147 @@
+"""``answers[answerer]``: what a generator answers from each question's context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from rag_assets.answers.contexts import units_by_query
+from rag_assets.answers.contexts_stage import answer_contexts_key, has_context
+from rag_assets.answers.generators.base import Generator, GeneratorAnswer, Question, Tools
+from rag_assets.code_versions.closure import Root
+from rag_assets.engine.attempts import UNANSWERED
+from rag_assets.engine.failures import failures_of
+from rag_assets.engine.recipe import Input, Recipe
+from rag_assets.engine.stage import Stage, TableProduct
+from rag_assets.engine.stage_context import StageContext
+from rag_assets.evaluation.contexts import text_of
+from rag_assets.evaluation.contexts_stage import document_texts
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.schemas import ANSWERS
+from rag_assets.sources.stage import QUERIES_KEY
+from rag_assets.store.artifacts import ArtifactKey
+
+
+class Answers(Stage):
+    """One partition an answerer at one of its cut-offs.
+
+    Its recipe has the texts of the contexts in their order, not their places: a document that is
+    edited elsewhere asks nothing again.
+    """
+
+    name = "answers"
+    dimensions: ClassVar[tuple[str, ...]] = ("answerer",)
+    schema = ANSWERS
+    row = "The answer of one answerer to one question, or why there is none."
+    group = "answers"
+    config_of_inputs: ClassVar[frozenset[str]] = frozenset({"failed"})
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [answers_key(key) for key in experiment.answer_cells]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return generator_of(experiment, key).code_roots()
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        questions = Input("questions", QUERIES_KEY, "text")
+        if not _reads_context(experiment, key):
+            return [questions]
+        return [questions, Input("contexts", answer_contexts_key(key["answerer"]), "texts")]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        generator = generator_of(context.experiment, key)
+        llm = context.experiment.llm if generator.asks_model else None
+        failed = _failed_before(context, key)
+        return {
+            "generator": dict(generator.described()),
+            **({"llm": dict(llm.identity())} if llm is not None else {}),
+            **({"failed": dict(failed)} if failed else {}),
+        }
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        files = generator_of(context.experiment, key).files()
+        return {f"file.{option}": context.file_digest(file) for option, file in files.items()}
+
+    def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
+        own = super().recipe(context, key)
+        if own is None or not generator_of(context.experiment, key).asks_model:
+            return own
+        return context.attempts.numbered(own)
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        for key in keys:
+            failed = _failed_before(context, key)
+            questions = [q for q in _questions(context, key) if q.query_id not in failed]
+            generator = generator_of(context.experiment, key)
+            label = f"answer by {key['answerer']}"
+            tools = Tools(partial(context.completions, label))
+            found = dict(zip(questions, generator.answer(questions, tools), strict=True))
+            answers = {question.query_id: answer for question, answer in found.items()}
+            answers |= {one: GeneratorAnswer(None, error=why) for one, why in failed.items()}
+            yield key, _product(answers)
+
+
+def _product(answers: Mapping[str, GeneratorAnswer]) -> TableProduct:
+    """Return the table of all answers; what failed is named by question."""
+    failures = {one: answer.error for one, answer in answers.items() if answer.error is not None}
+    unanswered = sum(answer.unanswered for answer in answers.values())
+    facts = {"n_failed": len(failures), **({UNANSWERED: unanswered} if unanswered else {})}
+    return TableProduct(_table(answers), facts, failures)
+
+
+def _table(answers: Mapping[str, GeneratorAnswer]) -> pa.Table:
+    rows: list[dict[str, object]] = []
+    for query_id in sorted(answers):
+        answer = answers[query_id]
+        row = {**answer._asdict(), "query_id": query_id, "answer": answer.text}
+        if answer.spans is not None:
+            names = ("unit", "start", "end")
+            row["spans"] = [dict(zip(names, span, strict=True)) for span in answer.spans]
+        rows.append({name: row[name] for name in ANSWERS.arrow().names})
+    return ANSWERS.from_rows(rows)
+
+
+def _questions(context: StageContext, key: ArtifactKey) -> list[Question]:
+    queries = context.artifact(QUERIES_KEY).table()
+    texts: dict[str, tuple[str, ...]] = {}
+    if _reads_context(context.experiment, key):
+        documents = document_texts(context)
+        contexts = context.artifact(answer_contexts_key(key["answerer"])).table()
+        texts = {
+            query_id: tuple(
+                text_of(documents, (unit["document_id"], unit["start"], unit["end"]))
+                for unit in units
+            )
+            for query_id, units in units_by_query(contexts).items()
+        }
+    pairs = zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True)
+    return [Question(query_id, text, texts.get(query_id, ())) for query_id, text in pairs]
+
+
+def _failed_before(context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+    """Return the questions on which the retriever failed, each with the reason."""
+    if not _reads_context(context.experiment, key):
+        return {}
+    contexts = context.current(answer_contexts_key(key["answerer"]))
+    return failures_of(contexts.manifest) if contexts is not None else {}
+
+
+def _reads_context(experiment: Experiment, key: ArtifactKey) -> bool:
+    options = experiment.answerers[experiment.answer_cells[key["answerer"]].name]
+    return has_context(options) and generator_of(experiment, key).reads_context
+
+
+def generator_of(experiment: Experiment, key: ArtifactKey) -> Generator:
+    """Return the generator of a partition named by an answerer."""
+    options = experiment.answerers[experiment.answer_cells[key["answerer"]].name]
+    return experiment.generators[options.generator]
+
+
+def answers_key(answerer: str) -> ArtifactKey:
+    """Return the answers of one answerer at its cut-off, such as ``plain@5``."""
+    return ArtifactKey.of("answers", answerer=answerer)
