@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from rag_assets.answers.evidence import Evidence, Passage
+from rag_assets.answers.cases import cases_of
 from rag_assets.answers.metrics import METRICS, metrics_of
-from rag_assets.answers.metrics.base import (
-    ANSWER_CONTEXTS,
-    ANSWER_METRICS,
-    ANSWERS,
-    GOLDS,
-    Answer,
-    Case,
-    Question,
-    Unit,
-)
 from rag_assets.answers.normalisation import Language
+from rag_assets.answers.tables import ANSWER_METRICS
 from rag_assets.evaluation.leaderboard import mean
 
 
@@ -33,23 +24,23 @@ def answer_metrics(
     """Return the metrics of every question.
 
     Args:
-        answers: table of :data:`~rag_assets.answers.metrics.base.ANSWERS`. A question that it
+        answers: table of :data:`~rag_assets.answers.tables.ANSWERS`. A question that it
             lacks failed; one that ``golds`` lacks is not looked at.
-        golds: table of :data:`~rag_assets.answers.metrics.base.GOLDS`, one row a question.
-        contexts: table of :data:`~rag_assets.answers.metrics.base.ANSWER_CONTEXTS`; a question
+        golds: table of :data:`~rag_assets.answers.tables.GOLDS`, one row a question.
+        contexts: table of :data:`~rag_assets.answers.tables.ANSWER_CONTEXTS`; a question
             without a row had an empty context. None: the contexts are not known.
         names: of :data:`~rag_assets.answers.metrics.METRICS`.
         language: how texts become words.
 
     Returns:
-        Table of :data:`~rag_assets.answers.metrics.base.ANSWER_METRICS`, sorted by query id, with
+        Table of :data:`~rag_assets.answers.tables.ANSWER_METRICS`, sorted by query id, with
         a column for each name; null where a metric is not defined.
 
     Raises:
         UsageError: a name is unknown.
     """
     metrics = metrics_of(names)
-    cases = _cases(answers, golds, contexts, language)
+    cases = cases_of(answers, golds, contexts, language)
     columns = {
         "query_id": pa.array([case.question.query_id for case in cases], pa.string()),
         "failed": pa.array([case.answer is None for case in cases], pa.bool_()),
@@ -88,49 +79,3 @@ def answer_means(
         ]
         means[name] = AnswerMean(mean(values, counts), sum(v is not None for v in values))
     return means
-
-
-def _cases(
-    answers: pa.Table, golds: pa.Table, contexts: pa.Table | None, language: Language
-) -> list[Case]:
-    came = {row["query_id"]: _answer(row) for row in ANSWERS.check(answers).to_pylist()}
-    cites = any(a and (a.cited, a.spans) != (None, None) for a in came.values())
-    units = None if contexts is None else _units(contexts)
-    questions = map(_question, GOLDS.check(golds).sort_by("query_id").to_pylist())
-    return [
-        Case(
-            question,
-            came.get(question.query_id),
-            None if units is None else tuple(units.get(question.query_id, ())),
-            cites,
-            language,
-        )
-        for question in questions
-    ]
-
-
-def _question(row: Mapping[str, Any]) -> Question:
-    evidence = tuple(Evidence(**place) for place in row["evidence"])
-    return Question(row["query_id"], row["answerable"], tuple(row["answers"]), evidence)
-
-
-def _answer(row: Mapping[str, Any]) -> Answer | None:
-    if row["answer"] is None:
-        return None
-    cited, spans = row["cited"], row["spans"]
-    return Answer(
-        row["answer"],
-        row["abstained"],
-        None if cited is None else tuple(cited),
-        None if spans is None else tuple((s["unit"], s["start"], s["end"]) for s in spans),
-    )
-
-
-def _units(contexts: pa.Table) -> dict[str, list[Unit]]:
-    """Return the units of each question in the order of their positions."""
-    order = [("query_id", "ascending"), ("position", "ascending")]
-    units: dict[str, list[Unit]] = {}
-    for row in ANSWER_CONTEXTS.check(contexts).sort_by(order).to_pylist():
-        place = Passage(row["document_id"], row["start"], row["end"])
-        units.setdefault(row["query_id"], []).append(Unit(row["text"], place))
-    return units

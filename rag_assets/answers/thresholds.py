@@ -92,8 +92,8 @@ def scored(
     A failed answer cannot be taken back: it is 0 either way.
 
     Args:
-        answers: table of :data:`~rag_assets.answers.metrics.base.ANSWERS`.
-        metrics: table of :data:`~rag_assets.answers.metrics.base.ANSWER_METRICS`.
+        answers: table of :data:`~rag_assets.answers.tables.ANSWERS`.
+        metrics: table of :data:`~rag_assets.answers.tables.ANSWER_METRICS`.
         metric: ``answer_em`` or ``answer_f1``.
         weights: query id -> how much it counts; each 1 without them.
     """

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rag_assets.answers.cases import Case
 from rag_assets.answers.evidence import Passage, evidence_ids_in
-from rag_assets.answers.metrics.base import AnswerMetric, Case
+from rag_assets.answers.metrics.base import AnswerMetric
 
 _SOURCE = "spans instead of the judgments of Liu, Zhang and Liang 2023 (citation precision, recall)"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rag_assets.answers.metrics.base import AnswerMetric, Case
+from rag_assets.answers.cases import Case
+from rag_assets.answers.metrics.base import AnswerMetric
 from rag_assets.answers.normalisation import normal_form
 
 

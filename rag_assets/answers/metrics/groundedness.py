@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rag_assets.answers.metrics.base import AnswerMetric, Case
+from rag_assets.answers.cases import Case
+from rag_assets.answers.metrics.base import AnswerMetric
 from rag_assets.answers.normalisation import words
 
 # fmt: off

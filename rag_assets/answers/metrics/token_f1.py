@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
 
-from rag_assets.answers.metrics.base import AnswerMetric, Case
+from rag_assets.answers.cases import Case
+from rag_assets.answers.metrics.base import AnswerMetric
 from rag_assets.answers.normalisation import words
 
 
