@@ -105,9 +105,7 @@ def ranked_contexts(table: pa.Table, order: str, budget: int | None) -> pa.Table
     Returns:
         Table of :data:`rag_assets.schemas.ANSWER_CONTEXTS`; a query without a unit has no row.
     """
-    return _table(
-        units_by_query(table), lambda units: ordered(within(units, budget), order)
-    )
+    return _table(units_by_query(table), lambda units: ordered(within(units, budget), order))
 
 
 def gold_contexts(judgments: pa.Table, units: pa.Table, budget: int | None) -> pa.Table:

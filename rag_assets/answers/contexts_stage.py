@@ -200,9 +200,12 @@ def _gold(context: StageContext, key: ArtifactKey, options: AnswererOptions) -> 
     found = judgments(labels, chunks, "evidence")
     table = gold_contexts(found, units, options.budget)
     good = found.filter(pc.greater(found["grade"], 0))
-    _check_budget(context, key, options, units.filter(
-        pc.is_in(units["unit_id"], value_set=good["item_id"].combine_chunks())
-    ))
+    _check_budget(
+        context,
+        key,
+        options,
+        units.filter(pc.is_in(units["unit_id"], value_set=good["item_id"].combine_chunks())),
+    )
     return TableProduct(table, _sizes(table))
 
 
@@ -214,7 +217,10 @@ def _retrieved(
     handed_over = cell.table()
     if options.context == RANDOM:
         units = context.artifact(retriever_contexts_key(retriever)).table()
-        counts = {row["values"]: row["counts"] for row in handed_over["query_id"].value_counts().to_pylist()}
+        counts = {
+            row["values"]: row["counts"]
+            for row in handed_over["query_id"].value_counts().to_pylist()
+        }
         table = random_contexts(counts, units, options.seed, options.budget)
         _check_budget(context, key, options, units)
     else:
@@ -222,7 +228,9 @@ def _retrieved(
         _check_budget(context, key, options, handed_over)
     facts = {**_sizes(table), "n_dropped": handed_over.num_rows - table.num_rows}
     if options.budget is not None and facts["n_dropped"]:
-        facts["notes"] = [f"the budget leaves {facts['n_dropped']} of {handed_over.num_rows} units out"]
+        facts["notes"] = [
+            f"the budget leaves {facts['n_dropped']} of {handed_over.num_rows} units out"
+        ]
     return TableProduct(table, facts, failures_of(cell.manifest))
 
 
@@ -250,7 +258,9 @@ def _check_budget(
         f"{options.budget} tokens hold not one unit: the smallest has {smallest}; allowed: "
         f"{smallest} or more"
     )
-    raise ConfigError(problem, file=file, line=read_yaml(file).line_of(location), key=".".join(location))
+    raise ConfigError(
+        problem, file=file, line=read_yaml(file).line_of(location), key=".".join(location)
+    )
 
 
 def _answerer(experiment: Experiment, key: ArtifactKey) -> tuple[AnswererOptions, int]:

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from rag_assets.answers.answer_metrics import answer_metrics
 from rag_assets.answers.contexts_stage import answer_contexts_key, has_context
 from rag_assets.answers.metrics import METRICS
-from rag_assets.answers.metrics.base import ANSWER_CONTEXTS, ANSWER_METRICS, ANSWERS, GOLDS
 from rag_assets.answers.stage import answers_key
+from rag_assets.answers.tables import ANSWER_CONTEXTS, ANSWER_METRICS, ANSWERS, GOLDS
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.recipe import Input
@@ -145,7 +145,9 @@ def _check_golds(experiment: Experiment, golds: pa.Table) -> None:
             problem = f"{name} compares with right answers, and no question has one"
             file = experiment.source
             line = read_yaml(file).line_of(location)
-            raise ConfigError(problem, file=file, line=line, key=f"answer_metrics.metrics[{number}]")
+            raise ConfigError(
+                problem, file=file, line=line, key=f"answer_metrics.metrics[{number}]"
+            )
 
 
 def answer_metrics_key(answerer: str) -> ArtifactKey:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, ClassVar
 
@@ -20,6 +21,7 @@ from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.contexts import text_of
 from rag_assets.evaluation.contexts_stage import document_texts
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.llm.completions import Completions
 from rag_assets.schemas import ANSWERS
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -79,18 +81,28 @@ class Answers(Stage):
             questions = [q for q in _questions(context, key) if q.query_id not in failed]
             generator = generator_of(context.experiment, key)
             label = f"answer by {key['answerer']}"
-            tools = Tools(partial(context.completions, label))
-            found = dict(zip(questions, generator.answer(questions, tools), strict=True))
-            answers = {question.query_id: answer for question, answer in found.items()}
+            found = generator.answer(questions, Tools(partial(_completions, context, label)))
+            ids = [question.query_id for question in questions]
+            answers = dict(zip(ids, found.answers, strict=True))
             answers |= {one: GeneratorAnswer(None, error=why) for one, why in failed.items()}
-            yield key, _product(answers)
+            yield key, _product(answers, found.notes)
 
 
-def _product(answers: Mapping[str, GeneratorAnswer]) -> TableProduct:
+def _completions(
+    context: StageContext, label: str, total: int, llm: str | None
+) -> AbstractContextManager[Completions]:
+    return context.completions(label, total)
+
+
+def _product(answers: Mapping[str, GeneratorAnswer], notes: Sequence[str]) -> TableProduct:
     """Return the table of all answers; what failed is named by question."""
     failures = {one: answer.error for one, answer in answers.items() if answer.error is not None}
     unanswered = sum(answer.unanswered for answer in answers.values())
-    facts = {"n_failed": len(failures), **({UNANSWERED: unanswered} if unanswered else {})}
+    facts = {
+        "n_failed": len(failures),
+        "notes": list(notes),
+        **({UNANSWERED: unanswered} if unanswered else {}),
+    }
     return TableProduct(_table(answers), facts, failures)
 
 
@@ -109,18 +121,19 @@ def _table(answers: Mapping[str, GeneratorAnswer]) -> pa.Table:
 def _questions(context: StageContext, key: ArtifactKey) -> list[Question]:
     queries = context.artifact(QUERIES_KEY).table()
     texts: dict[str, tuple[str, ...]] = {}
+    tokens: dict[str, int] = {}
     if _reads_context(context.experiment, key):
         documents = document_texts(context)
         contexts = context.artifact(answer_contexts_key(key["answerer"])).table()
-        texts = {
-            query_id: tuple(
-                text_of(documents, (unit["document_id"], unit["start"], unit["end"]))
-                for unit in units
-            )
-            for query_id, units in units_by_query(contexts).items()
-        }
+        for query_id, units in units_by_query(contexts).items():
+            places = [(unit["document_id"], unit["start"], unit["end"]) for unit in units]
+            texts[query_id] = tuple(text_of(documents, place) for place in places)
+            tokens[query_id] = sum(unit["n_tokens"] for unit in units)
     pairs = zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True)
-    return [Question(query_id, text, texts.get(query_id, ())) for query_id, text in pairs]
+    return [
+        Question(query_id, text, texts.get(query_id, ()), tokens.get(query_id, 0))
+        for query_id, text in pairs
+    ]
 
 
 def _failed_before(context: StageContext, key: ArtifactKey) -> Mapping[str, str]:

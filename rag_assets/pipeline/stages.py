@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rag_assets.answers.contexts_stage import AnswerContexts, PassageLists, Passages
+from rag_assets.answers.metrics_stage import AnswerMetricsStage
+from rag_assets.answers.stage import Answers
 from rag_assets.chunking.stage import Chunks
 from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.answerability_stage import Answerability
@@ -75,6 +78,11 @@ STAGES: Mapping[str, Stage] = {
         Answerability(),
         Overlaps(),
         Attributions((*_BASE_RUNS.values(), _FUSED_RUNS, _RERANKED_RUNS)),
+        Passages(),
+        PassageLists(),
+        AnswerContexts(),
+        Answers(),
+        AnswerMetricsStage(),
     )
 }
 """Every asset of the graph, each after its inputs."""

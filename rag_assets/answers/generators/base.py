@@ -16,11 +16,15 @@ from rag_assets.options import Options
 
 
 class Question(NamedTuple):
-    """A question, and the texts that stand in its context, numbered from 1 in this order."""
+    """A question, and the texts that stand in its context, numbered from 1 in this order.
+
+    ``n_tokens`` is how many tokens these have, by the experiment's ``context.tokenizer``.
+    """
 
     query_id: str
     text: str
     context: tuple[str, ...] = ()
+    n_tokens: int = 0
 
 
 class GeneratorAnswer(NamedTuple):
@@ -30,7 +34,7 @@ class GeneratorAnswer(NamedTuple):
         text: the answer; empty: refused; None: it failed, and ``error`` says why.
         abstained: whether it refused; None: the text tells.
         cited: numbers of units of the context; None: it cites nothing.
-        spans: (number of a unit, start, end) of what was copied from units; None: it copies nothing.
+        spans: (number of a unit, start, end) of what was copied; None: it copies nothing.
         score: higher: rather no answer; None: not known.
         error: why there is no answer.
         prompt_tokens: as a server counts them.
@@ -51,16 +55,23 @@ class GeneratorAnswer(NamedTuple):
     unanswered: bool = False
 
 
+class GeneratorAnswers(NamedTuple):
+    """The answers to some questions, in their order, with lines for people about all of them."""
+
+    answers: Sequence[GeneratorAnswer]
+    notes: Sequence[str] = ()
+
+
 @dataclass(frozen=True)
 class Tools:
     """What a generator may use.
 
     Attributes:
-        completions: opens the language model of the generator.
-        reader: folder of the span reader that was trained for it; None: it needs none.
+        completions: opens a language model, by the number of requests and its name.
+        reader: file of the span reader that was trained for it; None: there is none.
     """
 
-    completions: Callable[[int], AbstractContextManager[Completions]]
+    completions: Callable[[int, str | None], AbstractContextManager[Completions]]
     reader: Path | None = None
 
 
@@ -93,7 +104,7 @@ class Generator(Options):
         return [root_of(type(self))]
 
     @abstractmethod
-    def answer(self, questions: Sequence[Question], tools: Tools) -> list[GeneratorAnswer]:
+    def answer(self, questions: Sequence[Question], tools: Tools) -> GeneratorAnswers:
         """Return the answer to each question, in order.
 
         Raises:
