@@ -286,6 +286,7 @@ class ExperimentConfig(Options):
     chunking: dict[Name, ChunkingConfig] = Field(default_factory=dict)
     query_sets: dict[Name, QuerySetConfig] = Field(default_factory=dict)
     llm: LlmConfig | None = None
+    llms: dict[Name, LlmConfig] = Field(default_factory=dict)
     retrievers: dict[Name, RetrieverConfig] = Field(default_factory=dict)
     top_k: tuple[Depth, ...] = Field(default=(1, 3, 5, 10, 100), min_length=1)
     metrics: tuple[str, ...] = Field(
