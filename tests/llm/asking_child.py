@@ -12,6 +12,9 @@ from rag_assets.llm.openai_compatible import OpenAICompatible
 from rag_assets.llm.replies import ReplyStore
 from tests.llm.requests import asking, completion
 
+# Nobody listens there: the first request loads what a client needs, once for all forked processes.
+OpenAICompatible(Endpoint("tiny", "http://127.0.0.1:9/v1", None, retries=0)).answer(asking(""))
+
 
 def answer_all(base_url: str, folder: Path, n: int) -> str:
     """Return the hash of the texts of all answers, written beside the folder too."""

@@ -23,7 +23,7 @@ SLOW = 0.005
 def child(server: Server, folder: Path) -> ForkServerProcess:
     """Start a process that asks; its modules are loaded once for all of them."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.llm.asking_child", "openai", "httpx2"])
+    context.set_forkserver_preload(["tests.llm.asking_child"])
     process = context.Process(target=answer_all, args=(server.base_url, folder, REQUESTS))
     process.start()
     return process
