@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, ClassVar
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 from rag_assets.answers.contexts import units_by_query
 from rag_assets.answers.contexts_stage import answer_contexts_key, has_context
 from rag_assets.answers.generators.base import Generator, GeneratorAnswer, Question, Tools
+from rag_assets.answers.generators.llm import LlmGenerator
 from rag_assets.code_versions.closure import Root
 from rag_assets.engine.attempts import UNANSWERED
 from rag_assets.engine.failures import failures_of
@@ -21,7 +21,6 @@ from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.contexts import text_of
 from rag_assets.evaluation.contexts_stage import document_texts
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.llm.completions import Completions
 from rag_assets.schemas import ANSWERS
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -55,7 +54,9 @@ class Answers(Stage):
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         generator = generator_of(context.experiment, key)
-        llm = context.experiment.llm if generator.asks_model else None
+        llm = None
+        if isinstance(generator, LlmGenerator):
+            llm = context.experiment.language_model(generator.llm)
         failed = _failed_before(context, key)
         return {
             "generator": dict(generator.described()),
@@ -69,7 +70,7 @@ class Answers(Stage):
 
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
         own = super().recipe(context, key)
-        if own is None or not generator_of(context.experiment, key).asks_model:
+        if own is None or not isinstance(generator_of(context.experiment, key), LlmGenerator):
             return own
         return context.attempts.numbered(own)
 
@@ -81,17 +82,11 @@ class Answers(Stage):
             questions = [q for q in _questions(context, key) if q.query_id not in failed]
             generator = generator_of(context.experiment, key)
             label = f"answer by {key['answerer']}"
-            found = generator.answer(questions, Tools(partial(_completions, context, label)))
+            found = generator.answer(questions, Tools(partial(context.completions, label)))
             ids = [question.query_id for question in questions]
             answers = dict(zip(ids, found.answers, strict=True))
             answers |= {one: GeneratorAnswer(None, error=why) for one, why in failed.items()}
             yield key, _product(answers, found.notes)
-
-
-def _completions(
-    context: StageContext, label: str, total: int, llm: str | None
-) -> AbstractContextManager[Completions]:
-    return context.completions(label, total)
 
 
 def _product(answers: Mapping[str, GeneratorAnswer], notes: Sequence[str]) -> TableProduct:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from rag_assets.answers.generators.llm import LlmGenerator
+from rag_assets.answers.metrics import METRICS
 from rag_assets.answers.options import GOLD, NONE, RANDOM, AnswererOptions
 from rag_assets.errors import allowed_names
 from rag_assets.experiment.config import ExperimentConfig, GeneratorConfig
+from rag_assets.experiment.llms import check_llm
 from rag_assets.experiment.retriever_rules import Fail
 from rag_assets.regular_files import missing_file
 
@@ -27,10 +30,22 @@ def generators_of(config: ExperimentConfig, base: Path, fail: Fail) -> dict[str,
         for option, file in absolute.items():
             if not file.is_file():
                 raise fail(("generators", name, option), missing_file(file))
-        if generator.asks_model and config.llm is None:
-            raise fail(("generators", name), "is a language model; add the key `llm`")
+        if isinstance(generator, LlmGenerator):
+            check_llm(generator.llm, ("generators", name), config, fail)
         found[name] = generator.model_copy(update=absolute)
     return found
+
+
+def check_answer_metrics(config: ExperimentConfig, fail: Fail) -> None:
+    """Check that every metric of answers that is named exists.
+
+    Raises:
+        ConfigError: made by ``fail``: one does not.
+    """
+    for number, name in enumerate(config.answer_metrics.metrics or ()):
+        if name not in METRICS:
+            problem = f"unknown metric of answers {allowed_names(name, METRICS)}"
+            raise fail(("answer_metrics", "metrics", number), problem)
 
 
 def answerers_of(

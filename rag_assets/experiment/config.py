@@ -290,6 +290,7 @@ class ExperimentConfig(Options):
     chunking: dict[Name, ChunkingConfig] = Field(default_factory=dict)
     query_sets: dict[Name, QuerySetConfig] = Field(default_factory=dict)
     llm: LlmConfig | None = None
+    llms: dict[Name, LlmConfig] = Field(default_factory=dict)
     retrievers: dict[Name, RetrieverConfig] = Field(default_factory=dict)
     generators: dict[Name, GeneratorConfig] = Field(default_factory=dict)
     answers: dict[Name, AnswererOptions] = Field(default_factory=dict)

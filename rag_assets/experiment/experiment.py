@@ -48,7 +48,8 @@ class Experiment:
         judge: the unit that is judged: ``document``, ``chunk`` or ``evidence``.
         has_qrels: whether there are labels; without them no metric exists.
         query_sets: variants of the queries besides the original, by name.
-        llm: the language model that writes some of them.
+        llm: the language model that writes those of them that name none.
+        llms: further ones, by name.
         top_k: all cut-offs, ascending; one cell for each retriever and cut-off.
         listed_top_k: those under ``top_k``; the others serve one metric only (``recall@30``).
         metrics: columns of metrics (:attr:`Metric.column`), computed at each listed top_k.
@@ -102,6 +103,11 @@ class Experiment:
     generators: Mapping[str, GeneratorConfig] = field(default_factory=dict)
     answerers: Mapping[str, AnswererOptions] = field(default_factory=dict)
     answer_metrics: AnswerMetricsOptions = field(default_factory=AnswerMetricsOptions)
+    llms: Mapping[str, LlmConfig] = field(default_factory=dict)
+
+    def language_model(self, name: str | None) -> LlmConfig | None:
+        """Return one of ``llms`` by its name; None: the experiment's ``llm``, if it has one."""
+        return self.llm if name is None else self.llms[name]
 
     def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
         """Return the labels; judgments of unknown documents are kept where that is wanted.

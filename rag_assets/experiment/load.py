@@ -11,7 +11,11 @@ from pydantic import ValidationError
 
 from rag_assets.errors import ConfigError, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
-from rag_assets.experiment.answer_rules import answerers_of, generators_of
+from rag_assets.experiment.answer_rules import (
+    answerers_of,
+    check_answer_metrics,
+    generators_of,
+)
 from rag_assets.experiment.config import (
     ChunkingConfig,
     DatasetConfig,
@@ -27,11 +31,11 @@ from rag_assets.experiment.defaults import (
 )
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.grids import expand_grids
+from rag_assets.experiment.llms import check_llm, check_llms
 from rag_assets.experiment.names import name_from
 from rag_assets.experiment.problems import first_problem
 from rag_assets.experiment.query_sets import (
     FileQuerySet,
-    LlmConfig,
     PromptedQuerySet,
     QuerySetConfig,
 )
@@ -140,6 +144,7 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         name: _with_filters(options, config.filters) for name, options in retrievers.items()
     }
     check_retrievers(retrievers, fail)
+    check_llms(config.llms, fail)
     query_sets = _query_sets(source, config, retrievers, fail)
     base = source.parent if yaml_file is not None else source
     retrievers = {
@@ -150,6 +155,7 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         _check_given_chunks(chunkings, fail)
     measures, extra = _metrics(config, fail)
     primary = _primary(config, measures, extra, fail)
+    check_answer_metrics(config, fail)
     generators = generators_of(config, base, fail)
     answerers = answerers_of(
         config, list(retrievers), list(chunkings), fail, has_labels=dataset.has_qrels
@@ -178,6 +184,7 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         chunkings=chunkings,
         query_sets=query_sets,
         llm=config.llm,
+        llms=config.llms,
         retrievers=retrievers,
         top_k=tuple(sorted({*listed, *cutoffs})),
         listed_top_k=listed,
@@ -280,13 +287,13 @@ def _query_sets(
             problem = f"unknown query set {allowed_names(retriever.query_set, names)}"
             raise fail(("retrievers", name, "query_set"), problem)
     return {
-        name: _query_set(source.parent, name, query_set, config.llm, fail)
+        name: _query_set(source.parent, name, query_set, config, fail)
         for name, query_set in config.query_sets.items()
     }
 
 
 def _query_set(
-    base: Path, name: str, config: QuerySetConfig, llm: LlmConfig | None, fail: Fail
+    base: Path, name: str, config: QuerySetConfig, experiment: ExperimentConfig, fail: Fail
 ) -> QuerySetConfig:
     option = "path" if isinstance(config, FileQuerySet) else "template"
     given: Path | None = getattr(config, option)
@@ -295,8 +302,7 @@ def _query_set(
             raise fail(("query_sets", name, option), missing_file(base / given))
         config = config.model_copy(update={option: base / given})
     if isinstance(config, PromptedQuerySet):
-        if llm is None:
-            raise fail(("query_sets", name), "is written by a language model; add the key `llm`")
+        check_llm(config.llm, ("query_sets", name), experiment, fail)
         try:
             places = config.prompted().template.places
         except UsageError as error:

@@ -7,7 +7,6 @@ themselves. Lines that begin with ``#`` before the first message are comments.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -115,11 +114,3 @@ def _check_places(
     for name in sorted(template.places - needed - allowed):
         names = ", ".join(sorted(needed | allowed))
         raise ConfigError(f"nothing fills this place; allowed: {names}", file=path, key=name)
-
-
-def passages_block(texts: Iterable[str]) -> str:
-    """Return numbered passages inside a delimiter that none of them can know."""
-    own = list(texts)
-    mark = hashlib.sha256("\0".join(own).encode()).hexdigest()[:16]
-    numbered = "\n\n".join(f"[{number}] {text}" for number, text in enumerate(own, 1))
-    return f"<passages {mark}>\n{numbered}\n</passages {mark}>"

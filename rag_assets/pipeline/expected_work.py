@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.experiment.query_sets import PromptedQuerySet
-from rag_assets.llm.completions import CompletionCache, request_text
+from rag_assets.llm.completions import estimate
 from rag_assets.query_sets.prompted import requests_for
 from rag_assets.query_sets.stage import query_set_key
 from rag_assets.sources.stage import QUERIES_KEY
@@ -40,13 +40,13 @@ def expected_work(pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, int] | N
 
 
 def _calls(pipeline: Pipeline, query_set: str) -> Mapping[str, int] | None:
-    queries, llm = pipeline.current(QUERIES_KEY), pipeline.experiment.llm
+    queries = pipeline.current(QUERIES_KEY)
     config = pipeline.experiment.query_sets[query_set]
-    if queries is None or llm is None or not isinstance(config, PromptedQuerySet):
+    if queries is None or not isinstance(config, PromptedQuerySet):
         return None
-    identity = llm.identity()
-    asked = requests_for(queries.table(), config.prompted())
-    requests = {request_text(identity, request): request for request in asked}
-    cache = CompletionCache(pipeline.settings.store / "cache" / "completions")
-    answers = cache.get(identity, list(requests.values()))
-    return {LLM_CALLS: sum(answer is None for answer in answers)}
+    llm = pipeline.experiment.language_model(config.llm)
+    if llm is None:
+        return None
+    requests = requests_for(queries.table(), config.prompted())
+    needs = estimate(requests, llm.identity(), pipeline.replies, llm.limits())
+    return {LLM_CALLS: needs.calls}

@@ -26,7 +26,7 @@ from rag_assets.labels.generation.question_generation import (
 )
 from rag_assets.llm.budget import Budget, Limits
 from rag_assets.llm.client import ChatModel
-from rag_assets.llm.completions import CompletionCache, Completions, Estimate, estimate
+from rag_assets.llm.completions import Completions, Estimate, estimate, shown_by
 from rag_assets.llm.endpoint import endpoint_from_environment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.query_sets.prompted import Sampling
@@ -150,7 +150,7 @@ def estimate_generation(pipeline: Pipeline, asking: Asking) -> Estimate:
     """
     identity = _identity(pipeline.experiment, asking.model)
     requests = question_requests(_chunks(pipeline, asking), asking.generator())
-    return estimate(requests, identity, _cache(pipeline), _limits(pipeline.experiment, asking))
+    return estimate(requests, identity, pipeline.replies, _limits(pipeline.experiment, asking))
 
 
 def _chunks(pipeline: Pipeline, asking: Asking) -> pa.Table:
@@ -177,18 +177,14 @@ def _chunking(experiment: Experiment, name: str | None) -> str:
 def _completions(pipeline: Pipeline, asking: Asking, total: int) -> Iterator[Completions]:
     model, budget = _model(pipeline, asking.model), Budget(_limits(pipeline.experiment, asking))
     with pipeline.progress("ask for questions", total) as advance:
-        yield Completions(model, _cache(pipeline), budget, progress=advance)
-
-
-def _cache(pipeline: Pipeline) -> CompletionCache:
-    return CompletionCache(pipeline.settings.store / "cache" / "completions")
+        yield Completions(model, pipeline.replies, budget, progress=shown_by(advance))
 
 
 def _model(pipeline: Pipeline, name: str | None) -> ChatModel:
     """Return the experiment's model, another one of its server, or that of the environment."""
     llm = pipeline.experiment.llm
     if llm is not None and name is None:
-        return pipeline.chat_model
+        return pipeline.chat_model()
     if llm is not None and llm.type == "openai":
         return llm.model_copy(update={"model": name}).chat_model()
     from rag_assets.llm.openai_compatible import OpenAICompatible

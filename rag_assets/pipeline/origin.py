@@ -59,6 +59,7 @@ def configuration_of(experiment: Experiment) -> Mapping[str, Any]:
         "chunking": {name: _dumped(one) for name, one in own.chunkings.items()},
         "query_sets": {name: _dumped(one, {"path"}) for name, one in own.query_sets.items()},
         "llm": _dumped(own.llm) if own.llm is not None else None,
+        **({"llms": {name: _dumped(one) for name, one in own.llms.items()}} if own.llms else {}),
         "retrievers": {
             name: _dumped(one, set(one.file_options)) for name, one in own.retrievers.items()
         },

@@ -128,7 +128,7 @@ def prompted_variants(
     Args:
         queries: table of :data:`rag_assets.schemas.QUERIES`.
         strategy: what to ask, and how to read the answer.
-        completions: the model, its cache and its budget.
+        completions: the model, the store of its replies and its budget.
 
     Raises:
         BudgetReached: the limits allow no more; what was answered is in the cache.
@@ -182,6 +182,11 @@ def _row(request: ChatRequest, answer: Answer) -> dict[str, object]:
     }
     if not isinstance(answer, Completion):
         return request_fields
-    answer_fields = answer._asdict()
-    del answer_fields["seconds"]  # a table holds no time: equal answers are an equal table
-    return {**request_fields, **answer_fields}
+    # A table holds no time: equal answers are an equal table.
+    return {
+        **request_fields,
+        "text": answer.text,
+        "finish_reason": answer.finish_reason,
+        "prompt_tokens": answer.prompt_tokens,
+        "completion_tokens": answer.completion_tokens,
+    }

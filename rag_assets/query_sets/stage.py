@@ -164,8 +164,9 @@ def writer_code(strategy: type[Options] | None) -> list[Root]:
 
 def _asked(context: StageContext, query_set: str, *, measured: bool = False) -> PromptedVariants:
     queries = context.artifact(QUERIES_KEY).table()
-    strategy = _prompted(context.experiment, query_set).prompted()
-    with context.completions(f"ask for {query_set}", queries.num_rows) as completions:
+    config = _prompted(context.experiment, query_set)
+    strategy, label = config.prompted(), f"ask for {query_set}"
+    with context.completions(label, queries.num_rows, config.llm) as completions:
         budget, started = completions.budget, time.perf_counter()
         calls, tokens, cost = budget.calls, budget.tokens, budget.cost
         answers = prompted_variants(queries, strategy, completions)
@@ -208,9 +209,9 @@ def writing_parts(context: StageContext, retriever: str) -> list[Part] | None:
 
 def _prompted_config(context: StageContext, query_set: str) -> Mapping[str, Any]:
     config = _prompted(context.experiment, query_set)
-    strategy, llm = config.prompted(), context.experiment.llm
+    strategy, llm = config.prompted(), context.experiment.language_model(config.llm)
     return {
-        **config.model_dump(mode="json", exclude={"template"}),
+        **config.model_dump(mode="json", exclude={"template", "llm"}),
         "template": strategy.template.label,
         "messages": [list(message) for message in strategy.template.messages],
         "llm": dict(llm.identity()) if llm is not None else {},

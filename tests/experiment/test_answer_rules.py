@@ -82,7 +82,9 @@ def test_a_file_that_is_not_there(problem: Problem) -> None:
 
 def test_a_generator_that_asks_a_model_needs_one(problem: Problem) -> None:
     text = "generators: {w: {type: llm}}"
-    assert problem(text) == ":1: `generators.w`: is a language model; add the key `llm`"
+    assert problem(text) == (
+        ":1: `generators.w`: is written by a language model; add the key `llm`"
+    )
 
 
 def test_an_unknown_type_names_the_types(problem: Problem) -> None:
@@ -95,6 +97,24 @@ def test_an_unknown_key_of_a_generator(problem: Problem) -> None:
     text = "generators: {w: {type: extractive, trian: x.json}}"
     expected = "unknown key 'trian' (did you mean 'train'?); allowed: type, train"
     assert problem(text) == f":1: `generators.w.trian`: {expected}"
+
+
+def test_a_model_by_name(problem: Problem, load: Load) -> None:
+    models = (
+        "llms: {small: {base_url: 'http://127.0.0.1:1/v1', model: a}, large: {type: local}}\n"
+        "generators: {w: {type: llm, llm: LARGE}}"
+    )
+    expected = ":2: `generators.w.llm`: unknown model 'larg' (did you mean 'large'?); allowed: "
+    assert problem(models.replace("LARGE", "larg")) == expected + "small, large"
+    assert load(models.replace("LARGE", "large")).llms["large"].type == "local"
+
+
+def test_a_metric_of_answers_that_is_none(problem: Problem) -> None:
+    text = "answer_metrics: {metrics: [answer_em, answer_f2]}"
+    assert problem(text).startswith(
+        ":1: `answer_metrics.metrics.1`: unknown metric of answers 'answer_f2' (did you mean "
+        "'answer_f1'?); allowed: answer_em, answer_f1, abstained"
+    )
 
 
 def test_keys_are_name_and_cutoff(load: Load) -> None:

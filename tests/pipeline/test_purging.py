@@ -15,13 +15,14 @@ from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
 from rag_assets.llm.client import ChatRequest, Completion, Message
-from rag_assets.llm.completions import CompletionCache
+from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.history import History
 from rag_assets.report.evaluation_pairs import comparability
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.text_search import Fragments
 from rag_assets.store.vector_cache import VectorCache
+from tests.llm.requests import store_replies
 from tests.tiny_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Tiny
 
 SECRET = [
@@ -70,7 +71,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     answers = [
         (asked(text), Completion(text, 1, 1, "stop")) for text in (SECRET[1], "Another passage.")
     ]
-    CompletionCache(store / "cache" / "completions").put(MODEL, answers)
+    store_replies(store / "cache" / "completions", MODEL, answers)
     (tiny.artifacts / "report.html").write_text(f"<p>{SECRET[2]}</p>")
     (tiny.objects("chunks") / "0.parquet.tmp-0123").write_bytes(SECRET[0].encode())
     return tiny
@@ -133,7 +134,7 @@ def test_what_is_no_text_of_it_stays(purged: Tiny) -> None:
     assert command(purged, "leaderboard", str(purged.folder)).exit_code == 0
     _, known = VectorCache(store / "cache" / "embeddings", "a" * 64).get(["another text"])
     assert known.all()
-    answers = CompletionCache(store / "cache" / "completions").get(
+    answers = ReplyStore(store / "cache" / "completions").get(
         MODEL, [asked(SECRET[1]), asked("Another passage.")]
     )
     assert [answer is not None for answer in answers] == [False, True]

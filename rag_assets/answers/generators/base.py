@@ -80,12 +80,10 @@ class Generator(Options):
 
     Attributes:
         reads_context: whether its answers depend on the context, or on the question alone.
-        asks_model: whether a language model writes its answers.
         file_options: options that name a file; its content counts, not its name.
     """
 
     reads_context: ClassVar[bool] = True
-    asks_model: ClassVar[bool] = False
     file_options: ClassVar[tuple[str, ...]] = ()
 
     type: str

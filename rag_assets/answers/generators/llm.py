@@ -17,7 +17,8 @@ from rag_assets.answers.generators.base import (
     Tools,
 )
 from rag_assets.llm.client import LENGTH, REFUSAL, Answer, ChatRequest, Failure
-from rag_assets.llm.templates import Template, packaged_template, passages_block, read_template
+from rag_assets.llm.passages import passages_block
+from rag_assets.llm.templates import Template, packaged_template, read_template
 from rag_assets.options import Number
 from rag_assets.query_sets.model_output import without_thinking
 
@@ -33,7 +34,6 @@ class LlmGenerator(Generator):
     same, and counted, since some servers cut it without a word.
     """
 
-    asks_model: ClassVar[bool] = True
     file_options: ClassVar[tuple[str, ...]] = ("prompt",)
 
     type: Literal["llm"]
@@ -68,7 +68,9 @@ class LlmGenerator(Generator):
         template = self.template()
         return [
             ChatRequest(
-                template.filled({"question": one.text, "context": passages_block(one.context)}),
+                template.filled(
+                    {"question": one.text, "context": passages_block(one.context, one.text)}
+                ),
                 self.temperature,
                 self.seed,
                 self.max_tokens,

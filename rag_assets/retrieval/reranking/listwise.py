@@ -25,15 +25,17 @@ from pydantic import Field, model_validator
 from rag_assets.errors import UsageError
 from rag_assets.llm.budget import Budget, Limits, taken
 from rag_assets.llm.client import ChatRequest, Completion
-from rag_assets.llm.completions import CompletionCache, Completions
+from rag_assets.llm.completions import Completions
 from rag_assets.llm.endpoint import DEFAULT_BASE_URL, Endpoint
 from rag_assets.llm.openai_compatible import OpenAICompatible
+from rag_assets.llm.replies import ReplyStore
 from rag_assets.llm.templates import Template, packaged_template, read_template
 from rag_assets.options import Number
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
 from rag_assets.retrieval.reranking.permutation import NoOrder, read_permutation
 from rag_assets.retrieval.workspace import Usage, Workspace
+from rag_assets.store.cache_files import COMPLETIONS
 
 TEMPLATE = "listwise"
 
@@ -133,11 +135,11 @@ class Listwise(RerankedRetriever):
         )
         model = OpenAICompatible(self._endpoint())
         with (
-            _cache(workspace) as cache,
+            _replies(workspace) as replies,
             workspace.progress("rerank", len(candidates)) as advance,
         ):
             budget, started = Budget(self._limits()), time.perf_counter()
-            completions = Completions(model, cache, budget)
+            completions = Completions(model, replies, budget)
             scores, failures, answers = rerank_listwise(candidates, prompt, completions, advance)
         seconds = time.perf_counter() - started
         cost = budget.cost if budget.limits.priced else None
@@ -178,7 +180,7 @@ def rerank_listwise(
     Args:
         candidates: of each query, in the order of the input.
         prompt: how they are shown.
-        completions: the model, its cache and its budget.
+        completions: the model, the store of its replies and its budget.
         progress: called with (queries that are done, queries).
 
     Returns:
@@ -312,11 +314,11 @@ def _opened(one: Candidates, prompt: WindowPrompt) -> _List:
 
 
 @contextmanager
-def _cache(workspace: Workspace) -> Iterator[CompletionCache]:
-    """Open the answers that are kept; where nothing is, they are kept as long as the block."""
-    folder = workspace.cache_of("completions")
+def _replies(workspace: Workspace) -> Iterator[ReplyStore]:
+    """Open the store of replies; where nothing is stored, one for as long as the block."""
+    folder = workspace.cache_of(COMPLETIONS)
     if folder is not None:
-        yield CompletionCache(folder)
+        yield ReplyStore(folder)
         return
     with TemporaryDirectory(prefix="rag-assets-") as temporary:
-        yield CompletionCache(Path(temporary))
+        yield ReplyStore(Path(temporary))

@@ -25,7 +25,8 @@ from rag_assets.labels.generation.question_generation import (
 )
 from rag_assets.labels.generation.review_sheet import read_review, review_sheet
 from rag_assets.llm.client import Completion
-from rag_assets.llm.completions import CompletionCache, Completions
+from rag_assets.llm.completions import Completions
+from rag_assets.llm.replies import ReplyStore
 from rag_assets.query_sets.model_output import Unusable
 from rag_assets.schemas import CHUNKS, DOCUMENTS
 from rag_assets.sources.record_folders import JsonlDataset
@@ -65,7 +66,7 @@ def asked(*pairs: tuple[str, str]) -> replies.Reply:
 
 
 def generated(server: Server, folder: Path, n: int = 3) -> GeneratedQuestions:
-    asking = Completions(model(server, retries=0), CompletionCache(folder))
+    asking = Completions(model(server, retries=0), ReplyStore(folder))
     generator = Generator(question_template(), n, "English")
     return generate_questions(chunks_to_ask(chunks()), generator, asking)
 
