@@ -503,6 +503,43 @@ COMPARISONS = TableSchema(
     ),
 )
 
+ANSWER_SUMMARY = TableSchema(
+    "answer_summary",
+    "one metric of one answerer at one cut-off, over a group of the questions of one split",
+    ("answerer", "top_k", "split", "questions", "metric"),
+    (
+        Column("answerer", TEXT, "name from experiment.yaml"),
+        Column("top_k", INT, "cut-off of its retriever; null: it has none", True),
+        Column("split", TEXT, "all, or dev or test"),
+        Column("questions", TEXT, "all of the split, or the answerable or unanswerable ones"),
+        Column("metric", TEXT, "the metric's column in answer_metrics"),
+        Column("n_questions", COUNT, "questions of the group"),
+        Column("n_failed", COUNT, "those without an answer: 0 in every metric that is defined"),
+        Column("n", COUNT, "questions that have a value: what the mean is over"),
+        Column("mean", FLOAT, "weighted mean; null without such a question", True),
+        Column("low", FLOAT, "lower bound; null for fewer than two independent units", True),
+        Column("high", FLOAT, "upper bound, null as low is", True),
+        Column("confidence", FLOAT, "of the interval, such as 0.95"),
+        Column("resamples", COUNT, "bootstrap samples behind it"),
+        Column("learned", BOOL, "the generator was trained on questions of this split"),
+    ),
+)
+
+ANSWER_COMPARISONS = TableSchema(
+    "answer_comparisons",
+    "two answerers, each at one cut-off, on the same questions, by one metric",
+    ("split", "metric", "answerer_a", "answerer_b"),
+    (
+        Column("answerer_a", TEXT, "name@k, or name@-; before answerer_b in the experiment"),
+        Column("answerer_b", TEXT, "name@k, or name@-"),
+        *(
+            column
+            for column in COMPARISONS.columns
+            if column.name not in {"retriever_a", "retriever_b", "top_k"}
+        ),
+    ),
+)
+
 ATTRIBUTIONS = TableSchema(
     "attributions",
     "one positive evidence of one query: where a retriever found or lost it",
@@ -630,6 +667,8 @@ ALL_TABLES = (
     PASSAGE_LISTS,
     ANSWER_CONTEXTS,
     ANSWERS,
+    ANSWER_SUMMARY,
+    ANSWER_COMPARISONS,
     QUERY_METRICS,
     METRICS_SUMMARY,
     LEADERBOARD,

@@ -22,13 +22,14 @@ from rag_assets.answers.contexts import (
     ranked_contexts,
 )
 from rag_assets.answers.options import GOLD, NONE, RANDOM, AnswererOptions
+from rag_assets.answers.tables import ANSWER_CONTEXTS as TEXTS
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.engine.failures import failures_of
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import ConfigError
-from rag_assets.evaluation.contexts import context_column
+from rag_assets.evaluation.contexts import context_column, text_of
 from rag_assets.evaluation.contexts_stage import contexts_key, retriever_contexts_key
 from rag_assets.evaluation.judgments_stage import judgments
 from rag_assets.experiment.experiment import Experiment
@@ -272,6 +273,19 @@ def _answerer(experiment: Experiment, key: ArtifactKey) -> tuple[AnswererOptions
 def has_context(options: AnswererOptions) -> bool:
     """Return whether it is known what an answerer reads: not of answers in a file alone."""
     return options.retriever is not None or options.context is not None
+
+
+def with_texts(contexts: pa.Table, documents: Mapping[str, str]) -> pa.Table:
+    """Return contexts with the texts of their units.
+
+    Args:
+        contexts: table of :data:`rag_assets.schemas.ANSWER_CONTEXTS`.
+        documents: the texts of the documents by id.
+    """
+    places = (contexts[name].to_pylist() for name in ("document_id", "start", "end"))
+    texts = [text_of(documents, place) for place in zip(*places, strict=True)]
+    table = contexts.append_column("text", pa.array(texts, pa.string()))
+    return table.select(TEXTS.arrow().names)
 
 
 def passages_key(retriever: str, top_k: int) -> ArtifactKey:

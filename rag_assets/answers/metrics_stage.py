@@ -9,17 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.answers.answer_metrics import answer_metrics
-from rag_assets.answers.contexts_stage import answer_contexts_key, has_context
+from rag_assets.answers.contexts_stage import answer_contexts_key, has_context, with_texts
 from rag_assets.answers.metrics import METRICS
 from rag_assets.answers.stage import answers_key
-from rag_assets.answers.tables import ANSWER_CONTEXTS, ANSWER_METRICS, ANSWERS, GOLDS
+from rag_assets.answers.tables import ANSWER_METRICS, ANSWERS, GOLDS
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import ConfigError
-from rag_assets.evaluation.contexts import text_of
 from rag_assets.evaluation.contexts_stage import document_texts
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.experiment.experiment import Experiment
@@ -116,19 +115,6 @@ def golds_of(context: StageContext) -> pa.Table:
         )
     ]
     return GOLDS.from_rows(rows)
-
-
-def with_texts(contexts: pa.Table, documents: Mapping[str, str]) -> pa.Table:
-    """Return contexts with the texts of their units.
-
-    Args:
-        contexts: table of :data:`rag_assets.schemas.ANSWER_CONTEXTS`.
-        documents: the texts of the documents by id.
-    """
-    places = (contexts[name].to_pylist() for name in ("document_id", "start", "end"))
-    texts = [text_of(documents, place) for place in zip(*places, strict=True)]
-    table = contexts.append_column("text", pa.array(texts, pa.string()))
-    return table.select(ANSWER_CONTEXTS.arrow().names)
 
 
 def _check_golds(experiment: Experiment, golds: pa.Table) -> None:

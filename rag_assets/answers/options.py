@@ -44,12 +44,12 @@ class AnswerMetricsOptions(Options):
 
     ``metrics`` are those that are computed; all that the labels allow if absent. ``language`` says
     how texts become words: ``cjk`` takes characters. An answer is ``right`` when it equals a right
-    one, or when its F1 is at least this.
+    one, or when its F1 is above this.
     """
 
     metrics: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     language: Literal["standard", "cjk"] = "standard"
-    right: Annotated[Number, Field(gt=0, le=1)] = 0.8
+    right: Annotated[Number, Field(ge=0, lt=1)] = 0.5
 
 
 class AnswerCell(NamedTuple):

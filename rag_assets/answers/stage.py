@@ -12,6 +12,7 @@ from rag_assets.answers.contexts import units_by_query
 from rag_assets.answers.contexts_stage import answer_contexts_key, has_context
 from rag_assets.answers.generators.base import Generator, GeneratorAnswer, Question, Tools
 from rag_assets.answers.generators.llm import LlmGenerator
+from rag_assets.answers.span_readers_stage import span_reader_names, span_readers_key
 from rag_assets.code_versions.closure import Root
 from rag_assets.engine.attempts import UNANSWERED
 from rag_assets.engine.failures import failures_of
@@ -47,10 +48,11 @@ class Answers(Stage):
         return generator_of(experiment, key).code_roots()
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        questions = Input("questions", QUERIES_KEY, "text")
-        if not _reads_context(experiment, key):
-            return [questions]
-        return [questions, Input("contexts", answer_contexts_key(key["answerer"]), "texts")]
+        found = [Input("questions", QUERIES_KEY, "text")]
+        if _reads_context(experiment, key):
+            found.append(Input("contexts", answer_contexts_key(key["answerer"]), "texts"))
+        reader = _reader(experiment, key)
+        return [*found, *([Input("reader", reader)] if reader is not None else [])]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         generator = generator_of(context.experiment, key)
@@ -82,7 +84,10 @@ class Answers(Stage):
             questions = [q for q in _questions(context, key) if q.query_id not in failed]
             generator = generator_of(context.experiment, key)
             label = f"answer by {key['answerer']}"
-            found = generator.answer(questions, Tools(partial(context.completions, label)))
+            reader = _reader(context.experiment, key)
+            folder = context.artifact(reader).path if reader is not None else None
+            tools = Tools(partial(context.completions, label), folder)
+            found = generator.answer(questions, tools)
             ids = [question.query_id for question in questions]
             answers = dict(zip(ids, found.answers, strict=True))
             answers |= {one: GeneratorAnswer(None, error=why) for one, why in failed.items()}
@@ -142,6 +147,12 @@ def _failed_before(context: StageContext, key: ArtifactKey) -> Mapping[str, str]
 def _reads_context(experiment: Experiment, key: ArtifactKey) -> bool:
     options = experiment.answerers[experiment.answer_cells[key["answerer"]].name]
     return has_context(options) and generator_of(experiment, key).reads_context
+
+
+def _reader(experiment: Experiment, key: ArtifactKey) -> ArtifactKey | None:
+    """Return the span reader that was trained for a generator; None: none is."""
+    name = experiment.answerers[experiment.answer_cells[key["answerer"]].name].generator
+    return span_readers_key(name) if name in span_reader_names(experiment) else None
 
 
 def generator_of(experiment: Experiment, key: ArtifactKey) -> Generator:

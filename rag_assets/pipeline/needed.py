@@ -64,7 +64,7 @@ def _ends(
 def _answered(
     experiment: Experiment, retrievers: Sequence[str], cutoffs: Sequence[int]
 ) -> list[ArtifactKey]:
-    """Return what is measured of the answerers of some cells; of all, what sums them up too.
+    """Return what is measured of the answerers of some cells, and what sums up those there are.
 
     An answerer that reads no retriever belongs to all of them together.
     """
@@ -75,4 +75,8 @@ def _answered(
         chosen = every if retriever is None else retriever in retrievers
         if chosen and (cell.top_k is None or cell.top_k in cutoffs):
             found.append(ArtifactKey.of("answer_metrics", answerer=name))
-    return found
+    chosen_keys = {key["answerer"] for key in found}
+    classed = STAGES["answer_waterfall"].keys(experiment)
+    found += [key for key in classed if key["answerer"] in chosen_keys]
+    sums = ("answer_summary", "answer_comparisons") if chosen_keys else ()
+    return found + [key for asset in sums for key in STAGES[asset].keys(experiment)]

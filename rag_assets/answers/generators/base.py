@@ -68,7 +68,7 @@ class Tools:
 
     Attributes:
         completions: opens a language model, by the number of requests and its name.
-        reader: file of the span reader that was trained for it; None: there is none.
+        reader: folder of the span reader that was trained for it; None: there is none.
     """
 
     completions: Callable[[int, str | None], AbstractContextManager[Completions]]

@@ -17,6 +17,9 @@ from rag_assets.answers.generators.base import (
 if TYPE_CHECKING:
     from rag_assets.answers.span_reader import SpanAnswer
 
+READER = "reader.npz"
+"""File of a trained reader."""
+
 
 class ExtractiveGenerator(Generator):
     """An answer copied from the context; offline, deterministic, without foreign weights.
@@ -38,7 +41,7 @@ class ExtractiveGenerator(Generator):
         if tools.reader is None:
             found = [best_sentence(one.text, one.context) for one in questions]
         else:
-            reader = SpanReader.load(tools.reader)
+            reader = SpanReader.load(tools.reader / READER)
             texts = [question.text for question in questions]
             found = reader.answers(texts, [question.context for question in questions])
         return GeneratorAnswers([_answer(one) for one in found])
