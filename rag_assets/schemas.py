@@ -320,6 +320,7 @@ ANSWERS = TableSchema(
         Column("prompt_tokens", COUNT, "as the server counts, null when it does not", True),
         Column("completion_tokens", COUNT, "likewise", True),
         Column("finish_reason", TEXT, "stop, length, refusal, ...; null: no model wrote it", True),
+        Column("served_model", TEXT, "the name that the server gave its model; null: none", True),
     ),
 )
 

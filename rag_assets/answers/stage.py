@@ -47,6 +47,11 @@ class Answers(Stage):
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         return generator_of(experiment, key).code_roots()
 
+    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
+        used = {options.generator for options in experiment.answerers.values()}
+        asks = any(isinstance(experiment.generators[name], LlmGenerator) for name in used)
+        return self.kinds | {"openai"} if asks else self.kinds
+
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         found = [Input("questions", QUERIES_KEY, "text")]
         if _reads_context(experiment, key):

@@ -15,14 +15,16 @@ from rag_assets.assets.names import asset_key
 from rag_assets.assets.numbers import numbers_of
 from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.leaderboard import splits_of
+from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.ties import TIES
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.column_origins import ColumnOrigins
+from rag_assets.pipeline.column_origins import ColumnOrigins, metrics_of
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.plain_text import markdown, printable
 from rag_assets.report.board_columns import LEADING
 from rag_assets.report.html import REPORT_FILE
 from rag_assets.schemas import TableSchema
+from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import Artifact
 
 PREVIEW_ROWS = 5
@@ -30,6 +32,7 @@ BOARD_ROWS = 100
 """Of the leaderboard more is shown: it is what people look for."""
 
 PREVIEW_CHARACTERS = 120
+_BESIDE_GOLD = ("query_id", "question", "gold", "answer")
 
 Metadata = dict[str, dg.MetadataValue]
 
@@ -43,7 +46,7 @@ def of_asset(stage: Stage, origins: ColumnOrigins) -> Metadata:
     if stage.schema is None:
         return shown
     experiment = origins.experiment
-    measures = experiment.metrics if stage.schema.open_columns else ()
+    measures = metrics_of(stage.schema, experiment)
     columns = [*_columns(stage.schema), *(_metric_column(name) for name in measures)]
     shown["dagster/column_schema"] = dg.MetadataValue.table_schema(dg.TableSchema(columns))
     lineage = {
@@ -90,7 +93,7 @@ def _columns(schema: TableSchema) -> list[dg.TableColumn]:
 
 
 def _metric_column(name: str) -> dg.TableColumn:
-    return dg.TableColumn(name, "double", description="metric at top_k, null: not answerable")
+    return dg.TableColumn(name, "double", description="metric; null: not defined for the query")
 
 
 def of_materialization(
@@ -105,6 +108,8 @@ def of_materialization(
     if stage.schema is not None:
         preview = _board if stage.name == "leaderboard" else _preview
         shown["preview"] = preview(artifact, stage.schema)
+    if stage.name == "answers":
+        shown["beside_gold"] = _beside_gold(artifact, pipeline)
     if stage.name == "leaderboard":
         shown["report"] = dg.MetadataValue.url((pipeline.root / REPORT_FILE).as_uri())
     shown |= {name: _fact(value) for name, value in _brief(manifest.facts).items()}
@@ -165,6 +170,25 @@ def _board(artifact: Artifact, schema: TableSchema) -> dg.MetadataValue:
     board = artifact.table()
     rows = [row for row in board.to_pylist() if row["split"] in splits_of(board)[:1]]
     return _table(rows[:BOARD_ROWS], _what_counts_first(list(board.schema), schema))
+
+
+def _beside_gold(artifact: Artifact, pipeline: Pipeline) -> dg.MetadataValue:
+    """Return the first answers beside the questions and the answers that are right."""
+    queries = pipeline.artifact(QUERIES_KEY).table()
+    texts = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
+    facts = pipeline.current(QUERY_FACTS_KEY)
+    known = facts.table().select(["query_id", "answers"]).to_pylist() if facts else []
+    golds = {row["query_id"]: " | ".join(row["answers"]) for row in known}
+    rows = [
+        {
+            "query_id": row["query_id"],
+            "question": texts.get(row["query_id"], ""),
+            "gold": golds.get(row["query_id"], ""),
+            "answer": row["answer"] if row["error"] is None else f"failed: {row['error']}",
+        }
+        for row in artifact.table().slice(0, PREVIEW_ROWS).to_pylist()
+    ]
+    return _table(rows, [pa.field(name, pa.string()) for name in _BESIDE_GOLD])
 
 
 def _what_counts_first(fields: Sequence[pa.Field], schema: TableSchema) -> list[pa.Field]:

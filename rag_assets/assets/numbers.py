@@ -5,6 +5,8 @@ from __future__ import annotations
 import dagster as dg
 import pyarrow as pa
 
+from rag_assets.answers.answer_metrics import answer_means
+from rag_assets.answers.metrics_stage import metric_names
 from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.leaderboard import splits_of, summarise
 from rag_assets.evaluation.query_facts import facts_table
@@ -31,6 +33,10 @@ def numbers_of(stage: Stage, outcome: Outcome, pipeline: Pipeline) -> Numbers:
             rows, split = _rows_to_show(outcome.artifact.table())
             means = {f"{measure}@{row['top_k']}": row.get(measure) for row in rows}
             return {**_floats(means), **split}
+        case "answer_metrics":
+            table = outcome.artifact.table()
+            means = answer_means(table, metric_names(pipeline.experiment))
+            return _floats({name: found.mean for name, found in means.items()})
         case "leaderboard":
             return _rows_to_show(outcome.artifact.table())[1]
         case _:

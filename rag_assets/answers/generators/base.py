@@ -40,6 +40,7 @@ class GeneratorAnswer(NamedTuple):
         prompt_tokens: as a server counts them.
         completion_tokens: likewise.
         finish_reason: how a model ended: ``stop``, ``length``, ``refusal``, ...
+        served_model: the name that a server gave its model.
         unanswered: whether a server gave nothing, so that it may be asked again.
     """
 
@@ -52,6 +53,7 @@ class GeneratorAnswer(NamedTuple):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     finish_reason: str | None = None
+    served_model: str | None = None
     unanswered: bool = False
 
 

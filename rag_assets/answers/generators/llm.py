@@ -109,6 +109,7 @@ def _answer(reply: Answer) -> GeneratorAnswer:
         prompt_tokens=reply.prompt_tokens,
         completion_tokens=reply.completion_tokens,
         finish_reason=reply.finish_reason,
+        served_model=reply.served_model,
     )
     if not text and reply.finish_reason == LENGTH:
         return answer._replace(text=None, error="the answer was cut at max_tokens")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import DataError
-from rag_assets.pipeline.checks import labels, numbers, runs
+from rag_assets.pipeline.checks import answers, labels, numbers, runs
 from rag_assets.pipeline.checks.check import Check, CheckResult
 from rag_assets.pipeline.checks.reads import Reads
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
@@ -21,6 +21,8 @@ _OF_ASSET: dict[str, tuple[Check, ...]] = {
     "qrels": (labels.QRELS,),
     "metrics": numbers.METRICS,
     "comparisons": numbers.COMPARISONS,
+    "answers": answers.ANSWERS,
+    "answer_metrics": answers.ANSWER_METRICS,
 }
 
 
