@@ -76,6 +76,13 @@ def _answered(
         if chosen and (cell.top_k is None or cell.top_k in cutoffs):
             found.append(ArtifactKey.of("answer_metrics", answerer=name))
     chosen_keys = {key["answerer"] for key in found}
+    # Of retrievers by which nothing is answered too: Dagster shows partitions that are missing.
+    found += [
+        key
+        for asset in ("passages", "passage_lists")
+        for key in STAGES[asset].keys(experiment)
+        if key["retriever"] in retrievers and set(experiment.answer_cutoffs) <= set(cutoffs)
+    ]
     classed = STAGES["answer_waterfall"].keys(experiment)
     found += [key for key in classed if key["answerer"] in chosen_keys]
     sums = ("answer_summary", "answer_comparisons") if chosen_keys else ()

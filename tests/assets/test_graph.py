@@ -36,6 +36,19 @@ def use_everything(tiny: Tiny) -> Tiny:
     return tiny
 
 
+OF_ANSWERS = {
+    "passages",
+    "passage_lists",
+    "answer_contexts",
+    "span_readers",
+    "answers",
+    "answer_metrics",
+    "answer_summary",
+    "answer_comparisons",
+    "answer_waterfall",
+}
+
+
 @pytest.fixture
 def full(fresh: Tiny) -> Tiny:
     return use_everything(fresh)
