@@ -79,7 +79,9 @@ def test_published_systems(
     assert totals == [11873, 5928, 5945]
     counts = [
         round((scores.values[name] or 0) * total / 100)
-        for name, total in zip(("exact", "HasAns_exact", "NoAns_exact"), (11873, 5928, 5945))
+        for name, total in zip(
+            ("exact", "HasAns_exact", "NoAns_exact"), (11873, 5928, 5945), strict=True
+        )
     ]
     assert tuple(counts) == RIGHT[system]
     assert (read.missing, read.others, scores.missing) == ((), (), ())
