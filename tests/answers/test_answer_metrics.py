@@ -32,7 +32,7 @@ SCORED = [
 @pytest.mark.parametrize(("golds", "answer", "em", "f1"), SCORED)
 def test_em_and_f1(golds: list[str], answer: str, em: float, f1: float) -> None:
     values = one_question(answer, golds)
-    assert (values["answer_em"], values["answer_f1"]) == (em, pytest.approx(f1, abs=1e-12))
+    assert [values["answer_em"], values["answer_f1"]] == pytest.approx([em, f1], abs=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +26,7 @@ SECOND: Place = ("second", "d", 10, 20)
 FOURTH: Place = ("fourth", "d", 32, 36)
 
 
-def cited(evidence: list[Place], **columns: object) -> tuple[float | None, ...]:
+def cited(evidence: list[Place], **columns: Any) -> tuple[float | None, ...]:
     values = one_question("x", ["x"], evidence=evidence, context=UNITS, **columns)
     names = ("evidence_cited_precision", "evidence_cited_recall", "evidence_cited")
     return tuple(values[name] for name in names)

@@ -36,7 +36,8 @@ def test_ties_are_not_split(tie: float) -> None:
     found = thresholds({"all": questions})["all"]
     assert tie < found.threshold < 0.9
     assert found.value == pytest.approx(2 / 3)
-    assert (found.as_it_is, found.n, found.n_taken_back) == (pytest.approx(1 / 3), 3, 1)
+    assert found.as_it_is == pytest.approx(1 / 3)
+    assert (found.n, found.n_taken_back) == (3, 1)
 
 
 def test_to_refuse_all_and_to_take_nothing_back() -> None:

@@ -129,7 +129,7 @@ UNIT_VECTORS = [
 @pytest.mark.parametrize(("gold", "answer", "exact", "f1"), UNIT_VECTORS)
 def test_unit_vectors(gold: tuple[str, ...], answer: str, exact: float, f1: float) -> None:
     scores = official_scores({"q": gold}, {"q": answer})
-    assert scores.per_question["q"] == (exact, pytest.approx(f1, abs=1e-6))
+    assert scores.per_question["q"] == pytest.approx((exact, f1), abs=1e-6)
 
 
 def test_an_article_as_gold_answer_makes_a_question_answerable() -> None:
