@@ -133,7 +133,7 @@ def _keys(text: str) -> Iterator[tuple[str, int]]:
     """Yield every key of a JSON text with its line."""
     for match in _STRING.finditer(text):
         if match[2] is not None:
-            yield json.loads(match[1], strict=False), text.count("\n", 0, match.start()) + 1
+            yield json.loads(match[1]), text.count("\n", 0, match.start()) + 1
 
 
 def _line_of(text: str, key: str) -> int | None:

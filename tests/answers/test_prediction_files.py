@@ -30,7 +30,7 @@ def test_squads_predictions(tmp_path: Path) -> None:
 
 def test_lines(tmp_path: Path) -> None:
     rows = [
-        {"query_id": "a", "answer": "40 [2]", "cited": [2], "na_prob": 0.25, "model": "m"},
+        {"query_id": "a", "answer": "40 [2]", "cited": [2, 1], "na_prob": 0.25, "model": "m"},
         {"query_id": "b", "answer": None},
         {"query_id": "c", "error": "timed  out\nafter 60 s"},
         {"query_id": "d", "answer": "none of them", "abstained": False, "cited": []},
@@ -40,7 +40,7 @@ def test_lines(tmp_path: Path) -> None:
     read = read_predictions(path, list("abcd"))
     assert (read.missing, read.others, read.notes()) == ((), (), [])
     assert read.answers.drop_columns(["query_id", "spans"]).to_pylist() == [
-        {"answer": "40 [2]", "abstained": None, "cited": [2], "score": 0.25, "error": None},
+        {"answer": "40 [2]", "abstained": None, "cited": [2, 1], "score": 0.25, "error": None},
         {"answer": "", "abstained": None, "cited": None, "score": None, "error": None},
         {
             "answer": None,
@@ -92,6 +92,8 @@ LINES = {
     "numbers of units, integers from 1",
     '{"query_id": "q2", "answer": "b", "na_prob": "high"}': "p.jsonl:2: `na_prob`: is a string; "
     "must be a number",
+    f'{{"query_id": "q2", "answer": "b", "na_prob": {10**400}}}': "p.jsonl:2: `na_prob`: must be a "
+    "finite number",
     '{"query_id": "q2", "answer": "b", "abstained": 1}': "p.jsonl:2: `abstained`: is an integer; "
     "must be true or false",
     '{"query_id": "q2", "answer": "b", "error": "late"}': "p.jsonl:2: `error`: stands beside "

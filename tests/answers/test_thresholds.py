@@ -53,8 +53,9 @@ def test_of_equal_thresholds_the_one_that_answers_most() -> None:
     assert 0.2 < best_threshold(questions) < 0.3
 
 
-def test_neighbouring_floats() -> None:
-    low = 0.1
+@pytest.mark.parametrize("low", [0.1, math.nextafter(0.1, 1), 0.0, -0.1])
+def test_neighbouring_floats(low: float) -> None:
+    """Half of their distance is rounded down or up."""
     high = math.nextafter(low, 1)
     threshold = best_threshold([Scored(low, *RIGHT), Scored(high, *ANSWERED)])
     assert low <= threshold < high
