@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 import click
 
 from rag_assets import schemas
+from rag_assets.answers.metrics import METRICS as ANSWER_METRICS
 from rag_assets.cli import main as program
 from rag_assets.cli.main import SUMMARIES
 from rag_assets.compute.options import ComputeConfig
@@ -177,6 +178,12 @@ def metrics_page() -> str:
         names = ", ".join(f"`{alias}`" for alias, known in ALIASES.items() if known == measure)
         needed = "; needs a cut-off" if measure in NEEDS_CUTOFF else ""
         parts.append(f"| `{measure}` | {_cell(formulas[measure])}{needed} | {given} | {names} |\n")
+    parts.append(
+        "\n## Of answers\n\nEdge cases of them stand in [answers.md](../answers.md).\n\n"
+        "| metric | formula | source |\n|---|---|---|\n"
+    )
+    for name, metric in ANSWER_METRICS.items():
+        parts.append(f"| `{name}` | {_cell(metric.formula)} | {_cell(metric.source)} |\n")
     return "".join(parts)
 
 

@@ -80,11 +80,13 @@ class Case:
     def golds(self) -> tuple[str, ...]:
         """The right answers in normal form, each once, as the official evaluation takes them.
 
-        Those that have no word left are dropped. Where none is left, and for an unanswerable
-        question, it is the empty answer. None at all: it is answerable, and no answer is labelled.
+        Those that have no word left are dropped; where none is left, and for an unanswerable
+        question, it is the empty answer. None at all: no answer of an answerable one is labelled.
         """
+        if not self.question.answerable:
+            return ("",)
         if not self.question.answers:
-            return () if self.question.answerable else ("",)
+            return ()
         forms = (normal_form(text, self.language) for text in self.question.answers)
         return tuple(dict.fromkeys(form for form in forms if form)) or ("",)
 

@@ -1,9 +1,9 @@
 """Answers that were made elsewhere: SQuAD's predictions, or JSON lines.
 
-``.json`` is one object ``{question: answer}``; the empty answer and null refuse. ``.jsonl`` has one
-object a line: ``query_id`` and ``answer`` (null refuses), where they are known ``cited`` (numbers of
-units of the context, from 1), ``na_prob`` (higher: rather no answer) and ``abstained`` (whether it
-refuses, whatever it says); or ``error`` in the place of an answer, why there is none. Other keys
+``.json`` is one object ``{question: answer}``; the empty answer and null refuse. ``.jsonl`` has an
+object a line: ``query_id`` and ``answer`` (null refuses), where they are known ``cited`` (numbers
+of units of the context, from 1), ``na_prob`` (higher: rather no answer) and ``abstained`` (whether
+it refuses, whatever it says); or ``error`` in the place of an answer, why there is none. Other keys
 are ignored. Both may be ``.gz``.
 """
 
@@ -133,7 +133,7 @@ def _keys(text: str) -> Iterator[tuple[str, int]]:
     """Yield every key of a JSON text with its line."""
     for match in _STRING.finditer(text):
         if match[2] is not None:
-            yield json.loads(match[1], strict=False), text.count("\n", 0, match.start()) + 1
+            yield json.loads(match[1]), text.count("\n", 0, match.start()) + 1
 
 
 def _line_of(text: str, key: str) -> int | None:

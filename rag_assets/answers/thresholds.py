@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -63,8 +64,7 @@ def best_threshold(questions: Sequence[Scored]) -> float:
             gain = (Fraction(one.refused) - Fraction(one.answered)) * Fraction(one.weight)
             gains[one.score] = gains.get(one.score, Fraction()) + gain
     best, highest, total = math.inf, Fraction(), Fraction()
-    scores = sorted(gains, reverse=True)
-    for score, below in zip(scores, [*scores[1:], -math.inf], strict=True):
+    for score, below in pairwise([*sorted(gains, reverse=True), -math.inf]):
         total += gains[score]
         if total > highest:
             best, highest = _between(below, score), total

@@ -12,9 +12,9 @@ from rag_assets.answers.normalisation import words
 
 
 def token_f1(gold: Sequence[str], answer: Sequence[str]) -> float:
-    """Return 2PR / (P + R) of two bags of words; where one is empty, 1 if both are, else 0."""
-    if not gold or not answer:
-        return float(not gold and not answer)
+    """Return 2PR / (P + R) of two bags of words; 1 where both are empty, 0 where one is."""
+    if not gold and not answer:
+        return 1.0
     common = (Counter(gold) & Counter(answer)).total()
     if common == 0:
         return 0.0

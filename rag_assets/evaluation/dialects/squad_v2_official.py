@@ -132,7 +132,7 @@ def _means(
     return {
         f"{prefix}exact": means[0],
         f"{prefix}f1": means[1],
-        f"{prefix}total": float(len(pairs) if skips else len(group)),
+        f"{prefix}total": len(pairs) if skips else len(group),
     }
 
 
