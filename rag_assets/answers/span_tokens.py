@@ -6,6 +6,7 @@ import re
 import zlib
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,8 @@ _LONGEST_SENTENCE, _LONGEST_WORD, _LONGEST_QUESTION = 256, 64, 200
 
 _TOKEN = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"  # scripts without blanks: a character is a token
-    r"|\d+(?:[.,:]\d+)*+|[^\W\d_]+|\S"
+    r"|\d+(?:[.,:]\d+)*+|[^\W\d_]+"
+    r"|(\S)\1*+"  # a rule of dashes is one
 )
 _SENTENCE_END = re.compile(
     r"(?<![.!?\u3002\uff01\uff1f])[.!?\u3002\uff01\uff1f]++[\"')\]]*+(?:\s++(?=[^a-z])|$)|\n"
@@ -98,7 +100,10 @@ def passage_tokens(text: str) -> PassageTokens:
 
 def question_words(text: str) -> QuestionWords:
     """Read a question, or a few words that are searched for."""
-    tokens = [token.lower()[:_LONGEST_WORD] for token in _TOKEN.findall(text)[:_LONGEST_QUESTION]]
+    tokens = [
+        token.group().lower()[:_LONGEST_WORD]
+        for token in islice(_TOKEN.finditer(text), _LONGEST_QUESTION)
+    ]
     at = next((n for n, token in enumerate(tokens) if token in _QUESTION_WORDS), len(tokens))
     after = [token for token in tokens[at + 1 :] if token[0].isalnum() and token not in _SKIPPED]
     # "how many" and "how long" ask for different things, "how" alone for nothing in particular.
