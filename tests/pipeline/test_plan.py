@@ -17,8 +17,8 @@ from rag_assets.pipeline.reasons import Reason
 from rag_assets.pipeline.selection import Selection
 from rag_assets.query_sets.prompted import requests_for
 from rag_assets.store.cache_files import COMPLETIONS
-from tests.llm.requests import store_replies
 from tests.changed_code import change_code
+from tests.llm.requests import store_replies
 from tests.planned import by_action, is_done, planned
 from tests.tiny_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Tiny, matching, materialize, short
 
