@@ -127,6 +127,36 @@ class Budget:
         )
 
 
+class CallLimit:
+    """``max_calls`` of a server that is no language model: of embeddings, or a reranker."""
+
+    def __init__(self, max_calls: int | None) -> None:
+        """Begin with no request; None: any number is allowed."""
+        self._max_calls = max_calls
+        self._calls = 0
+
+    def take(self, wishes: Sequence[int]) -> int:
+        """Count the requests of the first wishes that fit; return how many wishes these are.
+
+        Args:
+            wishes: of each piece of work, how many requests it takes; at least one piece.
+
+        Raises:
+            BudgetReached: not even the first one fits.
+        """
+        for taken_wishes, requests in enumerate(wishes):
+            if self._max_calls is not None and self._calls + requests > self._max_calls:
+                if taken_wishes:
+                    return taken_wishes
+                raise BudgetReached(
+                    f"stopped before max_calls {self._max_calls} would be passed ({self._calls} "
+                    "requests); what was answered is kept, run again to ask only for the rest, or "
+                    "raise the limit"
+                )
+            self._calls += requests
+        return len(wishes)
+
+
 def taken(
     answers: Mapping[str, Sequence[Completion]], limits: Limits
 ) -> tuple[dict[str, float], float | None]:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage
 from rag_assets.pipeline.expected_work import expected_work
+from rag_assets.pipeline.outgoing import Outgoing, outgoing
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.read_now import READ, read_now, with_rows
 from rag_assets.pipeline.reasons import DAMAGED, DELETED, NOTHING_STORED, Reason, Wanted
@@ -68,6 +69,7 @@ class Plan:
         max_cost: what that may cost, in the unit of its prices; likewise.
         analyzers: retriever -> what ``analyzer: auto`` is for it; None where its index, which
             chooses by its chunks, is to be computed first.
+        outgoing: what is sent to other machines, at most.
     """
 
     experiment: str
@@ -76,6 +78,7 @@ class Plan:
     max_calls: int | None = None
     max_cost: float | None = None
     analyzers: Mapping[str, str | None] = field(default_factory=dict)
+    outgoing: tuple[Outgoing, ...] = ()
 
     @property
     def artifacts(self) -> tuple[Step, ...]:
@@ -115,6 +118,14 @@ def plan(pipeline: Pipeline, selection: Selection) -> Plan:
         llm.max_calls if llm else None,
         llm.max_cost if llm else None,
         _chosen_analyzers(pipeline, planner.steps.values()),
+        outgoing(
+            pipeline,
+            [
+                step.key
+                for step in planner.steps.values()
+                if step.action != REUSE and step.same_as is None
+            ],
+        ),
     )
 
 

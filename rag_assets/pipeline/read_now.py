@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from rag_assets.engine.recipe import Recipe
 from rag_assets.engine.stage import Stage, TableProduct
+from rag_assets.experiment.hosts import clients
 from rag_assets.experiment.query_sets import PromptedQuerySet
 from rag_assets.pipeline.manifests import checked, table_manifest
 from rag_assets.pipeline.reasons import Reason, row_changes
@@ -50,14 +51,14 @@ def read_now(
     Returns:
         Which of its rows differ; empty for query facts. None where it was not read: with nothing
         stored there is nothing to compare with, neither here nor below. Queries are read also then
-        where they tell how often a language model is asked.
+        where they tell how often a language model, or a server elsewhere, is asked.
 
     Raises:
         DataError: the files break their format.
     """
     sets = pipeline.experiment.query_sets.values()
-    asks = stage.name == "queries" and any(isinstance(one, PromptedQuerySet) for one in sets)
-    if stored is None and not asks:
+    asks = any(isinstance(one, PromptedQuerySet) for one in sets) or clients(pipeline.experiment)
+    if stored is None and not (asks and stage.name == "queries"):
         return None
     _, product = next(iter(stage.compute(pipeline, [key])))
     if not isinstance(product, TableProduct):

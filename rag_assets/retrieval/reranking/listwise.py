@@ -95,7 +95,7 @@ class Listwise(RerankedRetriever):
             raise ValueError(f"step {self.step} is above window {self.window}: it skips candidates")
         try:
             self._endpoint()
-            self._limits()
+            self.limits()
         except UsageError as error:
             raise ValueError(str(error)) from error
         return self
@@ -124,21 +124,13 @@ class Listwise(RerankedRetriever):
 
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         """Ask for the order of every window that was not asked for before."""
-        prompt = WindowPrompt(
-            self._template(),
-            window=self.window,
-            step=self.step,
-            max_words=self.max_words,
-            temperature=self.temperature,
-            seed=self.seed,
-            max_tokens=self.max_tokens,
-        )
+        prompt = self._prompt()
         model = OpenAICompatible(self._endpoint())
         with (
             _replies(workspace) as replies,
             workspace.progress("rerank", len(candidates)) as advance,
         ):
-            budget, started = Budget(self._limits()), time.perf_counter()
+            budget, started = Budget(self.limits()), time.perf_counter()
             completions = Completions(model, replies, budget)
             scores, failures, answers = rerank_listwise(candidates, prompt, completions, advance)
         seconds = time.perf_counter() - started
@@ -147,12 +139,32 @@ class Listwise(RerankedRetriever):
         workspace.measure(Usage("ask", budget.calls, seconds, tokens=tokens, cost=cost))
         return Reranked(scores, failures, *taken(answers, budget.limits))
 
+    def empty_request(self) -> ChatRequest:
+        """Return what is asked about no passages: what a prompt takes besides them."""
+        return self._prompt().request("", [])
+
+    def _prompt(self) -> WindowPrompt:
+        return WindowPrompt(
+            self._template(),
+            window=self.window,
+            step=self.step,
+            max_words=self.max_words,
+            temperature=self.temperature,
+            seed=self.seed,
+            max_tokens=self.max_tokens,
+        )
+
     def _template(self) -> Template:
         if self.template is None:
             return packaged_template(TEMPLATE, PLACES, ["n"])
         return read_template(self.template, PLACES, ["n"])
 
-    def _limits(self) -> Limits:
+    def limits(self) -> Limits:
+        """Return what one ranking may spend.
+
+        Raises:
+            UsageError: ``max_cost`` without prices.
+        """
         return Limits(self.max_calls, self.max_cost, self.prompt_price, self.completion_price)
 
     def _endpoint(self) -> Endpoint:
