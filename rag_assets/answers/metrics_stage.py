@@ -10,9 +10,10 @@ import pyarrow.compute as pc
 
 from rag_assets.answers.answer_metrics import answer_metrics
 from rag_assets.answers.contexts_stage import answer_contexts_key, has_context, with_texts
+from rag_assets.answers.golds import golds_of
 from rag_assets.answers.metrics import METRICS
 from rag_assets.answers.stage import answers_key
-from rag_assets.answers.tables import ANSWER_METRICS, ANSWERS, GOLDS
+from rag_assets.answers.tables import ANSWER_METRICS, ANSWERS
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.recipe import Input
@@ -58,13 +59,14 @@ class AnswerMetricsStage(Stage):
         return {
             "metrics": list(metric_names(experiment)),
             "language": experiment.answer_metrics.language,
+            "judge": experiment.judge,
         }
 
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         experiment = context.experiment
-        golds, names = golds_of(context), metric_names(experiment)
+        golds, names = golds_in(context), metric_names(experiment)
         _check_golds(experiment, golds)
         documents = document_texts(context)
         for key in keys:
@@ -91,30 +93,12 @@ def metric_names(experiment: Experiment) -> tuple[str, ...]:
     )
 
 
-def golds_of(context: StageContext) -> pa.Table:
-    """Return what is right for each question: its answers, and its evidence.
-
-    A question is answerable when a judgment of positive grade says so, or a right answer is known.
-    """
+def golds_in(context: StageContext) -> pa.Table:
+    """Return what is right for each question, see :func:`rag_assets.answers.golds.golds_of`."""
     facts = context.artifact(QUERY_FACTS_KEY).table()
-    evidence: dict[str, list[dict[str, object]]] = {}
-    if context.experiment.has_qrels:
-        labels = context.artifact(QRELS_KEY).table()
-        names = ["evidence_id", "document_id", "start", "end"]
-        for row in labels.filter(pc.greater(labels["grade"], 0)).to_pylist():
-            evidence.setdefault(row["query_id"], []).append({name: row[name] for name in names})
-    rows: list[dict[str, object]] = [
-        {
-            "query_id": query_id,
-            "answers": answers,
-            "answerable": bool(answers) or query_id in evidence,
-            "evidence": evidence.get(query_id, []),
-        }
-        for query_id, answers in zip(
-            facts["query_id"].to_pylist(), facts["answers"].to_pylist(), strict=True
-        )
-    ]
-    return GOLDS.from_rows(rows)
+    has_labels = context.experiment.has_qrels
+    qrels = context.artifact(QRELS_KEY).table() if has_labels else None
+    return golds_of(facts, qrels, context.experiment.judge)
 
 
 def _check_golds(experiment: Experiment, golds: pa.Table) -> None:

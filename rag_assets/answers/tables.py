@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from rag_assets.schemas import ANSWERS as STORED_ANSWERS
 from rag_assets.schemas import Column, TableSchema
 
-_SPAN = pa.struct([("unit", pa.int32()), ("start", pa.int32()), ("end", pa.int32())])
 _EVIDENCE = pa.struct(
     [
         ("evidence_id", pa.string()),
@@ -16,30 +16,15 @@ _EVIDENCE = pa.struct(
     ]
 )
 
+_OF_MODELS = ("prompt_tokens", "completion_tokens", "finish_reason", "served_model")
+
 ANSWERS = TableSchema(
-    "answers",
-    "the answer to one question",
-    ("query_id",),
-    (
-        Column("query_id", pa.string(), "the question"),
-        Column("answer", pa.string(), "empty: refused; null: failed", True),
-        Column("abstained", pa.bool_(), "what the generator says; null: the text tells", True),
-        Column(
-            "cited",
-            pa.list_(pa.int32()),
-            "numbers of units of the context, from 1; null: the generator cites nothing",
-            True,
-        ),
-        Column(
-            "spans",
-            pa.list_(_SPAN),
-            "characters [start, end) of the text of units of the context; null: it copies nothing",
-            True,
-        ),
-        Column("score", pa.float64(), "higher: rather no answer; null: not known", True),
-        Column("error", pa.string(), "why there is no answer; null: there is one", True),
-    ),
+    STORED_ANSWERS.name,
+    STORED_ANSWERS.row,
+    STORED_ANSWERS.key,
+    tuple(column for column in STORED_ANSWERS.columns if column.name not in _OF_MODELS),
 )
+"""What a metric looks at of the stored answers."""
 
 GOLDS = TableSchema(
     "golds",

@@ -11,7 +11,7 @@ from rag_assets.answers.contexts_stage import (
     passage_lists_key,
     with_texts,
 )
-from rag_assets.answers.metrics_stage import answer_metrics_key, golds_of, metric_names
+from rag_assets.answers.metrics_stage import answer_metrics_key, golds_in, metric_names
 from rag_assets.answers.waterfall import WATERFALL, waterfall
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
@@ -91,7 +91,7 @@ class AnswerWaterfall(Stage):
             if retriever
             else {}
         )
-        return {"right": experiment.answer_metrics.right, **own}
+        return {"right": experiment.answer_metrics.right, "judge": experiment.judge, **own}
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return {"duckdb": version("duckdb")}
@@ -100,7 +100,7 @@ class AnswerWaterfall(Stage):
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         experiment = context.experiment
-        golds, documents = golds_of(context), document_texts(context)
+        golds, documents = golds_in(context), document_texts(context)
         for key in keys:
             options = experiment.answerers[experiment.answer_cells[key["answerer"]].name]
             contexts = attributions = None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rag_assets.engine.attempts import UNANSWERED
 from rag_assets.engine.failures import failures_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.stages import STAGES
 
 
 def failed_queries(pipeline: Pipeline) -> dict[str, set[str]]:
@@ -18,6 +20,19 @@ def failed_queries(pipeline: Pipeline) -> dict[str, set[str]]:
                 artifact = pipeline.current(key)
                 if artifact is not None and failures_of(artifact.manifest):
                     found.setdefault(key["retriever"], set()).update(failures_of(artifact.manifest))
+    return found
+
+
+def failed_answers(pipeline: Pipeline) -> dict[str, int]:
+    """Return answerer and cut-off -> how many of its answers a server did not give; only if some.
+
+    Another evaluation may have them; what a file lacks is a finding.
+    """
+    found: dict[str, int] = {}
+    for key in STAGES["answers"].keys(pipeline.experiment):
+        artifact = pipeline.current(key)
+        if artifact is not None and artifact.manifest.facts.get(UNANSWERED):
+            found[key["answerer"]] = artifact.manifest.facts[UNANSWERED]
     return found
 
 

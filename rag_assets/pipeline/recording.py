@@ -14,7 +14,7 @@ from rag_assets.pipeline.evaluations import (
     new_evaluation_id,
     snapshot_text,
 )
-from rag_assets.pipeline.failed_queries import failed_queries
+from rag_assets.pipeline.failed_queries import failed_answers, failed_queries
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.pipeline.history_rows import history_table
 from rag_assets.pipeline.origin import origin_of
@@ -52,7 +52,8 @@ def record(
         primary=str(experiment.primary),
         baseline=experiment.baseline,
         complete=sum(_is_cell(entry, experiment.has_qrels) for entry in entries) == cells
-        and not failed_queries(pipeline),
+        and not failed_queries(pipeline)
+        and not failed_answers(pipeline),
         computed=computed,
         dagster_runs=dagster_runs,
         entries=entries,

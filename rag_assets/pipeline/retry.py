@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
+from rag_assets.answers.stage import Answers
+from rag_assets.engine.attempts import UNANSWERED
 from rag_assets.engine.failures import failures_of
 from rag_assets.engine.recipe import Recipe
 from rag_assets.pipeline.stages import STAGES
@@ -25,7 +27,7 @@ def unanswered(pipeline: Pipeline) -> dict[ArtifactKey, int]:
     """
     found: dict[ArtifactKey, int] = {}
     for stage in pipeline.stages():
-        if not isinstance(stage, QuerySetAnswers | RerankedRuns):
+        if not isinstance(stage, QuerySetAnswers | RerankedRuns | Answers):
             continue
         seen = set()
         for key in stage.keys(pipeline.experiment):
@@ -64,6 +66,8 @@ def _unanswered_in(pipeline: Pipeline, key: ArtifactKey) -> int:
         table = artifact.table()
         without = table.filter(pc.is_null(table.column("text")))
         return int(pc.count_distinct(without.column("query_id")).as_py())
+    if key.asset == Answers.name:
+        return int(artifact.manifest.facts.get(UNANSWERED, 0))
     (name,) = pipeline.experiment.inputs(key["retriever"])
     before = pipeline.artifact(run_key(pipeline.experiment, name, key["top_k"]))
     return len(failures_of(artifact.manifest).keys() - failures_of(before.manifest).keys())
