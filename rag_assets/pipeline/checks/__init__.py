@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import DataError
-from rag_assets.pipeline.checks import labels, numbers, runs
+from rag_assets.pipeline.checks import labels, numbers, runs, served_models
 from rag_assets.pipeline.checks.check import Check, CheckResult
 from rag_assets.pipeline.checks.reads import Reads
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
@@ -19,6 +19,7 @@ _OF_ASSET: dict[str, tuple[Check, ...]] = {
     "documents": (labels.DOCUMENTS,),
     "queries": (labels.QUERIES,),
     "qrels": (labels.QRELS,),
+    "query_set_answers": served_models.SERVED,
     "metrics": numbers.METRICS,
     "comparisons": numbers.COMPARISONS,
 }
