@@ -91,12 +91,14 @@ class PromptedVariants(NamedTuple):
         failures: query id -> why it has its original alone.
         answers: table of :data:`ANSWERS`, sorted as the queries.
         completions: query id -> its answers; without queries that got none to one of its requests.
+        served_models: the names that the server gave the model, by the first reply that is stored.
     """
 
     variants: pa.Table
     failures: dict[str, str]
     answers: pa.Table
     completions: Mapping[str, Sequence[Completion]] = {}
+    served_models: Sequence[str] = ()
 
 
 def load_template(name: str, path: Path | None, values: Sequence[str]) -> Template:
@@ -159,7 +161,9 @@ def prompted_variants(
                 answer for answer in answers_of_query if isinstance(answer, Completion)
             ]
     lost = {query_id: reason for query_id, reason in failures.items() if query_id not in texts}
-    return PromptedVariants(variant_table(queries, texts), lost, ANSWERS.from_rows(rows), completed)
+    served = [one.name for one in completions.store.served(completions.model.identity)]
+    table = ANSWERS.from_rows(rows)
+    return PromptedVariants(variant_table(queries, texts), lost, table, completed, served)
 
 
 def _request(text: str, strategy: Strategy, sample: int) -> ChatRequest:

@@ -30,6 +30,9 @@ from rag_assets.store.artifacts import ArtifactKey
 
 WRITE = "write"
 
+SERVED_MODELS = "served_models"
+"""Fact of an artifact: the names that a server gave the model, in the order of its replies."""
+
 
 class QuerySetAnswers(Stage):
     """One partition a query set that a language model writes."""
@@ -64,7 +67,9 @@ class QuerySetAnswers(Stage):
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
             answers = _asked(context, key["query_set"], measured=True)
-            facts = {"failed_queries": len(answers.failures)}
+            facts: dict[str, Any] = {"failed_queries": len(answers.failures)}
+            if answers.served_models:
+                facts[SERVED_MODELS] = answers.served_models
             unanswered = answers.answers.filter(pc.is_null(answers.answers.column("text"))).num_rows
             yield (
                 key,

@@ -58,10 +58,17 @@ class GeneratorAnswer(NamedTuple):
 
 
 class GeneratorAnswers(NamedTuple):
-    """The answers to some questions, in their order, with lines for people about all of them."""
+    """The answers to some questions.
+
+    Attributes:
+        answers: in the order of the questions.
+        notes: lines for people about all of them.
+        served_models: the names that a server gave its model, in the order of its replies.
+    """
 
     answers: Sequence[GeneratorAnswer]
     notes: Sequence[str] = ()
+    served_models: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

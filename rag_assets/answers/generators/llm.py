@@ -83,7 +83,9 @@ class LlmGenerator(Generator):
         """Ask for each answer that is not stored."""
         with tools.completions(len(questions), self.llm) as completions:
             found = completions.answer(self.requests(questions))
-        return GeneratorAnswers([_answer(one) for one in found], self._notes(questions))
+            served = [one.name for one in completions.store.served(completions.model.identity)]
+        answers = [_answer(one) for one in found]
+        return GeneratorAnswers(answers, self._notes(questions), served)
 
     def _notes(self, questions: Sequence[Question]) -> list[str]:
         if self.window is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import DataError
-from rag_assets.pipeline.checks import answers, labels, numbers, runs
+from rag_assets.pipeline.checks import answers, labels, numbers, runs, served_models
 from rag_assets.pipeline.checks.check import Check, CheckResult
 from rag_assets.pipeline.checks.reads import Reads
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
@@ -19,9 +19,10 @@ _OF_ASSET: dict[str, tuple[Check, ...]] = {
     "documents": (labels.DOCUMENTS,),
     "queries": (labels.QUERIES,),
     "qrels": (labels.QRELS,),
+    "query_set_answers": served_models.SERVED,
     "metrics": numbers.METRICS,
     "comparisons": numbers.COMPARISONS,
-    "answers": answers.ANSWERS,
+    "answers": (*answers.ANSWERS, *served_models.SERVED),
     "answer_metrics": answers.ANSWER_METRICS,
 }
 

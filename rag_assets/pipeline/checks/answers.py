@@ -19,20 +19,9 @@ def _answered(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
     return Found(problems, WARNING, {"failed": len(problems)})
 
 
-def _one_model(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found | None:
-    models = artifact.table()["served_model"].drop_null().value_counts().to_pylist()
-    if not models:
-        return None
-    found = [f"{row['values']} wrote {row['counts']} answers" for row in models]
-    return Found(sorted(found) if len(found) > 1 else [], WARNING, {"served_models": len(found)})
-
-
 def _bounds(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
     return Found(out_of_bounds(artifact.table(), list(metric_names(reads.pipeline.experiment))))
 
 
-ANSWERS = (
-    Check("questions_answered", "Every question has an answer; none failed.", _answered),
-    Check("one_model", "The server named one model for all answers.", _one_model),
-)
+ANSWERS = (Check("questions_answered", "Every question has an answer; none failed.", _answered),)
 ANSWER_METRICS = (Check("metrics_in_bounds", "Every metric lies between 0 and 1.", _bounds, True),)

@@ -64,7 +64,7 @@ def _configured(
         block = configuration.get(part, {})
         found[part] = {name: block[name] for name in names if name in block}
     if any(isinstance(experiment.query_sets.get(name), PromptedQuerySet) for name in query_sets):
-        found["llm"] = configuration.get("llm")
+        found |= {name: configuration.get(name) for name in ("llm", "llms")}
     return found
 
 
