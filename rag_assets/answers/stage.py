@@ -10,7 +10,13 @@ import pyarrow as pa
 
 from rag_assets.answers.contexts import units_by_query
 from rag_assets.answers.contexts_stage import answer_contexts_key, has_context
-from rag_assets.answers.generators.base import Generator, GeneratorAnswer, Question, Tools
+from rag_assets.answers.generators.base import (
+    Generator,
+    GeneratorAnswer,
+    GeneratorAnswers,
+    Question,
+    Tools,
+)
 from rag_assets.answers.generators.llm import LlmGenerator
 from rag_assets.answers.span_readers_stage import span_reader_names, span_readers_key
 from rag_assets.code_versions.closure import Root
@@ -22,6 +28,7 @@ from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.contexts import text_of
 from rag_assets.evaluation.contexts_stage import document_texts
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.query_sets.stage import SERVED_MODELS
 from rag_assets.schemas import ANSWERS
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -96,18 +103,18 @@ class Answers(Stage):
             ids = [question.query_id for question in questions]
             answers = dict(zip(ids, found.answers, strict=True))
             answers |= {one: GeneratorAnswer(None, error=why) for one, why in failed.items()}
-            yield key, _product(answers, found.notes)
+            yield key, _product(answers, found)
 
 
-def _product(answers: Mapping[str, GeneratorAnswer], notes: Sequence[str]) -> TableProduct:
+def _product(answers: Mapping[str, GeneratorAnswer], found: GeneratorAnswers) -> TableProduct:
     """Return the table of all answers; what failed is named by question."""
     failures = {one: answer.error for one, answer in answers.items() if answer.error is not None}
     unanswered = sum(answer.unanswered for answer in answers.values())
-    facts = {
-        "n_failed": len(failures),
-        "notes": list(notes),
-        **({UNANSWERED: unanswered} if unanswered else {}),
-    }
+    facts: dict[str, Any] = {"n_failed": len(failures), "notes": list(found.notes)}
+    if unanswered:
+        facts[UNANSWERED] = unanswered
+    if found.served_models:
+        facts[SERVED_MODELS] = list(found.served_models)
     return TableProduct(_table(answers), facts, failures)
 
 
