@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.answers.span_features import LONGEST, candidates_of, span_features
+from rag_assets.answers.span_features import span_features
 from rag_assets.answers.span_reader import (
     NO_ANSWER,
     Example,
@@ -163,16 +163,6 @@ def test_scores_are_sums_over_the_tokens_of_a_span() -> None:
         assert scores[number] == pytest.approx(expected)
 
 
-def test_candidates_stay_in_a_sentence_and_are_short() -> None:
-    text = "One two three. Four five six seven eight nine ten 11 12 13 14 15\nLine (two) of it"
-    tokens = passage_tokens(text)
-    first, last = candidates_of(tokens)
-    spans = {text[tokens.starts[a] : tokens.ends[b]] for a, b in zip(first, last, strict=True)}
-    assert {"One two three", "Four", "(two)", "11 12"} <= spans
-    assert not {span for span in spans if "\n" in span or "three." in span or span.endswith(" of")}
-    assert max(last - first) + 1 == LONGEST
-
-
 def test_an_answer_that_is_no_candidate_is_not_learned() -> None:
     passage = "One two three. Four five six."
     whole, part = (
@@ -188,17 +178,6 @@ def test_without_anything_learned_the_best_sentence_is_the_answer() -> None:
     passages = ["The sea is cold. Ducks swim.", "A bridge crosses the sea."]
     question = "What crosses the cold sea?"
     assert train([]).answer(question, passages) == best_sentence(question, passages)
-
-
-def test_best_sentence_by_hand() -> None:
-    passages = ["Ducks swim. The sea is cold.", "A bridge crosses the sea."]
-    # N = 3; "sea" is in 2 sentences, "cold" and "crosses" in one each.
-    rare, common = np.log(4 / 1.5), np.log(4 / 2.5)
-    answer = best_sentence("Which cold sea?", passages)
-    assert (answer.text, answer.passage, answer.start) == ("The sea is cold.", 0, 12)
-    assert answer.score == pytest.approx(rare + common)
-    assert best_sentence("sea", passages).passage == 0  # of equal ones, the first
-    assert best_sentence("nothing of it", passages).text == "Ducks swim."
 
 
 @pytest.mark.parametrize("passages", [[], [""], [" \n\t"], ["", " "]])
