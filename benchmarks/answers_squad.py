@@ -41,15 +41,15 @@ _DELETED = str.maketrans("", "", string.punctuation)
 
 
 @dataclass(frozen=True)
-class Asked:
+class Question:
     """A question, its paragraph's number, and its answers: (start, end) and text."""
 
-    question: str
+    text: str
     paragraph: int
     answers: Sequence[tuple[int, int, str]]
 
 
-def read(file: Path) -> tuple[list[str], list[Asked]]:
+def read(file: Path) -> tuple[list[str], list[Question]]:
     """Return the paragraphs of a SQuAD file and its answerable questions."""
     paragraphs: list[str] = []
     questions = []
@@ -61,7 +61,7 @@ def read(file: Path) -> tuple[list[str], list[Asked]]:
                     for one in question["answers"]
                 ]
                 if answers:
-                    questions.append(Asked(question["question"], len(paragraphs), answers))
+                    questions.append(Question(question["question"], len(paragraphs), answers))
             paragraphs.append(paragraph["context"])
     return paragraphs, questions
 
@@ -96,42 +96,45 @@ def interval(values: np.ndarray, clusters: Sequence[str]) -> str:
 
 
 def contexts_of(
-    asked: Sequence[Asked], paragraphs: Sequence[str], draw: random.Random
+    questions: Sequence[Question], paragraphs: Sequence[str], draw: random.Random
 ) -> dict[str, list[list[str]]]:
     """Return what is read for each question, by the name of the context."""
-    hits = bm25(paragraphs, [one.question for one in asked], 3)
-    own = [[paragraphs[one.paragraph]] for one in asked]
+    hits = bm25(paragraphs, [one.text for one in questions], 3)
+    own = [[paragraphs[one.paragraph]] for one in questions]
     for depth in (1, 3):
         recall = np.mean(
-            [one.paragraph in hit[:depth] for one, hit in zip(asked, hits, strict=True)]
+            [one.paragraph in hit[:depth] for one, hit in zip(questions, hits, strict=True)]
         )
         click.echo(f"  BM25: recall@{depth} {recall:.3f}")
     return {
         "gold": own,
         "top 1": [[paragraphs[at] for at in hit[:1]] for hit in hits],
         "top 3": [[paragraphs[at] for at in hit] for hit in hits],
-        "random": [[draw.choice(paragraphs)] for _ in asked],
+        "random": [[draw.choice(paragraphs)] for _ in questions],
         "best sentence, gold": own,
     }
 
 
 def report(
-    reader: SpanReader, asked: Sequence[Asked], paragraphs: Sequence[str], draw: random.Random
+    reader: SpanReader,
+    questions: Sequence[Question],
+    paragraphs: Sequence[str],
+    draw: random.Random,
 ) -> None:
     """Print EM and F1 of each context, and the paired differences."""
-    click.echo(f"{len(asked)} answerable questions")
-    questions = [one.question for one in asked]
+    click.echo(f"{len(questions)} answerable questions")
+    texts = [one.text for one in questions]
     values: dict[str, dict[str, np.ndarray]] = {}
-    for name, contexts in contexts_of(asked, paragraphs, draw).items():
+    for name, contexts in contexts_of(questions, paragraphs, draw).items():
         started = time.process_time()
         if name.startswith("best sentence"):
-            answers = [best_sentence(*both) for both in zip(questions, contexts, strict=True)]
+            answers = [best_sentence(*both) for both in zip(texts, contexts, strict=True)]
         else:
-            answers = reader.answers(questions, contexts)
-        ms = (time.process_time() - started) * 1000 / len(asked)
+            answers = reader.answers(texts, contexts)
+        ms = (time.process_time() - started) * 1000 / len(questions)
         pairs = [
             [(words(gold), words(answer.text)) for *_, gold in one.answers]
-            for one, answer in zip(asked, answers, strict=True)
+            for one, answer in zip(questions, answers, strict=True)
         ]
         values[name] = {
             "EM": np.array([100.0 * any(gold == own for gold, own in one) for one in pairs]),
@@ -139,7 +142,7 @@ def report(
         }
         means = "  ".join(f"{metric} {own.mean():5.1f}" for metric, own in values[name].items())
         click.echo(f"  {name:<20} {means}  {ms:.1f} CPU ms a question")
-    clusters = [f"{one.paragraph:06d}" for one in asked]
+    clusters = [f"{one.paragraph:06d}" for one in questions]
     for a, b in PAIRS:
         both = [(metric, values[a][metric] - values[b][metric]) for metric in ("EM", "F1")]
         shown = "   ".join(f"{metric} {interval(own, clusters)}" for metric, own in both)
@@ -158,7 +161,7 @@ def main() -> None:
     paragraphs, questions = read(arguments.dev or find("squad"))
     examples = [
         Example(
-            one.question,
+            one.text,
             train_paragraphs[one.paragraph],
             [(start, end) for start, end, _ in one.answers],
         )
@@ -167,7 +170,9 @@ def main() -> None:
     started = time.process_time()
     reader = train(examples)
     seconds = time.process_time() - started
-    click.echo(f"trained on {reader.n_learned} of {len(examples)} questions in {seconds:.0f} CPU s")
+    click.echo(
+        f"trained on {reader.n_questions} of {len(examples)} questions in {seconds:.0f} CPU s"
+    )
     for n_questions in arguments.questions:
         draw = random.Random(arguments.seed)
         report(reader, draw.sample(questions, n_questions), paragraphs, draw)

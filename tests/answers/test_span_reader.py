@@ -84,7 +84,7 @@ def test_a_saved_reader_is_the_same(reader: SpanReader, tmp_path: Path) -> None:
     loaded = SpanReader.load(tmp_path / "reader")
     assert np.array_equal(loaded.weights, reader.weights)
     assert np.array_equal(loaded.idf, reader.idf)
-    assert loaded.n_learned == reader.n_learned == 100
+    assert loaded.n_questions == reader.n_questions == 100
     one = planted(1, seed=6)[0]
     assert loaded.answer(one.question, [one.passage]) == reader.answer(one.question, [one.passage])
 
@@ -98,7 +98,7 @@ def test_another_file_is_refused(content: bytes, tmp_path: Path) -> None:
 
 def test_arrays_of_something_else_and_no_file_are_refused(tmp_path: Path) -> None:
     with (tmp_path / "other").open("wb") as file:
-        np.savez(file, weights=np.zeros(3), idf=np.zeros(3), n_learned=1)
+        np.savez(file, weights=np.zeros(3), idf=np.zeros(3), n_questions=1)
     np.save(tmp_path / "array.npy", np.zeros(3))
     for name in ("other", "array.npy", "absent"):
         with pytest.raises(DataError, match=name):
@@ -169,9 +169,9 @@ def test_an_answer_that_is_no_candidate_is_not_learned() -> None:
         Example("What?", passage, [(0, len(passage))]),
         Example("What?", passage, [(1, 2)]),
     )
-    assert train([whole, Example("What?", passage, [])]).n_learned == 0
-    assert train([]).n_learned == 0
-    assert train([part]).n_learned == 1  # its token is taken
+    assert train([whole, Example("What?", passage, [])]).n_questions == 0
+    assert train([]).n_questions == 0
+    assert train([part]).n_questions == 1  # its token is taken
 
 
 def test_without_anything_learned_the_best_sentence_is_the_answer() -> None:
@@ -203,7 +203,7 @@ def _tiny() -> SpanReader:
 
 
 def test_one_example_is_enough() -> None:
-    assert _tiny().n_learned == 1
+    assert _tiny().n_questions == 1
 
 
 @pytest.mark.parametrize(
