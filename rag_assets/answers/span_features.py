@@ -112,7 +112,7 @@ class _SharedWords:
         shared = shared_words(question, passage)
         weights = rarity(question.stems, idf)
         weights /= max(weights.sum(), 1e-9)
-        self.anywhere: Array = shared.any(axis=0)
+        self.anywhere: Array = np.asarray(shared.any(axis=0))
         stem = np.where(self.anywhere, np.minimum(question.from_end[shared.argmax(axis=0)], 4), -1)
         self.stem = stem + 1
         """0, or which of the question's words it is, from the question's end."""
@@ -195,12 +195,13 @@ def _places(role: int, features: Sequence[tuple[Array, ...]], given: Sequence[in
     places = values[:, None, :] ^ np.array(given, np.uint64)[None, :, None]
     places *= _ODD
     places >>= np.uint64(65 - N_WEIGHTS.bit_length())
-    return places.astype(np.int32).reshape(-1, values.shape[1])
+    rows: Array = places.reshape(-1, values.shape[1]).astype(np.int32)
+    return rows
 
 
 def _joined(*columns: Array) -> Array:
     """Return one number for the values of several columns."""
-    joined: Array = columns[0].astype(np.uint64)
+    joined = columns[0].astype(np.uint64)
     for column in columns[1:]:
         joined = joined * _OTHER_ODD + column.astype(np.uint64)
         joined ^= joined >> np.uint64(31)

@@ -93,7 +93,7 @@ class Answers(Stage):
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
             failed = _failed_before(context, key)
-            questions = [q for q in _questions(context, key) if q.query_id not in failed]
+            questions = [q for q in questions_of(context, key) if q.query_id not in failed]
             generator = generator_of(context.experiment, key)
             label = f"answer by {key['answerer']}"
             reader = _reader(context.experiment, key)
@@ -130,7 +130,8 @@ def _table(answers: Mapping[str, GeneratorAnswer]) -> pa.Table:
     return ANSWERS.from_rows(rows)
 
 
-def _questions(context: StageContext, key: ArtifactKey) -> list[Question]:
+def questions_of(context: StageContext, key: ArtifactKey) -> list[Question]:
+    """Return the questions of an answerer with the texts of their contexts, as they are asked."""
     queries = context.artifact(QUERIES_KEY).table()
     texts: dict[str, tuple[str, ...]] = {}
     tokens: dict[str, int] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.answers.answer_metrics import answer_means
 from rag_assets.answers.metrics_stage import metric_names
@@ -34,9 +35,7 @@ def numbers_of(stage: Stage, outcome: Outcome, pipeline: Pipeline) -> Numbers:
             means = {f"{measure}@{row['top_k']}": row.get(measure) for row in rows}
             return {**_floats(means), **split}
         case "answer_metrics":
-            table = outcome.artifact.table()
-            means = answer_means(table, metric_names(pipeline.experiment))
-            return _floats({name: found.mean for name, found in means.items()})
+            return _of_answers(outcome, pipeline)
         case "leaderboard":
             return _rows_to_show(outcome.artifact.table())[1]
         case _:
@@ -52,6 +51,19 @@ def _of_cell(outcome: Outcome, pipeline: Pipeline) -> Numbers:
     counting = facts.table() if facts is not None else facts_table(query_ids, {}, {}, {}, {})
     rows, split = _rows_to_show(summarise({top_k: table}, {top_k: measures}, counting))
     return {**_floats({name: rows[0][name] for name in measures}), **split} if rows else {}
+
+
+def _of_answers(outcome: Outcome, pipeline: Pipeline) -> Numbers:
+    """Return the mean of every metric over the questions of the split to show."""
+    table, facts = outcome.artifact.table(), pipeline.current(QUERY_FACTS_KEY)
+    names = metric_names(pipeline.experiment)
+    if facts is None:
+        return _floats({name: one.mean for name, one in answer_means(table, names).items()})
+    rows, split = _rows_to_show(facts.table().select(["query_id", "weight", "split"]))
+    weights = {str(row["query_id"]): float(str(row["weight"])) for row in rows}
+    own = table.filter(pc.is_in(table["query_id"], value_set=pa.array(list(weights), pa.string())))
+    found = answer_means(own, names, weights)
+    return {**_floats({name: one.mean for name, one in found.items()}), **split}
 
 
 def _rows_to_show(table: pa.Table) -> tuple[list[dict[str, object]], Numbers]:

@@ -130,10 +130,14 @@ def _print_notes(pipeline: Pipeline) -> None:
     """Print what the readers found odd; nothing is dropped without a word."""
     for stage in pipeline.stages():
         lines: dict[str, None] = {}  # cells that are cut from one ranking have the same notes
+        told: set[Path] = set()
         for key in stage.keys(pipeline.experiment):
             artifact = pipeline.current(key)
+            if artifact is None or artifact.path in told:
+                continue
+            told.add(artifact.path)
             names = [value for _, value in key.partition[:1]]
-            for note in artifact.manifest.facts.get("notes", []) if artifact else []:
+            for note in artifact.manifest.facts.get("notes", []):
                 lines[": ".join([stage.name, *names, note])] = None
         for line in lines:
             messages().print(f"note: {line}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
+from rag_assets.answers.generators.llm import LlmGenerator
 from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.query_sets import PromptedQuerySet
@@ -68,9 +69,16 @@ def retriever_client(experiment: Experiment, retriever: str) -> Client | None:
 def clients(experiment: Experiment) -> list[Client]:
     """Return all that asks servers on other machines: models that are used, then retrievers."""
     prompted = [s for s in experiment.query_sets.values() if isinstance(s, PromptedQuerySet)]
+    used = {options.generator for options in experiment.answerers.values()}
+    writers = [
+        one
+        for name, one in experiment.generators.items()
+        if name in used and isinstance(one, LlmGenerator)
+    ]
+    names = [one.llm for one in (*prompted, *writers)]
     found: list[Client | None] = []
     with suppress(UsageError):  # said where it is asked
-        found += [llm_client(experiment, name) for name in dict.fromkeys(s.llm for s in prompted)]
+        found += [llm_client(experiment, name) for name in dict.fromkeys(names)]
     found += [retriever_client(experiment, name) for name in experiment.retrievers]
     return [client for client in found if client is not None]
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from rag_assets.answers.generators.llm import LlmGenerator
+from rag_assets.answers.stage import generator_of, questions_of
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.experiment.query_sets import PromptedQuerySet
-from rag_assets.llm.completions import estimate
+from rag_assets.llm.completions import Estimate, estimate
+from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.prompted import requests_for
 from rag_assets.query_sets.stage import query_set_key
 from rag_assets.sources.stage import QUERIES_KEY
@@ -27,6 +30,9 @@ def expected_work(pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, int] | N
     """
     if key.asset == "query_set_answers":
         return _calls(pipeline, key["query_set"])
+    if key.asset == "answers":
+        needs = answers_needed(pipeline, key)
+        return {LLM_CALLS: needs.calls} if needs is not None else None
     experiment = pipeline.experiment
     match key.asset:
         case "embedding_index":
@@ -50,3 +56,19 @@ def _calls(pipeline: Pipeline, query_set: str) -> Mapping[str, int] | None:
     requests = requests_for(queries.table(), config.prompted())
     needs = estimate(requests, llm.identity(), pipeline.replies, llm.limits())
     return {LLM_CALLS: needs.calls}
+
+
+def answers_needed(pipeline: Pipeline, key: ArtifactKey) -> Estimate | None:
+    """Return what the answers of a partition need that are not stored.
+
+    None where no model writes them, or where their contexts are not up to date.
+    """
+    generator = generator_of(pipeline.experiment, key)
+    if not isinstance(generator, LlmGenerator):
+        return None
+    llm = pipeline.experiment.language_model(generator.llm)
+    read = STAGES["answers"].inputs(pipeline.experiment, key)
+    if llm is None or any(pipeline.current(item.key) is None for item in read):
+        return None
+    requests = generator.requests(questions_of(pipeline, key))
+    return estimate(requests, llm.identity(), pipeline.replies, llm.limits())

@@ -11,6 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rag_assets.answers.contexts_stage import answer_contexts_key
+from rag_assets.answers.generators.llm import LlmGenerator
+from rag_assets.answers.stage import generator_of
 from rag_assets.chunking.chunk_table import indexed_texts
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.experiment.config import ParentChunking
@@ -18,6 +21,7 @@ from rag_assets.experiment.hosts import Client, llm_client, retriever_client
 from rag_assets.experiment.query_sets import PromptedQuerySet
 from rag_assets.llm.budget import MESSAGE_TOKENS, MILLION, prompt_tokens_at_most
 from rag_assets.llm.completions import estimate
+from rag_assets.pipeline.expected_work import answers_needed
 from rag_assets.query_sets.prompted import requests_for
 from rag_assets.query_sets.stage import query_set_key
 from rag_assets.retrieval.dense.openai_embedding import OpenAIEmbedding
@@ -85,6 +89,8 @@ def _of_partition(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:
         name = config.llm if isinstance(config, PromptedQuerySet) else None
         client = llm_client(experiment, name)
         return _variants(pipeline, client, key["query_set"]) if client else None
+    if key.asset == "answers":
+        return _answers(pipeline, key)
     if key.asset not in ("embedding_index", "embedding_queries", "reranked_runs"):
         return None
     client = retriever_client(experiment, key["retriever"])
@@ -124,6 +130,33 @@ def _variants(pipeline: Pipeline, client: Client, query_set: str) -> Outgoing:
         line,
         questions=min(needs.calls, queries.manifest.rows),
         requests=needs.calls,
+        tokens=needs.tokens_at_most,
+        cost=needs.cost_at_most,
+    )
+
+
+def _answers(pipeline: Pipeline, key: ArtifactKey) -> Outgoing | None:
+    experiment = pipeline.experiment
+    generator = generator_of(experiment, key)
+    if not isinstance(generator, LlmGenerator):
+        return None
+    client, llm = llm_client(experiment, generator.llm), experiment.language_model(generator.llm)
+    if client is None or llm is None:
+        return None
+    line = Outgoing(client.key, client.host, max_calls=llm.max_calls, max_cost=llm.max_cost)
+    needs, queries = answers_needed(pipeline, key), pipeline.current(QUERIES_KEY)
+    if queries is None:
+        return line
+    n, top_k = queries.manifest.rows, experiment.answer_cells[key["answerer"]].top_k
+    if needs is None:
+        passages = n * top_k if top_k is not None else None
+        return replace(line, questions=n, requests=n, passages=passages)
+    contexts = pipeline.current(answer_contexts_key(key["answerer"]))
+    return replace(
+        line,
+        questions=min(needs.calls, n),
+        requests=needs.calls,
+        passages=(contexts.manifest.rows if contexts is not None else 0) if needs.calls else 0,
         tokens=needs.tokens_at_most,
         cost=needs.cost_at_most,
     )

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.answers.span_features import LONGEST, candidates_of, span_features
+from rag_assets.answers.span_features import span_features
 from rag_assets.answers.span_reader import (
     NO_ANSWER,
     Example,
@@ -84,7 +84,7 @@ def test_a_saved_reader_is_the_same(reader: SpanReader, tmp_path: Path) -> None:
     loaded = SpanReader.load(tmp_path / "reader")
     assert np.array_equal(loaded.weights, reader.weights)
     assert np.array_equal(loaded.idf, reader.idf)
-    assert loaded.n_learned == reader.n_learned == 100
+    assert loaded.n_questions == reader.n_questions == 100
     one = planted(1, seed=6)[0]
     assert loaded.answer(one.question, [one.passage]) == reader.answer(one.question, [one.passage])
 
@@ -98,7 +98,7 @@ def test_another_file_is_refused(content: bytes, tmp_path: Path) -> None:
 
 def test_arrays_of_something_else_and_no_file_are_refused(tmp_path: Path) -> None:
     with (tmp_path / "other").open("wb") as file:
-        np.savez(file, weights=np.zeros(3), idf=np.zeros(3), n_learned=1)
+        np.savez(file, weights=np.zeros(3), idf=np.zeros(3), n_questions=1)
     np.save(tmp_path / "array.npy", np.zeros(3))
     for name in ("other", "array.npy", "absent"):
         with pytest.raises(DataError, match=name):
@@ -163,42 +163,21 @@ def test_scores_are_sums_over_the_tokens_of_a_span() -> None:
         assert scores[number] == pytest.approx(expected)
 
 
-def test_candidates_stay_in_a_sentence_and_are_short() -> None:
-    text = "One two three. Four five six seven eight nine ten 11 12 13 14 15\nLine (two) of it"
-    tokens = passage_tokens(text)
-    first, last = candidates_of(tokens)
-    spans = {text[tokens.starts[a] : tokens.ends[b]] for a, b in zip(first, last, strict=True)}
-    assert {"One two three", "Four", "(two)", "11 12"} <= spans
-    assert not {span for span in spans if "\n" in span or "three." in span or span.endswith(" of")}
-    assert max(last - first) + 1 == LONGEST
-
-
 def test_an_answer_that_is_no_candidate_is_not_learned() -> None:
     passage = "One two three. Four five six."
     whole, part = (
         Example("What?", passage, [(0, len(passage))]),
         Example("What?", passage, [(1, 2)]),
     )
-    assert train([whole, Example("What?", passage, [])]).n_learned == 0
-    assert train([]).n_learned == 0
-    assert train([part]).n_learned == 1  # its token is taken
+    assert train([whole, Example("What?", passage, [])]).n_questions == 0
+    assert train([]).n_questions == 0
+    assert train([part]).n_questions == 1  # its token is taken
 
 
 def test_without_anything_learned_the_best_sentence_is_the_answer() -> None:
     passages = ["The sea is cold. Ducks swim.", "A bridge crosses the sea."]
     question = "What crosses the cold sea?"
     assert train([]).answer(question, passages) == best_sentence(question, passages)
-
-
-def test_best_sentence_by_hand() -> None:
-    passages = ["Ducks swim. The sea is cold.", "A bridge crosses the sea."]
-    # N = 3; "sea" is in 2 sentences, "cold" and "crosses" in one each.
-    rare, common = np.log(4 / 1.5), np.log(4 / 2.5)
-    answer = best_sentence("Which cold sea?", passages)
-    assert (answer.text, answer.passage, answer.start) == ("The sea is cold.", 0, 12)
-    assert answer.score == pytest.approx(rare + common)
-    assert best_sentence("sea", passages).passage == 0  # of equal ones, the first
-    assert best_sentence("nothing of it", passages).text == "Ducks swim."
 
 
 @pytest.mark.parametrize("passages", [[], [""], [" \n\t"], ["", " "]])
@@ -224,7 +203,7 @@ def _tiny() -> SpanReader:
 
 
 def test_one_example_is_enough() -> None:
-    assert _tiny().n_learned == 1
+    assert _tiny().n_questions == 1
 
 
 @pytest.mark.parametrize(
