@@ -73,10 +73,10 @@ class SpanReaders(Stage):
 def _write(examples: Sequence[Example], folder: Path) -> tuple[int, Mapping[str, Any]]:
     reader = train(examples)
     reader.save(folder / READER)
-    facts: dict[str, Any] = {"n_examples": len(examples), "n_learned": reader.n_learned}
-    if not reader.n_learned:
+    facts: dict[str, Any] = {"n_examples": len(examples), "n_learned": reader.n_questions}
+    if not reader.n_questions:
         facts["notes"] = ["nothing could be learned: the best sentence is the answer"]
-    return reader.n_learned, facts
+    return reader.n_questions, facts
 
 
 def _dev_examples(context: StageContext) -> list[Example]:

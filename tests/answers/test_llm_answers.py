@@ -81,8 +81,8 @@ def test_only_what_is_new_is_asked(asking: Tiny, server: Server) -> None:
     assert 0 < requests(asking, server) == len(contexts(asking) - cold) < len(cold)
     everything = contexts(asking)
     prompt = "version: 1\n[user]\n{context}\nQ: {question}\n"
-    (asking.folder / "short.txt").write_text(prompt, encoding="utf-8")
-    asking.config["generators"]["writer"]["prompt"] = "short.txt"
+    (asking.root / "short.txt").write_text(prompt, encoding="utf-8")
+    asking.config["generators"]["writer"]["prompt"] = "../short.txt"
     asking.write_config()
     assert requests(asking, server) == len(everything)
     asking.config["generators"]["writer"]["llm"] = "large"

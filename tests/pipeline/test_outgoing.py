@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
+from rag_assets.answers.contexts_stage import answer_contexts_key
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.cli.main import main
 from rag_assets.pipeline.outgoing import Outgoing
+from rag_assets.pipeline.stages import STAGES
 from tests.planned import planned
 from tests.tiny_experiment import QUERIES, Tiny
 
@@ -141,3 +143,27 @@ def test_what_is_shown(stored: Tiny) -> None:
     warning = "warning: retrievers.api: e.org is asked without a limit; the next version refuses it"
     assert warning in done.stderr
     assert "retrievers.fast" not in done.stderr
+
+
+def test_answers(stored: Tiny) -> None:
+    prompt = "version: 1\n[user]\n{context}\n{question}\n"
+    (stored.root / "p.txt").write_text(prompt, encoding="utf-8")
+    stored.config |= {
+        "llms": {"far": {**AT, "max_calls": 50, **PRICES}},
+        "generators": {"w": {"type": "llm", "llm": "far", "max_tokens": 10, "prompt": "../p.txt"}},
+        "answers": {"a": {"generator": "w", "retriever": "bm25", "top_k": [2]}},
+    }
+    (before,) = outgoing(stored)
+    assert (before.client, before.host, before.max_calls) == ("llms.far", "e.org", 50)
+    assert (before.questions, before.requests, before.passages) == (6, 6, 12)
+    assert before.tokens is None
+    pipeline = stored.pipeline()
+    for asset in ("passages", "passage_lists", "answer_contexts"):
+        pipeline.materialize(asset, STAGES[asset].keys(pipeline.experiment))
+    (line,) = outgoing(stored)
+    n_units = pipeline.artifact(answer_contexts_key("a@2")).manifest.rows
+    assert (line.questions, line.requests, line.passages) == (6, 6, n_units)
+    assert line.tokens is not None
+    prompts = line.tokens - 6 * 10
+    assert prompts > ASKED
+    assert line.cost == pytest.approx((prompts * 2.0 + 60 * 10.0) / 1e6, abs=1e-12)
