@@ -46,6 +46,7 @@ EXPERIMENT_KEYS: Mapping[str, str] = {
     "chunking": "name of a chunking -> [how it cuts](#chunking)",
     "query_sets": "name of a query set -> [how it is made](../query_sets.md)",
     "llm": "[the language model](#llm) behind query sets, questions and listwise reranking",
+    "llms": "name of a language model -> [its options](#llm); query sets name one by `llm`",
     "retrievers": "name of a retriever -> [its type and options](../retrievers.md); without any "
     "BM25, MiniLM, their fusion, and that reranked",
     "top_k": "the cut-offs of runs and metrics",

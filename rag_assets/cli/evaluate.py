@@ -24,7 +24,7 @@ from rag_assets.cli.terminal import (
     verbosity,
 )
 from rag_assets.errors import Incomplete
-from rag_assets.experiment.hosts import host_notes
+from rag_assets.experiment.hosts import clients, host_notes
 from rag_assets.pipeline.evaluations import is_of_older_store
 from rag_assets.pipeline.failed_queries import unfinished
 from rag_assets.pipeline.pipeline import Pipeline
@@ -86,7 +86,7 @@ def command(
     if retry_failed:
         messages().print(f"asked again: {try_again(pipeline)} queries that failed")
     notes = (*shallow_graphs(experiment), *unread_languages(pipeline, selection))
-    for line in (*notes, *host_notes(experiment)):
+    for line in (*notes, *host_notes(clients(experiment))):
         messages().print(f"warning: {line}", soft_wrap=True)
     with work_board(lambda: f"{pipeline.n_computed} partitions computed  {pipeline.at_work}"):
         work = evaluate(pipeline, selection)

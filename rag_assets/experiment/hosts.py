@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -83,10 +84,10 @@ def clients(experiment: Experiment) -> list[Client]:
     return [client for client in found if client is not None]
 
 
-def host_notes(experiment: Experiment) -> list[str]:
+def host_notes(found: Iterable[Client]) -> list[str]:
     """Return a line for each client whose host is not named, or that is asked without a limit."""
     lines = []
-    for one in clients(experiment):
+    for one in found:
         if not one.is_named:
             lines.append(
                 f"{one.key}: texts are sent to {one.host}, which the experiment does not name; "

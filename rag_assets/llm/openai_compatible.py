@@ -50,6 +50,7 @@ class OpenAICompatible:
         server = endpoint.server()
         self._secrets = server.secrets
         self._client = open_client(server)
+        self._quiet_until = 0.0
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -62,8 +63,14 @@ class OpenAICompatible:
         return self._endpoint.concurrency
 
     def answer(self, request: ChatRequest) -> Answer:
-        """Ask, and ask again where the server did not serve."""
-        end = self._endpoint
+        """Ask, and ask again where the server did not serve.
+
+        A server that says how long it wants to be left alone (``Retry-After``) is left alone by
+        the requests after this one too.
+        """
+        end, quiet = self._endpoint, self._quiet_until - time.monotonic()
+        if quiet > 0:
+            self._sleep(quiet)
         for attempt in range(end.retries + 1):
             last = self._attempt(request)
             if not last.again or attempt == end.retries:
@@ -71,6 +78,8 @@ class OpenAICompatible:
             wait = wait_before(attempt, last.asked, end.backoff, end.max_backoff)
             if wait is None:
                 break
+            if last.asked is not None:
+                self._quiet_until = max(self._quiet_until, time.monotonic() + wait)
             _log.info("%s: %s; again in %.1f s", end.place, last.answer, wait)
             self._sleep(wait)
         return Failure(f"told to wait {last.asked:.0f} s, which is too long", "transient")

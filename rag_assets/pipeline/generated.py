@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import ConfigError, DataError, UsageError, allowed_names
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.experiment.hosts import Client, llm_client
 from rag_assets.labels.generation.question_filters import Filters
 from rag_assets.labels.generation.question_generation import (
     SAME_LANGUAGE,
@@ -30,6 +31,7 @@ from rag_assets.llm.completions import Completions, Estimate, estimate, shown_by
 from rag_assets.llm.endpoint import endpoint_from_environment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.query_sets.prompted import Sampling
+from rag_assets.servers.hosts import is_loopback
 from rag_assets.sources.stage import DOCUMENTS_KEY
 
 
@@ -151,6 +153,21 @@ def estimate_generation(pipeline: Pipeline, asking: Asking) -> Estimate:
     identity = _identity(pipeline.experiment, asking.model)
     requests = question_requests(_chunks(pipeline, asking), asking.generator())
     return estimate(requests, identity, pipeline.replies, _limits(pipeline.experiment, asking))
+
+
+def asked_host(experiment: Experiment, asking: Asking) -> Client | None:
+    """Return the client to which chunks are sent; None: they stay on this machine.
+
+    Raises:
+        UsageError: as in :func:`generate_from_chunks`.
+    """
+    limits = _limits(experiment, asking)
+    is_bounded = limits.max_calls is not None or limits.max_cost is not None
+    if experiment.llm is not None and (asking.model is None or experiment.llm.type == "openai"):
+        client = llm_client(experiment, None)
+        return None if client is None else replace(client, is_bounded=is_bounded)
+    place = endpoint_from_environment(asking.model).place
+    return None if is_loopback(place) else Client("llm", place, False, is_bounded)
 
 
 def _chunks(pipeline: Pipeline, asking: Asking) -> pa.Table:

@@ -146,7 +146,7 @@ def test_hosts_that_today_s_experiments_do_not_name(tiny: Tiny) -> None:
         "is asked without a limit; the next version refuses it: add `max_calls`, or `max_cost` "
         "where there is one"
     )
-    assert host_notes(experiment) == [
+    assert host_notes(clients(experiment)) == [
         f"llm: {unnamed}",
         f"llm: api.openai.com {limit}",
         f"retrievers.cohere: api.cohere.com {limit}",
@@ -167,4 +167,4 @@ def test_hosts_that_today_s_experiments_do_not_name(tiny: Tiny) -> None:
 def test_what_needs_no_note(tiny: Tiny, llm: dict[str, object], notes: int) -> None:
     tiny.config |= {"llm": llm, "query_sets": {"q": {"strategy": "hyde"}}}
     tiny.write_config()
-    assert len(host_notes(load_experiment(tiny.folder))) == notes
+    assert len(host_notes(clients(load_experiment(tiny.folder)))) == notes

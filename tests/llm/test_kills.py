@@ -59,7 +59,7 @@ def test_fifty_kills(tmp_path: Path) -> None:
     generator = random.Random(23)
     with serving(lambda text: f"answer to: {text}") as server:
         real = server.reply
-        server.reply = lambda received: replace(real(received), hang=SLOW)  # type: ignore[method-assign]
+        server.reply = lambda request: replace(real(request), hang=SLOW)  # type: ignore[method-assign]
         folder = tmp_path / "killed"
         codes = []
         for _ in range(KILLS):

@@ -54,6 +54,21 @@ def test_retry_after_is_honoured(server: Server) -> None:
     assert waits == [0.2]
 
 
+def test_a_server_that_wants_to_be_left_alone_is_so_by_all(server: Server) -> None:
+    server.on("x", replies.rate_limited("30"), replies.says("fine"))
+    server.on("z", replies.error(503), replies.says("fine"))
+    waits: list[float] = []
+    chat = OpenAICompatible(endpoint(server, backoff=0.0), sleep=waits.append)
+    chat.answer(asking("z"))
+    assert waits == [0.0]  # a server that says nothing is not waited for by others
+    chat.answer(asking("y"))
+    chat.answer(asking("x"))
+    chat.answer(asking("y again"))
+    assert waits[:2] == [0.0, 30.0]
+    assert 0 < waits[2] <= 30
+    assert len(waits) == 3
+
+
 def test_too_long_a_wait_is_a_failure(server: Server) -> None:
     server.on("x", replies.rate_limited("86400"))
     found = failure(model(server).answer(asking("x")))

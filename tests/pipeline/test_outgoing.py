@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import pytest
 from click.testing import CliRunner
 
@@ -35,7 +38,7 @@ def sizes(tiny: Tiny) -> list[int]:
     return sorted((len(f"{row['title']}\n{row['text']}".encode()) for row in rows), reverse=True)
 
 
-def outgoing(tiny: Tiny, **retrievers: dict[str, object]) -> list[Outgoing]:
+def outgoing(tiny: Tiny, **retrievers: Mapping[str, object]) -> list[Outgoing]:
     tiny.config["retrievers"] |= retrievers
     tiny.write_config()
     return list(planned(tiny).outgoing)
@@ -70,14 +73,14 @@ def test_embeddings(stored: Tiny) -> None:
     }
     (line,) = outgoing(stored, vectors=vectors)
     tokens = sum(sizes(stored)) + 8 * len("doc: ") + ASKED
-    assert line == Outgoing(
+    assert line.cost == pytest.approx(tokens * 0.5 / 1e6, abs=1e-15)
+    assert replace(line, cost=None) == Outgoing(
         "retrievers.vectors",
         "e.org",
         questions=6,
         requests=3 + 2,
         passages=8,
         tokens=tokens,
-        cost=pytest.approx(tokens * 0.5 / 1e6, abs=1e-15),
         max_calls=7,
     )
 

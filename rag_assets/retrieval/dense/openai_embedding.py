@@ -39,7 +39,7 @@ class OpenAIEmbedding(EmbeddingRetriever):
     none. ``dimensions`` asks for shorter vectors. The prompts are put before every query or
     document. How often and how fast is asked changes no result, nor does ``price``, that of a
     million tokens, for the cost that ``leaderboard --latency`` shows. ``max_calls`` bounds the
-    requests that an index, or the queries, may take.
+    requests of an index, or of the queries, besides those of ``latency_sample``.
     """
 
     asks_server: ClassVar[bool] = True
