@@ -1,6 +1,7 @@
 """What the span reader answers on SQuAD: from the gold paragraph, behind BM25, and at random.
 
     python benchmarks/answers_squad.py
+    python benchmarks/answers_squad.py --negatives 0    # trained on its own paragraphs alone
     python benchmarks/answers_squad.py --train train-part.json --dev dev-v2.0.json --questions 757
 
 The reader is trained on ``--train`` (a file in SQuAD's layout, of other articles), then answers
@@ -156,6 +157,7 @@ def main() -> None:
     parser.add_argument("--dev", type=Path, help="SQuAD file; else that of the shared data")
     parser.add_argument("--questions", type=int, nargs="+", default=[400, 757])
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--negatives", type=int, default=3, help="of the training; 0: none")
     arguments = parser.parse_args()
     train_paragraphs, train_questions = read(arguments.train or find("squad_train"))
     paragraphs, questions = read(arguments.dev or find("squad"))
@@ -168,7 +170,7 @@ def main() -> None:
         for one in train_questions
     ]
     started = time.process_time()
-    reader = train(examples)
+    reader = train(examples, negatives=arguments.negatives)
     seconds = time.process_time() - started
     click.echo(
         f"trained on {reader.n_questions} of {len(examples)} questions in {seconds:.0f} CPU s"

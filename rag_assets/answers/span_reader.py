@@ -25,7 +25,7 @@ import math
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -54,8 +54,6 @@ from rag_assets.answers.span_tokens import (
 from rag_assets.errors import DataError
 
 _BATCH, _EPOCHS, _RATE = 16, 3, 0.1
-_DISTRACTORS = 3
-"""A hard negative is drawn from so many in each epoch."""
 
 
 @dataclass(frozen=True)
@@ -154,11 +152,16 @@ class SpanReader:
         return reader
 
 
-def train(examples: Sequence[Example], *, seed: int = 0) -> SpanReader:
+def train(examples: Sequence[Example], *, seed: int = 0, negatives: int = 3) -> SpanReader:
     """Learn from questions whose answers are marked; 5 to 10 ms each on one core.
 
-    Hard negatives are passages of other examples. An example whose answer is no candidate (too
-    long, or across sentences) is not learned from. The seed decides the order and the negatives.
+    An example whose answer is no candidate (too long, or across sentences) is not learned from.
+
+    Args:
+        examples: questions with their passages; hard negatives are passages of the others.
+        seed: decides the order, and which negative is seen.
+        negatives: in each epoch, a question's hard negative is drawn from so many. With 0 there is
+            none: scores then say little across passages, and more passages make worse answers.
     """
     passages = {example.passage: passage_tokens(example.passage) for example in examples}
     idf = inverse_frequencies(passages.values())
@@ -169,7 +172,8 @@ def train(examples: Sequence[Example], *, seed: int = 0) -> SpanReader:
         right = _right(candidates_of(passage), passage, example.answers)
         if right.any():
             lessons.append((question, passage, right, example.passage))
-    negatives = _hard_negatives([(question, own) for question, _, _, own in lessons], passages, idf)
+    own = [(question, text) for question, _, _, text in lessons]
+    others = _hard_negatives(own, passages, idf, negatives)
     weights = np.zeros(N_WEIGHTS, np.float32)
     sums, squares = np.zeros(N_WEIGHTS), np.ones(N_WEIGHTS)
     draw = np.random.Generator(np.random.PCG64(seed))
@@ -180,8 +184,9 @@ def train(examples: Sequence[Example], *, seed: int = 0) -> SpanReader:
             for number in batch:
                 question, passage, right, _ = lessons[number]
                 shown = [span_features(question, passage, idf)]
-                if others := negatives[number]:
-                    other = nearest_sentences(others[draw.integers(len(others))], question, idf)
+                if others[number]:
+                    other = others[number][draw.integers(len(others[number]))]
+                    other = nearest_sentences(other, question, idf)
                     shown.append(span_features(question, other, idf))
                 gradient.add(shown, right, weights)
             step = gradient.total()
@@ -238,7 +243,10 @@ def _right(
 
 
 def _hard_negatives(
-    questions: Sequence[tuple[QuestionWords, str]], passages: dict[str, PassageTokens], idf: Array
+    questions: Sequence[tuple[QuestionWords, str]],
+    passages: Mapping[str, PassageTokens],
+    idf: Array,
+    most: int,
 ) -> list[list[PassageTokens]]:
     """Return for each question the passages besides its own that share most, by rarity."""
     numbers = {text: number for number, text in enumerate(passages)}
@@ -253,7 +261,7 @@ def _hard_negatives(
         for stem, weight in zip(question.stems.tolist(), rarity(question.stems, idf), strict=True):
             scores[holders.get(stem, [])] += weight
         scores[numbers[own]] = 0
-        order = np.argsort(-scores, kind="stable")[:_DISTRACTORS]
+        order = np.argsort(-scores, kind="stable")[:most]
         nearest = [tokens[number] for number in order if scores[number] > 0]
         negatives.append([passage for passage in nearest if candidates_of(passage).first.size])
     return negatives

@@ -79,6 +79,31 @@ def test_equal_examples_and_seeds_are_equal_bytes(tmp_path: Path) -> None:
     assert first != other
 
 
+def of_towns(n: int, seed: int) -> list[Example]:
+    """Make planted questions of which only the first sentence of a passage says the town."""
+    draw = random.Random(seed)
+    examples = []
+    for one in planted(n, seed):
+        town = "".join(draw.choices("abdegiklmnoprstu", k=7)).title()
+        head = f"This is about {town}. "
+        spans = [(start + len(head), end + len(head)) for start, end in one.answers]
+        question = f"{one.question[:-1]} in {town}?"
+        examples.append(Example(question, head + one.passage, spans))
+    return examples
+
+
+def test_hard_negatives_make_scores_comparable() -> None:
+    """Without them nothing says that a passage about another town does not count."""
+    unseen = of_towns(40, seed=11)
+    questions = [one.question for one in unseen]
+    contexts = [[one.passage for one in unseen]] * len(unseen)
+    right = [
+        _exact(unseen, train(of_towns(100, seed=12), negatives=n).answers(questions, contexts))
+        for n in (0, 3)
+    ]
+    assert right[0] < right[1] == 1
+
+
 def test_a_saved_reader_is_the_same(reader: SpanReader, tmp_path: Path) -> None:
     reader.save(tmp_path / "reader")
     loaded = SpanReader.load(tmp_path / "reader")
