@@ -105,7 +105,8 @@ def answer_comparisons(
         table = table.drop_columns(["top_k"]).rename_columns(
             {"retriever_a": "answerer_a", "retriever_b": "answerer_b"}
         )
-        found.append(ANSWER_COMPARISONS.check(table))
+        # Where a metric is defined for none of the two, nothing is compared.
+        found.append(ANSWER_COMPARISONS.check(table.filter(pc.greater(table["n"], 0))))
     return pa.concat_tables(found).combine_chunks()
 
 
