@@ -201,10 +201,9 @@ def _gold(context: StageContext, key: ArtifactKey, options: AnswererOptions) -> 
     found = judgments(labels, chunks, "evidence")
     table = gold_contexts(found, units, options.budget)
     good = found.filter(pc.greater(found["grade"], 0))
-    _check_budget(
-        context,
-        key,
-        options,
+    check_budget(
+        context.experiment,
+        _name(context, key),
         units.filter(pc.is_in(units["unit_id"], value_set=good["item_id"].combine_chunks())),
     )
     return TableProduct(table, _sizes(table))
@@ -223,10 +222,10 @@ def _retrieved(
             for row in handed_over["query_id"].value_counts().to_pylist()
         }
         table = random_contexts(counts, units, options.seed, options.budget)
-        _check_budget(context, key, options, units)
+        check_budget(context.experiment, _name(context, key), units)
     else:
         table = ranked_contexts(handed_over, options.order, options.budget)
-        _check_budget(context, key, options, handed_over)
+        check_budget(context.experiment, _name(context, key), handed_over)
     facts = {**_sizes(table), "n_dropped": handed_over.num_rows - table.num_rows}
     if options.budget is not None and facts["n_dropped"]:
         facts["notes"] = [
@@ -242,26 +241,32 @@ def _sizes(table: pa.Table) -> dict[str, Any]:
     return {"n_questions": n, "tokens_a_question": round(tokens / n, 1) if n else 0.0}
 
 
-def _check_budget(
-    context: StageContext, key: ArtifactKey, options: AnswererOptions, units: pa.Table
-) -> None:
+def check_budget(experiment: Experiment, answerer: str, units: pa.Table) -> None:
     """Refuse a budget in which no unit fits.
 
+    Args:
+        experiment: the experiment.
+        answerer: its name.
+        units: with the column ``n_tokens``: what may stand in its context.
+
     Raises:
-        ConfigError: it is smaller than the smallest unit.
+        ConfigError: the budget is smaller than the smallest unit.
     """
-    smallest = pc.min(units["n_tokens"]).as_py()
-    if options.budget is None or smallest is None or options.budget >= smallest:
+    budget, smallest = experiment.answerers[answerer].budget, pc.min(units["n_tokens"]).as_py()
+    if budget is None or smallest is None or budget >= smallest:
         return
-    name, file = context.experiment.answer_cells[key["answerer"]].name, context.experiment.source
-    location = ("answers", name, "budget")
-    problem = (
-        f"{options.budget} tokens hold not one unit: the smallest has {smallest}; allowed: "
-        f"{smallest} or more"
-    )
+    file, location = experiment.source, ("answers", answerer, "budget")
     raise ConfigError(
-        problem, file=file, line=read_yaml(file).line_of(location), key=".".join(location)
+        f"{budget} tokens hold not one unit: the smallest has {smallest}; allowed: {smallest} or "
+        "more",
+        file=file,
+        line=read_yaml(file).line_of(location),
+        key=".".join(location),
     )
+
+
+def _name(context: StageContext, key: ArtifactKey) -> str:
+    return context.experiment.answer_cells[key["answerer"]].name
 
 
 def _answerer(experiment: Experiment, key: ArtifactKey) -> tuple[AnswererOptions, int]:

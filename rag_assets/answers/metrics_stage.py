@@ -67,7 +67,7 @@ class AnswerMetricsStage(Stage):
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         experiment = context.experiment
         golds, names = golds_in(context), metric_names(experiment)
-        _check_golds(experiment, golds)
+        check_golds(experiment, golds)
         documents = document_texts(context)
         for key in keys:
             options = experiment.answerers[experiment.answer_cells[key["answerer"]].name]
@@ -101,8 +101,12 @@ def golds_in(context: StageContext) -> pa.Table:
     return golds_of(facts, qrels, context.experiment.judge)
 
 
-def _check_golds(experiment: Experiment, golds: pa.Table) -> None:
+def check_golds(experiment: Experiment, golds: pa.Table) -> None:
     """Refuse a metric that was asked for and compares with right answers, where there are none.
+
+    Args:
+        experiment: the experiment.
+        golds: with the column ``answers``: the right ones of each question.
 
     Raises:
         ConfigError: no question has a right answer.

@@ -36,6 +36,7 @@ from rag_assets.labels.health.judged_share import DEFAULT_THRESHOLD, judged_at_k
 from rag_assets.labels.health.near_duplicates import near_duplicates
 from rag_assets.labels.health.unanswerable import queries_without_relevant
 from rag_assets.labels.health.unmatched_filters import unmatched_filters
+from rag_assets.pipeline.answer_findings import answer_findings
 from rag_assets.pipeline.checks.drift_findings import drift_findings
 from rag_assets.pipeline.evaluations import Evaluation, read_current, table_of
 from rag_assets.pipeline.pipeline import Pipeline
@@ -116,6 +117,10 @@ def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD)
     else:
         unread = experiment.unread_labels
         skipped.append(f"labels: there are none yet{f'; {unread}' if unread else ''}")
+    if experiment.answerers and not sources.problems.num_rows:
+        answers, notes = answer_findings(pipeline)
+        tables.append(answers)
+        skipped += notes
     if evaluation is None:
         skipped.append("judged@k, label churn and drift: there is no evaluation yet")
     else:

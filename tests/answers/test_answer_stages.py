@@ -11,6 +11,7 @@ from rag_assets.answers.stage import answers_key
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY, ANSWER_SUMMARY_KEY
 from rag_assets.answers.waterfall_stage import waterfall_key
 from rag_assets.errors import ConfigError
+from rag_assets.pipeline.validation import validate
 from tests.answers.answering import GOLDS, with_answers, write_predictions
 from tests.tiny_experiment import Tiny
 
@@ -195,3 +196,33 @@ def test_without_labels_to_learn_from_the_best_sentence_is_copied(answering: Tin
     assert answers[0]["answer"] == "A dog needs a ticket of 10 crowns."
     table = pipeline.artifact(answer_metrics_key("copy@-")).table()
     assert table["evidence_cited"].to_pylist()[0] == 1.0
+
+
+def test_validate_finds_what_is_wrong_with_answerers(answering: Tiny) -> None:
+    rows = validate(answering.pipeline()).findings.to_pylist()
+    assert [(r["check"], r["query_id"]) for r in rows if r["check"] == "missing_prediction"] == [
+        ("missing_prediction", "q5")
+    ]
+    answering.config["answers"]["read"] |= {"budget": 2}
+    answering.config["answers"]["gold"] |= {"budget": 3}
+    (answering.folder / "predictions.json").write_text('{"q1": 3}', encoding="utf-8")
+    answering.write_config()
+    messages = [
+        row["message"]
+        for row in validate(answering.pipeline()).findings.to_pylist()
+        if row["check"] == "answers"
+    ]
+    assert len(messages) == 3
+    assert "`q1`: is an integer; must be a string" in messages[0]
+    assert "`answers.read.budget`: 2 tokens hold not one unit" in messages[1]
+    assert "`answers.gold.budget`: 3 tokens hold not one unit" in messages[2]
+
+
+def test_validate_misses_right_answers(answering: Tiny) -> None:
+    answering.write_rows("queries.jsonl", [{"query_id": q, "text": q} for q in (*GOLDS, "q7")])
+    answering.config["answer_metrics"] = {"metrics": ["answer_f1"]}
+    answering.write_config()
+    found = validate(answering.pipeline()).findings.to_pylist()
+    assert "answer_f1 compares with right answers" in next(
+        row["message"] for row in found if row["check"] == "answers"
+    )
