@@ -77,4 +77,7 @@ def drawn() -> str:
 def test_a_terminal_sees_rate_and_remaining_time(drawn: str) -> None:
     lines = [line for line in re.split(r"[\r\n]+", drawn) if line.strip()]
     assert all(len(line) <= 80 for line in lines)
-    assert any(re.search(r"search bm25 .*100/200 \d+/s 0:0\d left 2 failed, cost 0.31", line) for line in lines)
+    assert any(
+        re.search(r"search bm25 .*100/200 \d+/s 0:0\d left 2 failed, cost 0.31", line)
+        for line in lines
+    )

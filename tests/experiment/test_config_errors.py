@@ -18,8 +18,8 @@ from rag_assets.retrieval.registry import RETRIEVER_TYPES
 Problem = Callable[[str | bytes], str]
 
 TOP_KEYS = (
-    "name, dataset, chunking, query_sets, llm, llms, retrievers, top_k, metrics, primary, baseline, "
-    "split, weight, statistics, measurements, context, checks, owners, filters, schedule, "
+    "name, dataset, chunking, query_sets, llm, llms, retrievers, top_k, metrics, primary, "
+    "baseline, split, weight, statistics, measurements, context, checks, owners, filters, schedule, "
     "compute"
 )
 TYPES = ", ".join(RETRIEVER_TYPES)
