@@ -19,7 +19,8 @@ Problem = Callable[[str | bytes], str]
 
 TOP_KEYS = (
     "name, dataset, chunking, query_sets, llm, llms, retrievers, top_k, metrics, primary, "
-    "baseline, split, weight, statistics, measurements, context, checks, owners, filters, schedule, "
+    "baseline, split, weight, statistics, measurements, context, checks, owners, filters, "
+    "schedule, "
     "compute"
 )
 TYPES = ", ".join(RETRIEVER_TYPES)
