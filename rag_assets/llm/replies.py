@@ -118,7 +118,7 @@ class ReplyStore:
         of_model = f'{{"model":{canonical_json(dict(identity))},'
         times: dict[str, list[str]] = {}
         columns = ["request", "served_model", "time"]
-        for table in (*self._segments.tables(columns), *self._journal_tables()):
+        for table in (*self._journal_tables(), *self._segments.tables(columns)):
             if not set(columns) <= set(table.column_names):
                 continue  # of an older version
             rows = table.filter(pc.starts_with(table["request"], of_model))
@@ -140,17 +140,17 @@ class ReplyStore:
             self._settle(path)
 
     def _look_up(self, texts: Sequence[str]) -> list[Completion | None]:
+        # Before the segments: a journal that becomes one meanwhile is seen in one of the two.
+        journals = {row["request"]: row for row in reversed(list(self._journal_rows()))}
         replies: list[Completion | None] = [None] * len(texts)
         for part in self._segments.find(text_keys(texts)):
             rows = part.values.take(pa.array(part.rows)).to_pylist()
             for number, row in zip(part.asked.tolist(), rows, strict=True):
                 replies[number] = Completion(**row)
-        if None in replies:
-            journals = {row["request"]: row for row in reversed(list(self._journal_rows()))}
-            for number, text in enumerate(texts):
-                if replies[number] is None and text in journals:
-                    row = journals[text]
-                    replies[number] = Completion(**{name: row[name] for name in _REPLY})
+        for number, text in enumerate(texts):
+            if replies[number] is None and text in journals:
+                row = journals[text]
+                replies[number] = Completion(**{name: row[name] for name in _REPLY})
         return replies
 
     def _journal_rows(self) -> Iterator[Mapping[str, Any]]:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import multiprocessing
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from rag_assets.errors import StoreError
 from rag_assets.llm.client import ChatRequest, Completion, Message
 from rag_assets.llm.replies import ReplyStore, Served, read_journal
 from rag_assets.store.canonical import canonical_json
+from rag_assets.store.segments import Found
 from tests.llm.requests import asking, store_replies
 
 MODEL = {"model": "tiny", "server": "http://here/v1"}
@@ -121,6 +123,23 @@ def test_a_reply_is_there_before_its_writer_ends(tmp_path: Path) -> None:
             assert reader.get(MODEL, [asking(text)]) == [ANSWER]
     assert reader.get(MODEL, [asking("a"), asking("b")]) == [ANSWER, ANSWER]
     assert [path.suffix for path in tmp_path.iterdir()] == [".parquet"]
+
+
+def test_a_journal_that_becomes_a_segment_meanwhile_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = journal_left(tmp_path, (asking("a"), ANSWER))
+    reader = ReplyStore(tmp_path)
+    find = reader._segments.find
+
+    def late(keys: pa.Array) -> Iterator[Found]:
+        found = list(find(keys))  # as the folder was
+        ReplyStore(tmp_path).settle()
+        return iter(found)
+
+    monkeypatch.setattr(reader._segments, "find", late)
+    assert reader.get(MODEL, [asking("a")]) == [ANSWER]
+    assert not left.exists()
 
 
 def test_a_torn_tail_is_dropped(tmp_path: Path) -> None:
