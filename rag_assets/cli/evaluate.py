@@ -24,6 +24,7 @@ from rag_assets.cli.terminal import (
     verbosity,
 )
 from rag_assets.errors import Incomplete
+from rag_assets.experiment.hosts import clients, host_notes
 from rag_assets.pipeline.evaluations import is_of_older_store
 from rag_assets.pipeline.failed_queries import try_again, unanswered, unfinished
 from rag_assets.pipeline.pipeline import Pipeline
@@ -82,7 +83,8 @@ def command(
         print_note(OLDER_STORE)
     if retry_failed:
         messages().print(f"asked again: {try_again(pipeline)} queries that failed")
-    for line in (*hnsw_warnings(experiment), *tokenizer_warnings(pipeline, selection)):
+    notes = (*hnsw_warnings(experiment), *tokenizer_warnings(pipeline, selection))
+    for line in (*notes, *host_notes(clients(experiment))):
         messages().print(f"warning: {line}", soft_wrap=True)
     with work_board(lambda: f"{pipeline.n_computed} partitions computed  {pipeline.at_work}"):
         work = evaluate(pipeline, selection)
@@ -127,10 +129,14 @@ def _print_notes(pipeline: Pipeline) -> None:
     """Print what the readers found odd; nothing is dropped without a word."""
     for stage in pipeline.stages():
         lines: dict[str, None] = {}  # cells that are cut from one ranking have the same notes
+        told: set[Path] = set()
         for key in stage.keys(pipeline.experiment):
             artifact = pipeline.current(key)
+            if artifact is None or artifact.path in told:
+                continue
+            told.add(artifact.path)
             names = [value for _, value in key.partition[:1]]
-            for note in artifact.manifest.facts.get("notes", []) if artifact else []:
+            for note in artifact.manifest.facts.get("notes", []):
                 lines[": ".join([stage.name, *names, note])] = None
         for line in lines:
             messages().print(f"note: {line}")

@@ -23,6 +23,7 @@ from rag_assets.pipeline.evaluations import (
     table_of,
 )
 from rag_assets.report.slices import TAG, Slice, members_by, slices
+from rag_assets.schemas import ANSWER_COMPARISONS, ANSWER_SUMMARY, TableSchema
 from rag_assets.store.artifacts import ArtifactKey, Manifest
 
 
@@ -114,6 +115,20 @@ class EvaluationResult:
         for entry in self.evaluation.entries_of("answerability"):
             rows += self._table(entry).to_pylist()
         return rows
+
+    @cached_property
+    def answer_summary(self) -> pa.Table:
+        """Table of :data:`rag_assets.schemas.ANSWER_SUMMARY`; empty without answerers."""
+        return self._table_or_empty("answer_summary", ANSWER_SUMMARY)
+
+    @cached_property
+    def answer_comparisons(self) -> pa.Table:
+        """Table of :data:`rag_assets.schemas.ANSWER_COMPARISONS`; empty below two answerers."""
+        return self._table_or_empty("answer_comparisons", ANSWER_COMPARISONS)
+
+    def _table_or_empty(self, asset: str, schema: TableSchema) -> pa.Table:
+        entries = self.evaluation.entries_of(asset)
+        return self._table(entries[0]) if entries else schema.empty()
 
     @property
     def run_retrievers(self) -> list[str]:

@@ -95,7 +95,7 @@ def _configured(
         block = configuration.get(part, {})
         parts[part] = {name: block[name] for name in names if name in block}
     if any(isinstance(experiment.query_sets.get(name), PromptedQuerySet) for name in query_sets):
-        parts["llm"] = configuration.get("llm")
+        parts |= {name: configuration.get(name) for name in ("llm", "llms")}
     return parts
 
 
