@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rag_assets.experiment import Experiment
+from tests.walked_page import DOCS
 
 Load = Callable[[str | bytes], Experiment]
 Problem = Callable[[str | bytes], str]
@@ -158,3 +159,14 @@ def test_gold_needs_labels(problem: Problem, folder: Path) -> None:
     assert problem(text) == (
         ":5: `answers.a.context`: gold is the evidence of a question, and the data has no labels"
     )
+
+
+def test_the_block_of_the_documentation_loads(load: Load) -> None:
+    page = (DOCS / "answers.md").read_text(encoding="utf-8")
+    block = page.split("```yaml\n")[1].split("```")[0]
+    both = "x: {type: tfidf}, bm25: {type: bm25}, hybrid: {type: rrf, inputs: [bm25, x]}"
+    experiment = load(f"retrievers: {{{both}}}\n{block}")
+    assert list(experiment.answer_cells) == [
+        *("plain@1", "plain@3", "plain@5", "edges@5", "perfect@-", "alone@-", "chance@5"),
+        "official@-",
+    ]
