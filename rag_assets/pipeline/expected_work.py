@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rag_assets.answers.generators.llm import LlmGenerator
-from rag_assets.answers.stage import generator_of, questions_of
+from rag_assets.answers.stage import answers_alone, generator_of, questions_of
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.experiment.query_sets import PromptedQuerySet
 from rag_assets.llm.completions import Estimate, estimate
@@ -70,5 +70,6 @@ def answers_needed(pipeline: Pipeline, key: ArtifactKey) -> Estimate | None:
     read = STAGES["answers"].inputs(pipeline.experiment, key)
     if llm is None or any(pipeline.current(item.key) is None for item in read):
         return None
-    requests = generator.requests(questions_of(pipeline, key))
+    alone = answers_alone(pipeline.experiment, key)
+    requests = generator.requests(questions_of(pipeline, key), alone=alone)
     return estimate(requests, llm.identity(), pipeline.replies, llm.limits())

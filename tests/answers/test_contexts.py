@@ -140,7 +140,7 @@ def test_gold_is_all_evidence_by_document_and_place() -> None:
             unit("wrong", document="b", start=90),
         ]
     )
-    rows = [
+    rows: list[dict[str, object]] = [
         {"query_id": "q", "evidence_id": e, "item_id": item, "grade": grade}
         for e, item, grade in [
             ("1", "other", 1),

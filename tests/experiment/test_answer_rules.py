@@ -100,6 +100,14 @@ def test_an_unknown_key_of_a_generator(problem: Problem) -> None:
     assert problem(text) == f":1: `generators.w.trian`: {expected}"
 
 
+def test_a_prompt_without_a_place_for_the_context(problem: Problem, folder: Path) -> None:
+    (folder / "p.txt").write_text("version: 1\n[user]\n{question}\n", encoding="utf-8")
+    text = "llm: {type: local}\ngenerators: {w: {type: llm, prompt: p.txt}}"
+    found = problem(text)
+    assert found.startswith(":2: `generators.w.prompt`: ")
+    assert "the prompt has no place for it; write {context}" in found
+
+
 def test_a_model_by_name(problem: Problem, load: Load) -> None:
     models = (
         "llms: {small: {base_url: 'http://127.0.0.1:1/v1', model: a}, large: {type: local}}\n"
