@@ -42,7 +42,7 @@ def measured(file: Path, analyzer: str) -> Measured:
     ids, texts = (documents.column(name).to_pylist() for name in ("document_id", "text"))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        build_index(ids, texts, engine="bm25s", analyzer=analyzer, k1=1.2, b=0.75, folder=folder)
+        build_index(ids, texts, engine="builtin", analyzer=analyzer, k1=1.2, b=0.75, folder=folder)
         index = LexicalIndex.load(folder, mmap=False)
         found = search(index, queries.column("text").to_pylist(), 10)
     total, n_empty = 0.0, 0

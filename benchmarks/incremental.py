@@ -47,7 +47,7 @@ from zipf_corpus import write_corpus
 
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.store.sql_text import quoted
+from rag_assets.store.sql_paths import quoted
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 HANDBOOK = REPOSITORY / "data" / "handbook"

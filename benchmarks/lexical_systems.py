@@ -58,7 +58,7 @@ class Ours:
         from rag_assets.retrieval.lexical.index import LexicalIndex, build_index
 
         ids = [f"chunk-{number:08d}" for number in range(len(texts))]
-        options = {"engine": "bm25s", "analyzer": "whitespace", "k1": K1, "b": B}
+        options = {"engine": "builtin", "analyzer": "whitespace", "k1": K1, "b": B}
         build_index(ids, texts, folder=folder, **options)  # type: ignore[arg-type]
         self._index = LexicalIndex.load(folder)
 

@@ -24,7 +24,7 @@ def make_data(folder: Path, queries: int, depth: int) -> None:
         "query_id": query_ids.take(pa.array(np.repeat(np.arange(queries), depth))),
         "rank": pa.array(np.tile(ranks + 1, queries).astype(np.int32)),
         "score": pa.array(np.tile(depth - ranks, queries).astype(np.float64)),
-        "item_id": ids,
+        "unit_id": ids,
         "chunk_id": ids,
         "document_id": ids,
     }
@@ -37,7 +37,7 @@ def make_data(folder: Path, queries: int, depth: int) -> None:
     columns = {
         "query_id": query_ids.take(pa.array(np.repeat(np.arange(queries), judged.shape[1]))),
         "evidence_id": ids,
-        "item_id": ids,
+        "unit_id": ids,
         "grade": pa.array(made.integers(0, 4, found.size).astype(np.int32)),
     }
     pq.write_table(pa.table(columns), folder / "judgments.parquet", compression="zstd")

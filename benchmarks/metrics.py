@@ -83,7 +83,7 @@ def with_pytrec_eval(folder: Path) -> Means:
 def _nested(path: Path, value: str) -> dict[str, dict[str, Any]]:
     import pyarrow.parquet as pq
 
-    table = pq.read_table(path, columns=["query_id", "item_id", value])
+    table = pq.read_table(path, columns=["query_id", "unit_id", value])
     nested: dict[str, dict[str, Any]] = {}
     for query_id, item, number in zip(*(c.to_pylist() for c in table.columns), strict=True):
         nested.setdefault(query_id, {})[item] = number
@@ -95,8 +95,8 @@ def with_ranx(folder: Path) -> Means:
     import pandas as pd
     from ranx import Qrels, Run, evaluate
 
-    columns = ["query_id", "item_id"]
-    names = {"q_id_col": "query_id", "doc_id_col": "item_id"}
+    columns = ["query_id", "unit_id"]
+    names = {"q_id_col": "query_id", "doc_id_col": "unit_id"}
     judgments = pd.read_parquet(folder / "judgments.parquet", columns=[*columns, "grade"])
     judgments["grade"] = judgments["grade"].astype("int64")  # it takes no other integers
     qrels = Qrels.from_df(judgments, score_col="grade", **names)

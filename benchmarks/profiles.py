@@ -66,7 +66,7 @@ def indexing(folder: Path, n_chunks: int) -> Path:
     texts = [words.text(row) for row in words.draw(chance, (n_chunks, N_WORDS))]
     ids = [f"c{number:07d}" for number in range(n_chunks)]
     (folder / "index").mkdir()
-    options: dict[str, Any] = {"engine": "bm25s", "analyzer": "english", "k1": 1.2, "b": 0.75}
+    options: dict[str, Any] = {"engine": "builtin", "analyzer": "english", "k1": 1.2, "b": 0.75}
     work = partial(build_index, ids, texts, folder=folder / "index", **options)
     return profiled(folder / "indexing", work)
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rag_assets.evaluation.score import Scores
     from rag_assets.experiment import Experiment
-    from rag_assets.labels.generation.review_sheet import Reviewed
+    from rag_assets.labels.generation.question_files import Reviewed
     from rag_assets.llm.completions import Estimate
-    from rag_assets.pipeline.generated import Asking, Generation
     from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.pipeline.plan import Plan
+    from rag_assets.pipeline.question_generation import Asking, Generation
     from rag_assets.progress import Progress
     from rag_assets.report.comparison_views import Comparison
     from rag_assets.report.evaluation_table import EvaluationTable
@@ -74,8 +74,8 @@ def evaluate(
         RagAssetsError: invalid configuration or data, a model that cannot be had, or a store that
             cannot be written.
     """
+    from rag_assets.assets.evaluate import as_in_a_script
     from rag_assets.assets.evaluate import evaluate as bring_up_to_date
-    from rag_assets.assets.in_notebooks import as_in_a_script
     from rag_assets.compute.compute import release_workers
     from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.pipeline.registry import open_experiment
@@ -267,13 +267,17 @@ def generate(
         BudgetReached: the limits allow no more; a second call asks only for the rest.
         ModelUnavailable: the endpoint does not serve; likewise.
     """
-    from rag_assets.labels.generation.dataset_folder import (
+    from rag_assets.labels.generation.question_files import (
         check_free,
         check_new_file,
+        review_sheet,
         write_folder,
     )
-    from rag_assets.labels.generation.review_sheet import review_sheet
-    from rag_assets.pipeline.generated import Asking, generate_from_chunks, require_questions
+    from rag_assets.pipeline.question_generation import (
+        Asking,
+        generate_from_chunks,
+        require_questions,
+    )
     from rag_assets.store.atomic import write_text
 
     if sheet is not None:
@@ -298,10 +302,10 @@ def estimate_generation(
     progress: Progress | None = None,
 ) -> Estimate:
     """Return what :func:`generate` would ask and what that costs at most; asks nothing."""
-    from rag_assets.pipeline import generated
+    from rag_assets.pipeline import question_generation
 
-    return generated.estimate_generation(
-        _opened(path, store, progress), asking or generated.Asking()
+    return question_generation.estimate_generation(
+        _opened(path, store, progress), asking or question_generation.Asking()
     )
 
 
@@ -321,8 +325,7 @@ def import_questions(
         DataError: a row of the sheet is not as it was written, or none says yes.
     """
     from rag_assets.errors import DataError
-    from rag_assets.labels.generation.dataset_folder import check_free, write_folder
-    from rag_assets.labels.generation.review_sheet import read_review
+    from rag_assets.labels.generation.question_files import check_free, read_review, write_folder
 
     check_free(Path(out), force=force)
     documents = load_experiment(path).dataset.read_documents().table

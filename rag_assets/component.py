@@ -12,7 +12,7 @@ from dagster.components.component.component import ComponentTypeSpec
 from pydantic import BaseModel, Field
 
 from rag_assets.assets.executors import executor_of
-from rag_assets.assets.whole import definitions_of
+from rag_assets.assets.experiment_definitions import definitions_of
 from rag_assets.errors import RagAssetsError
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.store.remote.address import Address

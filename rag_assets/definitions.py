@@ -12,8 +12,8 @@ from pathlib import Path
 
 import dagster as dg
 
+from rag_assets.assets.experiment_definitions import definitions_of
 from rag_assets.assets.names import plain_name
-from rag_assets.assets.whole import definitions_of
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment import Experiment
 from rag_assets.experiment.load import EXPERIMENT_FILE

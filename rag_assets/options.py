@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 MAX_DEPTH = 2**31 - 1
 """The largest cut-off or depth: ranks are 32-bit integers."""
@@ -21,3 +24,35 @@ class Options(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+class OneOf:
+    """Annotates a value that is of one of several types; others than the one named stay unused.
+
+    It is pydantic's tagged union, with its errors, but asks for a type when a block names it.
+    """
+
+    def __init__(self, types: Mapping[str, type[Options]], key: str) -> None:
+        """Take the types by their names, and the key under which a block has its name."""
+        self._types = types
+        self._key = key
+
+    def __get_pydantic_core_schema__(
+        self, source: type[Any], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Return the schema of pydantic's core."""
+        choices: dict[Any, CoreSchema] = {
+            name: core_schema.no_info_plain_validator_function(partial(self._validated, name))
+            for name in self._types
+        }
+        return core_schema.tagged_union_schema(choices, self._key)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Return that it is a block, and which types it may name."""
+        names = {self._key: {"enum": list(self._types)}}
+        return {"type": "object", "required": [self._key], "properties": names}
+
+    def _validated(self, name: str, block: object) -> Options:
+        return self._types[name].model_validate(block)

@@ -15,6 +15,16 @@ from rag_assets.errors import SchemaMismatch
 SCHEMA_VERSION = 1
 """Version of the shapes below, written into every file of the store."""
 
+FORMER_COLUMNS = {"item_id": "unit_id"}
+"""Column of runs and relevant units -> its name now; the old one is read for one version."""
+
+
+def with_current_names(table: pa.Table) -> pa.Table:
+    """Return a table that may be of the last version with the names that columns have now."""
+    if FORMER_COLUMNS.keys().isdisjoint(table.column_names):
+        return table
+    return table.rename_columns([FORMER_COLUMNS.get(n, n) for n in table.column_names])
+
 
 @dataclass(frozen=True)
 class Column:
@@ -178,14 +188,14 @@ QRELS = TableSchema(
     ),
 )
 
-JUDGMENTS = TableSchema(
-    "judgments",
-    "one unit of a retriever that satisfies one evidence (item_id null: none does at this grade)",
-    ("query_id", "evidence_id", "item_id"),
+RELEVANT_UNITS = TableSchema(
+    "relevant_units",
+    "one unit of a retriever that satisfies one evidence (unit_id null: none does at this grade)",
+    ("query_id", "evidence_id", "unit_id"),
     (
         Column("query_id", TEXT, "the query"),
         Column("evidence_id", TEXT, "the evidence that the unit satisfies"),
-        Column("item_id", TEXT, "the unit, null when none has the evidence's best grade", True),
+        Column("unit_id", TEXT, "the unit, null when none has the evidence's best grade", True),
         Column("grade", INT, "highest grade of the judgments that the unit satisfies"),
     ),
 )
@@ -198,7 +208,7 @@ RUNS = TableSchema(
         Column("query_id", TEXT, "the query"),
         Column("rank", INT, "1 is the best"),
         Column("score", FLOAT, "the retriever's score; comparable within a query only"),
-        Column("item_id", TEXT, "the judged unit: the id of a document, a chunk or its parent"),
+        Column("unit_id", TEXT, "the judged unit: the id of a document, a chunk or its parent"),
         Column("chunk_id", TEXT, "the best chunk of the unit"),
         Column("document_id", TEXT, "the document of that chunk"),
     ),
@@ -252,7 +262,7 @@ RETRIEVER_CONTEXTS = TableSchema(
         Column(
             "context_id",
             TEXT,
-            "the unit (`item_id` of a run); where documents are judged, their chunk (`chunk_id`)",
+            "the unit (`unit_id` of a run); where documents are judged, their chunk (`chunk_id`)",
         ),
         *_CONTEXT,
     ),
@@ -555,7 +565,7 @@ ALL_TABLES = (
     QUERY_VARIANTS,
     QUERY_FACTS,
     QRELS,
-    JUDGMENTS,
+    RELEVANT_UNITS,
     RUNS,
     RERANKING_TEXTS,
     QUERY_VECTORS,

@@ -102,6 +102,6 @@ def _backfill(
 def main() -> None:
     """Fork the processes of the runs, then materialize what the command line names."""
     import_module("rag_assets.definitions")
-    import_module("rag_assets.assets.kept_storage")
+    import_module("rag_assets.assets.instance")
     run_processes()
     materialize(Path(os.environ["DAGSTER_HOME"]), Path.cwd(), sys.argv[1:])

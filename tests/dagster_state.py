@@ -11,9 +11,9 @@ from dagster._core.loader import LoadingContextForTest
 
 from rag_assets.assets.build import build_assets
 from rag_assets.assets.evaluate import evaluate
+from rag_assets.assets.evaluation_steps import EvaluationSummary
 from rag_assets.assets.instance import open_instance
 from rag_assets.assets.names import artifact_key, asset_key, partition_key
-from rag_assets.assets.work import Work
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
@@ -34,7 +34,9 @@ def definitions(tiny: Tiny) -> dg.Definitions:
     return dg.Definitions(assets=assets, executor=dg.in_process_executor)
 
 
-def evaluate_now(tiny: Tiny, retrievers: Sequence[str] = (), top_k: Sequence[int] = ()) -> Work:
+def evaluate_now(
+    tiny: Tiny, retrievers: Sequence[str] = (), top_k: Sequence[int] = ()
+) -> EvaluationSummary:
     """Do what ``rag-assets evaluate`` does."""
     pipeline = tiny.pipeline()
     return evaluate(pipeline, Selection.of(pipeline.experiment, retrievers, top_k))

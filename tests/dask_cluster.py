@@ -65,6 +65,6 @@ def cluster() -> Iterator[None]:
 def main() -> None:
     """Run the backfill that the command line names beside a cluster."""
     import_module("rag_assets.definitions")
-    import_module("rag_assets.assets.kept_storage")
+    import_module("rag_assets.assets.instance")
     with cluster():
         dagster_backfill.main()

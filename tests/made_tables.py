@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from rag_assets.evaluation.metric_names import RANKING_MEASURES, Metric
 from rag_assets.evaluation.metrics import query_metrics
-from rag_assets.schemas import JUDGMENTS, RUNS
+from rag_assets.schemas import RELEVANT_UNITS, RUNS
 
 Row = dict[str, float | None]
 Label = tuple[str, str, str | None, int]
@@ -25,7 +25,7 @@ def run_table(rankings: Mapping[str, Sequence[str]]) -> pa.Table:
                 "query_id": query_id,
                 "rank": rank,
                 "score": 1.0 / rank,
-                "item_id": item,
+                "unit_id": item,
                 "chunk_id": item,
                 "document_id": item,
             }
@@ -52,8 +52,8 @@ def scored_table(run: Mapping[str, Mapping[str, float]]) -> pa.Table:
 
 
 def judgment_table(labels: Iterable[Label]) -> pa.Table:
-    names = ("query_id", "evidence_id", "item_id", "grade")
-    return JUDGMENTS.from_rows([dict(zip(names, label, strict=True)) for label in labels])
+    names = ("query_id", "evidence_id", "unit_id", "grade")
+    return RELEVANT_UNITS.from_rows([dict(zip(names, label, strict=True)) for label in labels])
 
 
 def document_judgments(qrels: Mapping[str, Mapping[str, int]]) -> pa.Table:

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 
 from pydantic.fields import FieldInfo
 
-from rag_assets.experiment.query_sets import QUERY_SET_TYPES, LlmConfig, PromptedQuerySet
+from rag_assets.experiment.llm import LlmConfig
 from rag_assets.options import MAX_DEPTH, Options
+from rag_assets.query_sets.prompted import PromptedQuerySet
+from rag_assets.query_sets.registry import QUERY_SET_TYPES
 from rag_assets.retrieval.base import (
     BaseRetriever,
     EmbeddingRetriever,
@@ -125,7 +127,7 @@ def _of_type(described: Mapping[str, Any]) -> str:
     if kind == "boolean":
         return "`true`, `false`"
     if kind == "object":
-        return "a mapping"
+        return "a block" if "properties" in described else "a mapping"
     if kind == "array":
         item = allowed(described["items"]).removeprefix("a ").replace("number", "numbers", 1)
         fewest = f"{described['minItems']} or more " if "minItems" in described else ""

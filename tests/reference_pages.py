@@ -13,21 +13,24 @@ from collections.abc import Callable, Iterator, Mapping
 import click
 
 from rag_assets import schemas
+from rag_assets.chunking.chunker import Chunker
+from rag_assets.chunking.registry import CHUNKING_TYPES
 from rag_assets.cli import main as program
 from rag_assets.cli.main import SUMMARIES
 from rag_assets.compute.options import ComputeConfig
-from rag_assets.evaluation import answer_hits, grouped, metrics
+from rag_assets.evaluation import answer_hits, grouped
+from rag_assets.evaluation.measure import Measure
+from rag_assets.evaluation.measures import MEASURE_TYPES
 from rag_assets.evaluation.metric_names import (
     ALIASES,
     GROUP_MEASURES,
     MEASURES,
-    NEEDS_CUTOFF,
-    PARAMETERS,
-    RANKING_MEASURES,
+    needs_cutoff,
+    parameters_of,
 )
 from rag_assets.experiment import config
 from rag_assets.experiment.checks import ChecksConfig, DriftConfig
-from rag_assets.experiment.query_sets import LlmConfig
+from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.labels.health.findings import FINDINGS
 from rag_assets.options import Options
@@ -130,7 +133,7 @@ def experiment_page() -> str:
     for name, model in BLOCKS.items():
         parts.append(f"\n## {name}\n\n{_block(model)}")
     parts.append("\n## chunking\n\nA block a chunking, by the name that retrievers use.\n")
-    for name, model in config.CHUNKING_TYPES.items():
+    for name, model in CHUNKING_TYPES.items():
         parts.append(f"\n### {name}\n\n{_block(model)}")
     return "".join(parts)
 
@@ -145,20 +148,24 @@ def _block(model: type[Options]) -> str:
     nested = "".join(
         f"\n### {name}\n\n{_block(field.annotation)}"
         for name, field in model.model_fields.items()
-        if inspect.isclass(field.annotation) and issubclass(field.annotation, Options)
+        if inspect.isclass(field.annotation)
+        and issubclass(field.annotation, Options)
+        and not inspect.isabstract(field.annotation)  # one of several, which have their headings
     )
     return f"{_prose(_inherited_doc(model))}\n{table}{nested}"
 
 
 def _inherited_doc(model: type[Options]) -> str:
-    bases = [one for one in model.__mro__ if issubclass(one, Options) and one is not Options]
+    bases = [
+        one for one in model.__mro__ if issubclass(one, Options) and one not in (Options, Chunker)
+    ]
     return "\n\n".join(inspect.cleandoc(one.__doc__) for one in bases if one.__doc__)
 
 
 def metrics_page() -> str:
     """Return the page of metrics."""
     formulas = {
-        **_formulas(metrics.__doc__ or "", RANKING_MEASURES),
+        **{name: _formula(measure) for name, measure in MEASURE_TYPES.items()},
         **_formulas(grouped.__doc__ or "", GROUP_MEASURES),
         "answer_hit": _prose((answer_hits.__doc__ or "").split("\n")[0].split(": ", 1)[1]).rstrip(
             "."
@@ -173,11 +180,15 @@ def metrics_page() -> str:
         "| metric | formula | parameters | other names |\n|---|---|---|---|\n"
     )
     for measure in MEASURES:
-        given = ", ".join(f"`{k}` ({v:g})" for k, v in PARAMETERS.get(measure, {}).items())
+        given = ", ".join(f"`{k}` ({v:g})" for k, v in sorted(parameters_of(measure).items()))
         names = ", ".join(f"`{alias}`" for alias, known in ALIASES.items() if known == measure)
-        needed = "; needs a cut-off" if measure in NEEDS_CUTOFF else ""
+        needed = "; needs a cut-off" if needs_cutoff(measure) else ""
         parts.append(f"| `{measure}` | {_cell(formulas[measure])}{needed} | {given} | {names} |\n")
     return "".join(parts)
+
+
+def _formula(measure: type[Measure]) -> str:
+    return _prose(f"{measure.formula} ({measure.source})" if measure.source else measure.formula)
 
 
 def _formulas(text: str, measures: tuple[str, ...]) -> dict[str, str]:
@@ -187,10 +198,6 @@ def _formulas(text: str, measures: tuple[str, ...]) -> dict[str, str]:
     for item in items:
         name, _, formula = item.partition(": ")
         found[re.split(r"[@(]", name.strip("`"))[0]] = " ".join(formula.split())
-    nested = re.search(r"``ndcg_exp``: (.*?)$", found.get("ndcg", ""))
-    if nested is not None:
-        found["ndcg"] = found["ndcg"][: nested.start()].strip()
-        found["ndcg_exp"] = nested[1]
     return {measure: _prose(found[measure]).rstrip(".") for measure in measures}
 
 

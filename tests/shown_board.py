@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
+from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.recording import record
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.leaderboard import leaderboard_view, result_rows
 from rag_assets.report.result import EvaluationResult

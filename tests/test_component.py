@@ -15,9 +15,9 @@ import pytest
 
 import rag_assets
 from rag_assets.component import RetrievalExperiment
-from rag_assets.pipeline.checks import checks_of
+from rag_assets.pipeline.checks.asset_checks import checks_of
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.store.remote.opened import shown_store
+from rag_assets.store.remote.mirror import shown_store
 from tests.tiny_experiment import Tiny
 
 REPOSITORY = Path(__file__).resolve().parents[1]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.sources.markdown import MarkdownDataset
+from rag_assets.sources.document_folder import MarkdownDataset
 
 HANDBOOK = Path(__file__).resolve().parents[1] / "data" / "handbook"
 TAGS = {"identifier", "keyword", "long", "multi_evidence", "paraphrase", "typo", "unanswerable"}

@@ -10,7 +10,7 @@ import pytest
 from tests.import_graph import PACKAGE, imports
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("cli*", "definitions", "component"),
+    ("cli*", "definitions", "component", "testing*"),
     ("api",),
     ("assets*",),
     ("report*",),
@@ -27,8 +27,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("code_versions*",),
     ("compute*", "store*"),
     ("servers*",),
-    ("schemas", "ordering", "package_versions", "trec_lines", "options", "progress"),
-    ("in_memory", "kept_signals"),
+    ("schemas", "ordering", "package_versions", "trec_lines", "options", "plugins", "progress"),
+    ("scratch_duckdb", "signal_handlers"),
     ("text_files",),
     ("errors",),
     ("plain_text", "regular_files"),

@@ -13,7 +13,7 @@ import pytest
 
 from rag_assets.evaluation.run_files import read_run_rows
 from rag_assets.experiment import load_experiment
-from rag_assets.experiment.query_sets import QUERY_SET_TYPES
+from rag_assets.query_sets.registry import QUERY_SET_TYPES
 from rag_assets.retrieval.lexical.analyzers import ANALYZERS
 from rag_assets.retrieval.lexical.bm25_variants import VARIANTS
 from rag_assets.retrieval.registry import OWN_TYPES
@@ -91,7 +91,7 @@ def test_a_line_of_a_run_file_is_read_as_the_page_shows_it(tmp_path: Path) -> No
     assert shown is not None
     file = tmp_path / "run.jsonl"
     file.write_text(json.dumps(json.loads(shown[1])) + "\n", encoding="utf-8")
-    assert [row.item_id for row in read_run_rows(file).rows["q1"]] == ["d3", "d1"]
+    assert [row.unit_id for row in read_run_rows(file).rows["q1"]] == ["d3", "d1"]
 
 
 def test_the_worked_example_of_mmr() -> None:

@@ -15,9 +15,10 @@ from typing import Any
 import yaml
 
 from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.recording import record
+from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.store.artifacts import OBJECTS, ArtifactKey
 from rag_assets.store.atomic import remove
@@ -239,9 +240,10 @@ class Tiny:
 
 def materialize(pipeline: Pipeline, selection: Selection | None = None) -> set[str]:
     """Bring partitions up to date without Dagster; return those that were computed."""
-    chosen = selection or Selection.of(pipeline.experiment)
+    experiment = pipeline.experiment
+    selection = selection or Selection.of(experiment)
     computed = set()
-    for asset, keys in chosen.keys(pipeline.experiment).items():
+    for asset, keys in required_partitions(experiment, selection).items():
         outcomes = pipeline.materialize(asset, keys)
         new = {outcome.artifact.path for outcome in outcomes if not outcome.reused}
         # A partition that equals one that was computed is as new.

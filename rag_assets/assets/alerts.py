@@ -1,5 +1,7 @@
 """The sensor that posts what failed in an experiment to an address that the user names.
 
+The address is that of a chat, a pager, or a service of their own.
+
 Without `from __future__ import annotations`: Dagster reads the annotation of `context` itself.
 """
 
@@ -7,15 +9,59 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
+from urllib.parse import urlsplit
 
 import dagster as dg
 
-from rag_assets.assets.intervals import sensor_seconds
 from rag_assets.assets.job import job_name
 from rag_assets.assets.names import plain_name
-from rag_assets.errors import RagAssetsError
+from rag_assets.assets.polling_intervals import sensor_seconds
+from rag_assets.errors import RagAssetsError, UsageError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.report.webhook import post
+from rag_assets.servers.failures import ServerFailure
+from rag_assets.servers.transport import Server, Transport
+
+TIMEOUT = 10.0
+"""Seconds until the whole answer is there."""
+
+
+class NotDelivered(UsageError):
+    """The address did not take the message."""
+
+
+def place_of(address: str) -> str:
+    """Return an address as it may be shown: the rest of a webhook's is its key.
+
+    Raises:
+        UsageError: it is no address.
+    """
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError("the address of a webhook must begin with http:// or https://")
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def post(address: str, message: Mapping[str, object], timeout: float = TIMEOUT) -> None:
+    """Post a message as JSON; of the answer only the status counts.
+
+    Raises:
+        UsageError: the address is none.
+        NotDelivered: nobody answered, or with another status than 2xx; names no more of the
+            address than its host.
+    """
+    server = Server(address, timeout=timeout, most_bytes=0, hidden_path=True)
+    place_of(address)
+    import httpx2
+
+    with Transport(httpx2, server) as transport:
+        try:
+            transport.post("", message)
+        except ServerFailure as error:
+            failure = error
+        else:
+            return
+    raise NotDelivered(f"{server.place}: {failure}")
+
 
 VARIABLE = "RAG_ASSETS_ALERT_URL"
 
@@ -83,15 +129,15 @@ def _ended_since(seen: Seen, instance: dg.DagsterInstance) -> tuple[list[dg.Even
     now: Seen = []
     for kind, last in zip(ENDS, seen, strict=True):
         later = dg.RunStatusChangeRecordsFilter(kind, after_storage_id=last)
-        found = instance.fetch_run_status_changes(later, MOST_RUNS, ascending=True).records
-        ended += found
-        now.append(max([last, *(record.storage_id for record in found)]))
+        records = instance.fetch_run_status_changes(later, MOST_RUNS, ascending=True).records
+        ended += records
+        now.append(max([last, *(record.storage_id for record in records)]))
     return ended, now
 
 
 def _latest(instance: dg.DagsterInstance) -> Seen:
-    found = [instance.fetch_run_status_changes(kind, 1).records for kind in ENDS]
-    return [records[0].storage_id if records else 0 for records in found]
+    latest = [instance.fetch_run_status_changes(kind, 1).records for kind in ENDS]
+    return [records[0].storage_id if records else 0 for records in latest]
 
 
 def _failed_checks(
@@ -102,15 +148,15 @@ def _failed_checks(
         wanted = {dg.DagsterEventType.ASSET_CHECK_EVALUATION}
         for record in instance.get_records_for_run(run_id, of_type=wanted).records:
             event = record.event_log_entry.dagster_event
-            found = event.asset_check_evaluation_data if event is not None else None
-            if found is None or found.passed or found.severity is not dg.AssetCheckSeverity.ERROR:
+            check = event.asset_check_evaluation_data if event is not None else None
+            if check is None or check.passed or check.severity is not dg.AssetCheckSeverity.ERROR:
                 continue
-            if found.asset_key.path[0] == experiment.name:
+            if check.asset_key.path[0] == experiment.name:
                 yield {
-                    "check": found.check_name,
-                    "asset": found.asset_key.path[-1],
-                    "partition": found.partition,
-                    "what": found.description,
+                    "check": check.check_name,
+                    "asset": check.asset_key.path[-1],
+                    "partition": check.partition,
+                    "what": check.description,
                     "run": run_id,
                 }
 

@@ -1,24 +1,28 @@
-"""Builds the Dagster assets of an experiment from its stages.
+"""Builds the Dagster assets of an experiment from its stages: partitions, edges, computation.
+
+Mappings of partitions are derived from :meth:`Stage.inputs`, so Dagster's lineage and the
+fingerprints cannot disagree. Every edge states its mapping: without one, Dagster takes identity
+without a word.
 
 Without `from __future__ import annotations`: Dagster reads the annotation of `context` itself.
 """
 
+import os
+import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
 from rag_assets.assets import metadata
-from rag_assets.assets.backfills import backfill_policy
 from rag_assets.assets.checks import check_outputs, check_specs
-from rag_assets.assets.names import artifact_key, asset_key, group_name
-from rag_assets.assets.partitions import (
-    MAX_TRACKED_PARENTS,
-    edges_of,
-    mapping_of,
-    partitions_of,
-    widest_edge,
+from rag_assets.assets.names import (
+    artifact_key,
+    asset_key,
+    dimension_values,
+    group_name,
+    partition_key,
 )
 from rag_assets.assets.provenance import latest_pointers
 from rag_assets.assets.reports import (
@@ -34,13 +38,117 @@ from rag_assets.assets.resources import Resources
 from rag_assets.assets.servers import failure, pool_of, retry_policy_of
 from rag_assets.code_versions.versions import CodeVersions, code_versions
 from rag_assets.engine.stage import Stage
-from rag_assets.errors import RagAssetsError
+from rag_assets.errors import RagAssetsError, UsageError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.checks.blocked import Blocked
-from rag_assets.pipeline.column_origins import ColumnOrigins
+from rag_assets.pipeline.checks.failed_checks import FailedChecks
+from rag_assets.pipeline.column_lineage import ColumnLineage
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.registry import check_name
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.store.artifacts import ArtifactKey
+
+MAX_TRACKED_PARENTS = 99
+"""Dagster 1.13 gives up on staleness over an edge with 100 parent partitions or more."""
+
+Edge = Sequence[tuple[ArtifactKey, ArtifactKey]]
+"""All (parent, child) pairs of partitions between two assets."""
+
+
+def partitions_of(stage: Stage, experiment: Experiment) -> dg.PartitionsDefinition | None:
+    """Return the static partitions of a stage; None when it has none."""
+    keys = stage.keys(experiment)
+    static = {
+        name: dg.StaticPartitionsDefinition(dimension_values(keys, name))
+        for name in stage.dimensions
+    }
+    if not static:
+        return None
+    if len(static) == 1:
+        return next(iter(static.values()))
+    return dg.MultiPartitionsDefinition(static)
+
+
+def edges_of(stage: Stage, experiment: Experiment) -> Mapping[str, Edge]:
+    """Return upstream asset -> all pairs of partitions, for every edge into a stage."""
+    edges: dict[str, list[tuple[ArtifactKey, ArtifactKey]]] = {}
+    for child in stage.keys(experiment):
+        for item in stage.inputs(experiment, child):
+            edges.setdefault(item.key.asset, []).append((item.key, child))
+    return edges
+
+
+def mapping_of(edge: Edge) -> dg.PartitionMapping | None:
+    """Return the mapping that gives exactly the pairs of an edge."""
+    parent, child = (dict(key.partition) for key in edge[0])
+    if not parent:
+        return None
+    if not child:
+        # Not AllPartitionMapping: the child may read some of the parent's partitions only.
+        names = {name for key, _ in edge if (name := partition_key(key)) is not None}
+        return dg.SpecificPartitionsPartitionMapping(sorted(names))
+    if len(parent) == len(child) == 1:
+        (parent_name,), (child_name,) = parent, child
+        return _static(edge, parent_name, child_name)
+    if len(parent) == len(child) == 2:
+        return dg.MultiPartitionMapping(
+            {
+                "retriever": dg.DimensionPartitionMapping(
+                    "retriever", _static(edge, "retriever", "retriever")
+                ),
+                "top_k": dg.DimensionPartitionMapping("top_k", _top_k_mapping(edge)),
+            }
+        )
+    # One side has a dimension alone, `retriever` or `top_k`, and it is the other side's dimension.
+    (alone,) = parent if len(parent) == 1 else child
+    return dg.MultiToSingleDimensionPartitionMapping(alone)
+
+
+def _top_k_mapping(edge: Edge) -> dg.PartitionMapping:
+    """Return identity, or for a child at one cut-off that reads others the exact pairs."""
+    if all(parent["top_k"] == child["top_k"] for parent, child in edge):
+        return dg.IdentityPartitionMapping()
+    return _static(edge, "top_k", "top_k")
+
+
+def _static(edge: Edge, parent_name: str, child_name: str) -> dg.StaticPartitionMapping:
+    children: Mapping[str, set[str]] = {parent[parent_name]: set() for parent, _ in edge}
+    for parent, child in edge:
+        children[parent[parent_name]].add(child[child_name])
+    return dg.StaticPartitionMapping({name: sorted(names) for name, names in children.items()})
+
+
+def widest_edge(edge: Edge) -> int:
+    """Return the largest number of parent partitions of one child over an edge."""
+    counts: dict[ArtifactKey, int] = {}
+    for _, child in edge:
+        counts[child] = counts.get(child, 0) + 1
+    return max(counts.values(), default=0)
+
+
+VARIABLE = "RAG_ASSETS_BACKFILL"
+
+
+def backfill_policy() -> dg.BackfillPolicy:
+    """Return the policy of all assets with partitions: ``RAG_ASSETS_BACKFILL``.
+
+    ``single_run``, the default, is one run for each range of partitions: right for one machine.
+    ``multi_run`` is a run for each partition, ``multi_run(n)`` for each n: for runs on several
+    machines with a common store.
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    text = os.environ.get(VARIABLE) or "single_run"
+    match = re.fullmatch(r"single_run|multi_run(?:\(([1-9][0-9]{0,5})\))?", text, re.ASCII)
+    if match is None:
+        raise UsageError(
+            f"{VARIABLE} must be single_run, multi_run or multi_run(n), n partitions a run; "
+            f"found {text!r}"
+        )
+    if text == "single_run":
+        return dg.BackfillPolicy.single_run()
+    return dg.BackfillPolicy.multi_run(int(match[1] or 1))
+
 
 MOST_KINDS = 3
 """Icons that Dagster allows for an asset."""
@@ -71,7 +179,7 @@ def build_assets(
         # checks of partitions a preview.
         warnings.simplefilter("ignore", dg.BetaWarning)
         warnings.simplefilter("ignore", dg.PreviewWarning)
-        origins = ColumnOrigins(experiment)
+        origins = ColumnLineage(experiment)
         return [
             _build(stage, origins, open_pipeline, versions or code_versions(), resources)
             for stage in STAGES.values()
@@ -81,7 +189,7 @@ def build_assets(
 
 def _build(
     stage: Stage,
-    origins: ColumnOrigins,
+    origins: ColumnLineage,
     open_pipeline: PipelineFactory,
     versions: CodeVersions,
     resources: Resources | None,
@@ -138,8 +246,8 @@ def _materialize(
 ) -> Iterator[Report]:
     """Bring the wanted partitions up to date, check them, report each with its own version."""
     wanted = [artifact_key(stage, partition) for partition in _wanted(context)]
-    blocked = Blocked(pipeline)
-    keys = [key for key in wanted if blocked.stopped_by(key) is None]
+    failed_checks = FailedChecks(pipeline)
+    keys = [key for key in wanted if failed_checks.stopped_by(key) is None]
     pointers = latest_pointers(context.instance, pipeline, stage)
     single = len(wanted) == 1
     all_wanted = len(keys) == len(wanted)
@@ -162,7 +270,9 @@ def _materialize(
     yield from checked(pipeline, stage, outcomes, fails_run=single)
     remember(pipeline, outcomes)
     if not all_wanted:
-        stopped = {str(key): str(blocked.stopped_by(key)) for key in wanted if key not in keys}
+        stopped = {
+            str(key): str(failed_checks.stopped_by(key)) for key in wanted if key not in keys
+        }
         raise dg.Failure(not_computed(stopped), allow_retries=False)
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import dagster as dg
 
+from rag_assets.assets.metadata import DIGITS
 from rag_assets.assets.names import asset_key, partition_key
-from rag_assets.assets.numbers import DIGITS
 from rag_assets.engine.stage import Stage
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.checks import CheckResult, checks_of
-from rag_assets.pipeline.checks.check import MOST_EXAMPLES, WARNING
+from rag_assets.pipeline.checks.asset_checks import checks_of
+from rag_assets.pipeline.checks.check import MOST_EXAMPLES, WARNING, CheckResult
 from rag_assets.plain_text import markdown
 
 MOST_AT_ONCE = 5
@@ -56,7 +56,7 @@ def evaluations(
             partition; with several, the others would be stopped too.
     """
     for result in results:
-        found = result.found
+        finding = result.found
         warns = result.severity == WARNING
         yield dg.AssetCheckEvaluation(
             asset_key=asset,
@@ -64,7 +64,7 @@ def evaluations(
             passed=result.passed,
             severity=dg.AssetCheckSeverity.WARN if warns else dg.AssetCheckSeverity.ERROR,
             description=_description(result),
-            metadata={**_numbers(result), **_problems(found.problems), **_shown(found.shown)},
+            metadata={**_numbers(result), **_problems(finding.problems), **_shown(finding.shown)},
             blocking=result.check.blocking and fails_run,
             partition=partition_key(result.key),
         )

@@ -1,20 +1,50 @@
-"""The main job: bring an experiment up to date, recorded in Dagster, and make it the current state.
+"""Bring an experiment up to date, recorded in Dagster, and make it the current state.
 
-This is the driver of the command line and of Python.
+This is the driver of the command line and of Python, also inside a notebook, whose process has a
+running event loop and no terminal.
 """
 
 from __future__ import annotations
 
+import asyncio
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rag_assets.assets.work import StaleStages, Work, begin, finish, stale_stages
+from rag_assets.assets.evaluation_steps import (
+    EvaluationSummary,
+    StaleStages,
+    begin,
+    finish,
+    stale_stages,
+)
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance
+
+
+@contextmanager
+def as_in_a_script() -> Iterator[None]:
+    """Let synchronous work do what it does in a script.
+
+    At the end of a run Dagster starts an event loop, and where one is running no other may start.
+    The running one is set aside, in place of a thread for the work, because an interrupt of the
+    notebook's cell must reach the work. tqdm, which libraries of models import, warns where
+    ipywidgets are not installed; its bars are not shown.
+    """
+    running = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="IProgress not found")
+            yield
+    finally:
+        asyncio._set_running_loop(running)
 
 
 def evaluate(
@@ -23,7 +53,7 @@ def evaluate(
     *,
     trigger: str = "command line",
     instance: DagsterInstance | None = None,
-) -> Work:
+) -> EvaluationSummary:
     """Compute what is missing, report what Dagster does not know, write the snapshot.
 
     All of it is one Dagster run. When nothing is to be done none is started (and Dagster is not

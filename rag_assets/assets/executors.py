@@ -13,7 +13,11 @@ from rag_assets.errors import UsageError
 
 VARIABLE = "RAG_ASSETS_EXECUTOR"
 
-PRELOADED = ("rag_assets.assets.whole", "rag_assets.assets.kept_storage", "upath.registry")
+PRELOADED = (
+    "rag_assets.assets.experiment_definitions",
+    "rag_assets.assets.instance",
+    "upath.registry",
+)
 """Imported once a run; the processes of its steps are forked from there, so none imports again.
 
 The last two bring what Dagster imports with an instance and with an IO manager.
@@ -40,9 +44,9 @@ def executor_of(text: str | None, *, where: str = VARIABLE) -> dg.ExecutorDefini
         return None
     if text == "in_process":
         return dg.in_process_executor
-    found = re.fullmatch(r"multiprocess(?:\(([1-9][0-9]{0,3})\))?", text, re.ASCII)
-    if found is not None:
-        return _multiprocess(int(found[1] or 0))
+    match = re.fullmatch(r"multiprocess(?:\(([1-9][0-9]{0,3})\))?", text, re.ASCII)
+    if match is not None:
+        return _multiprocess(int(match[1] or 0))
     if re.fullmatch(r"[\w.]+:\w+", text):
         return _imported(text, where)
     raise UsageError(
@@ -61,9 +65,9 @@ def _multiprocess(limit: int) -> dg.ExecutorDefinition:
 def _imported(text: str, where: str) -> dg.ExecutorDefinition:
     module, _, name = text.partition(":")
     try:
-        found = getattr(import_module(module), name)
+        executor = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise UsageError(f"{where}: {text!r} cannot be imported: {error}") from error
-    if not isinstance(found, dg.ExecutorDefinition):
-        raise UsageError(f"{where}: {text!r} is no executor, it is {type(found).__name__}")
-    return found
+    if not isinstance(executor, dg.ExecutorDefinition):
+        raise UsageError(f"{where}: {text!r} is no executor, it is {type(executor).__name__}")
+    return executor

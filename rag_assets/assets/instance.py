@@ -1,22 +1,208 @@
-"""The Dagster instance that runs are recorded in: the one that `dagster dev` shows."""
+"""The Dagster instance that runs are recorded in: the one that `dagster dev` shows.
+
+In the state folder it stores in SQLite with connections that stay open, for a process that drives a
+run: Dagster opens a database anew for each statement. The databases and their content are exactly
+its own, so `dagster dev` reads what is written here, also meanwhile.
+
+A storage of one's own is what Dagster offers in ``dagster.yaml`` (``storage: custom``), and the
+classes are the ones that its reference names. But where these open a connection is not part of that
+reference. So this is used with the version of Dagster that it was tested with, and with any other
+it is Dagster's own storage: slower, and otherwise the same.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 import weakref
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
+from dagster import StringSource
+from dagster._core.storage.base_storage import DagsterStorage
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
+from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
+from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import SqliteScheduleStorage
+from dagster._serdes import ConfigurableClass, ConfigurableClassData
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
-from rag_assets.assets import kept_storage
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.package_versions import version
 from rag_assets.store.locks import locked
-from rag_assets.store.plain_names import plain_name
 from rag_assets.store.settings import StoreSettings
+from rag_assets.store.sql_paths import plain_name
+
+TESTED_WITH = "1.13.27"
+"""Version of Dagster whose databases are opened in this way; see ``tests/assets``."""
+
+INDEX = "index"
+"""The event log of all runs; each run has one of its own besides."""
+
+BUSY_SECONDS = 30
+"""How long a writer waits for another, as in Dagster."""
+
+
+class SqliteEventLog(SqliteEventLogStorage):
+    """The event log: one database a run, and the index of all assets."""
+
+    def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
+        """Open the index; it is created when it is not there."""
+        self._engines: dict[str, Engine] = {}
+        self._tables: set[str] = set()
+        self._together: dict[str, Connection] | None = None
+        super().__init__(base_dir, inst_data)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Store all events of a block at its end, in one transaction a database, or none of them.
+
+        What is read in the block from these databases sees them already.
+        """
+        self._together = {}
+        try:
+            yield
+            for connection in self._together.values():
+                connection.commit()
+        finally:
+            for connection in self._together.values():
+                connection.close()
+            self._together = None
+
+    @contextmanager
+    def _connect(self, shard: str) -> Iterator[Connection]:
+        with self._db_lock:
+            engine = self._engine(shard)
+            if shard not in self._initialized_dbs:
+                self._initdb(engine)
+                self._initialized_dbs.add(shard)
+            if self._together is not None:
+                if shard not in self._together:
+                    self._together[shard] = engine.connect()
+                yield self._together[shard]
+                return
+            with engine.connect() as connection, connection.begin():
+                yield connection
+
+    def has_table(self, table_name: str) -> bool:
+        """Return whether the index has a table; one that is there stays."""
+        if table_name not in self._tables and super().has_table(table_name):
+            self._tables.add(table_name)
+        return table_name in self._tables
+
+    def _engine(self, shard: str) -> Engine:
+        """Return the engine of a database; of those of runs, the one used last stays open."""
+        if shard not in self._engines:
+            for other in [name for name in self._engines if name != INDEX]:
+                self._engines.pop(other).dispose()
+            engine = _engine(self.conn_string_for_shard(shard))
+            if shard != INDEX:
+                event.listen(engine, "connect", _sync_less)
+            self._engines[shard] = engine
+        return self._engines[shard]
+
+    def dispose(self) -> None:
+        """Close all databases."""
+        for engine in self._engines.values():
+            engine.dispose()
+        self._engines.clear()
+        super().dispose()
+
+
+class SqliteRuns(SqliteRunStorage):
+    """The list of runs."""
+
+    _engine: Engine | None = None
+
+    @contextmanager
+    def connect(self) -> Iterator[Connection]:
+        """Yield a connection within a transaction."""
+        if self._engine is None:
+            self._engine = _engine(self._conn_string)
+        with self._engine.connect() as connection, connection.begin():
+            yield connection
+
+    def dispose(self) -> None:
+        """Close the database."""
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = None
+        super().dispose()
+
+
+class SqliteStorage(DagsterStorage, ConfigurableClass):
+    """The storage of an instance that one process drives; the folders are those of Dagster."""
+
+    def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
+        """Open the storage; it is created when it is not there."""
+        history = Path(base_dir) / "history"
+        self._inst_data = inst_data
+        self._run_storage = SqliteRuns.from_local(str(history))
+        self._event_log_storage = SqliteEventLog(str(history / "runs"))
+        self._schedule_storage = SqliteScheduleStorage.from_local(str(Path(base_dir) / "schedules"))
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    @property
+    def inst_data(self) -> ConfigurableClassData | None:
+        """How the instance's configuration names this class."""
+        return self._inst_data
+
+    @classmethod
+    def config_type(cls) -> Mapping[str, Any]:
+        """Return the schema of the configuration."""
+        return {"base_dir": StringSource}
+
+    @classmethod
+    def from_config_value(
+        cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]
+    ) -> SqliteStorage:
+        """Return the storage that an instance's configuration asks for."""
+        return cls(inst_data=inst_data, **config_value)
+
+    @property
+    def event_log_storage(self) -> SqliteEventLog:
+        """Where events are kept."""
+        return self._event_log_storage
+
+    @property
+    def run_storage(self) -> SqliteRuns:
+        """Where runs are kept."""
+        return self._run_storage
+
+    @property
+    def schedule_storage(self) -> SqliteScheduleStorage:
+        """Where schedules and sensors are kept."""
+        return self._schedule_storage
+
+    def register_instance(self, instance: dg.DagsterInstance) -> None:
+        """Let the parts know the instance that they belong to."""
+        super().register_instance(instance)
+        for part in (self._run_storage, self._event_log_storage, self._schedule_storage):
+            if not part.has_instance:
+                part.register_instance(instance)
+
+    def dispose(self) -> None:
+        """Close all databases."""
+        for part in (self._event_log_storage, self._run_storage, self._schedule_storage):
+            part.dispose()
+
+
+def stored_together(instance: dg.DagsterInstance) -> AbstractContextManager[None]:
+    """Let an instance store the events of a block at once; on other storage, one by one."""
+    log = instance.event_log_storage
+    return log.together() if isinstance(log, SqliteEventLog) else nullcontext()
+
+
+def _sync_less(connection: sqlite3.Connection, _: object) -> None:
+    """Let a power failure take the last events of a run's own log; the index of assets has them."""
+    connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def _engine(connection: str) -> Engine:
+    return create_engine(connection, connect_args={"timeout": BUSY_SECONDS})
+
 
 _LOCK = "opening.lock"
 
@@ -60,9 +246,9 @@ def open_instance(settings: StoreSettings) -> dg.DagsterInstance:
 def _storage(home: str) -> dict[str, Any]:
     """Return the configuration of the storage: kept open where that was tested."""
     config = {"base_dir": home}
-    if version("dagster") != kept_storage.TESTED_WITH:
+    if version("dagster") != TESTED_WITH:
         return {"sqlite": config}
-    return {"custom": {"module": kept_storage.__name__, "class": "KeptStorage", "config": config}}
+    return {"custom": {"module": __name__, "class": "SqliteStorage", "config": config}}
 
 
 @contextmanager

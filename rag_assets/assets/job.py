@@ -17,20 +17,26 @@ from typing import Any, TextIO
 import dagster as dg
 from pydantic import Field
 
+from rag_assets.assets.evaluation_steps import (
+    EvaluationSummary,
+    StaleStages,
+    begin,
+    finish,
+    stale_stages,
+)
 from rag_assets.assets.names import plain_name
 from rag_assets.assets.reports import Event, reports
 from rag_assets.assets.resources import Resources, resources_of
 from rag_assets.assets.servers import failure, retry_policy_of_all
-from rag_assets.assets.work import StaleStages, Work, begin, finish, stale_stages
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment import Experiment
-from rag_assets.kept_signals import is_interrupt, kept_sigterm
+from rag_assets.pipeline.failed_queries import try_again
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
-from rag_assets.pipeline.retry import try_again
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.plain_text import markdown
+from rag_assets.signal_handlers import is_interrupt, sigterm_guard
 from rag_assets.store.settings import StoreSettings
 
 TRIGGERS = {"dagster/schedule_name": "schedule", "dagster/sensor_name": "sensor"}
@@ -154,7 +160,7 @@ def _evaluate(
     yield dg.Output(None, metadata={**_shown(work), "report": dg.MetadataValue.path(report)})
 
 
-def _shown(work: Work) -> dict[str, dg.MetadataValue]:
+def _shown(work: EvaluationSummary) -> dict[str, dg.MetadataValue]:
     return {
         "evaluation": dg.MetadataValue.text(work.evaluation.evaluation_id),
         "computed": dg.MetadataValue.int(work.computed),
@@ -182,7 +188,7 @@ def record_run(
         yield from stages_brought_up_to_date(context, pipeline, unless_interrupted(stages))
         yield dg.Output(None)
 
-    with _quiet(), kept_sigterm(), _interruptible() as unless_interrupted:
+    with _quiet(), sigterm_guard(), _interruptible() as unless_interrupted:
         result = one_step_job(pipeline.experiment, body).execute_in_process(
             instance=instance, tags={TRIGGER_TAG: trigger}, run_config=_QUIET
         )
@@ -200,11 +206,11 @@ def _interruptible() -> Iterator[Callable[[StaleStages], StaleStages]]:
     forgotten: list[object] = []
     usual = sys.unraisablehook
 
-    def hook(found: "sys.UnraisableHookArgs") -> None:
-        if issubclass(found.exc_type, interrupts):
-            forgotten.append(found.exc_type)
+    def hook(failure: "sys.UnraisableHookArgs") -> None:
+        if issubclass(failure.exc_type, interrupts):
+            forgotten.append(failure.exc_type)
         else:
-            usual(found)
+            usual(failure)
 
     def unless_interrupted(stages: StaleStages) -> StaleStages:
         for stage in stages:

@@ -1,4 +1,7 @@
-"""What a person wants to see on an asset and on each of its materializations."""
+"""What a person wants to see on an asset and on each of its materializations.
+
+Numbers are what the Dagster UI plots over time: the means of a cell, or of a retriever.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,68 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_assets.assets.names import asset_key
-from rag_assets.assets.numbers import numbers_of
 from rag_assets.engine.stage import Stage
-from rag_assets.evaluation.leaderboard import splits_of
+from rag_assets.evaluation.leaderboard import splits_of, summarise
+from rag_assets.evaluation.query_facts import facts_table
+from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.ties import TIES
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.column_origins import ColumnOrigins
+from rag_assets.pipeline.column_lineage import ColumnLineage
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.plain_text import markdown, printable
 from rag_assets.report.board_columns import LEADING
 from rag_assets.report.html import REPORT_FILE
-from rag_assets.schemas import TableSchema
+from rag_assets.schemas import QUERY_METRICS, TableSchema
 from rag_assets.store.artifacts import Artifact
+
+DIGITS = 6
+"""Digits behind the point that are shown of a mean."""
+
+Numbers = dict[str, dg.MetadataValue]
+
+
+def numbers_of(stage: Stage, outcome: Outcome, pipeline: Pipeline) -> Numbers:
+    """Return the means of a cell, or the primary measure of a retriever at each top_k.
+
+    They are those of one split: test where the queries are split. ``split`` says which.
+    """
+    match stage.name:
+        case "metrics":
+            return _of_cell(outcome, pipeline)
+        case "metrics_summary":
+            measure = pipeline.experiment.primary.column
+            rows, split = _rows_to_show(outcome.artifact.table())
+            means = {f"{measure}@{row['top_k']}": row.get(measure) for row in rows}
+            return {**_floats(means), **split}
+        case "leaderboard":
+            return _rows_to_show(outcome.artifact.table())[1]
+        case _:
+            return {}
+
+
+def _of_cell(outcome: Outcome, pipeline: Pipeline) -> Numbers:
+    """Return every mean; each query counts alike while the query facts are not up to date."""
+    top_k, table = int(outcome.key["top_k"]), outcome.artifact.table()
+    measures = [name for name in table.column_names if name not in QUERY_METRICS.arrow().names]
+    facts = pipeline.current(QUERY_FACTS_KEY)
+    query_ids = table.column("query_id").to_pylist()
+    counting = facts.table() if facts is not None else facts_table(query_ids, {}, {}, {}, {})
+    rows, split = _rows_to_show(summarise({top_k: table}, {top_k: measures}, counting))
+    return {**_floats({name: rows[0][name] for name in measures}), **split} if rows else {}
+
+
+def _rows_to_show(table: pa.Table) -> tuple[list[dict[str, object]], Numbers]:
+    """Return the rows of the split to show, and its name."""
+    splits = splits_of(table)[:1]
+    rows = [row for row in table.to_pylist() if row["split"] in splits]
+    return rows, {"split": dg.MetadataValue.text(splits[0])} if splits else {}
+
+
+def _floats(values: dict[str, object]) -> Numbers:
+    """Return the values that there are, as they are shown: the table has all digits."""
+    shown = {name: round(v, DIGITS) for name, v in values.items() if isinstance(v, float)}
+    return {name: dg.MetadataValue.float(value) for name, value in shown.items()}
+
 
 PREVIEW_ROWS = 5
 BOARD_ROWS = 100
@@ -34,7 +87,7 @@ PREVIEW_CHARACTERS = 120
 Metadata = dict[str, dg.MetadataValue]
 
 
-def of_asset(stage: Stage, origins: ColumnOrigins) -> Metadata:
+def of_asset(stage: Stage, origins: ColumnLineage) -> Metadata:
     """Return the metadata of a definition: its columns, what they are made of, and its code."""
     shown: Metadata = {
         "dagster/storage_kind": dg.MetadataValue.text("parquet" if stage.schema else "folder"),

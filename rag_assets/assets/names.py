@@ -44,8 +44,8 @@ def artifact_key(stage: Stage, partition: str | None) -> ArtifactKey:
     if partition is None:
         return ArtifactKey.of(stage.name)
     values = partition.split(SEPARATOR)
-    found = dict(zip(sorted(stage.dimensions), values, strict=True))
-    return ArtifactKey(stage.name, tuple((name, found[name]) for name in stage.dimensions))
+    by_dimension = dict(zip(sorted(stage.dimensions), values, strict=True))
+    return ArtifactKey(stage.name, tuple((name, by_dimension[name]) for name in stage.dimensions))
 
 
 def dimension_values(keys: Sequence[ArtifactKey], dimension: str) -> list[str]:

@@ -10,12 +10,12 @@ from rag_assets.assets import metadata
 from rag_assets.assets.checks import evaluations
 from rag_assets.assets.names import asset_key, partition_key
 from rag_assets.assets.provenance import Pointers, latest_pointers, tags_of
-from rag_assets.assets.reported import Reported
+from rag_assets.assets.reported_versions import ReportedVersions
 from rag_assets.assets.servers import without_foreign
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import RagAssetsError
-from rag_assets.pipeline.checks import results_of, results_of_unreadable
-from rag_assets.pipeline.checks.blocked import Blocked
+from rag_assets.pipeline.checks.asset_checks import results_of, results_of_unreadable
+from rag_assets.pipeline.checks.failed_checks import FailedChecks
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -32,7 +32,7 @@ def reports(
         RagAssetsError: what the stage raised, after the checks that say so.
     """
     # Not needed to load a code location.
-    from rag_assets.assets.kept_storage import stored_together
+    from rag_assets.assets.instance import stored_together
 
     pointers = latest_pointers(instance, pipeline, stage)
     try:
@@ -65,19 +65,19 @@ def checked(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Check partitions, remember which failed, and yield the results.
 
-    Of several partitions those that passed go on: what reads the others is stopped by `Blocked`.
+    Of several partitions those that passed go on; `FailedChecks` stops what reads the others.
     """
     results = results_of(pipeline, stage, outcomes)
-    Blocked(pipeline).record([outcome.key for outcome in outcomes], results)
+    FailedChecks(pipeline).record([outcome.key for outcome in outcomes], results)
     asset = asset_key(pipeline.experiment.name, stage.name)
     yield from evaluations(asset, results, fails_run=fails_run)
 
 
 def remember(pipeline: Pipeline, outcomes: Sequence[Outcome]) -> None:
     """Remember which partitions Dagster knows; one that failed is to be told again."""
-    blocked = Blocked(pipeline)
+    failed_checks = FailedChecks(pipeline)
     keys = [outcome.key for outcome in outcomes]
-    Reported(pipeline).add([key for key in keys if not blocked.failed(key)])
+    ReportedVersions(pipeline).add([key for key in keys if not failed_checks.failed(key)])
 
 
 def unreadable(

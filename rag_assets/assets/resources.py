@@ -98,8 +98,8 @@ def resources_of(
 def key_variables(experiment: Experiment) -> list[str]:
     """Return the names that an experiment gives as ``api_key_env``."""
     asked = [experiment.llm, *experiment.retrievers.values()]
-    found = {getattr(one, "api_key_env", None) for one in asked}
-    return sorted(name for name in found if name)
+    variables = {getattr(one, "api_key_env", None) for one in asked}
+    return sorted(name for name in variables if name)
 
 
 def _variable_or(variable: str, folder: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from rag_assets.assets.intervals import retry_seconds
+from rag_assets.assets.polling_intervals import retry_seconds
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import NotServed, RagAssetsError
 from rag_assets.experiment.experiment import Experiment
@@ -35,8 +35,8 @@ def retry_policy_of(stage: Stage, experiment: Experiment) -> dg.RetryPolicy | No
 def retry_policy_of_all(experiment: Experiment) -> dg.RetryPolicy | None:
     """Return when a step that does the work of all assets is tried again."""
     used = (stage for stage in STAGES.values() if stage.keys(experiment))
-    found = (retry_policy_of(stage, experiment) for stage in used)
-    return next((policy for policy in found if policy is not None), None)
+    policies = (retry_policy_of(stage, experiment) for stage in used)
+    return next((policy for policy in policies if policy is not None), None)
 
 
 def pool_of(stage: Stage, experiment: Experiment) -> str | None:

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
+from rag_assets.chunking.chunker import EmbedBy
 from rag_assets.chunking.pieces import Cutter, Piece
-from rag_assets.chunking.size import Size
+from rag_assets.chunking.size import Size, SizedChunking
 from rag_assets.models.model_names import load_tokenizer
+
+
+class FixedChunking(SizedChunking):
+    """Windows of exactly so many tokens or characters; the last one may be shorter."""
+
+    strategy: Literal["fixed"]
+
+    def cutter(self, embed_by: EmbedBy) -> Cutter:
+        """Return what cuts windows."""
+        return cutter(self.size)
 
 
 def cutter(size: Size) -> Cutter:

@@ -13,16 +13,38 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise, zip_longest
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
+from pydantic import Field
+
+from rag_assets.chunking.chunker import EmbedBy, Overlap
 from rag_assets.chunking.pieces import Cutter, Piece
-from rag_assets.chunking.size import Size, split_pieces, splitter_cutter
+from rag_assets.chunking.size import Size, SizedChunking, split_pieces, splitter_cutter
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 _LINE_END = re.compile(r"\r\n?|\n")
+
+
+class MarkdownChunking(SizedChunking):
+    """One chunk a section of a Markdown text; one that is too long is cut further.
+
+    A heading deeper than ``max_level`` begins no section. ``overlap`` is between the parts of one
+    section only. ``indexed`` says whether the headings above a chunk are indexed with it.
+    """
+
+    libraries: ClassVar[tuple[str, ...]] = ("markdown-it-py", "semantic-text-splitter")
+
+    strategy: Literal["markdown"]
+    overlap: Overlap = 0
+    max_level: int = Field(6, ge=1, le=6, strict=True)
+    indexed: Literal["title+heading+text", "title+text"] = "title+heading+text"
+
+    def cutter(self, embed_by: EmbedBy) -> Cutter:
+        """Return what cuts by heading."""
+        return cutter(self.size, max_level=self.max_level)
 
 
 def cutter(size: Size, *, max_level: int) -> Cutter:

@@ -7,9 +7,57 @@ child, is the work of :func:`rag_assets.evaluation.units.unit_ranking`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
+from rag_assets.chunking.chunker import Chunker, EmbedBy
 from rag_assets.chunking.pieces import Cutter, Piece
+from rag_assets.chunking.registry import CHILD_CHUNKING_TYPES, PARENT_CHUNKING_TYPES
+from rag_assets.code_versions.closure import Root
+from rag_assets.options import OneOf
+
+
+class ParentChunking(Chunker):
+    """Search small chunks, return the larger ones that they lie in.
+
+    A document is cut by ``parent``, and each parent by ``child``. The children are indexed; a run
+    holds parents, each once, at the rank of its best child, and top_k counts parents.
+    """
+
+    has_parents: ClassVar[bool] = True
+
+    strategy: Literal["parent"]
+    child: Annotated[Chunker, OneOf(CHILD_CHUNKING_TYPES, "strategy")]
+    parent: Annotated[Chunker, OneOf(PARENT_CHUNKING_TYPES, "strategy")]
+
+    @property
+    def by_blocks(self) -> bool:
+        """Whether both are."""
+        return self.child.by_blocks and self.parent.by_blocks
+
+    @property
+    def whole_parents(self) -> bool:
+        """Whether each document is one parent."""
+        return self.parent.whole_documents
+
+    def cutting(self) -> Mapping[str, Any]:
+        """Return how the two cut."""
+        parts = {"child": self.child.cutting(), "parent": self.parent.cutting()}
+        return {"strategy": self.strategy, **parts}
+
+    def code_roots(self) -> list[Root]:
+        """Return those of the three."""
+        roots = [*super().code_roots(), *self.child.code_roots(), *self.parent.code_roots()]
+        return list(dict.fromkeys(roots))
+
+    def versions(self) -> Mapping[str, str]:
+        """Return those of the two, each with its part before its name."""
+        parts = {"child": self.child.versions(), "parent": self.parent.versions()}
+        return {f"{part}.{name}": v for part, of in parts.items() for name, v in of.items()}
+
+    def cutter(self, embed_by: EmbedBy) -> Cutter:
+        """Return what cuts twice."""
+        return cutter(self.child.cutter(embed_by), self.parent.cutter(embed_by))
 
 
 def cutter(child: Cutter, parent: Cutter) -> Cutter:

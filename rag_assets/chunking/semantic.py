@@ -7,22 +7,75 @@ in the same text (the breakpoint rule of G. Kamradt's "5 Levels of Text Splittin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from rag_assets.chunking import recursive
+from rag_assets.chunking.chunker import Chunker, Embed, EmbedBy
 from rag_assets.chunking.pieces import Cutter, Piece, Span
-from rag_assets.chunking.sentences import sentence_spans
-from rag_assets.chunking.size import Size, split_pieces
+from rag_assets.chunking.sentences import Language, sentence_spans
+from rag_assets.chunking.size import Size, split_pieces, tokenizer_versions
+from rag_assets.models.encoder import Encoder
+from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.models.unit_vectors import Vectors
-
-Embed = Callable[[Sequence[str]], Vectors]
-"""Gives for each text, at least one, a vector of length 1: float32, shape (texts, dimension)."""
+from rag_assets.options import Number
+from rag_assets.store.canonical import fingerprint
 
 DECIMALS = 6
 """Distances are rounded: a model's fp32 vectors differ by about 1e-6 from batch to batch."""
+
+
+class SemanticChunking(Chunker):
+    """Cut between sentences whose meanings are far apart.
+
+    Each sentence is embedded by ``model`` with ``buffer`` sentences on either side. A document is
+    cut where the cosine distance of neighbours exceeds the ``percentile`` of its distances. A chunk
+    of more than ``max_tokens`` tokens of the model is cut further; null leaves it.
+    """
+
+    libraries: ClassVar[tuple[str, ...]] = (
+        "numpy",
+        "semantic-text-splitter",
+        "sentence-transformers",
+        "sentencex",
+        "torch",
+        "transformers",
+    )
+
+    strategy: Literal["semantic"]
+    model: str = Field(DEFAULT_MODEL, min_length=1)
+    percentile: Number = Field(95, gt=0, lt=100)
+    buffer: int = Field(0, ge=0, strict=True)
+    language: Language = "en"
+    max_tokens: int | None = Field(None, ge=1, strict=True)
+
+    @property
+    def by_blocks(self) -> bool:
+        """Not so: the last bits of a vector depend on the batch, which is of many documents.
+
+        Sentences that were embedded before are known to the cache of vectors.
+        """
+        return False
+
+    def cutter(self, embed_by: EmbedBy) -> Cutter:
+        """Return what cuts at breakpoints."""
+        return cutter(
+            embed_by(self.model),
+            percentile=self.percentile,
+            buffer=self.buffer,
+            language=self.language,
+            limit=Size(self.max_tokens, 0, self.model) if self.max_tokens else None,
+        )
+
+    def versions(self) -> Mapping[str, str]:
+        """Return those of the libraries, of what counts tokens, and the model's."""
+        limit = {} if self.max_tokens is None else tokenizer_versions(self.model)
+        encoder = fingerprint(Encoder(self.model).describe("document"))
+        return {**super().versions(), **limit, "encoder": encoder}
 
 
 def cutter(

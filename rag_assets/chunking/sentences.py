@@ -8,8 +8,32 @@ break inside a paragraph ends no sentence, an empty line does.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Annotated, ClassVar, Literal
 
+from pydantic import Field
+
+from rag_assets.chunking.chunker import Chunker, EmbedBy, Overlap
 from rag_assets.chunking.pieces import Cutter, Piece, Span, trimmed
+
+Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[a-z]+)*$")]
+
+
+class SentencesChunking(Chunker):
+    """So many sentences a chunk, of which ``overlap`` repeat the chunk before.
+
+    ``language`` (ISO 639) says whose abbreviations end no sentence.
+    """
+
+    libraries: ClassVar[tuple[str, ...]] = ("sentencex",)
+
+    strategy: Literal["sentences"]
+    sentences: int = Field(5, ge=1, strict=True)
+    overlap: Overlap = 0
+    language: Language = "en"
+
+    def cutter(self, embed_by: EmbedBy) -> Cutter:
+        """Return what cuts runs of sentences."""
+        return cutter(sentences=self.sentences, overlap=self.overlap, language=self.language)
 
 
 def cutter(*, sentences: int, overlap: int, language: str) -> Cutter:

@@ -16,7 +16,7 @@ from rag_assets.report.formats import formatted, size_text
 from rag_assets.report.store_contents import cache_rows, dropped_rows
 from rag_assets.report.terminal_table import rows_view
 from rag_assets.store.cache_files import CACHE, cache_segments
-from rag_assets.store.remote.removed import bring_all
+from rag_assets.store.remote.removals import bring_all
 from rag_assets.store.settings import StoreSettings
 
 

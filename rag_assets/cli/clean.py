@@ -12,14 +12,14 @@ import click
 from rag_assets.cli.options import MOST_DAYS, Number, format_option, store_option
 from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.pipeline.bringing import bring_records, experiment_roots
 from rag_assets.pipeline.cleaning import removable
 from rag_assets.pipeline.history import fill_in
+from rag_assets.pipeline.remote_sync import bring_records, experiment_roots
 from rag_assets.report.formats import Row, formatted, size_text
 from rag_assets.report.store_contents import removed_rows
 from rag_assets.report.terminal_table import rows_view
-from rag_assets.store.leases import removing
-from rag_assets.store.remote.removed import remove_everywhere
+from rag_assets.store.locks import removing
+from rag_assets.store.remote.removals import remove_everywhere
 from rag_assets.store.settings import StoreSettings
 
 REMOVED = ("experiment", "what", "why", "count", "bytes")

@@ -119,9 +119,9 @@ def _print_moves(compared: Compared, a: str, b: str, form: str) -> None:
 
 def _bounds(compared: Compared, a: str, b: str) -> Row:
     """Return the intervals of both means."""
-    found = compared.mean_intervals(a, b)
+    intervals = compared.mean_intervals(a, b)
     return {
-        f"{bound}_{side}": found[name][bound] if name in found else None
+        f"{bound}_{side}": intervals[name][bound] if name in intervals else None
         for side, name in (("a", a), ("b", b))
         for bound in ("low", "high")
     }

@@ -30,8 +30,8 @@ class ExperimentPath(click.Path):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Complete folders with an experiment.yaml; where none fits, any file or folder."""
-        found = [*Path().glob(f"*/{_EXPERIMENT_FILE}"), *Path().glob(f"data/*/{_EXPERIMENT_FILE}")]
-        items = _items(sorted(str(file.parent) for file in found), incomplete)
+        files = [*Path().glob(f"*/{_EXPERIMENT_FILE}"), *Path().glob(f"data/*/{_EXPERIMENT_FILE}")]
+        items = _items(sorted(str(file.parent) for file in files), incomplete)
         return items or super().shell_complete(ctx, param, incomplete)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from rag_assets.assets.evaluate import evaluate
-from rag_assets.assets.work import Work
+from rag_assets.assets.evaluation_steps import EvaluationSummary
 from rag_assets.cli.options import selection_options
 from rag_assets.cli.progress_bars import progress_bar, work_board
 from rag_assets.cli.terminal import (
@@ -25,13 +25,11 @@ from rag_assets.cli.terminal import (
 )
 from rag_assets.errors import Incomplete
 from rag_assets.pipeline.evaluations import is_of_older_store
-from rag_assets.pipeline.failed_queries import unfinished
+from rag_assets.pipeline.failed_queries import try_again, unanswered, unfinished
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
-from rag_assets.pipeline.retry import try_again, unanswered
+from rag_assets.pipeline.retriever_warnings import hnsw_warnings, tokenizer_warnings
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.shallow_graphs import shallow_graphs
-from rag_assets.pipeline.unread_languages import unread_languages
 from rag_assets.report.analyzers import unlabelled_findings
 from rag_assets.report.formats import Row, formatted
 from rag_assets.report.html import write_report
@@ -84,7 +82,7 @@ def command(
         print_note(OLDER_STORE)
     if retry_failed:
         messages().print(f"asked again: {try_again(pipeline)} queries that failed")
-    for line in (*shallow_graphs(experiment), *unread_languages(pipeline, selection)):
+    for line in (*hnsw_warnings(experiment), *tokenizer_warnings(pipeline, selection)):
         messages().print(f"warning: {line}", soft_wrap=True)
     with work_board(lambda: f"{pipeline.n_computed} partitions computed  {pipeline.at_work}"):
         work = evaluate(pipeline, selection)
@@ -119,7 +117,8 @@ OLDER_STORE = (
 
 def _incomplete(failed: Mapping[str, Collection[str]], n_queries: int) -> str:
     told = [
-        f"{name} failed on {len(found)} of {n_queries} queries" for name, found in failed.items()
+        f"{name} failed on {len(queries)} of {n_queries} queries"
+        for name, queries in failed.items()
     ]
     return f"incomplete: {', '.join(told)}; `rag-assets report` says why"
 
@@ -163,7 +162,7 @@ def _print_tables(slices: list[Slice], result: EvaluationResult, rows: list[Row]
         console.print(slices_view(slices, str(result.primary), split=result.chosen_split()))
 
 
-def _print_places(settings: StoreSettings, report: Path, work: Work) -> None:
+def _print_places(settings: StoreSettings, report: Path, work: EvaluationSummary) -> None:
     lines = {
         "evaluation": f"{work.evaluation.evaluation_id}: {work.computed} partitions computed, "
         f"{work.reused} reused, {work.seconds:.1f} s",

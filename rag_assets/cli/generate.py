@@ -21,7 +21,7 @@ from rag_assets.cli.terminal import print_line
 from rag_assets.errors import UsageError
 from rag_assets.labels.generation.question_filters import Filters
 from rag_assets.labels.generation.question_generation import SAME_LANGUAGE
-from rag_assets.pipeline.generated import Asking, Generation, reasons
+from rag_assets.pipeline.question_generation import Asking, Generation, reasons
 
 FILE = click.Path(path_type=Path)
 _DEFAULT = Asking()
@@ -157,26 +157,26 @@ def _asking(options: dict[str, Any]) -> Asking:
 def _import(path: Path, reviewed: Path, sheet: Path | None, out: Path | None, force: bool) -> None:
     if sheet is not None or out is None:
         raise UsageError("--import reads a sheet and writes a dataset: give --out, and no --sheet")
-    found = api.import_questions(path, reviewed, out, force=force)
+    review = api.import_questions(path, reviewed, out, force=force)
     print_line(
-        f"{out}: {found.questions.num_rows} questions kept, {found.n_refused} refused, "
-        f"{found.n_open} without yes or no left out"
+        f"{out}: {review.questions.num_rows} questions kept, {review.n_refused} refused, "
+        f"{review.n_open} without yes or no left out"
     )
 
 
 def _estimate(path: Path, store: Path | None, asking: Asking) -> None:
-    found = api.estimate_generation(path, asking, store=store, progress=progress_bar)
-    cost = "" if found.cost_at_most is None else f", cost at most {found.cost_at_most:.4g}"
-    print_line(f"{found.calls} requests to send{cost}; {found.cached} answers are known")
+    estimate = api.estimate_generation(path, asking, store=store, progress=progress_bar)
+    cost = "" if estimate.cost_at_most is None else f", cost at most {estimate.cost_at_most:.4g}"
+    print_line(f"{estimate.calls} requests to send{cost}; {estimate.cached} answers are known")
 
 
 def _report(made: Generation, written: list[Path]) -> None:
-    found = made.found
+    questions = made.found
     cost = "" if made.cost is None else f", cost {made.cost:.4g}"
     print_line(
-        f"{found.questions.num_rows} questions from {made.n_chunks} chunks, by {made.n_calls} "
+        f"{questions.questions.num_rows} questions from {made.n_chunks} chunks, by {made.n_calls} "
         f"requests{cost}"
     )
-    for reason, number in reasons(found):
+    for reason, number in reasons(questions):
         print_line(f"  {number} {reason}")
     print_line(f"written: {', '.join(map(str, written))}")

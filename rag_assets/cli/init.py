@@ -36,10 +36,10 @@ def command(path: Path, out: Path | None) -> None:
     file = (out or (path if path.is_dir() else path.parent) / EXPERIMENT_FILE).absolute()
     if file.exists():
         raise UsageError(f"{file}: is there already; name another with --out")
-    found = _found(experiment)
-    write_text(file, starter_yaml(experiment, _seen_from(file.parent, path.absolute()), found))
+    data = _found(experiment)
+    write_text(file, starter_yaml(experiment, _seen_from(file.parent, path.absolute()), data))
     load_experiment(file)
-    print_line(f"{out or file}: {_counted(found)}")
+    print_line(f"{out or file}: {_counted(data)}")
     print_note(experiment.unread_labels)
     messages().print(f"next: rag-assets evaluate {out or file}", soft_wrap=True)
 
@@ -62,5 +62,5 @@ def _found(experiment: Experiment) -> Found:
     return Found(documents.num_rows, queries.num_rows, judgments, unread)
 
 
-def _counted(found: Found) -> str:
-    return f"{found.documents} documents, {found.queries} queries, {found.judgments} judgments"
+def _counted(data: Found) -> str:
+    return f"{data.documents} documents, {data.queries} queries, {data.judgments} judgments"

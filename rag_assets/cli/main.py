@@ -17,8 +17,8 @@ from click.shell_completion import CompletionItem
 from rag_assets import __version__
 from rag_assets.cli.terminal import with_verbosity
 from rag_assets.errors import RagAssetsError, StoreError, UsageError
-from rag_assets.kept_signals import interrupts_raised, is_interrupt
 from rag_assets.plain_text import one_line, printable, shortened
+from rag_assets.signal_handlers import interrupt_handlers, is_interrupt
 
 SUMMARIES: Mapping[str, str] = {
     "init": "Write a commented experiment.yaml for the data that is there.",
@@ -100,7 +100,7 @@ class _Group(click.Group):
 
     def main(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 (click's signature)
         """Run the program, which Ctrl-C and SIGTERM interrupt."""
-        with interrupts_raised():
+        with interrupt_handlers():
             return super().main(*args, **extra)
 
     def make_context(

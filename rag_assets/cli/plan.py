@@ -10,7 +10,7 @@ from rag_assets.api import plan
 from rag_assets.cli.options import selection_options
 from rag_assets.cli.terminal import messages, print_rows
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.shallow_graphs import shallow_graphs
+from rag_assets.pipeline.retriever_warnings import hnsw_warnings
 from rag_assets.report.plan import flat_plan_rows, plan_rows, plan_view
 
 
@@ -33,7 +33,7 @@ def command(
 
     Example: rag-assets plan data/handbook --all
     """
-    for line in shallow_graphs(load_experiment(path)):
+    for line in hnsw_warnings(load_experiment(path)):
         messages().print(f"warning: {line}", soft_wrap=True)
     steps = plan(path, store, retrievers, top_k)
     rows = plan_rows(steps) if form == "json" else flat_plan_rows(steps)

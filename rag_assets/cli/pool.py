@@ -16,10 +16,10 @@ from rag_assets.labels.pooling.label_import import Added, add_judgments
 from rag_assets.labels.pooling.pool import in_blind_order, merged, without_outer_blanks
 from rag_assets.labels.pooling.sheet import EVIDENCE, cut_texts, read_sheet, refuse, sheet_text
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.pooled import pooled_units
 from rag_assets.pipeline.registry import open_experiment
+from rag_assets.pipeline.run_pool import run_pool
+from rag_assets.sources.csv_files import CELL_LIMIT
 from rag_assets.sources.rows import unknown_documents
-from rag_assets.sources.spreadsheet_cells import CELL_LIMIT
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.atomic import write_text
 from rag_assets.store.settings import StoreSettings
@@ -75,13 +75,13 @@ def command(
 
 def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) -> None:
     try:
-        found = pooled_units(pipeline, depth)
+        pool_units = run_pool(pipeline, depth)
     except MissingArtifact:
         pipeline.experiment.dataset.read_queries()  # where there are none, that is the reason
         raise
     documents = pipeline.artifact(DOCUMENTS_KEY).table()
     queries = pipeline.artifact(QUERIES_KEY).table()
-    shown = without_outer_blanks(found, documents)
+    shown = without_outer_blanks(pool_units, documents)
     units = in_blind_order(merged(shown), queries.column("query_id").to_pylist(), seed)
     text = sheet_text(units, documents, queries)
     if out is None:

@@ -49,7 +49,7 @@ class _Board:
 _boards: list[_Board] = []
 
 
-def is_shown() -> bool:
+def is_significant() -> bool:
     """Return whether bars and lines of work are drawn: on a terminal, unless ``--quiet``."""
     return messages().is_terminal and verbosity() is not Verbosity.QUIET
 
@@ -57,7 +57,7 @@ def is_shown() -> bool:
 @contextmanager
 def work_board(line: Callable[[], str]) -> Iterator[None]:
     """Show, while the block runs, how long it has and what ``line`` says; on a terminal only."""
-    if not is_shown():
+    if not is_significant():
         yield
         return
     board = _Board(line)
@@ -180,7 +180,7 @@ def _bar(pace: Pace) -> Progress:
         _Live(lambda: rate_text(pace.rate())),
         _Live(lambda: remaining_text(pace.remaining())),
     )
-    return Progress(*columns, console=messages(), transient=True, disable=not is_shown())
+    return Progress(*columns, console=messages(), transient=True, disable=not is_significant())
 
 
 class _Live(ProgressColumn):

@@ -16,8 +16,8 @@ from rag_assets.pipeline.purging import LAST, Purge, to_purge
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.report.store_contents import cache_row, removed_rows
 from rag_assets.store.atomic import remove
-from rag_assets.store.remote.opened import shown_store, working_copy_of
-from rag_assets.store.remote.removed import remove_everywhere
+from rag_assets.store.remote.mirror import shown_store, working_copy_of
+from rag_assets.store.remote.removals import remove_everywhere
 from rag_assets.store.settings import StoreSettings
 
 

@@ -10,7 +10,7 @@ import click
 from rag_assets.cli.options import Number, format_option, path_argument, store_option
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, output, print_data, print_line, print_note
-from rag_assets.labels.health.judged_share import DEFAULT_THRESHOLD
+from rag_assets.labels.health.unjudged import DEFAULT_THRESHOLD
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.validation import Validation, validate

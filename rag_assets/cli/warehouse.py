@@ -8,7 +8,7 @@ import click
 
 from rag_assets.cli.options import store_option
 from rag_assets.cli.terminal import print_line
-from rag_assets.pipeline.bringing import bring_experiments
+from rag_assets.pipeline.remote_sync import bring_experiments
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.store.settings import StoreSettings
 

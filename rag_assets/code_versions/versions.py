@@ -12,7 +12,7 @@ from pathlib import Path
 from rag_assets.code_versions.closure import Closure, Root, SourceGraph, is_source
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.store.atomic import write_text
-from rag_assets.store.source_files import SourceFiles
+from rag_assets.store.file_stamps import SourceFiles
 
 PACKAGE = "rag_assets"
 FOLDER = Path(__file__).parent.parent
@@ -142,11 +142,11 @@ def check_unchanged() -> None:
 
 
 def _stamps() -> Mapping[str, tuple[int, int]]:
-    found = {}
+    stamps = {}
     for file in FOLDER.rglob("*.py"):
         status = file.stat()
-        found[str(file)] = (status.st_size, status.st_mtime_ns)
-    return found
+        stamps[str(file)] = (status.st_size, status.st_mtime_ns)
+    return stamps
 
 
 def _top(root: Root) -> str:

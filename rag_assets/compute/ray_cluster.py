@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from rag_assets.compute.options import ComputeConfig
 from rag_assets.compute.ray_blocks import BlockQueue
 from rag_assets.errors import ComputeUnavailable, ModelUnavailable, UsageError
-from rag_assets.kept_signals import kept_sigterm
+from rag_assets.signal_handlers import sigterm_guard
 
 Result = TypeVar("Result")
 
@@ -142,7 +142,7 @@ def connect(address: str) -> None:
     if address != "auto":
         _check_answers(address)
     try:
-        with kept_sigterm():
+        with sigterm_guard():
             ray.init(address, log_to_driver=False, configure_logging=False)
     except (RuntimeError, ValueError, ImportError, OSError, RayError) as error:
         raise ComputeUnavailable(_refused(address, str(error))) from error

@@ -1,13 +1,136 @@
-"""Queries on which a retriever failed, as the manifest of a run tells."""
+"""Queries that failed: how a run tells them, and how often they were asked again.
+
+An artifact with failures is as immutable as any other, and old evaluations keep naming it. A
+further attempt is a number in the recipe, so its artifact has a fingerprint of its own; how many
+attempts a recipe has had stands in one small file each. Answers and scores that are in a cache are
+not asked for again, so an attempt costs what failed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
 
-from rag_assets.store.artifacts import Manifest
+from rag_assets.engine.recipe import Recipe
+from rag_assets.errors import StoreError
+from rag_assets.store.artifacts import DEPTH_MARK, ArtifactStore, Manifest
+from rag_assets.store.remote.mirror import write_shared
 
 
 def failures_of(manifest: Manifest) -> Mapping[str, str]:
     """Return query id -> reason, of a run; empty when all queries were answered."""
     failures: Mapping[str, str] = getattr(manifest, "failures", {})
     return failures
+
+
+ATTEMPT = "attempt"
+"""Key of a recipe's configuration; absent for the first attempt."""
+
+UNANSWERED = "unanswered"
+"""In the facts of what was asked: how many queries a server did not answer; absent where none."""
+
+RANKINGS = "rankings"
+
+
+class Attempts:
+    """The numbers of an experiment's attempts, by the fingerprint of the first one.
+
+    What a server left unanswered is not shared: where another experiment stored it so, this one
+    asks under the next number. A file says that an attempt is this experiment's own.
+    """
+
+    def __init__(self, folder: Path, store: ArtifactStore) -> None:
+        """Use ``folder``; it is created by the first attempt that is counted."""
+        self._folder = folder
+        self._store = store
+        self._settled: dict[str, int] = {}
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        files = self._folder.glob("*.txt") if self._folder.is_dir() else ()
+        return {file.stem: _number(file) for file in files}
+
+    def of(self, first: Recipe) -> int:
+        """Return the number of the attempt that counts for this experiment; 0 is the first."""
+        name = first.fingerprint
+        if name in self._numbers:
+            return self._numbers[name]
+        if name not in self._settled:
+            self._settled[name] = self._next(first, 0)
+        return self._settled[name]
+
+    def numbered(self, recipe: Recipe, first: Recipe | None = None) -> Recipe:
+        """Return a recipe with the number of its latest attempt.
+
+        Args:
+            recipe: without a number.
+            first: what is counted; ``recipe`` itself if None.
+        """
+        return _with(recipe, self.of(first or recipe))
+
+    def add(self, recipe: Recipe) -> None:
+        """Count a further attempt at a recipe, numbered or not.
+
+        Raises:
+            StoreError: the folder cannot be written.
+        """
+        first = _with(recipe, 0)
+        self._keep(first, self._next(first, self.of(first) + 1))
+
+    def own(self, recipe: Recipe) -> None:
+        """Say that this experiment made an attempt in which something stayed unanswered.
+
+        Raises:
+            StoreError: the folder cannot be written.
+        """
+        self._keep(_with(recipe, 0), int(recipe.config.get(ATTEMPT, 0)))
+
+    def _next(self, first: Recipe, number: int) -> int:
+        """Return the first number from which on nothing that another one left open is stored."""
+        while self._is_unanswered(_with(first, number)):
+            number += 1
+        return number
+
+    def _is_unanswered(self, recipe: Recipe) -> bool:
+        name, store = recipe.fingerprint, self._store
+        artifacts = [store.find(recipe.stage, name)]
+        for depth in store.depths(RANKINGS, name):
+            artifacts.append(store.find(RANKINGS, f"{name}{DEPTH_MARK}{depth}"))
+        return any(one.manifest.facts.get(UNANSWERED) for one in artifacts if one is not None)
+
+    def _keep(self, first: Recipe, number: int) -> None:
+        name = first.fingerprint
+        if self._numbers.get(name) == number:
+            return
+        file = self._folder / f"{name}.txt"
+        text = write_shared(file, f"{number}\n", lambda there: _later(number, there))
+        self._numbers[name] = int(text)
+
+
+def _with(recipe: Recipe, number: int) -> Recipe:
+    """Return a recipe with the number of an attempt, and without one for the first."""
+    config = {name: value for name, value in recipe.config.items() if name != ATTEMPT}
+    return replace(recipe, config={**config, ATTEMPT: number} if number else config)
+
+
+def _later(number: int, there: bytes | None) -> str:
+    """Return the greater of a number and what another machine has counted meanwhile."""
+    text = (there or b"").strip()
+    return f"{max(number, int(text) if text.isdigit() else 0)}\n"
+
+
+def _number(file: Path) -> int:
+    """Return the number in a file.
+
+    Raises:
+        StoreError: it holds none.
+    """
+    try:
+        return int(file.read_text(encoding="ascii"))
+    except ValueError as error:
+        raise StoreError(
+            f"{file}: is damaged, it holds no number; write into it how often the failed queries "
+            "of that partition were asked for again, or delete it: then it was never"
+        ) from error

@@ -113,11 +113,11 @@ def kept_part(
     cached: bool = False,
 ) -> Part | None:
     """Return what was kept."""
-    found = context.measurements.find(what, fingerprint, cached=cached)
-    if not found or not found["samples_ms"] or not found["amount"]:
+    sample = context.measurements.find(what, fingerprint, cached=cached)
+    if not sample or not sample["samples_ms"] or not sample["amount"]:
         return None
-    cost = found["cost"]
-    return Part(found["samples_ms"], None if cost is None else cost / found["amount"])
+    cost = sample["cost"]
+    return Part(sample["samples_ms"], None if cost is None else cost / sample["amount"])
 
 
 def timed_queries(context: StageContext) -> list[str]:
@@ -133,10 +133,10 @@ def values_by_query(
     query_ids: pa.ChunkedArray, values: Iterable[Value]
 ) -> Mapping[str, list[Value]]:
     """Return query -> its values, one a variant."""
-    found: dict[str, list[Value]] = {}
+    by_query: dict[str, list[Value]] = {}
     for query_id, value in zip(query_ids.to_pylist(), values, strict=True):
-        found.setdefault(query_id, []).append(value)
-    return found
+        by_query.setdefault(query_id, []).append(value)
+    return by_query
 
 
 def sample_of(query_ids: Iterable[str], size: int) -> list[str]:

@@ -31,7 +31,7 @@ from typing import TypedDict, Unpack
 
 from rag_assets.store.artifacts import short
 from rag_assets.store.atomic import write_text
-from rag_assets.store.remote.opened import working_copy_of
+from rag_assets.store.remote.mirror import working_copy_of
 
 _log = logging.getLogger(__name__)
 
@@ -134,8 +134,10 @@ class Measurements:
             for other in file.parent.iterdir()
             if other.name.startswith((f"{name}+", f"{name}."))
         ]
-        found = [one for one in others if one is not None and bool(one["cached"]) is bool(cached)]
-        return max(found, key=lambda one: one["measured"] or "", default=None)
+        matching = [
+            one for one in others if one is not None and bool(one["cached"]) is bool(cached)
+        ]
+        return max(matching, key=lambda one: one["measured"] or "", default=None)
 
     def _file(self, what: str, fingerprint: str, cached: bool | None) -> Path:
         parts = [short(fingerprint), *(["cached"] if cached else []), f"at={machine()}"]

@@ -1,10 +1,13 @@
-"""What a stage is: an asset of the graph, its partitions, its exact inputs and its computation."""
+"""What a stage is: an asset of the graph, its partitions, its exact inputs, its computation.
+
+And what is written into an artifact besides its content: what made it, and its digests.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,8 +19,9 @@ from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.schemas import TableSchema
-from rag_assets.store.artifacts import Artifact, ArtifactKey
-from rag_assets.store.blocks import Block, made_alike
+from rag_assets.store.artifacts import Artifact, ArtifactKey, Manifest
+from rag_assets.store.blocks import Block, similar_artifacts
+from rag_assets.store.canonical import file_digests, fingerprint, table_digest
 
 USED = "used"
 """Projection of a folder without the file that is set aside."""
@@ -94,12 +98,12 @@ class Stage(ABC):
     ) -> Iterator[tuple[ArtifactKey, Product]]:
         """Compute the given partitions; every required input is in the store."""
 
-    def made_alike(self, context: StageContext, key: ArtifactKey) -> Iterator[Artifact]:
+    def similar_artifacts(self, context: StageContext, key: ArtifactKey) -> Iterator[Artifact]:
         """Yield stored artifacts of the stage that are made as this partition is, newest first."""
         made = context.recipe(key)
         if made is not None:
             by = (made.code_version, made.config, made.versions)
-            yield from made_alike(context.store, made.stage, *by)
+            yield from similar_artifacts(context.store, made.stage, *by)
 
     def own_code(self) -> list[Root]:
         """Return the roots of the stage's own code, whatever an experiment names."""
@@ -166,3 +170,56 @@ class Stage(ABC):
 def retriever_code(experiment: Experiment, key: ArtifactKey) -> list[Root]:
     """Return the roots of the code of the retriever that a partition is of."""
     return experiment.retrievers[key["retriever"]].code_roots()
+
+
+def checked(stage: Stage, product: TableProduct) -> TableProduct:
+    """Return a product whose table is as its stage declares it.
+
+    Raises:
+        SchemaMismatch: it is not.
+    """
+    if stage.schema is None:
+        raise TypeError(f"stage {stage.name} gave a table but declares none")
+    return replace(product, table=stage.schema.check(product.table))
+
+
+def table_manifest(stage: Stage, product: TableProduct, recipe: Recipe) -> Manifest:
+    """Return the manifest of a checked table: with the digests of all projections of its stage."""
+    table, key = product.table, stage.schema.key if stage.schema else ()
+    digest = table_digest(table, key)
+    if product.failures:
+        digest = fingerprint([digest, product.failures])
+    digests = {"all": digest}
+    for name, columns in stage.projections.items():
+        digests[name] = table_digest(table, key, columns)
+    manifest = manifest_of(recipe, digests, table.num_rows, product.facts, product.failures)
+    return replace(manifest, blocks=product.blocks)
+
+
+def folder_digests(folder: Path, product: FolderProduct) -> dict[str, str]:
+    """Return the digests of the parts of a folder that have one of their own."""
+    if not product.aside:
+        return {}
+    return {USED: fingerprint(file_digests(folder, but=product.aside))}
+
+
+def manifest_of(
+    recipe: Recipe,
+    digests: Mapping[str, str],
+    rows: int,
+    facts: Mapping[str, object],
+    failures: Mapping[str, str] | None = None,
+) -> Manifest:
+    """Return the manifest of an artifact that a recipe made."""
+    return Manifest(
+        asset=recipe.stage,
+        fingerprint=recipe.fingerprint,
+        digests=digests,
+        config=recipe.config,
+        inputs=recipe.inputs,
+        versions=recipe.versions,
+        rows=rows,
+        facts=facts,
+        failures=failures or {},
+        code_version=recipe.code_version,
+    )

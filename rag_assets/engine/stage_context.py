@@ -8,21 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.compute.compute import Compute
-from rag_assets.engine.attempts import Attempts
+from rag_assets.engine.failures import Attempts
 from rag_assets.engine.measurements import Measurements
 from rag_assets.engine.recipe import Recipe
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.llm.completions import Completions
 from rag_assets.progress import Progress
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.sources.dataset import Read
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
+
+if TYPE_CHECKING:
+    from rag_assets.llm.completions import Completions
 
 Times = Mapping[str, float]
 """Query id -> milliseconds."""

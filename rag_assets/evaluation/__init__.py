@@ -1,1 +1,1 @@
-"""From runs and judgments to numbers: judging units, metrics, means, the leaderboard."""
+"""From runs and relevant units to numbers: judging units, metrics, means, the leaderboard."""

@@ -27,10 +27,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from rag_assets.evaluation.cells import Cell, by_cell
-from rag_assets.evaluation.contexts import text_of
-from rag_assets.evaluation.returned_texts import create_returned, register_cells
-from rag_assets.in_memory import in_memory
+from rag_assets.evaluation.contexts import create_returned, register_cells, text_of
+from rag_assets.evaluation.metric_inputs import Cell, by_cell
+from rag_assets.scratch_duckdb import scratch_connection
 
 if TYPE_CHECKING:
     import duckdb
@@ -116,7 +115,7 @@ def answer_hits(
         without an answer that normalisation leaves anything of), sorted by query id.
     """
     cells = list(cutoffs)
-    with in_memory() as connection:
+    with scratch_connection() as connection:
         create_returned(connection, runs, contexts, read_by, column)
         register_cells(connection, queries, cells)
         connection.register("answers", _wanted_answers(answers))

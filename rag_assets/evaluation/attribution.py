@@ -28,8 +28,8 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.evaluation.leaderboard import mean
-from rag_assets.in_memory import in_memory
 from rag_assets.schemas import ATTRIBUTIONS
+from rag_assets.scratch_duckdb import scratch_connection
 
 FOUND = "found"
 PLACES = (
@@ -48,15 +48,15 @@ LOST_IN = {"fused": "lost_in_fusion", "reranked": "lost_in_reranking"}
 
 _ATTRIBUTE = """
 WITH units AS (
-    SELECT query_id, evidence_id, item_id FROM judgments WHERE grade > 0
+    SELECT query_id, evidence_id, unit_id FROM relevant_units WHERE grade > 0
 ), evidences AS (
-    SELECT query_id, evidence_id, count(DISTINCT item_id) AS n_units FROM units GROUP BY ALL
+    SELECT query_id, evidence_id, count(DISTINCT unit_id) AS n_units FROM units GROUP BY ALL
 ), own AS (
     SELECT query_id, evidence_id, min(rank) AS rank
-    FROM units JOIN ranking USING (query_id, item_id) GROUP BY ALL
+    FROM units JOIN ranking USING (query_id, unit_id) GROUP BY ALL
 ), input_firsts AS (
     SELECT query_id, evidence_id, number, min(rank) AS rank
-    FROM units JOIN inputs USING (query_id, item_id) GROUP BY ALL
+    FROM units JOIN inputs USING (query_id, unit_id) GROUP BY ALL
 ), read AS (
     SELECT query_id, evidence_id, list(rank ORDER BY number) AS input_ranks, min(rank) AS best
     FROM (SELECT * FROM evidences CROSS JOIN range($n_inputs) numbers(number))
@@ -87,7 +87,7 @@ ORDER BY query_id, evidence_id
 
 def attributions(
     ranking: pa.Table,
-    judgments: pa.Table,
+    relevant_units: pa.Table,
     qrels: pa.Table,
     documents: pa.Table,
     *,
@@ -99,7 +99,7 @@ def attributions(
 
     Args:
         ranking: table of :data:`rag_assets.schemas.RUNS`, as deep as it is stored.
-        judgments: table of :data:`rag_assets.schemas.JUDGMENTS`, on the units of the retriever.
+        relevant_units: table of :data:`rag_assets.schemas.RELEVANT_UNITS`, of the retriever.
         qrels: table of :data:`rag_assets.schemas.QRELS`.
         documents: a table with the column ``document_id``: the corpus.
         k: the cut-off asked about, at least 1.
@@ -115,10 +115,10 @@ def attributions(
         "names": list(inputs),
         "n_inputs": len(inputs),
     }
-    with in_memory() as connection:
-        connection.register("ranking", ranking.select(["query_id", "rank", "item_id"]))
+    with scratch_connection() as connection:
+        connection.register("ranking", ranking.select(["query_id", "rank", "unit_id"]))
         connection.register("inputs", _numbered(inputs))
-        connection.register("judgments", judgments)
+        connection.register("relevant_units", relevant_units)
         connection.register("qrels", qrels)
         connection.register("documents", documents.select(["document_id"]))
         table = connection.sql(_ATTRIBUTE, params=values).to_arrow_table()
@@ -126,7 +126,7 @@ def attributions(
 
 
 def _numbered(inputs: Mapping[str, pa.Table]) -> pa.Table:
-    fields = {"query_id": pa.string(), "rank": pa.int32(), "item_id": pa.string()}
+    fields = {"query_id": pa.string(), "rank": pa.int32(), "unit_id": pa.string()}
     schema = pa.schema([*fields.items(), ("number", pa.int64())])
     parts = [
         table.select(list(fields)).append_column(

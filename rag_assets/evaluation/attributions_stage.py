@@ -15,7 +15,7 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.attribution import attributions
-from rag_assets.evaluation.judgments_stage import judgments_key
+from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
 from rag_assets.retrieval.runs_stage import RunsStage, run_key
@@ -50,7 +50,7 @@ class Attributions(Stage):
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         retrievers = (key["retriever"], *experiment.inputs(key["retriever"]))
         return [
-            Input("judgments", judgments_key(key["retriever"])),
+            Input("relevant_units", relevant_units_key(key["retriever"])),
             Input("qrels", QRELS_KEY),
             Input("documents", DOCUMENTS_KEY, "ids"),
             *[
@@ -109,7 +109,7 @@ class Attributions(Stage):
             own, *inputs = _looked_at(experiment, key)
             table = attributions(
                 self._ranking(context, *own),
-                context.artifact(judgments_key(retriever)).table(),
+                context.artifact(relevant_units_key(retriever)).table(),
                 qrels,
                 documents,
                 k=int(key["top_k"]),

@@ -19,12 +19,12 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.evaluation.contexts import create_returned
 from rag_assets.evaluation.families import all_metrics
-from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, NEEDS_CUTOFF, Metric, parse_metric
+from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, Metric, needs_cutoff, parse_metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING
-from rag_assets.evaluation.returned_texts import create_returned
-from rag_assets.in_memory import in_memory
 from rag_assets.schemas import RUNS
+from rag_assets.scratch_duckdb import scratch_connection
 
 _RUN = "run"
 
@@ -59,7 +59,7 @@ class Kept(NamedTuple):
         All of their units fit, and there are ``depth`` of them, at which the run was cut.
         """
         rows = zip(self.queries["n_kept"].to_pylist(), self._retrieved(), strict=True)
-        return sum(kept == found >= depth for kept, found in rows)
+        return sum(n_kept == n_retrieved >= depth for n_kept, n_retrieved in rows)
 
     def n_nothing_fits(self) -> int:
         """Return for how many queries the first unit alone exceeds the budget."""
@@ -70,8 +70,8 @@ class Kept(NamedTuple):
         return Kept(*(t.filter(pc.is_in(t["query_id"], value_set=query_ids)) for t in self))
 
     def _retrieved(self) -> list[int]:
-        found: list[int] = self.queries["n_retrieved"].to_pylist()
-        return found
+        counts: list[int] = self.queries["n_retrieved"].to_pylist()
+        return counts
 
 
 def within_budget(run: pa.Table, contexts: pa.Table, budget: int, *, column: str) -> Kept:
@@ -84,7 +84,7 @@ def within_budget(run: pa.Table, contexts: pa.Table, budget: int, *, column: str
         column: the column of a run that names the text, see
             :func:`rag_assets.evaluation.contexts.context_column`.
     """
-    with in_memory() as connection:
+    with scratch_connection() as connection:
         create_returned(connection, {_RUN: run}, {_RUN: contexts}, {_RUN: _RUN}, column)
         queries = connection.sql(_WITHIN, params={"budget": budget}).to_arrow_table()
         connection.register("kept", queries)
@@ -95,13 +95,13 @@ def within_budget(run: pa.Table, contexts: pa.Table, budget: int, *, column: str
 
 
 def budget_metrics(
-    kept: Kept, judgments: pa.Table, queries: pa.Table, measures: Sequence[str]
+    kept: Kept, relevant_units: pa.Table, queries: pa.Table, measures: Sequence[str]
 ) -> pa.Table:
     """Return the measures of the units that fit.
 
     Args:
         kept: from :func:`within_budget`.
-        judgments: table of :data:`rag_assets.schemas.JUDGMENTS`.
+        relevant_units: table of :data:`rag_assets.schemas.RELEVANT_UNITS`.
         queries: a table with the column ``query_id``; each gets a row, also where nothing fits.
         measures: columns that are wanted; one that is not computed from judgments is left out.
 
@@ -111,14 +111,14 @@ def budget_metrics(
     """
     parsed = [parse_metric(name) for name in measures]
     metrics = [metric for metric in parsed if metric.measure not in CONTEXT_MEASURES]
-    whole = _measured(kept.run, judgments, queries, WHOLE_RANKING, metrics)
+    whole = _measured(kept.run, relevant_units, queries, WHOLE_RANKING, metrics)
     names = [name for name in measures if name in whole.column_names]
-    divided = [name for name in names if name.partition("(")[0] in NEEDS_CUTOFF]
+    divided = [name for name in names if needs_cutoff(name.partition("(")[0])]
     table = whole.select(["query_id", *names])
     if not divided:
         return table
     parts = pa.concat_tables(
-        _measured(run, judgments, some, n_units, metrics).select(["query_id", *divided])
+        _measured(run, relevant_units, some, n_units, metrics).select(["query_id", *divided])
         for n_units, run, some in _by_length(kept, queries)
     ).sort_by("query_id")
     for name in divided:
@@ -127,9 +127,13 @@ def budget_metrics(
 
 
 def _measured(
-    run: pa.Table, judgments: pa.Table, queries: pa.Table, top_k: int, metrics: Sequence[Metric]
+    run: pa.Table,
+    relevant_units: pa.Table,
+    queries: pa.Table,
+    top_k: int,
+    metrics: Sequence[Metric],
 ) -> pa.Table:
-    cell, labels = (_RUN, top_k), {_RUN: judgments}
+    cell, labels = (_RUN, top_k), {_RUN: relevant_units}
     return all_metrics({_RUN: run}, labels, {_RUN: _RUN}, queries, [cell], metrics)[cell]
 
 
@@ -147,6 +151,6 @@ def _by_length(kept: Kept, queries: pa.Table) -> Iterator[tuple[int, pa.Table, p
     for query_id in ids:
         groups.setdefault(max(lengths.get(query_id, 0), 1), []).append(query_id)
     for n_units, members in sorted(groups.items()):
-        wanted = pa.array(members, pa.string())
-        run = kept.run.filter(pc.is_in(kept.run["query_id"], value_set=wanted))
-        yield n_units, run, pa.table({"query_id": wanted})
+        ids_of_length = pa.array(members, pa.string())
+        run = kept.run.filter(pc.is_in(kept.run["query_id"], value_set=ids_of_length))
+        yield n_units, run, pa.table({"query_id": ids_of_length})

@@ -7,19 +7,28 @@ it, are not counted.
 With ``expand`` the units beside a hit are returned with it, as one span, from the first character
 of its window to the last: chunks that overlap repeat nothing, and what lies between them is part of
 it.
+
+For the measures of contexts runs are joined with the texts that they return; their tokens are what
+a context of k units costs.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.evaluation.units import item_ids
+from rag_assets.evaluation.metric_inputs import Cell, by_cell, cutoff_table, pairs, stacked
+from rag_assets.evaluation.units import unit_ids
 from rag_assets.schemas import CONTEXTS, RETRIEVER_CONTEXTS
+from rag_assets.scratch_duckdb import scratch_connection
+
+if TYPE_CHECKING:
+    import duckdb
 
 CountTokens = Callable[[Sequence[str]], list[int]]
 """The number of tokens of each text."""
@@ -54,7 +63,7 @@ def contexts(chunks: pa.Table, documents: Mapping[str, str], count: CountTokens)
     digests = {span: text_digest(text) for span, text in texts.items()}
     columns = {
         "chunk_id": chunks["chunk_id"],
-        "unit_id": item_ids(chunks, "evidence"),
+        "unit_id": unit_ids(chunks, "evidence"),
         "document_id": chunks["document_id"],
         "start": starts,
         "end": ends,
@@ -76,7 +85,7 @@ def of_retriever(tables: Sequence[pa.Table], judge: str) -> pa.Table:
         judged and a fusion's chunkings return different texts for the same chunk, it is the
         longest: a run does not say which of them it was.
     """
-    id_column = "chunk_id" if context_column(judge) == "chunk_id" else "unit_id"
+    id_column = context_column(judge)
     table = pa.concat_tables(tables)
     others = list(RETRIEVER_CONTEXTS.arrow().names[1:])
     table = table.select([id_column, *others]).rename_columns(["context_id", *others])
@@ -95,7 +104,7 @@ def context_column(judge: str) -> str:
 
     A unit is one text, but a document that is judged as a whole is returned as its best chunk.
     """
-    return "chunk_id" if judge == "document" else "item_id"
+    return "chunk_id" if judge == "document" else "unit_id"
 
 
 def text_of(documents: Mapping[str, str], span: Span) -> str:
@@ -169,3 +178,92 @@ def expanded_contexts(
         place = table.schema.get_field_index(name)
         table = table.set_column(place, field, pa.array([values[s] for s in spans], field.type))
     return CONTEXTS.check(table.combine_chunks())
+
+
+_TOKENS = """
+WITH sums AS (
+    SELECT run, top_k, query_id, sum(n_tokens) AS tokens
+    FROM returned JOIN cutoffs USING (run) WHERE rank <= top_k GROUP BY ALL
+)
+SELECT run, top_k, query_id, coalesce(tokens, 0)::BIGINT AS tokens
+FROM wanted LEFT JOIN sums USING (run, top_k, query_id)
+ORDER BY run, top_k, query_id
+"""
+
+
+_RETURNED = """
+CREATE TEMP TABLE returned AS
+SELECT run, query_id, rank, n_tokens, document_id, start, "end"
+FROM runs JOIN read_by USING (run) JOIN contexts USING (retriever, context_id)
+"""
+
+_TEXT_COLUMNS = ("context_id", "document_id", "start", "end", "n_tokens")
+
+
+def create_returned(
+    connection: duckdb.DuckDBPyConnection,
+    runs: Mapping[str, pa.Table],
+    contexts: Mapping[str, pa.Table],
+    read_by: Mapping[str, str],
+    column: str,
+) -> None:
+    """Create the table ``returned``: run, query_id, rank, n_tokens and the span of the text.
+
+    Args:
+        connection: where it is created.
+        runs: name -> table of :data:`rag_assets.schemas.RUNS`.
+        contexts: name -> table of :data:`rag_assets.schemas.RETRIEVER_CONTEXTS`.
+        read_by: run -> the name of its contexts.
+        column: the column of a run that names the text, see :func:`context_column`.
+    """
+    names = ("query_id", "rank", "context_id")
+    named = {
+        name: table.select(["query_id", "rank", column]).rename_columns(list(names))
+        for name, table in runs.items()
+    }
+    connection.register("runs", stacked("run", named, names))
+    connection.register("contexts", stacked("retriever", contexts, _TEXT_COLUMNS))
+    connection.register("read_by", pairs("run", "retriever", read_by.items()))
+    connection.execute(_RETURNED)
+
+
+def register_cells(
+    connection: duckdb.DuckDBPyConnection, queries: pa.Table, cells: Sequence[Cell]
+) -> None:
+    """Register ``wanted``: a row for each cell and query, with run, top_k and query_id."""
+    connection.register("cutoffs", cutoff_table(cells))
+    connection.register("queries", queries.select(["query_id"]))
+    connection.execute(
+        "CREATE TEMP TABLE wanted AS SELECT run, top_k, query_id FROM cutoffs CROSS JOIN queries"
+    )
+
+
+def context_tokens(
+    runs: Mapping[str, pa.Table],
+    contexts: Mapping[str, pa.Table],
+    read_by: Mapping[str, str],
+    queries: pa.Table,
+    cutoffs: Iterable[Cell],
+    *,
+    column: str,
+) -> dict[Cell, pa.Table]:
+    """Return the tokens of the first k texts of every query, run and cut-off.
+
+    Args:
+        runs: name -> table of :data:`rag_assets.schemas.RUNS`.
+        contexts: name -> table of :data:`rag_assets.schemas.RETRIEVER_CONTEXTS`.
+        read_by: run -> the name of its contexts.
+        queries: a table with the column ``query_id``; each gets a row, retrieved or not.
+        cutoffs: the (run, k) pairs that are wanted.
+        column: the column of a run that names the text, see :func:`context_column`.
+
+    Returns:
+        (run, k) -> table with ``query_id`` and ``tokens`` (int64), sorted by query id; 0 where
+        nothing was retrieved.
+    """
+    cells = list(cutoffs)
+    with scratch_connection() as connection:
+        create_returned(connection, runs, contexts, read_by, column)
+        register_cells(connection, queries, cells)
+        table = connection.sql(_TOKENS).to_arrow_table()
+    return by_cell(table, cells)

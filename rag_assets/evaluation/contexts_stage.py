@@ -14,7 +14,6 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.contexts import CountTokens, contexts, expanded_contexts, of_retriever
-from rag_assets.experiment.config import ParentChunking
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.model_files import sha256
 from rag_assets.models.model_names import context_tokenizer_file
@@ -43,7 +42,7 @@ class Contexts(Stage):
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         # Only a parent's text is not in the chunks; without parents the documents' ids are named
         # all the same, because an edge of the graph exists for all partitions or for none.
-        has_parents = isinstance(experiment.chunkings[key["chunking"]], ParentChunking)
+        has_parents = experiment.chunkings[key["chunking"]].has_parents
         return [
             Input("chunks", chunks_key(key["chunking"])),
             Input("documents", DOCUMENTS_KEY, "text" if has_parents else "ids"),
@@ -58,10 +57,13 @@ class Contexts(Stage):
         for key in keys:
             chunks = context.artifact(chunks_key(key["chunking"])).table()
             count = partial(_count_tokens, context, key=key)
-            if isinstance(context.experiment.chunkings[key["chunking"]], ParentChunking):
+            if context.experiment.chunkings[key["chunking"]].has_parents:
                 yield key, TableProduct(contexts(chunks, document_texts(context), count))
             else:
-                yield key, _by_blocks(chunks, count, KnownBlocks(self.made_alike(context, key)))
+                yield (
+                    key,
+                    _by_blocks(chunks, count, KnownBlocks(self.similar_artifacts(context, key))),
+                )
 
 
 def _by_blocks(chunks: pa.Table, count: CountTokens, known: KnownBlocks) -> TableProduct:

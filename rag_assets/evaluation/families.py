@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 import pyarrow as pa
 
 from rag_assets.code_versions.closure import Root
-from rag_assets.evaluation.cells import Cell
+from rag_assets.code_versions.versions import root_of
 from rag_assets.evaluation.grouped import group_metrics
+from rag_assets.evaluation.measures import MEASURE_TYPES
+from rag_assets.evaluation.metric_inputs import Cell
 from rag_assets.evaluation.metric_names import GROUP_MEASURES, RANKING_MEASURES, Metric
-from rag_assets.evaluation.metrics import Source, query_metrics
-from rag_assets.store.parquet_files import read_parquet
+from rag_assets.evaluation.metrics import Source, query_metrics, read_sources
 
 _FAMILIES: Mapping[str, Callable[..., dict[Cell, pa.Table]]] = {"group": group_metrics}
 """The families that are computed only where one of their metrics is asked for."""
@@ -23,12 +24,13 @@ def family_code(metrics: Iterable[Metric]) -> list[Root]:
     """Return the roots of the code of those families that hold one of the ``metrics``."""
     computed = {metric.measure for metric in metrics}
     names = [name for name, measures in _MEASURES.items() if computed & {*measures}]
-    return [f"{__name__}:_FAMILIES[{name}]" for name in ("", *names)]
+    measures = {root_of(MEASURE_TYPES[name]) for name in computed & {*RANKING_MEASURES}}
+    return [*(f"{__name__}:_FAMILIES[{name}]" for name in ("", *names)), *sorted(measures)]
 
 
 def all_metrics(
     runs: Mapping[str, Source],
-    judgments: Mapping[str, Source],
+    relevant_units: Mapping[str, Source],
     judged_by: Mapping[str, str],
     queries: pa.Table,
     cutoffs: Iterable[Cell],
@@ -39,8 +41,8 @@ def all_metrics(
     Args:
         runs: as :func:`rag_assets.evaluation.metrics.query_metrics` takes them; so are the
             next four.
-        judgments: name -> judgments.
-        judged_by: run -> the name of its judgments.
+        relevant_units: name -> relevant units.
+        judged_by: run -> the name of its relevant units.
         queries: a table with the column ``query_id``.
         cutoffs: the (run, k) pairs that are wanted.
         metrics: what to compute; their own cut-offs are not read.
@@ -51,21 +53,14 @@ def all_metrics(
     """
     cells, chosen = list(cutoffs), list(metrics)
     ranking = [metric for metric in chosen if metric.measure in RANKING_MEASURES]
-    tables = query_metrics(runs, judgments, judged_by, queries, cells, ranking)
+    tables = query_metrics(runs, relevant_units, judged_by, queries, cells, ranking)
     for name, family in _FAMILIES.items():
         if not any(metric.measure in _MEASURES[name] for metric in chosen):
             continue
-        read = (_tables(runs), _tables(judgments))
+        read = (read_sources(runs), read_sources(relevant_units))
         more = family(*read, judged_by, queries, cells)
         tables = {cell: _beside(table, more[cell]) for cell, table in tables.items()}
     return tables
-
-
-def _tables(sources: Mapping[str, Source]) -> dict[str, pa.Table]:
-    return {
-        name: source if isinstance(source, pa.Table) else read_parquet(source)
-        for name, source in sources.items()
-    }
 
 
 def _beside(table: pa.Table, more: pa.Table) -> pa.Table:

@@ -28,15 +28,15 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from rag_assets.evaluation.cells import Cell, by_cell, cutoff_table, pairs, stacked
+from rag_assets.evaluation.metric_inputs import Cell, by_cell, cutoff_table, pairs, stacked
 from rag_assets.evaluation.metric_names import GROUP_MEASURES
-from rag_assets.in_memory import in_memory
+from rag_assets.scratch_duckdb import scratch_connection
 
 # Sums of floats are ordered, so that the last bit does not depend on threads.
 _METRICS = """
 WITH labels AS (
-    SELECT run, query_id, evidence_id, item_id, grade
-    FROM judgments JOIN judged_by USING (judged) WHERE grade > 0
+    SELECT run, query_id, evidence_id, unit_id, grade
+    FROM relevant_units JOIN judged_by USING (judged) WHERE grade > 0
 ), groups AS (
     SELECT run, query_id, evidence_id, max(grade) AS grade FROM labels GROUP BY ALL
 ), wanted AS (
@@ -51,7 +51,7 @@ WITH labels AS (
 ), found AS (
     SELECT run, query_id, evidence_id, rank, grade,
            row_number() OVER (PARTITION BY run, query_id, evidence_id ORDER BY rank) AS nth
-    FROM runs JOIN labels USING (run, query_id, item_id)
+    FROM runs JOIN labels USING (run, query_id, unit_id)
 ), firsts AS (
     SELECT run, query_id, evidence_id, rank, grade,
            row_number() OVER (
@@ -104,7 +104,7 @@ ORDER BY run, top_k, query_id
 
 def group_metrics(
     runs: Mapping[str, pa.Table],
-    judgments: Mapping[str, pa.Table],
+    relevant_units: Mapping[str, pa.Table],
     judged_by: Mapping[str, str],
     queries: pa.Table,
     cutoffs: Iterable[Cell],
@@ -113,8 +113,9 @@ def group_metrics(
 
     Args:
         runs: name -> table of :data:`rag_assets.schemas.RUNS`; a unit at most once a query.
-        judgments: name -> table of :data:`rag_assets.schemas.JUDGMENTS`; a group is an evidence.
-        judged_by: run -> the name of its judgments.
+        relevant_units: name -> table of :data:`rag_assets.schemas.RELEVANT_UNITS`; a group is an
+            evidence.
+        judged_by: run -> the name of its relevant units.
         queries: a table with the column ``query_id``; each gets a row, retrieved or not.
         cutoffs: the (run, k) pairs that are wanted.
 
@@ -123,10 +124,10 @@ def group_metrics(
         :data:`rag_assets.evaluation.metric_names.GROUP_MEASURES`, float64, sorted by query id.
     """
     cells = list(cutoffs)
-    with in_memory() as connection:
-        connection.register("runs", stacked("run", runs, ["query_id", "rank", "item_id"]))
-        columns = ["query_id", "evidence_id", "item_id", "grade"]
-        connection.register("judgments", stacked("judged", judgments, columns))
+    with scratch_connection() as connection:
+        connection.register("runs", stacked("run", runs, ["query_id", "rank", "unit_id"]))
+        columns = ["query_id", "evidence_id", "unit_id", "grade"]
+        connection.register("relevant_units", stacked("judged", relevant_units, columns))
         connection.register("judged_by", pairs("run", "judged", judged_by.items()))
         connection.register("cutoffs", cutoff_table(cells))
         connection.register("queries", queries.select(["query_id"]))

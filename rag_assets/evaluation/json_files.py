@@ -128,7 +128,7 @@ def listed_run(queries: Mapping[str, Sequence[tuple[str, float]]]) -> pa.Table:
             "query_id": query_id,
             "rank": rank,
             "score": score,
-            "item_id": item,
+            "unit_id": item,
             "chunk_id": item,
             "document_id": item,
         }

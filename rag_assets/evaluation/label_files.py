@@ -2,8 +2,8 @@
 
 - ``qa.parquet`` of AutoRAG: the columns ``qid`` and ``retrieval_gt``, a list of groups (AND) of
   ids (OR).
-- ``.parquet`` with the columns of :data:`rag_assets.schemas.JUDGMENTS`, as the pipeline writes it;
-  with ``query-id``, ``corpus-id`` and ``score``, as MTEB, or with ``q_id``, ``doc_id`` and
+- ``.parquet`` with the columns of :data:`rag_assets.schemas.RELEVANT_UNITS`, as the pipeline writes
+  it; with ``query-id``, ``corpus-id`` and ``score``, as MTEB, or with ``q_id``, ``doc_id`` and
   ``score``, as ranx.
 - ``.jsonl`` with ``query_id``, ``doc_id``, and optionally ``evidence_id`` and ``relevance``: lines
   of a query with one ``evidence_id`` are alternatives; or with the keys of BEIR.
@@ -28,7 +28,7 @@ from rag_assets.evaluation.json_files import (
 )
 from rag_assets.evaluation.parquet_runs import is_parquet, read_table
 from rag_assets.evaluation.trec_files import read_qrels
-from rag_assets.schemas import JUDGMENTS
+from rag_assets.schemas import RELEVANT_UNITS, with_current_names
 
 QUERY, GROUND_TRUTH = "qid", "retrieval_gt"
 QUOTE_KEYS = ("quote", "start")
@@ -65,22 +65,22 @@ def read_labels(path: Path) -> Labels:
 def _nested_judgments(path: Path) -> pa.Table:
     grades = read_grades(path)
     rows: list[dict[str, object]] = [
-        {"query_id": query, "evidence_id": item, "item_id": item, "grade": value}
+        {"query_id": query, "evidence_id": item, "unit_id": item, "grade": value}
         for query, documents in grades.items()
         for item, value in documents.items()
     ]
     if not rows:
         raise DataError("holds no judgments", file=path)
-    return JUDGMENTS.from_rows(rows)
+    return RELEVANT_UNITS.from_rows(rows)
 
 
 def _parquet_labels(path: Path) -> Labels:
     table = read_table(path)
     if {QUERY, GROUND_TRUTH} <= set(table.column_names):
         return _ground_truth(table.select([QUERY, GROUND_TRUTH]).to_pylist(), path)
-    names = JUDGMENTS.arrow().names
-    if set(names) <= set(table.column_names):
-        judgments = JUDGMENTS.check(table.select(names).cast(JUDGMENTS.arrow()))
+    names, current = RELEVANT_UNITS.arrow().names, with_current_names(table)
+    if set(names) <= set(current.column_names):
+        judgments = RELEVANT_UNITS.check(current.select(names).cast(RELEVANT_UNITS.arrow()))
         return Labels(judgments, _groups(judgments))
     for keys in PAIR_KEYS:
         if set(keys) <= set(table.column_names):
@@ -104,12 +104,12 @@ def _judged_pairs(
         by_pair[query_id, document_id] = {
             "query_id": query_id,
             "evidence_id": document_id,
-            "item_id": document_id,
+            "unit_id": document_id,
             "grade": grade(row.get(keys[2]), path, line=number, key=keys[2]),
         }
     if not by_pair:
         raise DataError("holds no judgments", file=path)
-    return JUDGMENTS.from_rows(list(by_pair.values()))
+    return RELEVANT_UNITS.from_rows(list(by_pair.values()))
 
 
 def _id(row: Mapping[str, object], key: str, path: Path, number: int) -> str:
@@ -132,7 +132,7 @@ def _ground_truth(rows: list[dict[str, object]], path: Path) -> Labels:
         labels += _labels(query_id, groups[query_id])
     if not groups:
         raise DataError("holds no queries", file=path)
-    return Labels(JUDGMENTS.from_rows(labels), groups)
+    return Labels(RELEVANT_UNITS.from_rows(labels), groups)
 
 
 def _checked_groups(value: object, path: Path, number: int) -> tuple[tuple[str, ...], ...]:
@@ -160,14 +160,14 @@ def _labels(query_id: str, groups: Iterable[tuple[str, ...]]) -> list[dict[str, 
     """Return the judgments of a query; one without a unit where it has no ground truth."""
     named = [list(dict.fromkeys(item for item in group if item.strip())) for group in groups]
     rows: list[dict[str, object]] = [
-        {"query_id": query_id, "evidence_id": str(number), "item_id": item, "grade": 1}
+        {"query_id": query_id, "evidence_id": str(number), "unit_id": item, "grade": 1}
         for number, group in enumerate([group for group in named if group], 1)
         for item in group
     ]
     none: dict[str, object] = {
         "query_id": query_id,
         "evidence_id": "1",
-        "item_id": None,
+        "unit_id": None,
         "grade": 0,
     }
     return rows or [none]
@@ -192,12 +192,12 @@ def _json_judgments(path: Path) -> pa.Table:
         rows[query_id, evidence, document_id] = {
             "query_id": query_id,
             "evidence_id": evidence,
-            "item_id": document_id,
+            "unit_id": document_id,
             "grade": relevance,
         }
     if not rows:
         raise DataError("holds no judgments", file=path)
-    return JUDGMENTS.from_rows(list(rows.values()))
+    return RELEVANT_UNITS.from_rows(list(rows.values()))
 
 
 def _text(row: Mapping[str, object], key: str, path: Path, number: int) -> str:
@@ -215,5 +215,5 @@ def _groups(judgments: pa.Table) -> Groups:
         groups = by_query.setdefault(row["query_id"], {})
         if row["grade"] > 0:
             group = groups.setdefault(row["evidence_id"], [])
-            group += [row["item_id"]] if row["item_id"] is not None else []
+            group += [row["unit_id"]] if row["unit_id"] is not None else []
     return {query: tuple(map(tuple, groups.values())) for query, groups in by_query.items()}

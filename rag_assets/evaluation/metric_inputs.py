@@ -1,4 +1,7 @@
-"""Brings runs and judgments into the engine, and refuses a run that is no ranking."""
+"""What metrics are computed from: runs, relevant units and cells, as tables that SQL reads.
+
+Refuses a run that is no ranking. The table of results is cut up again by cell.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,56 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.errors import DataError
-from rag_assets.evaluation.metric_names import LARGEST_GMAX, Metric
-from rag_assets.in_memory import in_memory
+from rag_assets.evaluation.measures import LARGEST_GMAX
+from rag_assets.evaluation.metric_names import Metric
+from rag_assets.scratch_duckdb import scratch_connection
 from rag_assets.store.parquet_files import read_parquet
-from rag_assets.store.sql_text import parquet_rows
+from rag_assets.store.sql_paths import parquet_rows
 
 if TYPE_CHECKING:
     import duckdb
 
-RUN_COLUMNS = ("query_id", "rank", "score", "item_id")
-JUDGMENT_COLUMNS = ("query_id", "evidence_id", "item_id", "grade")
+Cell = tuple[str, int]
+"""A run and a cut-off."""
+
+
+def stacked(label: str, tables: Mapping[str, pa.Table], columns: Sequence[str]) -> pa.Table:
+    """Return the chosen columns of all tables under each other, named in the column ``label``."""
+    parts = []
+    for name, table in tables.items():
+        names = pa.DictionaryArray.from_arrays(pa.array([0] * table.num_rows, pa.int32()), [name])
+        parts.append(table.select(list(columns)).append_column(label, names.cast(pa.string())))
+    return pa.concat_tables(parts)
+
+
+def pairs(first: str, second: str, rows: Iterable[tuple[str, str]]) -> pa.Table:
+    """Return pairs of names as a table of two columns."""
+    listed = list(rows)
+    columns = {first: [a for a, _ in listed], second: [b for _, b in listed]}
+    return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+
+
+def cutoff_table(cells: Iterable[Cell]) -> pa.Table:
+    """Return cells as a table with the columns ``run`` and ``top_k``."""
+    listed = list(cells)
+    runs, cutoffs = [run for run, _ in listed], [top_k for _, top_k in listed]
+    return pa.table({"run": pa.array(runs, pa.string()), "top_k": pa.array(cutoffs, pa.int64())})
+
+
+def by_cell(table: pa.Table, cells: Iterable[Cell]) -> dict[Cell, pa.Table]:
+    """Return each cell's rows of a table with the columns ``run`` and ``top_k``, without those."""
+    tables = {}
+    for run, top_k in cells:
+        mask = pc.and_(pc.equal(table["run"], run), pc.equal(table["top_k"], top_k))
+        tables[run, top_k] = table.filter(mask).drop_columns(["run", "top_k"]).combine_chunks()
+    return tables
+
+
+RUN_COLUMNS = ("query_id", "rank", "score", "unit_id")
+RELEVANT_UNIT_COLUMNS = ("query_id", "evidence_id", "unit_id", "grade")
 
 BATCH_ROWS = 1_000_000
 """Rows that are checked at once."""
@@ -51,27 +92,27 @@ _RETRIEVED = """
 _OF_LISTS = {"n": "least(n, top_k)", "rows": "lists", "condition": ""}
 _OF_ROWS = {"n": "count(*)", "rows": "runs", "condition": "WHERE rank <= top_k GROUP BY ALL"}
 _HIGHEST = """
-    SELECT query_id, grade FROM judgments WHERE grade > ? ORDER BY grade DESC, query_id LIMIT 1
+    SELECT query_id, grade FROM relevant_units WHERE grade > ? ORDER BY grade DESC, query_id LIMIT 1
 """
 
 
 def load(
     connection: duckdb.DuckDBPyConnection,
     runs: Mapping[str, pa.Table | Path],
-    judgments: Mapping[str, pa.Table | Path],
+    relevant_units: Mapping[str, pa.Table | Path],
     judged_by: Mapping[str, str],
     queries: pa.Table,
     cells: Iterable[tuple[str, int]],
 ) -> list[str]:
     """Make the tables that the statement reads, and return the names of the runs by number."""
-    names, judged = sorted(runs), sorted(judgments)
+    names, judged = sorted(runs), sorted(relevant_units)
     _stack(connection, "runs", "run", [runs[name] for name in names], RUN_COLUMNS)
-    sources = [judgments[name] for name in judged]
-    _stack(connection, "judgments", "judged", sources, JUDGMENT_COLUMNS)
+    sources = [relevant_units[name] for name in judged]
+    _stack(connection, "relevant_units", "judged", sources, RELEVANT_UNIT_COLUMNS)
     pairs = [(names.index(run), judged.index(by)) for run, by in judged_by.items() if run in runs]
     cuts = [(names.index(run), top_k) for run, top_k in cells]
-    connection.register("judged_by", _pairs("run", "judged", pairs))
-    connection.register("cutoffs", _pairs("run", "top_k", cuts))
+    connection.register("judged_by", _number_pairs("run", "judged", pairs))
+    connection.register("cutoffs", _number_pairs("run", "top_k", cuts))
     connection.register("queries", queries.select(["query_id"]))
     return names
 
@@ -100,7 +141,7 @@ def _read(path: Path, columns: Sequence[str]) -> pa.Table:
     return read_parquet(path, list(columns))
 
 
-def _pairs(first: str, second: str, pairs: Sequence[tuple[int, int]]) -> pa.Table:
+def _number_pairs(first: str, second: str, pairs: Sequence[tuple[int, int]]) -> pa.Table:
     columns = {first: [a for a, _ in pairs], second: [b for _, b in pairs]}
     return pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
 
@@ -115,10 +156,10 @@ def check_units(runs: Mapping[str, pa.Table | Path]) -> None:
         DataError: names the run, the query, the unit, and where it stands.
     """
     names = sorted(runs)
-    with in_memory() as connection:
+    with scratch_connection() as connection:
         _stack(connection, "runs", "run", [runs[name] for name in names], RUN_COLUMNS)
         if _equal_hashes(connection):
-            _refuse_twice(connection, names, "item_id", "rank")
+            _refuse_twice(connection, names, "unit_id", "rank")
 
 
 def check_ranks(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> None:
@@ -134,13 +175,13 @@ def check_ranks(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> 
     connection.execute(_LISTS)
     has_gaps = connection.execute(_NOT_1_TO_N).fetchone() is not None
     if has_gaps:
-        _refuse_twice(connection, names, "rank", "item_id")
+        _refuse_twice(connection, names, "rank", "unit_id")
     connection.execute(_RETRIEVED.format(**(_OF_ROWS if has_gaps else _OF_LISTS)))
 
 
 def _equal_hashes(connection: duckdb.DuckDBPyConnection) -> bool:
     """Return whether a list holds two equal hashes of units; equal units have equal hashes."""
-    query = "SELECT hash(run, query_id) AS list, hash(item_id) AS unit FROM runs"
+    query = "SELECT hash(run, query_id) AS list, hash(unit_id) AS unit FROM runs"
     seen = [np.empty(0, np.uint64)]
     rest = np.empty((2, 0), np.uint64)
     for batch in connection.sql(query).to_arrow_reader(BATCH_ROWS):
@@ -154,8 +195,8 @@ def _equal_hashes(connection: duckdb.DuckDBPyConnection) -> bool:
     if len(np.unique(lists)) == len(lists):
         return False
     # The rows of a list stand apart.
-    found = connection.sql(query).fetchnumpy()
-    return _repeats(found["list"] ^ found["unit"], np.zeros(1, np.int64))
+    hashes = connection.sql(query).fetchnumpy()
+    return _repeats(hashes["list"] ^ hashes["unit"], np.zeros(1, np.int64))
 
 
 def _repeats(values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64]) -> bool:

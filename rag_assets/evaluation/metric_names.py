@@ -12,25 +12,13 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from rag_assets.errors import UsageError, allowed_names
+from pydantic import ValidationError
 
-RANKING_MEASURES = (
-    "hit_rate",
-    "mrr",
-    "ndcg",
-    "ndcg_exp",
-    "recall",
-    "recall_cap",
-    "precision",
-    "f1",
-    "map",
-    "r_precision",
-    "bpref",
-    "rbp",
-    "err",
-    "judged",
-)
-"""Computed by :mod:`rag_assets.evaluation.metrics`."""
+from rag_assets.errors import UsageError, allowed_names
+from rag_assets.evaluation.measures import MEASURE_TYPES, OWN_MEASURES
+
+RANKING_MEASURES = tuple(MEASURE_TYPES)
+"""Computed by :mod:`rag_assets.evaluation.metrics`; those of packages are the last."""
 
 GROUP_MEASURES = (
     "group_recall",
@@ -45,44 +33,24 @@ GROUP_MEASURES = (
 CONTEXT_MEASURES = ("answer_hit",)
 """Over the text that is returned; computed by a family of their own."""
 
-MEASURES = (*RANKING_MEASURES, *GROUP_MEASURES, *CONTEXT_MEASURES)
+_OWN = tuple(measure.name for measure in OWN_MEASURES)
+
+MEASURES = tuple(dict.fromkeys((*_OWN, *GROUP_MEASURES, *CONTEXT_MEASURES, *RANKING_MEASURES)))
 """All canonical measures, in the order in which columns stand."""
 
-NEEDS_CUTOFF = frozenset({"precision", "f1", "recall_cap"})
-"""Measures that divide by the cut-off: over a whole ranking they say nothing."""
+ALIASES = {alias: measure.name for measure in OWN_MEASURES for alias in measure.aliases}
+"""Names of ir_measures, of trec_eval and of common speech -> ours."""
 
-ALIASES = {
-    # ir_measures
-    "success": "hit_rate",
-    "rr": "mrr",
-    "r": "recall",
-    "p": "precision",
-    "ap": "map",
-    "rprec": "r_precision",
-    # trec_eval; BEIR's capped recall
-    "recip_rank": "mrr",
-    "ndcg_cut": "ndcg",
-    "map_cut": "map",
-    "set_recall": "recall",
-    "r_cap": "recall_cap",
-    # common speech
-    "hit": "hit_rate",
-    "hits": "hit_rate",
-}
 
-_BINARY = ("hit_rate", "mrr", "recall", "recall_cap", "precision", "f1", "map", "r_precision")
-PARAMETERS: dict[str, dict[str, float]] = {
-    **{measure: {"rel": 1} for measure in (*_BINARY, "bpref")},
-    "rbp": {"p": 0.8, "rel": 1},
-    "err": {"gmax": 4},
-}
-"""Measure -> its parameters and their defaults: ``rel``, the lowest grade that is relevant; ``p``,
-the persistence of RBP; ``gmax``, the highest grade that can be given, for ERR."""
+def parameters_of(measure: str) -> dict[str, float]:
+    """Return the parameters of a measure and their defaults."""
+    return MEASURE_TYPES[measure].defaults() if measure in MEASURE_TYPES else {}
 
-_ALWAYS_SHOWN = frozenset({"p", "gmax"})  # tools differ in their defaults
 
-LARGEST_GMAX = 1000
-"""Powers of 2 up to it are numbers in float64."""
+def needs_cutoff(measure: str) -> bool:
+    """Return whether a measure divides by the cut-off: over a whole ranking it says nothing."""
+    return measure in MEASURE_TYPES and MEASURE_TYPES[measure].needs_cutoff
+
 
 LARGEST_CUTOFF = 2**31 - 1
 """What a column of top_k can hold."""
@@ -98,7 +66,7 @@ _COMMA = re.compile(r",(?![^()]*\))")
 class Metric(NamedTuple):
     """A measure, the rank at which the ranking is cut (None: not cut), and its parameters.
 
-    ``params`` holds, sorted by name, those that differ from their defaults (:data:`PARAMETERS`).
+    ``params`` holds, sorted by name, those that differ from their defaults.
     """
 
     measure: str
@@ -108,15 +76,14 @@ class Metric(NamedTuple):
     @property
     def column(self) -> str:
         """Canonical name without the cut-off: the name of its column in a table of metrics."""
-        defaults = PARAMETERS.get(self.measure, {})
-        shown = {name: value for name, value in defaults.items() if name in _ALWAYS_SHOWN}
+        shown = _always_shown(self.measure)
         shown.update(self.params)
         inside = ",".join(f"{name}={value!r}" for name, value in sorted(shown.items()))
         return f"{self.measure}({inside})" if inside else self.measure
 
     def parameter(self, name: str) -> float:
         """Return the value of a parameter, given or default."""
-        return {**PARAMETERS[self.measure], **dict(self.params)}[name]
+        return {**parameters_of(self.measure), **dict(self.params)}[name]
 
     def __str__(self) -> str:
         """Return the canonical name, such as ``ndcg@10``."""
@@ -158,9 +125,9 @@ def shown_name(name: str) -> str:
         UsageError: as :func:`parse_metric`.
     """
     metric = parse_metric(name)
-    needed = _ALWAYS_SHOWN & PARAMETERS.get(metric.measure, {}).keys()
     inside = name.partition("(")[2]
-    return name if all(f"{parameter}=" in inside for parameter in needed) else str(metric)
+    is_whole = all(f"{parameter}=" in inside for parameter in _always_shown(metric.measure))
+    return name if is_whole else str(metric)
 
 
 def split_metrics(text: str) -> list[str]:
@@ -196,24 +163,34 @@ def _texts(name: str, params: str | None) -> dict[str, str]:
 
 
 def _params(name: str, measure: str, texts: dict[str, str]) -> tuple[tuple[str, float], ...]:
-    defaults = PARAMETERS.get(measure, {})
-    params = []
-    for key, text in sorted(texts.items()):
+    defaults = parameters_of(measure)
+    for key in sorted(texts):
         if key not in defaults:
-            problem = f"{measure} has no parameter {allowed_names(key, defaults)}"
+            problem = f"{measure} has no parameter {allowed_names(key, sorted(defaults))}"
             raise UsageError(f"metric '{name}': {problem}")
-        value = _value(name, key, text)
-        if value != defaults[key]:
-            params.append((key, value))
-    return tuple(params)
+    if not texts:
+        return ()
+    try:
+        given = MEASURE_TYPES[measure].model_validate({k: _number(v) for k, v in texts.items()})
+    except ValidationError as error:
+        raise UsageError(f"metric '{name}': {_first(error)}") from error
+    values = given.model_dump()
+    return tuple((key, values[key]) for key in sorted(texts) if values[key] != defaults[key])
 
 
-def _value(name: str, key: str, text: str) -> float:
-    value = float(text) if _NUMBER.fullmatch(text) else -1.0
-    if key == "p":
-        if 0 < value < 1:
-            return value
-        raise UsageError(f"metric '{name}': p must lie between 0 and 1, as 0.8 does")
-    if text.isdecimal() and 1 <= value <= LARGEST_GMAX:
-        return int(text)
-    raise UsageError(f"metric '{name}': {key} must be an integer from 1 to {LARGEST_GMAX}")
+def _number(text: str) -> float | str:
+    if not _NUMBER.fullmatch(text):
+        return text
+    return int(text) if text.isdecimal() else float(text)
+
+
+def _first(error: ValidationError) -> str:
+    problem = min(error.errors(), key=lambda each: str(each["loc"]))
+    message = str(problem.get("ctx", {}).get("error", problem["msg"])).removeprefix("Input ")
+    return f"{problem['loc'][0]} {message}"
+
+
+def _always_shown(measure: str) -> dict[str, float]:
+    """Return the parameters that stand in every name, and their defaults."""
+    defaults = parameters_of(measure)
+    return {key: defaults[key] for key in defaults if key in MEASURE_TYPES[measure].shown}

@@ -1,54 +1,34 @@
 """The SQL of the measures: one statement for the metrics that are wanted, and nothing else in it.
 
-It reads six tables: ``runs`` (run, query_id, rank, score, item_id), ``retrieved`` (run, query_id,
-top_k, n_retrieved), ``judgments`` (judged, query_id, evidence_id, item_id, grade), ``judged_by``
-(run, judged), ``cutoffs`` (run, top_k) and ``queries`` (query_id). The formulas are in the head of
-:mod:`rag_assets.evaluation.metrics`. Sums of floats are ordered by rank, so that the last bit does
-not depend on threads.
+It reads six tables: ``runs`` (run, query_id, rank, score, unit_id), ``retrieved`` (run, query_id,
+top_k, n_retrieved), ``relevant_units`` (judged, query_id, evidence_id, unit_id, grade),
+``judged_by`` (run, judged), ``cutoffs`` (run, top_k) and ``queries`` (query_id). The formulas are
+those of :mod:`rag_assets.evaluation.measures`. Sums of floats are ordered by rank, so that
+the last bit does not depend on threads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rag_assets.evaluation.metric_names import PARAMETERS, Metric
+from rag_assets.evaluation.measures import OWN_MEASURES, GainMeasure, LevelMeasure
+from rag_assets.evaluation.metric_names import Metric, parameters_of
 
-_GAINS = {"ndcg": "grade", "ndcg_exp": "(pow(2, grade) - 1)"}
-
-# Over relevant units or evidences in the first top_k, at relevance level {rel}.
-_BY_LEVEL = {
-    "hit_rate": "(n_units_{rel} > 0)::INTEGER",
-    "mrr": "1 / first_{rel}",
-    "recall": "n_found_{rel} / r_{rel}",
-    "recall_cap": "CASE WHEN n_found_{rel} > 0 "
-    "THEN least(n_found_{rel}, r_{rel}, top_k) / least(r_{rel}, top_k) END",
-    "precision": "n_units_{rel} / top_k",
-    "f1": "2 / (top_k / n_units_{rel} + r_{rel} / n_found_{rel})",
-    "map": "precisions_{rel} / r_{rel}",
-    "r_precision": "in_first_r_{rel} / r_{rel}",
-    "bpref": "preferences_{rel} / r_{rel}",
-    "rbp": '(1 - {p}) * "seen {column}"',
-}
-_LEVEL_SUMS = {
-    "map": "sum(n_new * nth / rank ORDER BY rank) AS precisions_{rel}",
-    "r_precision": "count(*) FILTER (rank <= r) AS in_first_r_{rel}",
-    "bpref": """sum(
-        n_new * (1 - CASE WHEN n_bad = 0 THEN 0 ELSE least(n_bad, r) / least(bad, r) END)
-        ORDER BY rank) AS preferences_{rel}""",
-    "rbp": """sum(pow({p}, rank - 1) ORDER BY rank) AS "seen {column}\"""",
-}
+_GAINS = {one.name: one.gain for one in OWN_MEASURES if issubclass(one, GainMeasure)}
+_LEVELS = {one.name: one for one in OWN_MEASURES if issubclass(one, LevelMeasure)}
+"""Over relevant units or evidences in the first top_k, at relevance level {rel}."""
 
 _LABELS = """
 questions AS (
     SELECT run, query_id, row_number() OVER ()::INTEGER AS q FROM judged_by CROSS JOIN queries
 ), labels AS (
-    SELECT run, q, query_id, evidence_id, item_id, grade
-    FROM judgments JOIN judged_by USING (judged) JOIN questions USING (run, query_id)
+    SELECT run, q, query_id, evidence_id, unit_id, grade
+    FROM relevant_units JOIN judged_by USING (judged) JOIN questions USING (run, query_id)
 ), matched AS (
     SELECT run, q, rank, evidence_id, grade
-    FROM runs JOIN labels USING (run, query_id, item_id)
+    FROM runs JOIN labels USING (run, query_id, unit_id)
 ), evidences AS (
-    SELECT run, q, evidence_id, max(grade) AS grade, count(item_id) = 0 AS unreachable
+    SELECT run, q, evidence_id, max(grade) AS grade, count(unit_id) = 0 AS unreachable
     FROM labels WHERE grade > 0 GROUP BY ALL
 ), wanted AS (
     SELECT run, q, {relevant}, count(*) FILTER (unreachable) AS n_unreachable
@@ -113,11 +93,11 @@ first_{rel} AS (
     FROM units WINDOW so_far AS (PARTITION BY run, q ORDER BY rank)
 ), bad_{rel} AS (
     SELECT run, q, count(*) AS bad FROM (
-        SELECT run, q, item_id, max(grade) AS grade
-        FROM labels WHERE grade >= 0 AND item_id IS NOT NULL GROUP BY ALL
+        SELECT run, q, unit_id, max(grade) AS grade
+        FROM labels WHERE grade >= 0 AND unit_id IS NOT NULL GROUP BY ALL
         UNION ALL
         SELECT run, q, NULL, max(grade) FROM labels WHERE grade >= 0
-        GROUP BY run, q, evidence_id HAVING count(item_id) = 0
+        GROUP BY run, q, evidence_id HAVING count(unit_id) = 0
     ) WHERE grade < {rel} GROUP BY ALL
 ), relevant_{rel} AS (
     SELECT run, q, rank, nth, n_bad, bad, coalesce(n_new, 0) AS n_new, r_{rel} AS r
@@ -161,7 +141,7 @@ def metrics_statement(metrics: Sequence[Metric], cutoffs: Sequence[int]) -> str:
         :data:`rag_assets.schemas.QUERY_METRICS` and a column a metric, sorted by run, top_k and
         query.
     """
-    levels = sorted({_level(metric) for metric in metrics if metric.measure in _BY_LEVEL})
+    levels = sorted({_level(metric) for metric in metrics if metric.measure in _LEVELS})
     relevant = [f"count(*) FILTER (grade >= {rel}) AS r_{rel}" for rel in sorted({1, *levels})]
     tables = [
         _LABELS.format(relevant=", ".join(relevant)),
@@ -195,7 +175,7 @@ def _formula(metric: Metric) -> str:
         satisfied = f"(pow(2, x.grade) - 1) / pow(2, {metric.parameter('gmax')})"
         steps = f"list_transform(gained, lambda x: {{'v': {satisfied} / x.rank, 's': {satisfied}}})"
         return f"list_reduce({steps}, lambda a, x: {{'v': x.v + (1 - x.s) * a.v, 's': x.s}}).v"
-    return _filled(_BY_LEVEL[metric.measure], metric)
+    return _filled(_LEVELS[metric.measure].sql, metric)
 
 
 def _earnings(metrics: Sequence[Metric]) -> str:
@@ -213,9 +193,9 @@ def _earnings(metrics: Sequence[Metric]) -> str:
 
 
 def _level_tables(rel: int, metrics: Sequence[Metric]) -> str:
-    here = [m for m in metrics if m.measure in _BY_LEVEL and _level(m) == rel]
+    here = [m for m in metrics if m.measure in _LEVELS and _level(m) == rel]
     sums = [f"count(*) AS n_units_{rel}, min(rank) AS first_{rel}, sum(n_new) AS n_found_{rel}"]
-    sums += [_filled(_LEVEL_SUMS[m.measure], m) for m in here if m.measure in _LEVEL_SUMS]
+    sums += [_filled(_LEVELS[m.measure].sums, m) for m in here if _LEVELS[m.measure].sums]
     return _LEVEL.format(rel=rel, sums=", ".join(sums))
 
 
@@ -224,5 +204,5 @@ def _level(metric: Metric) -> int:
 
 
 def _filled(template: str, metric: Metric) -> str:
-    p = metric.parameter("p") if "p" in PARAMETERS[metric.measure] else None
+    p = metric.parameter("p") if "p" in parameters_of(metric.measure) else None
     return template.format(rel=_level(metric), p=p and f"{p!r}::DOUBLE", column=metric.column)

@@ -1,44 +1,11 @@
-"""Metrics of all queries of all runs at all cut-offs, in one SQL statement.
+"""Metrics of all queries of all runs at all cut-offs: ours in one SQL statement.
 
-The formulas are those of trec_eval (Buckley and NIST, https://github.com/usnistgov/trec_eval),
-carried over to evidence: the first unit that satisfies an evidence earns, a later one earns nothing
-but counts as relevant for precision. Where each evidence is one document the two are the same. With
-R = number of evidences with a grade of at least the relevance level (``rel``, 1 by default),
-``rel(i)`` = 1 when the unit at rank i satisfies any of them, and gain(i) = the highest grade among
-the evidences first satisfied at rank i:
-
-- ``hit_rate@k``: 1 when any rank <= k is relevant (success).
-- ``mrr@k``: 1 / rank of the first relevant unit, 0 when it is deeper than k.
-- ``precision@k``: relevant units in the first k / k, also when fewer than k were retrieved.
-- ``recall@k``: evidences satisfied in the first k / R.
-- ``map@k``: sum over evidences satisfied in the first k of the precision at the rank that first
-  satisfies it / R.
-- ``ndcg@k``: DCG / ideal DCG; DCG = sum of gain(i) / log2(i + 1); the ideal has the grades of all
-  evidences, the highest first, one a rank, cut at k. ``ndcg_exp``: the same with 2^gain - 1
-  (Burges et al. 2005, as gdeval of the TREC Web track has it).
-- ``recall_cap@k``: evidences satisfied in the first k, at most k of them / min(R, k) (BEIR's
-  capped recall).
-- ``f1@k``: harmonic mean of precision@k and recall@k.
-- ``r_precision``: relevant units in the first R / R.
-- ``bpref``: sum over the evidences found of 1 - min(n, R) / min(N, R), and of 1 where n = 0, / R;
-  n = judged non-relevant units above the rank that first satisfies it, N = all of the query, with
-  evidences that no unit satisfies (Buckley and Voorhees 2004, as trec_eval's m_bpref.c has it).
-- ``rbp(p)@k``: (1 - p) * sum of rel(i) * p^(i - 1) (Moffat and Zobel 2008).
-- ``err(gmax)@k``: sum of s(i) / i * product over j < i of (1 - s(j)), with
-  s(i) = (2^gain(i) - 1) / 2^gmax (Chapelle et al. 2009; gmax = 4 as in gdeval).
-- ``judged@k``: judged units / units retrieved in the first k; null when there are none.
-
-A unit is judged when it has a grade of 0 or more, and judged non-relevant when its highest grade is
-below the level. A grade below 0 means pooled and not judged, as in trec_eval. The gains of nDCG and
-ERR know no level.
-
-A query without a positive judgment has null metrics: it has no value, and is counted apart. One
-that has some, but none at the level asked for, has the value 0, as with ``trec_eval -l``.
+What they are is in :mod:`rag_assets.evaluation.measures`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeAlias
@@ -46,12 +13,15 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from rag_assets.errors import UsageError
-from rag_assets.evaluation.cells import Cell
-from rag_assets.evaluation.metric_inputs import check_grades, check_ranks, check_units, load
+from rag_assets.evaluation.added_metrics import added_metrics
+from rag_assets.evaluation.measure import RankingMeasure
+from rag_assets.evaluation.measures import MEASURE_TYPES
+from rag_assets.evaluation.metric_inputs import Cell, check_grades, check_ranks, check_units, load
 from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, RANKING_MEASURES, Metric
 from rag_assets.evaluation.metric_sql import metrics_statement
-from rag_assets.in_memory import in_memory
 from rag_assets.schemas import QUERY_METRICS
+from rag_assets.scratch_duckdb import scratch_connection
+from rag_assets.store.parquet_files import read_parquet
 
 WHOLE_RANKING = LARGEST_CUTOFF
 """Cut-off that cuts nothing."""
@@ -66,7 +36,7 @@ Source: TypeAlias = pa.Table | Path
 
 def query_metrics(
     runs: Mapping[str, Source],
-    judgments: Mapping[str, Source],
+    relevant_units: Mapping[str, Source],
     judged_by: Mapping[str, str],
     queries: pa.Table,
     cutoffs: Iterable[Cell],
@@ -79,8 +49,8 @@ def query_metrics(
 
     Args:
         runs: name -> table of :data:`rag_assets.schemas.RUNS`.
-        judgments: name -> table of :data:`rag_assets.schemas.JUDGMENTS`.
-        judged_by: run -> the name of its judgments.
+        relevant_units: name -> table of :data:`rag_assets.schemas.RELEVANT_UNITS`.
+        judged_by: run -> the name of its relevant units.
         queries: a table with the column ``query_id``; each gets a row, retrieved or not.
         cutoffs: the (run, k) pairs that are wanted.
         metrics: what to compute; their own cut-offs are not read.
@@ -101,18 +71,42 @@ def query_metrics(
             raise UsageError(f"{metric.column} is not computed from a ranking and its judgments")
     if not cells:
         return {}
+    added = [m for m in uncut if issubclass(MEASURE_TYPES[m.measure], RankingMeasure)]
+    in_sql = [metric for metric in uncut if metric not in added]
     with ThreadPoolExecutor(1) as pool:
         units = pool.submit(check_units, runs)
         try:
-            with in_memory() as connection:
-                names = load(connection, runs, judgments, judged_by, queries, cells)
+            with scratch_connection() as connection:
+                names = load(connection, runs, relevant_units, judged_by, queries, cells)
                 check_ranks(connection, names)
-                check_grades(connection, uncut)
-                statement = metrics_statement(uncut, sorted({top_k for _, top_k in cells}))
+                check_grades(connection, in_sql)
+                statement = metrics_statement(in_sql, sorted({top_k for _, top_k in cells}))
                 table = connection.sql(statement).to_arrow_table()
         finally:
             units.result()
-    return _by_cell(table, sorted((names.index(run), top_k) for run, top_k in cells), names, cells)
+    order = sorted((names.index(run), top_k) for run, top_k in cells)
+    tables = _by_cell(table, order, names, cells)
+    if not added:
+        return tables
+    ids = tables[cells[0]].column("query_id").to_pylist()
+    columns = added_metrics(
+        read_sources(runs), read_sources(relevant_units), judged_by, ids, cells, added
+    )
+    return {cell: _beside(tables[cell], columns[cell]) for cell in cells}
+
+
+def read_sources(sources: Mapping[str, Source]) -> dict[str, pa.Table]:
+    """Return tables as they are, and files read."""
+    return {
+        name: source if isinstance(source, pa.Table) else read_parquet(source)
+        for name, source in sources.items()
+    }
+
+
+def _beside(table: pa.Table, columns: Mapping[str, Sequence[float | None]]) -> pa.Table:
+    for name, values in columns.items():
+        table = table.append_column(name, pa.array(values, pa.float64()))
+    return table
 
 
 def _by_cell(

@@ -1,4 +1,4 @@
-"""``metrics``, ``metrics_summary`` and ``leaderboard``: from runs and judgments to numbers."""
+"""``metrics``, ``metrics_summary`` and ``leaderboard``: from runs and relevant units to numbers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.answer_hits import MEASURES as ANSWER_MEASURES
 from rag_assets.evaluation.answer_hits import answer_hits
-from rag_assets.evaluation.cells import Cell
-from rag_assets.evaluation.contexts import context_column
+from rag_assets.evaluation.contexts import context_column, context_tokens
 from rag_assets.evaluation.contexts_stage import document_texts, retriever_contexts_key
 from rag_assets.evaluation.families import all_metrics, family_code
-from rag_assets.evaluation.judgments_stage import judgments_key, not_in_corpus
 from rag_assets.evaluation.leaderboard import leaderboard, summarise
+from rag_assets.evaluation.metric_inputs import Cell
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
-from rag_assets.evaluation.returned_texts import context_tokens
+from rag_assets.evaluation.relevant_units_stage import not_in_corpus, relevant_units_key
 from rag_assets.evaluation.ties import TIES, with_ties
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
@@ -60,7 +59,7 @@ class Metrics(Stage):
         answers = _measures_answers(experiment, int(key["top_k"]))
         return [
             *family_code(_asked_metrics(experiment, [key])),
-            *answer_code(wanted=answers),
+            *answer_code(has_answers=answers),
         ]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
@@ -71,7 +70,7 @@ class Metrics(Stage):
         any_answers = any(_measures_answers(experiment, top_k) for top_k in experiment.top_k)
         return [
             Input("run", run_key(experiment, key["retriever"], key["top_k"])),
-            Input("judgments", judgments_key(key["retriever"])),
+            Input("relevant_units", relevant_units_key(key["retriever"])),
             Input("queries", QUERIES_KEY, "ids"),
             Input("contexts", contexts, "all" if answers else "tokens"),
             *([Input("answers", QUERY_FACTS_KEY, "answers")] if any_answers else []),
@@ -102,7 +101,7 @@ class Metrics(Stage):
             run = run_key(experiment, key["retriever"], key["top_k"])
             runs[name] = context.artifact(run)
             judged_by[name] = key["retriever"]
-            judged[key["retriever"]] = judgments_key(key["retriever"])
+            judged[key["retriever"]] = relevant_units_key(key["retriever"])
         cells = [(name, int(key["top_k"])) for key, name in names.items()]
         tables = all_metrics(
             {name: run.file for name, run in runs.items()},
@@ -241,9 +240,10 @@ def summary_key(retriever: str) -> ArtifactKey:
     return ArtifactKey.of("metrics_summary", retriever=retriever)
 
 
-def answer_code(*, wanted: bool) -> list[Root]:
-    """Return the root of what looks for answers in texts, where it is wanted."""
-    return [f"{__name__}:_OF_ANSWERS[{name}]" for name in ("", *(["answer_hit"] if wanted else []))]
+def answer_code(*, has_answers: bool) -> list[Root]:
+    """Return the root of what looks for answers in texts, where queries have answers."""
+    names = ["", "answer_hit"] if has_answers else [""]
+    return [f"{__name__}:_OF_ANSWERS[{name}]" for name in names]
 
 
 def _context_columns(

@@ -35,10 +35,10 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.in_memory import in_memory
 from rag_assets.package_versions import version
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import OVERLAPS
+from rag_assets.scratch_duckdb import scratch_connection
 from rag_assets.store.artifacts import ArtifactKey
 
 PERSISTENCE = 0.9
@@ -50,7 +50,7 @@ Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
 _ITEMS = {
-    UNIT: "SELECT query_id, item_id AS item, rank FROM {run}",
+    UNIT: "SELECT query_id, unit_id AS item, rank FROM {run}",
     DOCUMENT: """
         SELECT query_id, document_id AS item,
                row_number() OVER (PARTITION BY query_id ORDER BY min(rank)) AS rank
@@ -154,20 +154,20 @@ def pairs(chunkings: Mapping[str, Sequence[str]]) -> list[Pair]:
 
 def overlaps(
     runs: Mapping[str, pa.Table],
-    wanted: Sequence[Pair],
+    pairs: Sequence[Pair],
     failed: Mapping[str, Collection[str]] = {},
 ) -> pa.Table:
     """Compare runs.
 
     Args:
         runs: retriever -> table of :data:`rag_assets.schemas.RUNS`, all cut at the same top_k.
-        wanted: the pairs to compare.
+        pairs: those to compare.
         failed: retriever -> the queries on which it failed: its pairs are compared on the others.
 
     Returns:
         Table of :data:`OVERLAPS`, one row a pair.
     """
-    return OVERLAPS.from_rows([_row(pair, runs, failed) for pair in wanted])
+    return OVERLAPS.from_rows([_row(pair, runs, failed) for pair in pairs])
 
 
 def _row(
@@ -191,8 +191,8 @@ def _matched(first: pa.Table, second: pa.Table, compared: str) -> pa.Table:
 
     A query without a common unit has one row, whose ``depth`` is null.
     """
-    columns = ["query_id", "rank", "item_id", "document_id"]
-    with in_memory() as connection:
+    columns = ["query_id", "rank", "unit_id", "document_id"]
+    with scratch_connection() as connection:
         connection.register("run_a", first.select(columns))
         connection.register("run_b", second.select(columns))
         items = _ITEMS[compared]

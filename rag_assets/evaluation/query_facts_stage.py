@@ -133,15 +133,17 @@ def _failing(experiment: Experiment, *location: str) -> Fail:
 
 
 def _notes(experiment: Experiment, table: pa.Table, unread: Sequence[str]) -> list[str]:
-    one = "query has an answer that is no text, so none counts"
-    notes = note(one, "queries have an answer that is no text, so none of theirs counts", unread)
+    singular = "query has an answer that is no text, so none counts"
+    notes = note(
+        singular, "queries have an answer that is no text, so none of theirs counts", unread
+    )
     if experiment.weight is not None:
         notes.append(f"every mean is weighted by the field {experiment.weight!r} of the queries")
     pairs = zip(table["query_id"].to_pylist(), table["cluster"].to_pylist(), strict=True)
     sides = zip(table["query_id"].to_pylist(), table["split"].to_pylist(), strict=True)
     cut = cut_clusters(dict(pairs), dict(sides))
-    one = "cluster has queries in dev and in test"
-    return notes + note(one, "clusters have queries in dev and in test", cut)
+    singular = "cluster has queries in dev and in test"
+    return notes + note(singular, "clusters have queries in dev and in test", cut)
 
 
 def _counts(table: pa.Table) -> dict[str, int]:

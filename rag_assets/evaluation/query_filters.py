@@ -33,7 +33,7 @@ QUERY_FILTERS = TableSchema(
     ),
 )
 
-Wanted = Mapping[str, tuple[str, ...]]
+Filter = Mapping[str, tuple[str, ...]]
 """Field -> the texts of the values that match."""
 
 
@@ -51,29 +51,30 @@ def query_filters(queries: pa.Table, documents: pa.Table, fail: Fail) -> pa.Tabl
     Raises:
         DataError: by way of ``fail``: a filter is none, or asks for a field of no document.
     """
-    asked: dict[str, list[str]] = defaultdict(list)
+    query_ids: dict[str, list[str]] = defaultdict(list)
     for query_id, fields in metadata_of(queries).items():
-        wanted = filter_of(query_id, fields, fail)
-        if wanted:
-            asked[canonical_json({name: list(wanted[name]) for name in wanted})].append(query_id)
-    if not asked:
+        query_filter = filter_of(query_id, fields, fail)
+        if query_filter:
+            text = canonical_json({name: list(values) for name, values in query_filter.items()})
+            query_ids[text].append(query_id)
+    if not query_ids:
         return QUERY_FILTERS.empty()
-    filters = {text: json.loads(text) for text in sorted(asked)}
+    filters = {text: json.loads(text) for text in sorted(query_ids)}
     matching = FilteredDocuments(
-        documents, {name for wanted in filters.values() for name in wanted}
+        documents, {name for fields in filters.values() for name in fields}
     )
     rows: list[dict[str, object]] = []
-    for text, wanted in filters.items():
-        for name in wanted:
+    for text, fields in filters.items():
+        for name in fields:
             if name not in matching.names:
-                found = allowed_names(name, sorted(matching.names))
-                raise fail(f"query {asked[text][0]!r}: no document has the field {found}")
-        ids = {"query_ids": sorted(asked[text]), "document_ids": matching.of(wanted)}
+                field = allowed_names(name, sorted(matching.names))
+                raise fail(f"query {query_ids[text][0]!r}: no document has the field {field}")
+        ids = {"query_ids": sorted(query_ids[text]), "document_ids": matching.of(fields)}
         rows.append({"filter": text, **ids})
     return QUERY_FILTERS.from_rows(rows)
 
 
-def filter_of(query_id: str, fields: Fields, fail: Fail) -> Wanted:
+def filter_of(query_id: str, fields: Fields, fail: Fail) -> Filter:
     """Return what the filter of a query asks for; empty where it has none.
 
     Raises:
@@ -87,14 +88,14 @@ def filter_of(query_id: str, fields: Fields, fail: Fail) -> Wanted:
     shape = "an object {field: value} or {field: [values]}"
     if not isinstance(given, dict):
         raise fail(f"query {query_id!r} has {_shown(fields[FIELD])}; must be {shape}")
-    wanted = {}
+    values_by_field = {}
     for name, value in sorted(given.items()):
         texts = [_text(item) for item in (value if isinstance(value, list) else [value])]
         if not texts or None in texts:
             problem = f"has {_shown(value)} under {name!r}; must be a text, a number, true or false"
             raise fail(f"query {query_id!r} {problem}, or a list of such")
-        wanted[name] = tuple(sorted({text for text in texts if text is not None}))
-    return wanted
+        values_by_field[name] = tuple(sorted({text for text in texts if text is not None}))
+    return values_by_field
 
 
 def without_documents(filters: pa.Table) -> list[str]:
@@ -125,11 +126,11 @@ class FilteredDocuments:
                     if text is not None:
                         self._ids[name, text].add(document_id)
 
-    def of(self, wanted: Mapping[str, Sequence[str]]) -> list[str]:
+    def of(self, fields: Mapping[str, Sequence[str]]) -> list[str]:
         """Return the documents that match, sorted."""
         each = [
             set[str]().union(*(self._ids.get((name, text), ()) for text in texts))
-            for name, texts in wanted.items()
+            for name, texts in fields.items()
         ]
         return sorted(set.intersection(*each))
 

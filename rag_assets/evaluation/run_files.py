@@ -37,7 +37,7 @@ TREC_ID = "document"
 """What the third field of a TREC run line is called."""
 
 
-UNIT_COLUMNS = ("item_id", "document_id", "doc_id", "chunk_id")
+UNIT_COLUMNS = ("unit_id", "item_id", "document_id", "doc_id", "chunk_id")
 """Where Parquet has what is judged; files that `export-run` writes have it in the first."""
 
 
@@ -48,7 +48,7 @@ class RunRow(NamedTuple):
     """
 
     line: int
-    item_id: str
+    unit_id: str
     score: float
 
 
@@ -150,12 +150,12 @@ def _checked(run: RunFile) -> RunFile:
 def _check_once(query: str, rows: Iterable[RunRow], run: RunFile) -> None:
     lines: dict[str, int] = {}
     for row in sorted(rows, key=lambda row: row.line):
-        if row.item_id in lines:
-            first = lines[row.item_id]
+        if row.unit_id in lines:
+            first = lines[row.unit_id]
             where = "" if first == row.line else f", first on line {first}"
-            problem = f"'{row.item_id}' stands twice for query '{query}'{where}"
+            problem = f"'{row.unit_id}' stands twice for query '{query}'{where}"
             raise DataError(problem, file=run.path, line=row.line, key=run.key)
-        lines[row.item_id] = row.line
+        lines[row.unit_id] = row.line
 
 
 def write_run(run: pa.Table, path: Path, *, tag: str, failures: Mapping[str, str]) -> list[str]:
@@ -199,19 +199,19 @@ def _write(path: Path, lines: Iterator[str]) -> None:
 
 def _trec_lines(run: pa.Table, tag: str, path: Path) -> Iterator[str]:
     for row in run.to_pylist():
-        for name in ("query_id", "item_id"):
+        for name in ("query_id", "unit_id"):
             if row[name].split() != [row[name]]:
                 problem = f"{name} {row[name]!r} holds white space, which parts the fields of TREC"
                 raise DataError(f"{problem}; write .jsonl or .parquet", file=path)
         if row["query_id"].startswith(COMMENT):
             problem = f"query_id {row['query_id']!r} begins with {COMMENT}, a comment in TREC"
             raise DataError(f"{problem}; write .jsonl or .parquet", file=path)
-        yield f"{row['query_id']} Q0 {row['item_id']} {row['rank']} {row['score']!r} {tag}"
+        yield f"{row['query_id']} Q0 {row['unit_id']} {row['rank']} {row['score']!r} {tag}"
 
 
 def _list_lines(run: pa.Table, failures: Mapping[str, str]) -> Iterator[str]:
     for query, rows in groupby(run.to_pylist(), key=lambda row: row["query_id"]):
-        hits = [(row["item_id"], row["score"]) for row in rows]
+        hits = [(row["unit_id"], row["score"]) for row in rows]
         ids, scores = [item for item, _ in hits], [score for _, score in hits]
         line = {"query_id": query, IDS_KEY: ids, "scores": scores}
         yield json.dumps(line, ensure_ascii=False)
@@ -253,4 +253,4 @@ def read_hits(path: Path) -> tuple[dict[str, tuple[tuple[str, float], ...]], boo
 
 
 def _hits(rows: Iterable[RunRow]) -> tuple[tuple[str, float], ...]:
-    return tuple((row.item_id, row.score) for row in rows)
+    return tuple((row.unit_id, row.score) for row in rows)

@@ -14,8 +14,8 @@ from rag_assets.evaluation.families import all_metrics
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.metric_names import (
     CONTEXT_MEASURES,
-    NEEDS_CUTOFF,
     Metric,
+    needs_cutoff,
     parse_metric,
     shown_name,
 )
@@ -63,7 +63,7 @@ def score(
 
     Args:
         run: table of :data:`rag_assets.schemas.RUNS`.
-        judgments: table of :data:`rag_assets.schemas.JUDGMENTS`.
+        judgments: table of :data:`rag_assets.schemas.RELEVANT_UNITS`.
         metrics: names in any vocabulary, echoed in the result as
             :func:`~rag_assets.evaluation.metric_names.shown_name` has them.
         trec_mean: average over every query of the qrels; one without a relevant document counts 0.
@@ -108,7 +108,7 @@ def tie_rows(run: pa.Table, judgments: pa.Table, metrics: Sequence[str]) -> list
 
     Args:
         run: table of :data:`rag_assets.schemas.RUNS`.
-        judgments: table of :data:`rag_assets.schemas.JUDGMENTS`.
+        judgments: table of :data:`rag_assets.schemas.RELEVANT_UNITS`.
         metrics: names in any vocabulary; those of other measures than
             :data:`rag_assets.evaluation.ties.BOUNDED` have no row.
 
@@ -138,7 +138,7 @@ def _checked(name: str) -> Metric:
     metric = parse_metric(name)
     if metric.measure in CONTEXT_MEASURES:
         raise UsageError(f"metric '{name}' needs texts and answers; a run file has neither")
-    if metric.measure in NEEDS_CUTOFF and metric.cutoff is None:
+    if needs_cutoff(metric.measure) and metric.cutoff is None:
         raise UsageError(f"metric '{name}' needs a cut-off, such as {name}@10")
     return metric
 
@@ -155,8 +155,8 @@ def mean_metrics(
 
     Args:
         runs: name -> table of :data:`rag_assets.schemas.RUNS`, or a Parquet file that holds one.
-        judgments: table of :data:`rag_assets.schemas.JUDGMENTS`, or such a file. Its queries are
-            those that are averaged; one that a run lacks counts 0.
+        judgments: table of :data:`rag_assets.schemas.RELEVANT_UNITS`, or such a file. Its queries
+            are those that are averaged; one that a run lacks counts 0.
         metrics: one without a cut-off is taken over the whole ranking.
 
     Raises:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.evaluation.units import item_ids
+from rag_assets.evaluation.units import unit_ids
 
 ROUNDING = 1e-9
 """A sum of gains divided by an equal sum of gains may exceed 1 by as much."""
@@ -126,7 +126,7 @@ def unknown_ids(run: pa.Table, queries: pa.Table, chunks: pa.Table, judge: str) 
     existing = {
         "query_id": _values(queries, "query_id"),
         "chunk_id": _values(chunks, "chunk_id"),
-        "item_id": pc.unique(item_ids(chunks, judge)),
+        "unit_id": pc.unique(unit_ids(chunks, judge)),
     }
     problems = []
     for column, values in existing.items():

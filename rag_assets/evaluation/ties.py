@@ -33,8 +33,8 @@ import pyarrow.compute as pc
 from rag_assets.errors import DataError, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
-from rag_assets.in_memory import in_memory
 from rag_assets.schemas import RUNS
+from rag_assets.scratch_duckdb import scratch_connection
 
 if TYPE_CHECKING:
     import duckdb
@@ -52,23 +52,23 @@ _REORDERED = """
                PARTITION BY query_id
                ORDER BY score DESC, greatest(coalesce(best, 0), 0) {direction}, rank
            )::INTEGER AS rank,
-           score, item_id, chunk_id, document_id
+           score, unit_id, chunk_id, document_id
     FROM run LEFT JOIN (
-        SELECT query_id, item_id, max(grade) AS best FROM judgments GROUP BY ALL
-    ) USING (query_id, item_id)
+        SELECT query_id, unit_id, max(grade) AS best FROM relevant_units GROUP BY ALL
+    ) USING (query_id, unit_id)
     ORDER BY query_id, rank
 """
 
 
 _SHARED = """
-    SELECT query_id, item_id, evidence_id FROM (
-        SELECT *, count(*) OVER (PARTITION BY query_id, item_id) AS n_evidences,
+    SELECT query_id, unit_id, evidence_id FROM (
+        SELECT *, count(*) OVER (PARTITION BY query_id, unit_id) AS n_evidences,
                count(*) OVER (PARTITION BY query_id, evidence_id) AS n_units
-        FROM judgments WHERE item_id IS NOT NULL AND grade > 0
+        FROM relevant_units WHERE unit_id IS NOT NULL AND grade > 0
     ) WHERE (n_evidences > 1 OR n_units > 1) AND query_id IN (
         SELECT query_id FROM run JOIN (
-            SELECT DISTINCT query_id, item_id FROM judgments WHERE grade > 0
-        ) USING (query_id, item_id)
+            SELECT DISTINCT query_id, unit_id FROM relevant_units WHERE grade > 0
+        ) USING (query_id, unit_id)
         GROUP BY query_id, score HAVING count(*) > 1
     ) ORDER BY ALL LIMIT 1
 """
@@ -86,14 +86,14 @@ A fixed number: what is counted must not depend on how deep another cell or fusi
 
 
 def tie_bounds(
-    run: pa.Table, judgments: pa.Table, metrics: Sequence[Metric]
+    run: pa.Table, relevant_units: pa.Table, metrics: Sequence[Metric]
 ) -> dict[Metric, pa.Table]:
     """Return the value of each query and its bounds.
 
     Args:
         run: table of :data:`rag_assets.schemas.RUNS`, as deep as it is known: a tied unit below
             the cut can come above it. Ranks are those of scores descending.
-        judgments: table of :data:`rag_assets.schemas.JUDGMENTS`.
+        relevant_units: table of :data:`rag_assets.schemas.RELEVANT_UNITS`.
         metrics: measures of :data:`BOUNDED`; without a cut-off, over the whole ranking.
 
     Returns:
@@ -110,9 +110,9 @@ def tie_bounds(
         if metric.measure not in BOUNDED:
             problem = f"no bounds over ties for {allowed_names(metric.measure, BOUNDED)}"
             raise UsageError(problem)
-    with in_memory() as connection:
+    with scratch_connection() as connection:
         connection.register("run", run)
-        connection.register("judgments", judgments)
+        connection.register("relevant_units", relevant_units)
         _check(connection, metrics)
         runs = {
             name: connection.sql(_REORDERED.format(direction=direction)).to_arrow_table()
@@ -122,9 +122,9 @@ def tie_bounds(
     runs["value"] = run
     cutoffs = {metric.cutoff or WHOLE_RANKING for metric in metrics}
     cells = [(name, cutoff) for name in runs for cutoff in sorted(cutoffs)]
-    queries = pa.table({"query_id": pc.unique(judgments.column("query_id"))})
+    queries = pa.table({"query_id": pc.unique(relevant_units.column("query_id"))})
     judged_by = dict.fromkeys(runs, "judged")
-    tables = query_metrics(runs, {"judged": judgments}, judged_by, queries, cells, metrics)
+    tables = query_metrics(runs, {"judged": relevant_units}, judged_by, queries, cells, metrics)
     return {metric: _bounds(tables, metric) for metric in metrics}
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError
 from rag_assets.ordering import byte_order_ranks
-from rag_assets.schemas import JUDGMENTS, RUNS
+from rag_assets.schemas import RELEVANT_UNITS, RUNS
 from rag_assets.trec_lines import BEIR_COLUMNS, TREC_COLUMNS, read_fields, read_qrel_lines
 
 _FIELDS = 6
@@ -140,7 +140,7 @@ def read_qrels(path: Path) -> pa.Table:
     with that header or without.
 
     Returns:
-        Table of :data:`rag_assets.schemas.JUDGMENTS`: every document is an evidence of its own.
+        Table of :data:`rag_assets.schemas.RELEVANT_UNITS`: every document is an evidence.
 
     Raises:
         DataError: a line has another number of fields, a grade is not an integer of 32 bits, or a
@@ -160,4 +160,4 @@ def read_qrels(path: Path) -> pa.Table:
         raise DataError("holds no judgments", file=path)
     queries, documents = [pair[0] for pair in seen], [pair[1] for pair in seen]
     columns = [queries, documents, documents, grades]
-    return JUDGMENTS.check(pa.table(columns, schema=JUDGMENTS.arrow()))
+    return RELEVANT_UNITS.check(pa.table(columns, schema=RELEVANT_UNITS.arrow()))

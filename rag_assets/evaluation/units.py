@@ -41,7 +41,7 @@ def unit_ranking(
     Returns:
         Table of :data:`rag_assets.schemas.RUNS`, sorted by query number and rank.
     """
-    items = item_ids(chunks, judge)
+    items = unit_ids(chunks, judge)
     units = _Units.of(items)
     collapses = not items.equals(chunks.column("chunk_id"))
     rankings: list[Hits | None] = [None] * len(query_ids)
@@ -58,7 +58,7 @@ def unit_ranking(
     return _table(query_ids, chunks, items, [hits for hits in rankings if hits is not None])
 
 
-def item_ids(chunks: pa.Table, judge: str) -> pa.ChunkedArray:
+def unit_ids(chunks: pa.Table, judge: str) -> pa.ChunkedArray:
     """Return the id of the unit of each chunk.
 
     Args:
@@ -73,7 +73,7 @@ def item_ids(chunks: pa.Table, judge: str) -> pa.ChunkedArray:
     return pc.coalesce(chunks.column(PARENT_ID), chunks.column("chunk_id"))
 
 
-def item_spans(chunks: pa.Table) -> pa.Table:
+def unit_spans(chunks: pa.Table) -> pa.Table:
     """Return the units of all chunks where neither document is judged nor chunk, each once.
 
     Args:
@@ -81,15 +81,15 @@ def item_spans(chunks: pa.Table) -> pa.Table:
             parents, ``parent_chunk_id``, ``parent_start`` and ``parent_end``.
 
     Returns:
-        Columns ``item_id``, ``document_id``, ``start``, ``end``: the parent's where there is one.
+        Columns ``unit_id``, ``document_id``, ``start``, ``end``: the parent's where there is one.
     """
     spans = {name: chunks.column(name) for name in ("start", "end")}
     if PARENT_ID in chunks.column_names:
         spans = {
             n: pc.coalesce(chunks.column(f"parent_{n}"), column) for n, column in spans.items()
         }
-    ids = item_ids(chunks, "evidence")
-    table = pa.table({"item_id": ids, "document_id": chunks.column("document_id"), **spans})
+    ids = unit_ids(chunks, "evidence")
+    table = pa.table({"unit_id": ids, "document_id": chunks.column("document_id"), **spans})
     return table.group_by(table.column_names).aggregate([])
 
 
@@ -135,7 +135,7 @@ def _table(
         ),
         "rank": pa.array((np.arange(total) - starts + 1).astype(np.int32)),
         "score": pa.array(scores.astype(np.float64)),
-        "item_id": items.take(rows),
+        "unit_id": items.take(rows),
         "chunk_id": chunks.column("chunk_id").take(rows),
         "document_id": chunks.column("document_id").take(rows),
     }

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from rag_assets.chunking.registry import CHUNKING_TYPES
 from rag_assets.evaluation.metric_names import Metric, parse_metric
-from rag_assets.experiment.config import (
-    ChunkingConfig,
-    NoneChunking,
-    RecursiveChunking,
-    RetrieverConfig,
-)
+from rag_assets.experiment.config import ChunkingConfig, RetrieverConfig
 from rag_assets.retrieval.registry import OWN_TYPES
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.folder_labels import LabelledFolder
@@ -20,8 +16,8 @@ from rag_assets.sources.query_log import COUNT
 def default_chunkings(dataset: Dataset) -> dict[str, ChunkingConfig]:
     """Return one chunking: none where the data is judged as it stands, else recursive 200/30."""
     if dataset.default_chunking == "none":
-        return {"whole": NoneChunking(strategy="none")}
-    return {"sections_200": RecursiveChunking(strategy="recursive")}
+        return {"whole": CHUNKING_TYPES["none"](strategy="none")}
+    return {"sections_200": CHUNKING_TYPES["recursive"](strategy="recursive")}
 
 
 def default_retrievers() -> dict[str, RetrieverConfig]:

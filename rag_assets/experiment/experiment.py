@@ -14,11 +14,12 @@ from rag_assets.experiment.checks import ChecksConfig
 from rag_assets.experiment.config import (
     ChunkingConfig,
     MeasurementsConfig,
+    QuerySetConfig,
     RetrieverConfig,
     SplitConfig,
     StatisticsConfig,
 )
-from rag_assets.experiment.query_sets import LlmConfig, QuerySetConfig
+from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.retriever_rules import tune_of
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.retrieval.base import BaseRetriever, ImportedRetriever

@@ -6,16 +6,19 @@ import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from rag_assets.chunking.registry import CHUNKING_TYPES
 from rag_assets.errors import ConfigError, UsageError, allowed_names
+from rag_assets.evaluation.measures import MEASURE_TYPES
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.experiment.config import (
     ChunkingConfig,
     DatasetConfig,
     ExperimentConfig,
-    NoneChunking,
+    QuerySetConfig,
     RetrieverConfig,
 )
 from rag_assets.experiment.defaults import (
@@ -26,14 +29,9 @@ from rag_assets.experiment.defaults import (
 )
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.grids import expand_grids
+from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.names import name_from
-from rag_assets.experiment.problems import first_problem
-from rag_assets.experiment.query_sets import (
-    FileQuerySet,
-    LlmConfig,
-    PromptedQuerySet,
-    QuerySetConfig,
-)
+from rag_assets.experiment.older_names import with_names_of_today
 from rag_assets.experiment.retriever_rules import (
     Fail,
     check_retrievers,
@@ -42,15 +40,32 @@ from rag_assets.experiment.retriever_rules import (
 )
 from rag_assets.experiment.yaml_file import Location, YamlFile, dotted, read_yaml
 from rag_assets.plain_text import shortened
+from rag_assets.plugins import Members
+from rag_assets.query_sets.prompted import PromptedQuerySet
+from rag_assets.query_sets.query_set import QuerySet
+from rag_assets.query_sets.registry import QUERY_SET_TYPES
 from rag_assets.regular_files import missing_file, unusable
 from rag_assets.retrieval.base import ORIGINAL, BaseRetriever, ImportedRetriever
+from rag_assets.retrieval.registry import RETRIEVER_TYPES
+from rag_assets.retrieval.retriever import Retriever
 from rag_assets.sources.dataset import Dataset
-from rag_assets.sources.formats import open_dataset, unread_labels, with_columns
+from rag_assets.sources.formats import FORMATS, open_dataset, unread_labels, with_columns
 from rag_assets.sources.ir_datasets import IrDataset
 from rag_assets.sources.rows import KEEP
 
 EXPERIMENT_FILE = "experiment.yaml"
 YAML_SUFFIXES = (".yaml", ".yml")
+
+WithFiles = TypeVar("WithFiles", Retriever, QuerySet)
+
+KINDS: tuple[Members[Any], ...] = (
+    RETRIEVER_TYPES,
+    CHUNKING_TYPES,
+    QUERY_SET_TYPES,
+    MEASURE_TYPES,
+    FORMATS,
+)
+"""What packages may add to."""
 
 
 def load_experiment(path: Path | str) -> Experiment:
@@ -62,9 +77,12 @@ def load_experiment(path: Path | str) -> Experiment:
 
     Raises:
         UsageError: there is nothing at ``path``.
-        ConfigError: the YAML is not valid; names file, line and key.
+        ConfigError: the YAML is not valid; names file, line and key. Or what an installed package
+            adds is broken.
         DataError: the dataset's format is not recognised.
     """
+    for kind in KINDS:
+        kind.check()
     path = Path(path).absolute()
     if ".." in path.parts:
         path = path.resolve()
@@ -78,7 +96,7 @@ def load_experiment(path: Path | str) -> Experiment:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
     if file is None:
         return default_experiment(path)
-    yaml_file = expand_grids(read_yaml(file))
+    yaml_file = with_names_of_today(expand_grids(with_names_of_today(read_yaml(file))))
     return _complete(file, yaml_file, validate(yaml_file))
 
 
@@ -111,6 +129,8 @@ def validate(yaml_file: YamlFile) -> ExperimentConfig:
     try:
         return ExperimentConfig.model_validate(yaml_file.data)
     except ValidationError as error:
+        from rag_assets.experiment.problems import first_problem
+
         location, text = first_problem(error.errors(), yaml_file.lines)
         raise _error(yaml_file, location, text) from error
 
@@ -142,7 +162,8 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
     query_sets = _query_sets(source, config, retrievers, fail)
     base = source.parent if yaml_file is not None else source
     retrievers = {
-        name: _with_files(name, retriever, base, fail) for name, retriever in retrievers.items()
+        name: _with_files("retrievers", name, retriever, base, fail)
+        for name, retriever in retrievers.items()
     }
     judge = config.dataset.judge or dataset.default_judge
     if judge == "chunk":
@@ -229,7 +250,7 @@ def _open(source: Path, yaml_file: YamlFile | None, config: DatasetConfig) -> Da
 
 def _check_given_chunks(chunkings: Mapping[str, ChunkingConfig], fail: Fail) -> None:
     for name, chunking in chunkings.items():
-        if not isinstance(chunking, NoneChunking):
+        if not chunking.whole_documents:
             raise fail(
                 ("dataset", "judge"),
                 f"chunk: the judged ids are those of whole documents, but chunking '{name}' cuts "
@@ -280,12 +301,8 @@ def _query_sets(
 def _query_set(
     base: Path, name: str, config: QuerySetConfig, llm: LlmConfig | None, fail: Fail
 ) -> QuerySetConfig:
-    option = "path" if isinstance(config, FileQuerySet) else "template"
-    given: Path | None = getattr(config, option)
-    if given is not None:
-        if not (base / given).is_file():
-            raise fail(("query_sets", name, option), missing_file(base / given))
-        config = config.model_copy(update={option: base / given})
+    given = config.files()
+    config = _with_files("query_sets", name, config, base, fail)
     if isinstance(config, PromptedQuerySet):
         if llm is None:
             raise fail(("query_sets", name), "is written by a language model; add the key `llm`")
@@ -294,17 +311,17 @@ def _query_set(
         except UsageError as error:
             raise fail(("query_sets", name), str(error)) from error
         if "language" in config.model_fields_set and "language" not in places:
-            problem = f"the prompt has no place for it; write {{language}} in {given}"
+            problem = f"the prompt has no place for it; write {{language}} in {given['template']}"
             raise fail(("query_sets", name, "language"), problem)
     return config
 
 
-def _with_files(name: str, config: RetrieverConfig, base: Path, fail: Fail) -> RetrieverConfig:
-    """Make the files that a retriever names absolute, and check that they are there."""
+def _with_files(section: str, name: str, config: WithFiles, base: Path, fail: Fail) -> WithFiles:
+    """Make the files that a block names absolute, and check that they are there."""
     absolute = {option: base / file for option, file in config.files().items()}
     for option, file in absolute.items():
         if not file.is_file():
-            raise fail(("retrievers", name, option), missing_file(file))
+            raise fail((section, name, option), missing_file(file))
     return config.model_copy(update=absolute)
 
 

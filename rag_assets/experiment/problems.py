@@ -7,13 +7,15 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
+from rag_assets.chunking.registry import (
+    CHILD_CHUNKING_TYPES,
+    CHUNKING_TYPES,
+    PARENT_CHUNKING_TYPES,
+)
 from rag_assets.compute.options import ComputeConfig
 from rag_assets.errors import allowed_names
 from rag_assets.experiment.checks import ChecksConfig, DriftConfig
 from rag_assets.experiment.config import (
-    CHILD_CHUNKING_TYPES,
-    CHUNKING_TYPES,
-    PARENT_CHUNKING_TYPES,
     ContextConfig,
     DatasetConfig,
     ExperimentConfig,
@@ -21,8 +23,9 @@ from rag_assets.experiment.config import (
     SplitConfig,
     StatisticsConfig,
 )
-from rag_assets.experiment.query_sets import QUERY_SET_TYPES, LlmConfig
+from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.schedule import ScheduleConfig
+from rag_assets.query_sets.registry import QUERY_SET_TYPES
 from rag_assets.retrieval.derived import Tune
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 from rag_assets.retrieval.retriever import Rm3Expansion, WindowExpansion
@@ -32,7 +35,7 @@ Location = tuple[int | str, ...]
 LONGEST = 80
 """Characters of a wrong value that are shown."""
 
-_TYPES = {
+_TYPES: Mapping[str, Mapping[str, type[BaseModel]]] = {
     "retrievers": RETRIEVER_TYPES,
     "chunking": CHUNKING_TYPES,
     "query_sets": QUERY_SET_TYPES,

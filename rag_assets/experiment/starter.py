@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import yaml
 
+from rag_assets.chunking.registry import CHUNKING_TYPES
+from rag_assets.evaluation.metric_names import MEASURES
 from rag_assets.experiment.defaults import default_chunkings, default_retrievers
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.retrieval.registry import RETRIEVER_TYPES
 
 _SHOWN = {
     "bm25": ("analyzer", "k1", "b"),
@@ -82,6 +86,7 @@ _NO_LABELS = [
 
 def _chunking(experiment: Experiment) -> Iterator[str]:
     yield "# How documents are cut. Several may stand here; the same labels score them all."
+    yield from _listed("Strategies", CHUNKING_TYPES)
     yield "chunking:"
     chunkings = default_chunkings(experiment.dataset)
     for name, chunking in chunkings.items():
@@ -100,6 +105,7 @@ def _retrievers(unread: float) -> Iterator[str]:
     for name, retriever in retrievers.items():
         options = {"type": retriever.type, **{key: getattr(retriever, key) for key in _SHOWN[name]}}
         lines[name] = f"{name}: {_flow(options)}"
+    yield from _listed("Types", RETRIEVER_TYPES)
     yield "retrievers:"
     for name, line in lines.items():
         if not unread or name == "bm25":
@@ -112,11 +118,23 @@ def _retrievers(unread: float) -> Iterator[str]:
 
 
 def _metrics(experiment: Experiment) -> Iterator[str]:
+    yield from _listed("Metrics", MEASURES)
     yield f"metrics: {_flow(list(experiment.metrics))}"
     yield "# What places retrievers, and what intervals and tests are of."
     yield f"primary: {experiment.primary}"
     yield "# What the others are compared with."
     yield f"baseline: {experiment.baseline}"
+
+
+def _listed(what: str, names: Iterable[str]) -> list[str]:
+    """Return what may stand in a block, also that of installed packages, as a comment."""
+    return textwrap.wrap(
+        f"{what}: {', '.join(names)}.",
+        98,
+        initial_indent="# ",
+        subsequent_indent="#   ",
+        break_long_words=False,
+    )
 
 
 def _flow(value: dict[str, Any] | list[Any]) -> str:

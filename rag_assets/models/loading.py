@@ -31,6 +31,10 @@ _INSTRUCTIONS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 """As Linux names them: of x86 the first two, of Arm the last."""
 
 
+PACKAGES = ("sentence-transformers", "torch", "transformers")
+"""What a model is loaded and run by."""
+
+
 KEPT = 2
 """Models that stay in memory: an experiment that compares two uses each several times."""
 

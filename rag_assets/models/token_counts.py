@@ -22,7 +22,7 @@ from rag_assets.models.model_files import ModelFiles, tokenizer_file
 from rag_assets.models.model_names import open_tokenizer
 from rag_assets.package_versions import version
 from rag_assets.store.canonical import fingerprint
-from rag_assets.store.token_count_cache import UNKNOWN, Counts, TokenCountCache
+from rag_assets.store.number_caches import UNKNOWN, Counts, TokenCountCache
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

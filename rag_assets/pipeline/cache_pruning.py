@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.chunking.chunk_table import indexed_texts
-from rag_assets.pipeline.bringing import experiment_roots
 from rag_assets.pipeline.cleaning import named_by, snapshots_of
+from rag_assets.pipeline.remote_sync import experiment_roots
 from rag_assets.store.artifacts import read_manifest
+from rag_assets.store.atomic import table_file
 from rag_assets.store.cache_files import (
     BY_TEXT,
     CacheSegment,
@@ -28,9 +29,8 @@ from rag_assets.store.cache_files import (
     write_without,
 )
 from rag_assets.store.parquet_files import read_parquet
-from rag_assets.store.remote.opened import mirror
-from rag_assets.store.remote.removed import remove_everywhere
-from rag_assets.store.remote.working_copy import table_file
+from rag_assets.store.remote.mirror import mirror
+from rag_assets.store.remote.removals import remove_everywhere
 from rag_assets.store.segments import KEY
 
 
@@ -82,8 +82,8 @@ def to_prune(
         return [Dropped(segment) for segment in segments]
     used = _used_keys(store)
     vectors = [segment for segment in segments if segment.kind in BY_TEXT]
-    found = [Dropped(one, pc.invert(pc.is_in(keys_of(one), used))) for one in readable(vectors)]
-    return [dropped for dropped in found if dropped.entries]
+    drops = [Dropped(one, pc.invert(pc.is_in(keys_of(one), used))) for one in readable(vectors)]
+    return [dropped for dropped in drops if dropped.entries]
 
 
 def prune(store: Path, dropped: Sequence[Dropped]) -> None:
@@ -114,8 +114,8 @@ def _used_keys(store: Path) -> pa.Array:
 def vector_keys(texts: Iterable[str], prompts: Iterable[str]) -> pa.Array:
     """Return the key of every text with every prompt."""
     both = list(prompts)
-    found = {hashlib.sha256((p + text).encode()).digest() for text in texts for p in both}
-    return pa.array(sorted(found), KEY)
+    keys = {hashlib.sha256((p + text).encode()).digest() for text in texts for p in both}
+    return pa.array(sorted(keys), KEY)
 
 
 def chunk_texts(chunks: pa.Table) -> set[str]:

@@ -2,7 +2,7 @@
 
 What a kept snapshot of any experiment names stays, and so does the ranking from which a kept run
 was cut. The latest evaluation and the anchor of each experiment are always kept; the rows of the
-history always stay. Who removes has the store alone, see :mod:`rag_assets.store.leases`: so nobody
+history always stay. Who removes has the store alone, see :mod:`rag_assets.store.locks`: so nobody
 needs or writes an object between mark and sweep that no snapshot names yet.
 """
 
@@ -14,24 +14,24 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rag_assets.engine.measurements import MEASUREMENTS
-from rag_assets.pipeline.bringing import experiment_roots
 from rag_assets.pipeline.evaluation_names import anchor_id, snapshot_ids
 from rag_assets.pipeline.evaluations import (
     CURRENT,
     FOLDER,
+    FORMER_ASSETS,
     Evaluation,
     SnapshotEntry,
     pointed,
     read_evaluation,
 )
-from rag_assets.pipeline.history_files import FOLDER as HISTORY
 from rag_assets.pipeline.rankings import ASSET as RANKINGS
+from rag_assets.pipeline.remote_sync import HISTORY, experiment_roots
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import OBJECTS, read_manifest
 from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.cache_files import CACHE
-from rag_assets.store.remote.opened import working_copy_of
-from rag_assets.store.remote.removed import stored_files
+from rag_assets.store.remote.mirror import working_copy_of
+from rag_assets.store.remote.removals import stored_files
 
 SPARED = timedelta(hours=1)
 """What is younger is no orphan: single partitions may be computed before there is a snapshot."""
@@ -44,7 +44,7 @@ OTHER = "other files"
 SHARED = (OBJECTS, MEASUREMENTS, CACHE)
 """Folders of what all experiments share."""
 
-ARTIFACTS = frozenset({*STAGES, RANKINGS})
+ARTIFACTS = frozenset({*STAGES, *FORMER_ASSETS, RANKINGS})
 """Kinds that have a manifest."""
 
 
@@ -71,17 +71,17 @@ class Item:
 
 def items(store: Path) -> list[Item]:
     """Return all that is stored of results and in caches, here or in the remote store."""
-    found: dict[Path, Item] = {}
+    by_path: dict[Path, Item] = {}
     for folder in (*experiment_roots(store), *(store / name for name in SHARED)):
         for path, listed in stored_files(folder).items():
             parts = path.relative_to(store).parts
             kind, depth = _kind_of(parts)
             owner = store.joinpath(*parts[:depth])
             whose = parts[0] if parts[0] not in SHARED else ""
-            known = found.get(owner) or Item(owner, kind, 0, 0, whose)
+            known = by_path.get(owner) or Item(owner, kind, 0, 0, whose)
             size, modified = known.size + listed.size, max(known.modified, listed.modified)
-            found[owner] = replace(known, size=size, modified=modified)
-    return sorted(found.values(), key=lambda item: item.path)
+            by_path[owner] = replace(known, size=size, modified=modified)
+    return sorted(by_path.values(), key=lambda item: item.path)
 
 
 def _kind_of(parts: tuple[str, ...]) -> tuple[str, int]:
@@ -141,21 +141,21 @@ def removable(
     named, freed = _Named.by(store, kept), _Named.by(store, gone)
     outdated = {root / FOLDER / f"{e.evaluation_id}.json" for root in gone for e in gone[root]}
     young = (now - SPARED).timestamp() * 1e9
-    found: list[Item] = []
+    garbage: list[Item] = []
     for item in items(store):
         if item.path in outdated:
-            found.insert(0, replace(item, reason="older"))
+            garbage.insert(0, replace(item, reason="older"))
         elif item.kind in (SNAPSHOTS, CACHE, HISTORY, OTHER) or named.of(item):
             continue
         elif by := freed.of(item):
-            found.append(
+            garbage.append(
                 replace(item, experiment=", ".join(sorted(by)), reason="only older name it")
             )
         elif orphans and experiment in (None, item.experiment) and item.modified < young:
             unfinished = item.kind == TEMPORARY
             reason = "never finished" if unfinished else "no snapshot names it"
-            found.append(replace(item, reason=reason))
-    return found
+            garbage.append(replace(item, reason=reason))
+    return garbage
 
 
 def _outdated(root: Path, snapshots: list[Evaluation], limit: datetime | None) -> list[Evaluation]:

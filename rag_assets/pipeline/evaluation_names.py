@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from rag_assets.errors import NotEvaluated, StoreError, UsageError
-from rag_assets.pipeline.bringing import bring_named, bring_records, pointer_text
 from rag_assets.pipeline.evaluations import (
     FOLDER,
     Evaluation,
@@ -18,9 +17,10 @@ from rag_assets.pipeline.evaluations import (
     read_evaluation,
 )
 from rag_assets.pipeline.history import History
+from rag_assets.pipeline.remote_sync import bring_named, bring_records, pointer_text
 from rag_assets.store.atomic import TEMPORARY_MARK
-from rag_assets.store.leases import working
-from rag_assets.store.remote.opened import write_shared
+from rag_assets.store.locks import working
+from rag_assets.store.remote.mirror import write_shared
 
 LATEST, PREVIOUS, ANCHOR = "latest", "previous", "anchor"
 NAMES = (LATEST, PREVIOUS, ANCHOR)
@@ -114,8 +114,8 @@ class EvaluationNames:
             return part if part in known else fitting[0]
         if fitting:
             more = f", and {len(fitting) - SHOWN} more" if len(fitting) > SHOWN else ""
-            found = ", ".join(fitting[-SHOWN:])
-            raise UsageError(f"'{part}' fits {len(fitting)} evaluations: {found}{more}")
+            candidates = ", ".join(fitting[-SHOWN:])
+            raise UsageError(f"'{part}' fits {len(fitting)} evaluations: {candidates}{more}")
         if any(part in (one[: len(part)], one[-len(part) :]) for one in self._cleaned()):
             raise UsageError(
                 f"the snapshot of evaluation '{part}' was cleaned away; its means are in "

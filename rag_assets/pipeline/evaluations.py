@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, StoreError
-from rag_assets.pipeline.bringing import RANKINGS, bring_current, in_store
+from rag_assets.pipeline.remote_sync import RANKINGS, bring_current, in_store
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.artifacts import (
     OBJECTS,
@@ -30,7 +30,10 @@ from rag_assets.store.artifacts import (
     read_manifest,
 )
 from rag_assets.store.canonical import fingerprint
-from rag_assets.store.remote.opened import shown_store
+from rag_assets.store.remote.mirror import shown_store
+
+FORMER_ASSETS = {"judgments": "relevant_units", "dev_judgments": "dev_relevant_units"}
+"""Asset -> its name now: snapshots and SQL with the old one are read for one version."""
 
 FOLDER = "evaluations"
 CURRENT = "current"
@@ -223,8 +226,8 @@ def _intact(root: Path, evaluation: Evaluation, entry: SnapshotEntry) -> Artifac
 
 
 def _is_named(manifest: Manifest, entry: SnapshotEntry) -> bool:
-    found = (manifest.fingerprint, manifest.digests.get("all"), manifest.files)
-    return found == (entry.fingerprint, entry.digest, entry.files)
+    stored = (manifest.fingerprint, manifest.digests.get("all"), manifest.files)
+    return stored == (entry.fingerprint, entry.digest, entry.files)
 
 
 def _damaged(path: Path, evaluation: Evaluation) -> StoreError:
@@ -247,7 +250,7 @@ def read_evaluation(file: Path) -> Evaluation:
         if stated not in (None, fingerprint(data)):
             raise ValueError("it is damaged")
         entries, rankings = (
-            tuple(SnapshotEntry(**one) for one in in_store(file, data.pop(name, ())))
+            tuple(_entry(one) for one in in_store(file, data.pop(name, ())))
             for name in ("entries", RANKINGS)
         )
         runs = tuple(data.pop("dagster_runs"))
@@ -262,6 +265,11 @@ def read_evaluation(file: Path) -> Evaluation:
             "rag-assets evaluate PATH"
         ) from error
     return evaluation
+
+
+def _entry(fields: Mapping[str, Any]) -> SnapshotEntry:
+    asset = fields["asset"]
+    return SnapshotEntry(**{**fields, "asset": FORMER_ASSETS.get(asset, asset)})
 
 
 def source_of_current(root: Path) -> str | None:
@@ -285,11 +293,11 @@ def is_of_older_store(root: Path) -> bool:
 
 def _check_version(file: Path, data: dict[str, Any]) -> None:
     """Refuse a snapshot of another version before its fields are looked at."""
-    found = data["schema_version"]
-    if found != SCHEMA_VERSION:
+    stated = data["schema_version"]
+    if stated != SCHEMA_VERSION:
         source = shlex.quote(str(data["source"]))
         raise StoreError(
-            f"{file}: schema version {found}, this program writes {SCHEMA_VERSION}; evaluate the "
+            f"{file}: schema version {stated}, this program writes {SCHEMA_VERSION}; evaluate the "
             f"experiment again: rag-assets evaluate {source}"
         )
 

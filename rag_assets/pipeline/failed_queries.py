@@ -1,24 +1,34 @@
-"""Which retrievers of an experiment failed on queries, over all their up-to-date runs."""
+"""Which retrievers failed on queries, and how what a server left unanswered is asked for again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pyarrow.compute as pc
+
 from rag_assets.engine.failures import failures_of
+from rag_assets.engine.recipe import Recipe
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.query_sets.stage import QuerySetAnswers
+from rag_assets.retrieval.reranking.stage import RerankedRuns
+from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.store.artifacts import ArtifactKey
 
 
 def failed_queries(pipeline: Pipeline) -> dict[str, set[str]]:
     """Return retriever -> the queries on which it failed, by its up-to-date runs; only if some."""
-    found: dict[str, set[str]] = {}
+    failures: dict[str, set[str]] = {}
     for stage in pipeline.stages():
         if stage.group == "runs":
             for key in stage.keys(pipeline.experiment):
                 artifact = pipeline.current(key)
                 if artifact is not None and failures_of(artifact.manifest):
-                    found.setdefault(key["retriever"], set()).update(failures_of(artifact.manifest))
-    return found
+                    failures.setdefault(key["retriever"], set()).update(
+                        failures_of(artifact.manifest)
+                    )
+    return failures
 
 
 def unfinished(pipeline: Pipeline, retrievers: Iterable[str]) -> dict[str, set[str]]:
@@ -27,18 +37,69 @@ def unfinished(pipeline: Pipeline, retrievers: Iterable[str]) -> dict[str, set[s
     Those that an imported run names as failed are a finding, which no other evaluation changes.
     """
     failed, experiment = failed_queries(pipeline), pipeline.experiment
-    found: dict[str, set[str]] = {}
+    failures: dict[str, set[str]] = {}
     for name in retrievers:
         imported = [
             one for one in read_by(experiment, name) if experiment.family(one) == "imported"
         ]
         own = failed.get(name, set()) - set().union(*(failed.get(one, set()) for one in imported))
         if own:
-            found[name] = own
-    return found
+            failures[name] = own
+    return failures
 
 
 def read_by(experiment: Experiment, retriever: str) -> list[str]:
     """Return a retriever, and all that it fuses or reranks."""
     inputs = experiment.inputs(retriever)
     return [retriever, *(name for one in inputs for name in read_by(experiment, one))]
+
+
+def unanswered(pipeline: Pipeline) -> dict[ArtifactKey, int]:
+    """Return the up-to-date partitions in which a server gave no answer, and for how many queries.
+
+    Of a reranker with several cut-offs over one ranking, one partition stands for all.
+    """
+    numbers: dict[ArtifactKey, int] = {}
+    for stage in pipeline.stages():
+        if not isinstance(stage, QuerySetAnswers | RerankedRuns):
+            continue
+        seen = set()
+        for key in stage.keys(pipeline.experiment):
+            recipe = _asked(pipeline, key)
+            if recipe is not None and recipe.fingerprint not in seen:
+                seen.add(recipe.fingerprint)
+                number = _unanswered_in(pipeline, key)
+                numbers |= {key: number} if number else {}
+    return numbers
+
+
+def try_again(pipeline: Pipeline) -> int:
+    """Count a further attempt at all that is unanswered; return at how many queries."""
+    numbers = unanswered(pipeline)
+    recipes = [_asked(pipeline, key) for key in numbers]
+    for recipe in recipes:
+        if recipe is not None:
+            pipeline.attempts.add(recipe)
+    pipeline.forget()
+    return sum(numbers.values())
+
+
+def _asked(pipeline: Pipeline, key: ArtifactKey) -> Recipe | None:
+    """Return the recipe whose attempts are counted: of a run, that of its ranking."""
+    if pipeline.current(key) is None:
+        return None
+    stage = STAGES[key.asset]
+    if isinstance(stage, RerankedRuns):
+        return stage.ranking_recipe(pipeline, key["retriever"], int(key["top_k"]))
+    return pipeline.recipe(key)
+
+
+def _unanswered_in(pipeline: Pipeline, key: ArtifactKey) -> int:
+    artifact = pipeline.artifact(key)
+    if key.asset == QuerySetAnswers.name:
+        table = artifact.table()
+        without = table.filter(pc.is_null(table.column("text")))
+        return int(pc.count_distinct(without.column("query_id")).as_py())
+    (name,) = pipeline.experiment.inputs(key["retriever"])
+    before = pipeline.artifact(run_key(pipeline.experiment, name, key["top_k"]))
+    return len(failures_of(artifact.manifest).keys() - failures_of(before.manifest).keys())

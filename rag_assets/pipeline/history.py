@@ -1,31 +1,211 @@
-"""The history of an experiment, for reading: every evaluation, and how a metric went over time."""
+"""The history of an experiment: a row for each evaluation, and how a metric went over time.
+
+A row is made of an evaluation's snapshot and the artifacts that it names. Rows are read by SQL over
+the Parquet files themselves, so that new evaluations need no rebuild.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from rag_assets.errors import StoreError
-from rag_assets.pipeline.bringing import bring_history, bring_named, bring_records
-from rag_assets.pipeline.evaluations import FOLDER, read_evaluation
+from rag_assets.pipeline.evaluations import (
+    FOLDER,
+    Evaluation,
+    manifest_of,
+    read_evaluation,
+    table_of,
+)
 from rag_assets.pipeline.history_files import HistoryFiles, as_rows
-from rag_assets.pipeline.history_rows import history_table
-from rag_assets.pipeline.history_sql import LISTS, metrics_sql
-from rag_assets.schemas import HISTORY
+from rag_assets.pipeline.remote_sync import bring_history, bring_named, bring_records
+from rag_assets.schemas import (
+    HISTORY,
+    HISTORY_METRICS,
+    HISTORY_RETRIEVERS,
+    LEADERBOARD,
+    SCHEMA_VERSION,
+)
+from rag_assets.store.artifacts import Manifest
 from rag_assets.store.atomic import TEMPORARY_MARK
-from rag_assets.store.sql_text import quoted_path
+from rag_assets.store.canonical import canonical_json, fingerprint
+from rag_assets.store.sql_paths import quoted_path
 
 _logger = logging.getLogger("rag_assets")
 
 Row = dict[str, Any]
 
 Statement = Callable[[str], str]
-"""Gives SQL over files, see :mod:`rag_assets.pipeline.history_sql`."""
+"""Gives SQL over files, as :func:`metrics_sql` does."""
+
+LISTS = ("retrievers", "metrics")
+"""Columns of an evaluation that hold a list; each list is a relation of its own."""
+
+_OF_EVALUATION = "experiment, evaluation_id, started, complete"
+
+
+def evaluations_sql(files: str) -> str:
+    """Return the statement for one row an evaluation, without the lists.
+
+    Args:
+        files: the argument of ``read_parquet``: a quoted pattern, or a list of quoted paths.
+    """
+    names = [name for name in HISTORY.arrow().names if name not in LISTS]
+    return f"SELECT {', '.join(names)} FROM ({_once(files, names)})"
+
+
+def metrics_sql(files: str) -> str:
+    """Return the statement for one row a metric of a cell of an evaluation."""
+    return _unnested(files, "metrics", HISTORY_METRICS.arrow().names)
+
+
+def retrievers_sql(files: str) -> str:
+    """Return the statement for one row a retriever of an evaluation."""
+    return _unnested(files, "retrievers", HISTORY_RETRIEVERS.arrow().names)
+
+
+def _unnested(files: str, column: str, names: Sequence[str]) -> str:
+    own = ", ".join(f"item.{name} AS {name}" for name in names)
+    rows = _once(files, [*_OF_EVALUATION.split(", "), column])
+    return (
+        f"SELECT {_OF_EVALUATION}, {own} FROM "
+        f"(SELECT {_OF_EVALUATION}, unnest({column}) AS item FROM ({rows}))"
+    )
+
+
+def _once(files: str, names: Sequence[str]) -> str:
+    """A row may stand in two files; see :mod:`rag_assets.pipeline.history_files`."""
+    return (
+        f"SELECT {', '.join(names)} FROM "
+        f"read_parquet({files}, union_by_name = true, hive_partitioning = false) "
+        "QUALIFY row_number() OVER (PARTITION BY experiment, evaluation_id) = 1"
+    )
+
+
+_DIGESTS = {
+    "corpus_digest": "documents",
+    "chunks_digest": "chunks",
+    "queries_digest": "queries",
+    "query_sets_digest": "query_sets",
+    "qrels_digest": "qrels",
+}
+"""Column -> the asset whose content it is the digest of."""
+
+
+def history_table(root: Path, evaluations: Iterable[Evaluation]) -> pa.Table:
+    """Return a row of :data:`rag_assets.schemas.HISTORY` for each evaluation.
+
+    Args:
+        root: the experiment's folder in the store.
+        evaluations: their snapshots. An artifact that is gone leaves out what only it knew.
+
+    Raises:
+        StoreError: an artifact is damaged.
+    """
+    rows = [_row(root, evaluation) for evaluation in evaluations]
+    return HISTORY.check(pa.Table.from_pylist(rows, schema=HISTORY.arrow()))
+
+
+def _row(root: Path, evaluation: Evaluation) -> Row:
+    origin = evaluation.origin
+    return {
+        "experiment": evaluation.experiment,
+        "evaluation_id": evaluation.evaluation_id,
+        "started": datetime.fromisoformat(evaluation.started),
+        "finished": datetime.fromisoformat(evaluation.finished),
+        "trigger": evaluation.trigger,
+        "user": origin.user,
+        "dagster_runs": list(evaluation.dagster_runs),
+        "complete": evaluation.complete,
+        "computed": evaluation.computed,
+        "n_artifacts": len(evaluation.entries),
+        "primary_metric": evaluation.primary,
+        "baseline": evaluation.baseline,
+        "content_digest": evaluation.content,
+        "experiment_digest": origin.experiment_digest,
+        **{column: _digest(evaluation, asset) for column, asset in _DIGESTS.items()},
+        "git_commit": origin.git_commit,
+        "git_dirty": origin.git_dirty,
+        "configuration": canonical_json(origin.configuration),
+        "code_versions": canonical_json(origin.code_versions),
+        "packages": canonical_json(origin.packages),
+        "retrievers": list(_retrievers(root, evaluation)),
+        "metrics": list(_metrics(root, evaluation)),
+        "schema_version": SCHEMA_VERSION,
+    }
+
+
+def _digest(evaluation: Evaluation, asset: str) -> str | None:
+    """Return the digest of an asset; of all its partitions, where there are several."""
+    entries = evaluation.entries_of(asset)
+    if len(entries) == 1:
+        return entries[0].digest
+    return fingerprint({str(e.key): e.digest for e in entries}) if entries else None
+
+
+def _retrievers(root: Path, evaluation: Evaluation) -> Iterator[Row]:
+    configurations = evaluation.origin.configuration.get("retrievers", {})
+    for name, manifests in _manifests(root, evaluation).items():
+        options = configurations.get(name, {})
+        versions: dict[str, str] = {}
+        for manifest in manifests:
+            versions |= manifest.versions
+        yield {
+            "retriever": name,
+            "type": options.get("type"),
+            "configuration": canonical_json(options),
+            "model": options.get("model"),
+            "model_revision": _revision(manifests),
+            "versions": canonical_json(versions),
+        }
+
+
+def _manifests(root: Path, evaluation: Evaluation) -> Mapping[str, list[Manifest]]:
+    """Return retriever -> a manifest of each of its assets: its cells differ in top_k alone."""
+    manifests: dict[str, dict[str, Manifest]] = {}
+    for entry in evaluation.entries:
+        name = entry.partition.get("retriever")
+        if name is None or entry.asset in manifests.setdefault(name, {}):
+            continue
+        manifest = manifest_of(root, evaluation, entry)
+        if manifest is not None:
+            manifests[name][entry.asset] = manifest
+    return {name: list(of_asset.values()) for name, of_asset in manifests.items()}
+
+
+def _revision(manifests: Iterable[Manifest]) -> str | None:
+    for manifest in manifests:
+        revision = manifest.config.get("weights_sha256")
+        if revision is not None:
+            return str(revision)
+    return None
+
+
+def _metrics(root: Path, evaluation: Evaluation) -> Iterator[Row]:
+    declared = set(LEADERBOARD.arrow().names)
+    for entry in evaluation.entries_of("leaderboard"):
+        if not (root.parent / entry.path).exists():
+            continue
+        board = table_of(root, evaluation, entry)
+        names = [name for name in board.column_names if name not in declared]
+        for row in board.to_pylist():
+            cell = {name: row.get(name, "all") for name in ("retriever", "split", "top_k")}
+            for name in names:
+                if row[name] is not None:
+                    yield {
+                        **cell,
+                        "metric": name,
+                        "value": row[name],
+                        "n_queries": row["n_queries"],
+                    }
+
+
+_logger = logging.getLogger("rag_assets")
 
 
 def fill_in(root: Path, locks: Path) -> int:
@@ -45,16 +225,16 @@ def fill_in(root: Path, locks: Path) -> int:
     for path in files.drop_damaged(snapshots):
         _logger.warning("%s was damaged; its row is made again from its snapshot", path)
     missing = sorted(snapshots.keys() - files.ids()) if snapshots else []
-    found = []
+    tables = []
     for name in missing:
         bring_named(root, name)
         try:
-            found.append(history_table(root, [read_evaluation(snapshots[name])]))
+            tables.append(history_table(root, [read_evaluation(snapshots[name])]))
         except StoreError as error:
             _logger.warning("left out of the history: %s", error)
-    if found:
-        files.add(pa.concat_tables(found))
-    return len(found)
+    if tables:
+        files.add(pa.concat_tables(tables))
+    return len(tables)
 
 
 class History:
@@ -122,9 +302,9 @@ class History:
         """Yield columns of evaluations, the newest first; older ones are read when wanted."""
         return self._files.newest_first(columns)
 
-    def _ask(
-        self, sql: Callable[[str], str], rest: str, values: Sequence[object], since: str
-    ) -> list[Row]:
+    def _ask(self, sql: Statement, rest: str, values: Sequence[object], since: str) -> list[Row]:
+        import duckdb
+
         def read() -> list[Row]:
             paths = self._files.paths(since)
             if not paths:
@@ -134,8 +314,8 @@ class History:
             try:
                 with duckdb.connect() as connection:
                     connection.execute("SET TimeZone = 'UTC'")
-                    found = connection.sql(f"FROM ({sql(f'[{files}]')}) {rest}", params=values)
-                    return as_rows(found.to_arrow_table())
+                    rows = connection.sql(f"FROM ({sql(f'[{files}]')}) {rest}", params=values)
+                    return as_rows(rows.to_arrow_table())
             except duckdb.Error as error:
                 if not all(path.exists() for path in paths):
                     raise FileNotFoundError(str(self._files.folder)) from error

@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 
 from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file, remove, write_text
 from rag_assets.store.canonical import file_digest
+from rag_assets.store.file_stamps import RecentFiles
 from rag_assets.store.parquet_files import read_parquet
-from rag_assets.store.recent_files import RecentFiles
 
 GATHERED = 10
 """So many files of about the same size become one."""
@@ -190,12 +190,12 @@ def _known(folder: Path, first: str, last: str, parts: Iterable[Path]) -> pa.Arr
     """Return the ids that other gathered files have between two of them."""
     own = set(parts)
     others = [p for p in history_files(folder) if _BETWEEN in p.stem and p not in own]
-    found: list[str] = []
+    ids: list[str] = []
     for path in others:
         if first_id(path) <= last and first <= last_id(path):
             table = _table_of(path)
-            found += [] if table is None else table.column("evaluation_id").to_pylist()
-    return pa.array(found, pa.string())
+            ids += [] if table is None else table.column("evaluation_id").to_pylist()
+    return pa.array(ids, pa.string())
 
 
 def _single(paths: Iterable[Path]) -> list[Path]:

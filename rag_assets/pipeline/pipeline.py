@@ -14,34 +14,42 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import check_unchanged, code_versions
 from rag_assets.compute.compute import Compute, compute_of
-from rag_assets.engine.attempts import UNANSWERED, Attempts
+from rag_assets.engine.failures import UNANSWERED, Attempts
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.engine.recipe import Recipe
-from rag_assets.engine.stage import FolderProduct, Product, Stage
+from rag_assets.engine.stage import (
+    FolderProduct,
+    Product,
+    Stage,
+    checked,
+    folder_digests,
+    manifest_of,
+    table_manifest,
+)
 from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.llm.budget import Budget
-from rag_assets.llm.client import ChatModel
-from rag_assets.llm.completions import CompletionCache, Completions
-from rag_assets.pipeline.bringing import bring_pointed, bring_records
-from rag_assets.pipeline.manifests import checked, folder_digests, manifest_of, table_manifest
 from rag_assets.pipeline.rankings import Rankings
+from rag_assets.pipeline.remote_sync import bring_pointed, bring_records
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.progress import Progress, no_progress
 from rag_assets.retrieval.workspace import Measure, Usage, Workspace, unmeasured
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.lines import unreadable
-from rag_assets.store.artifacts import Artifact, ArtifactKey, Manifest
-from rag_assets.store.leases import working
-from rag_assets.store.remote.artifacts import artifact_store
-from rag_assets.store.remote.opened import working_copy_of
-from rag_assets.store.remote.removed import apply_removed
+from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest
+from rag_assets.store.file_stamps import SourceFiles
+from rag_assets.store.locks import working
+from rag_assets.store.remote.mirror import working_copy_of
 from rag_assets.store.settings import StoreSettings
-from rag_assets.store.source_files import SourceFiles
+
+if TYPE_CHECKING:
+    from rag_assets.llm.budget import Budget
+    from rag_assets.llm.client import ChatModel
+    from rag_assets.llm.completions import Completions
 
 _log = logging.getLogger(__name__)
 
@@ -88,7 +96,7 @@ class Pipeline:
         self.settings = settings
         self.progress = progress
         self.root = root = settings.store / experiment.name
-        self.store = artifact_store(settings.store, settings.locks, partial(bring_pointed, root))
+        self.store = _artifacts(settings, root)
         bring_records(root)
         self.measurements = Measurements(settings.store / MEASUREMENTS, experiment.name)
         self.rankings = Rankings(self)
@@ -199,6 +207,9 @@ class Pipeline:
     @contextmanager
     def completions(self, label: str, total: int) -> Iterator[Completions]:
         """Open the language model with its cache; one budget holds for the whole evaluation."""
+        from rag_assets.llm.budget import Budget
+        from rag_assets.llm.completions import CompletionCache, Completions
+
         if self._llm_budget is None:
             limits = self.experiment.llm.limits() if self.experiment.llm else None
             self._llm_budget = Budget(limits)
@@ -268,6 +279,8 @@ class Pipeline:
             # What was found before may be gone.
             copy = working_copy_of(self.store.root)
             if copy is not None:
+                from rag_assets.store.remote.removals import apply_removed
+
                 copy.forget_listings()
                 apply_removed(copy)
             self.forget()
@@ -319,8 +332,8 @@ class Pipeline:
 
     def _locked(self, stage: Stage, keys: Sequence[ArtifactKey]) -> set[str]:
         """Return the fingerprints to lock; of many, the first digits: files are held open."""
-        found = {key: self.recipe(key) for key in keys if self.current(key) is None}
-        prints = {recipe.fingerprint for recipe in found.values() if recipe is not None}
+        recipes = {key: self.recipe(key) for key in keys if self.current(key) is None}
+        prints = {recipe.fingerprint for recipe in recipes.values() if recipe is not None}
         return {one[:2] for one in prints} if stage.batched else prints
 
     def _missing(self, keys: Sequence[ArtifactKey]) -> list[ArtifactKey]:
@@ -381,3 +394,13 @@ class Pipeline:
             return manifest_of(recipe, folder_digests(folder, product), rows, facts)
 
         return self.store.write(recipe.stage, recipe.fingerprint, fill)
+
+
+def _artifacts(settings: StoreSettings, root: Path) -> ArtifactStore:
+    """Return the artifacts of a store; of a remote one, those that its working copy shows."""
+    copy = working_copy_of(settings.store)
+    if copy is None:
+        return ArtifactStore(settings.store, settings.locks)
+    from rag_assets.store.remote.artifacts import RemoteArtifacts
+
+    return RemoteArtifacts(settings.store, settings.locks, copy, partial(bring_pointed, root))

@@ -1,4 +1,4 @@
-"""What an evaluation would do, and why, without doing it.
+"""What an evaluation would do, and why, without doing it; and what that costs, where it is known.
 
 Every partition gets an action:
 
@@ -17,21 +17,31 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rag_assets.chunking.stage import chunks_key
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage
-from rag_assets.pipeline.expected_work import expected_work
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.read_now import READ, read_now, with_rows
+from rag_assets.pipeline.plan_sources import (
+    READABLE,
+    StoredArtifacts,
+    read_source,
+    with_row_changes,
+)
 from rag_assets.pipeline.reasons import DAMAGED, DELETED, NOTHING_STORED, Reason, Wanted
+from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.pipeline.stored import Stored
+from rag_assets.query_sets.prompted import PromptedQuerySet
+from rag_assets.query_sets.stage import query_set_key
 from rag_assets.retrieval.lexical.analyzers import AUTO
 from rag_assets.retrieval.runs_stage import RunsStage
+from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
 COMPUTE, CHECK, REUSE = "compute", "check", "reuse"
 ACTIONS = (COMPUTE, CHECK, REUSE)
+
+LLM_CALLS, TEXTS = "llm_calls", "texts"
 
 
 @dataclass(frozen=True)
@@ -88,8 +98,8 @@ class Plan:
 
     def work(self, what: str) -> int | None:
         """Return the sum of ``llm_calls`` or ``texts`` over all steps; None: none is known."""
-        known = [one.work[what] for one in self.artifacts if one.work and what in one.work]
-        return sum(known) if known else None
+        amounts = [step.work[what] for step in self.artifacts if step.work and what in step.work]
+        return sum(amounts) if amounts else None
 
 
 def plan(pipeline: Pipeline, selection: Selection) -> Plan:
@@ -104,7 +114,7 @@ def plan(pipeline: Pipeline, selection: Selection) -> Plan:
             or a model that is not there.
     """
     planner = _Planner(pipeline)
-    for keys in selection.keys(pipeline.experiment).values():
+    for keys in required_partitions(pipeline.experiment, selection).values():
         for key in keys:
             planner.add(key)
     llm = pipeline.experiment.llm
@@ -119,15 +129,15 @@ def plan(pipeline: Pipeline, selection: Selection) -> Plan:
 
 
 def _chosen_analyzers(pipeline: Pipeline, steps: Iterable[Step]) -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
+    analyzers: dict[str, str | None] = {}
     for step in steps:
         if step.key.asset == "lexical_index":
             config = STAGES["lexical_index"].config(pipeline, step.key)
             artifact = pipeline.current(step.key) if step.action == REUSE else None
             if config.get("analyzer") == AUTO:
                 used = artifact.manifest.facts.get("analyzer") if artifact else None
-                found[step.key["retriever"]] = used
-    return found
+                analyzers[step.key["retriever"]] = used
+    return analyzers
 
 
 class _Planner:
@@ -135,8 +145,8 @@ class _Planner:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._stored = Stored(pipeline.store, pipeline.root)
-        self._read_now: set[ArtifactKey] = set()
+        self._stored = StoredArtifacts(pipeline.store, pipeline.root)
+        self._sources: set[ArtifactKey] = set()
         self._hanging: dict[ArtifactKey, bool] = {}
         self._objects: dict[ArtifactKey, int] = {}
         self._first: dict[Hashable, ArtifactKey] = {}
@@ -155,13 +165,13 @@ class _Planner:
             return
         wanted = self._wanted(stage, key, inputs, pending)
         action, why = self._decide(stage, key, wanted, pending)
-        if key.asset in READ and action == COMPUTE and not pending and not wanted.unknown:
+        if key.asset in READABLE and action == COMPUTE and not pending and not wanted.unknown:
             artifact = self._stored.reference(key).artifact
-            found = read_now(self._pipeline, stage, key, wanted.recipe, artifact)
-            if found is not None:
-                self._read_now.add(key)
-                why = with_rows(why, found)
-        work = expected_work(self._pipeline, key)
+            row_changes = read_source(self._pipeline, stage, key, wanted.recipe, artifact)
+            if row_changes is not None:
+                self._sources.add(key)
+                why = with_row_changes(why, row_changes)
+        work = _expected_work(self._pipeline, key)
         unclear = wanted.unknown - {item.role for item in pending}
         same = self._same(key, "" if unclear else wanted.recipe.fingerprint, pending)
         self.steps[key] = Step(key, action, tuple(dict.fromkeys(why)), work, same)
@@ -185,7 +195,7 @@ class _Planner:
     def _is_pending(self, key: ArtifactKey) -> bool:
         """Whether a partition will be another one, or may, and it is not known which."""
         step = self.steps.get(key)
-        return step is not None and step.action != REUSE and key not in self._read_now
+        return step is not None and step.action != REUSE and key not in self._sources
 
     def _may_return(self, item: Input) -> bool:
         """Whether an optional input that is not brought up to date may be so in the end.
@@ -233,7 +243,9 @@ class _Planner:
         why = self._reasons(key, wanted)
         if pending:
             upstream = [self._upstream(item.key) for item in pending]
-            if any(wanted.fits(one.manifest) for one in self._stored.artifacts(key.asset)):
+            if any(
+                wanted.fits(artifact.manifest) for artifact in self._stored.artifacts(key.asset)
+            ):
                 return CHECK, upstream
             return COMPUTE, why if why == [Reason(NOTHING_STORED)] else [*why, *upstream]
         fingerprint = wanted.recipe.fingerprint
@@ -268,11 +280,47 @@ class _Planner:
 
     def _reasons(self, key: ArtifactKey, wanted: Wanted) -> list[Reason]:
         reference = self._stored.reference(key)
-        found: list[Reason] = []
+        losses: list[Reason] = []
         if reference.lost is not None:
-            found.append(Reason(DAMAGED if reference.damaged else DELETED))
+            losses.append(Reason(DAMAGED if reference.damaged else DELETED))
             if reference.lost == wanted.recipe.fingerprint and not wanted.unknown:
-                return found
+                return losses
         if reference.artifact is None:
-            return found or [Reason(NOTHING_STORED)]
-        return [*found, *wanted.differences(reference.artifact.manifest)]
+            return losses or [Reason(NOTHING_STORED)]
+        return [*losses, *wanted.differences(reference.artifact.manifest)]
+
+
+def _expected_work(pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, int] | None:
+    """Return ``llm_calls`` or ``texts``, where the partition has any and they can be counted.
+
+    ``llm_calls`` are requests to a language model whose answers are not in the cache. ``texts`` are
+    those that an embedding retriever needs as vectors; the ones in the cache are not embedded.
+    """
+    if key.asset == "query_set_answers":
+        return _calls(pipeline, key["query_set"])
+    experiment = pipeline.experiment
+    match key.asset:
+        case "embedding_index":
+            read = chunks_key(experiment.chunking_of(key["retriever"]))
+        case "embedding_queries":
+            read = query_set_key(experiment.query_set_of(key["retriever"]))
+        case _:
+            return None
+    artifact = pipeline.current(read)
+    return {TEXTS: artifact.manifest.rows} if artifact is not None else None
+
+
+def _calls(pipeline: Pipeline, query_set: str) -> Mapping[str, int] | None:
+    queries, llm = pipeline.current(QUERIES_KEY), pipeline.experiment.llm
+    config = pipeline.experiment.query_sets[query_set]
+    if queries is None or llm is None or not isinstance(config, PromptedQuerySet):
+        return None
+    from rag_assets.llm.completions import CompletionCache, request_text
+    from rag_assets.query_sets.prompted import requests_for
+
+    identity = llm.identity()
+    prompts = requests_for(queries.table(), config.prompted())
+    requests = {request_text(identity, request): request for request in prompts}
+    cache = CompletionCache(pipeline.settings.store / "cache" / "completions")
+    answers = cache.get(identity, list(requests.values()))
+    return {LLM_CALLS: sum(answer is None for answer in answers)}

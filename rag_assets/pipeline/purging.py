@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rag_assets.pipeline.bringing import experiment_roots
 from rag_assets.pipeline.cache_pruning import (
     Dropped,
     chunk_texts,
@@ -26,10 +25,11 @@ from rag_assets.pipeline.cache_pruning import (
     vector_keys,
 )
 from rag_assets.pipeline.cleaning import ARTIFACTS, SNAPSHOTS, TEMPORARY, Item, items, snapshots_of
-from rag_assets.pipeline.history_files import FOLDER as HISTORY
+from rag_assets.pipeline.remote_sync import HISTORY, experiment_roots
 from rag_assets.retrieval.base_runs_stage import UNITS_FILE
 from rag_assets.schemas import CHUNKS, DOCUMENTS
 from rag_assets.store.artifacts import Manifest, read_manifest
+from rag_assets.store.atomic import table_file
 from rag_assets.store.cache_files import (
     BY_TEXT,
     CACHE,
@@ -39,8 +39,7 @@ from rag_assets.store.cache_files import (
     readable,
 )
 from rag_assets.store.parquet_files import read_parquet
-from rag_assets.store.remote.removed import bring_all
-from rag_assets.store.remote.working_copy import table_file
+from rag_assets.store.remote.removals import bring_all
 from rag_assets.store.settings import StoreSettings
 from rag_assets.store.text_search import Fragments
 
@@ -149,9 +148,9 @@ def to_purge(
     """
     store = settings.store
     bring_all(store)
-    found = items(store)
+    contents = items(store)
     named, sources = _named(store)
-    tables = [item for item in found if item.kind in LAST]
+    tables = [item for item in contents if item.kind in LAST]
     own = [
         item
         for item in tables
@@ -163,7 +162,7 @@ def to_purge(
     fragments = texts.fragments
     files: list[Item] = []
     kept: list[Path] = []
-    for item in found:
+    for item in contents:
         if item.kind in (SNAPSHOTS, HISTORY):
             # What is lost there is lost; a configuration may quote anything.
             kept += [item.path] if fragments.in_file(item.path) else []
@@ -179,7 +178,7 @@ def to_purge(
         files.insert(0, Item(home, "Dagster instance", size, 0, "", "may show the text"))
     return Purge(
         tuple(files),
-        tuple(_entries(store, found, texts)),
+        tuple(_entries(store, contents, texts)),
         {name: source for name, source in sources.items() if name in touched},
         tuple(kept),
     )
@@ -224,8 +223,11 @@ def _goes(item: Item, texts: _Texts, fragments: Fragments) -> bool:
     return any(fragments.in_file(file) for file in files if file.is_file())
 
 
-def _entries(store: Path, found: Iterable[Item], texts: _Texts) -> Iterator[Dropped]:
-    prompts = {"", *(prompt for i in found if i.kind in ARTIFACTS for prompt in prompts_in(i.path))}
+def _entries(store: Path, contents: Iterable[Item], texts: _Texts) -> Iterator[Dropped]:
+    prompts = {
+        "",
+        *(prompt for i in contents if i.kind in ARTIFACTS for prompt in prompts_in(i.path)),
+    }
     keys = vector_keys(texts.all, prompts)
     dropped: dict[Path, Dropped] = {}
     for segment in readable(cache_segments(store)):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from rag_assets.engine.attempts import UNANSWERED
+from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.latency_sample import measure_latency
 from rag_assets.engine.recipe import Recipe
 from rag_assets.engine.stage_context import Ranker, Ranking, StageContext
@@ -58,14 +58,14 @@ class Rankings:
         if recipe is None:
             raise LookupError(f"the inputs of {retriever} are not complete")
         with self._context.store.lock(ASSET, [recipe.fingerprint]):
-            found = self._find(recipe, depth)
-            if found is None:
-                found = self._compute(ranker, retriever, recipe, top_k, depth)
-        table = cut(self._read(found), depth)
+            ranking = self._find(recipe, depth)
+            if ranking is None:
+                ranking = self._compute(ranker, retriever, recipe, top_k, depth)
+        table = cut(self._read(ranking), depth)
         facts = {
-            name: value for name, value in found.manifest.facts.items() if name not in _OF_RANKING
+            name: value for name, value in ranking.manifest.facts.items() if name not in _OF_RANKING
         }
-        return Ranking(table, found.manifest.fingerprint, found.manifest.failures, facts)
+        return Ranking(table, ranking.manifest.fingerprint, ranking.manifest.failures, facts)
 
     def holds(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> bool:
         """Return whether the ranking is stored at ``depth`` or deeper."""
@@ -75,26 +75,26 @@ class Rankings:
     def measured(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
         """Return the fingerprint by which a ranking was measured; None when it is not stored."""
         recipe = ranker.ranking_recipe(self._context, retriever, top_k)
-        found = self._find(recipe, depth) if recipe else None
-        return found.manifest.fingerprint if found else None
+        ranking = self._find(recipe, depth) if recipe else None
+        return ranking.manifest.fingerprint if ranking else None
 
     def digest(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
         """Return the content digest of the ranking cut at ``depth``; None when it is not stored."""
         recipe = ranker.ranking_recipe(self._context, retriever, top_k)
-        found = self._find(recipe, depth) if recipe else None
-        if found is None:
+        ranking = self._find(recipe, depth) if recipe else None
+        if ranking is None:
             return None
-        known = found.manifest.digests.get(str(depth))
-        return known or result_digest(cut(self._read(found), depth), found.manifest.failures)
+        known = ranking.manifest.digests.get(str(depth))
+        return known or result_digest(cut(self._read(ranking), depth), ranking.manifest.failures)
 
     def _find(self, recipe: Recipe, depth: int) -> Artifact | None:
         store = self._context.store
-        found = store.find(ASSET, at_depth(recipe, depth))
-        if found is None:
+        ranking = store.find(ASSET, at_depth(recipe, depth))
+        if ranking is None:
             for stored in sorted(store.depths(ASSET, recipe.fingerprint)):
                 if stored > depth:
-                    found = found or store.find(ASSET, at_depth(recipe, stored))
-        return found
+                    ranking = ranking or store.find(ASSET, at_depth(recipe, stored))
+        return ranking
 
     def _compute(
         self, ranker: Ranker, retriever: str, recipe: Recipe, top_k: int, depth: int

@@ -18,10 +18,9 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.load import EXPERIMENT_FILE, load_experiment
 from rag_assets.experiment.names import checked_name
 from rag_assets.pipeline.evaluations import source_of_current
-from rag_assets.pipeline.warehouse_record import is_up_to_date
 from rag_assets.store.atomic import write_text
 from rag_assets.store.locks import locked
-from rag_assets.store.remote.opened import shown_store
+from rag_assets.store.remote.mirror import shown_store
 from rag_assets.store.settings import StoreSettings
 
 _log = logging.getLogger("rag_assets")
@@ -76,6 +75,8 @@ def _refresh_warehouse(settings: StoreSettings) -> None:
     """
     if not settings.warehouse.exists():
         return
+    from rag_assets.pipeline.warehouse_record import is_up_to_date
+
     try:
         if not is_up_to_date(settings):
             # It reads all stages, which nothing else that is shown needs.

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.store.artifacts import ArtifactKey
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,8 @@ class Selection:
         """
         for name in retrievers:
             if name not in experiment.retrievers:
-                found = allowed_names(name, experiment.retrievers)
-                raise UsageError(f"unknown retriever {found}")
+                hint = allowed_names(name, experiment.retrievers)
+                raise UsageError(f"unknown retriever {hint}")
         for k in top_k:
             if k not in experiment.top_k:
                 allowed = ", ".join(map(str, experiment.top_k))
@@ -41,9 +40,3 @@ class Selection:
             tuple(r for r in experiment.retrievers if not retrievers or r in retrievers),
             tuple(k for k in experiment.top_k if not top_k or k in top_k),
         )
-
-    def keys(self, experiment: Experiment) -> dict[str, list[ArtifactKey]]:
-        """Return, by asset in graph order, the partitions that the selected cells need."""
-        from rag_assets.pipeline.needed import needed_keys
-
-        return needed_keys(experiment, self.retrievers, self.top_k)

@@ -9,11 +9,11 @@ from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.answerability_stage import Answerability
 from rag_assets.evaluation.attributions_stage import Attributions
 from rag_assets.evaluation.contexts_stage import Contexts, RetrieverContexts
-from rag_assets.evaluation.judgments_stage import DevJudgments, Judgments
 from rag_assets.evaluation.list_similarities_stage import ListSimilarities
 from rag_assets.evaluation.metrics_stage import Leaderboard, Metrics, MetricsSummary
 from rag_assets.evaluation.overlaps_stage import Overlaps
 from rag_assets.evaluation.query_facts_stage import QueryFacts
+from rag_assets.evaluation.relevant_units_stage import DevRelevantUnits, RelevantUnits
 from rag_assets.query_sets.stage import QuerySetAnswers, QuerySets
 from rag_assets.retrieval.dense.stage import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns
 from rag_assets.retrieval.fusion.stage import FusedRuns
@@ -54,14 +54,14 @@ STAGES: Mapping[str, Stage] = {
         EmbeddingIndexes(),
         LexicalQueries(),
         EmbeddingQueries(),
-        Judgments(),
+        RelevantUnits(),
         Contexts(),
         RetrieverContexts(),
         _LEXICAL_RUNS,
         _EMBEDDING_RUNS,
         ImportedRankings(),
         _IMPORTED_RUNS,
-        DevJudgments(),
+        DevRelevantUnits(),
         Tuning(_BASE_RUNS),
         _FUSED_RUNS,
         RerankingTexts(),

@@ -16,14 +16,15 @@ import pyarrow.compute as pc
 
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import DataError, ModelUnavailable, NotEvaluated
-from rag_assets.evaluation.judgments_stage import judgments
 from rag_assets.evaluation.query_facts import NONE
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
+from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.labels.health.churn import label_churn
-from rag_assets.labels.health.coverage import unreachable_evidence
-from rag_assets.labels.health.dangling_ids import dangling_ids
-from rag_assets.labels.health.duplicates import duplicate_documents, duplicate_queries
-from rag_assets.labels.health.false_negatives import near_duplicate_documents, unjudged_twins
+from rag_assets.labels.health.duplicates import (
+    duplicate_documents,
+    duplicate_queries,
+    near_duplicate_documents,
+)
 from rag_assets.labels.health.findings import (
     ERROR,
     FINDINGS,
@@ -32,11 +33,19 @@ from rag_assets.labels.health.findings import (
     reading_problems,
     rows,
 )
-from rag_assets.labels.health.judged_share import DEFAULT_THRESHOLD, judged_at_k
 from rag_assets.labels.health.near_duplicates import near_duplicates
-from rag_assets.labels.health.unanswerable import queries_without_relevant
-from rag_assets.labels.health.unmatched_filters import unmatched_filters
-from rag_assets.pipeline.checks.drift_findings import drift_findings
+from rag_assets.labels.health.unjudged import (
+    DEFAULT_THRESHOLD,
+    judged_at_k,
+    unjudged_twins,
+)
+from rag_assets.labels.health.unusable_labels import (
+    dangling_ids,
+    queries_without_relevant,
+    unmatched_filters,
+    unreachable_evidence,
+)
+from rag_assets.pipeline.checks.drift import drift_findings
 from rag_assets.pipeline.evaluations import Evaluation, read_current, table_of
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.retrieval.query_filters_stage import uses_filters
@@ -186,12 +195,12 @@ def _part(
             return _Part(artifact.table(), first, _told(key, artifact.manifest.facts["notes"]))
         except DataError as error:
             first = [error]
-    found: Read | None = None
+    content: Read | None = None
     with collecting(met) as problems:
-        found = read()
-    if found is None:
+        content = read()
+    if content is None:
         return _Part(schema.empty(), problems or first, [], to_the_end=False)
-    return _Part(found.table, problems or first, _told(key, found.notes))
+    return _Part(content.table, problems or first, _told(key, content.notes))
 
 
 def _told(key: ArtifactKey, notes: Iterable[str]) -> list[str]:
@@ -233,7 +242,7 @@ def _coverage(pipeline: Pipeline, sources: _Sources) -> pa.Table:
     for name in pipeline.experiment.chunkings:
         key = chunks_key(name)
         chunks = pipeline.materialize(key.asset, [key])[0].artifact.table()
-        judged[name] = judgments(qrels, chunks, pipeline.experiment.judge)
+        judged[name] = relevant_units(qrels, chunks, pipeline.experiment.judge)
     return unreachable_evidence(judged, qrels)
 
 
@@ -264,9 +273,9 @@ def _churn(pipeline: Pipeline, evaluation: Evaluation, sources: _Sources) -> pa.
         return FINDINGS.empty()
     asked = set(sources.queries.column("query_id").to_pylist())
     churn = label_churn(parts["qrels"], parts["documents"], sources.documents)
-    found = [finding for finding in rows(churn.findings) if finding.query_id in asked]
+    findings = [finding for finding in rows(churn.findings) if finding.query_id in asked]
     since = f"since evaluation {evaluation.evaluation_id}"
-    return findings_table(f._replace(message=f"{since}: {f.message}") for f in found)
+    return findings_table(f._replace(message=f"{since}: {f.message}") for f in findings)
 
 
 def _ordered(tables: Iterable[pa.Table], broken: Collection[str]) -> pa.Table:

@@ -3,7 +3,7 @@
 Built from the current snapshots beside the old file and renamed, so a reader is never disturbed.
 Numbers are tables; of every other asset that has rows there is a view over the Parquet files that
 the snapshots name; the history and the measurements are views over all of their own files. Views
-look for the files from where the DuckDB file lies (:class:`rag_assets.store.sql_text.ViewPlace`).
+look for the files from where the DuckDB file lies (:class:`rag_assets.store.sql_paths.ViewPlace`).
 What a column means stands in the file, as its comment. What it was built from is recorded, see
 :mod:`rag_assets.pipeline.warehouse_record`.
 """
@@ -16,29 +16,37 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import duckdb
+import pyarrow.parquet as pq
 
 from rag_assets.engine.measurements import CHECKSUM, MEASURED_FILES
 from rag_assets.errors import StoreError
 from rag_assets.pipeline.evaluations import (
     CURRENT,
+    FORMER_ASSETS,
     Evaluation,
     SnapshotEntry,
     all_experiments,
     intact_path,
     read_current,
 )
-from rag_assets.pipeline.history import fill_in
+from rag_assets.pipeline.history import evaluations_sql, fill_in, metrics_sql, retrievers_sql
 from rag_assets.pipeline.history_files import FOLDER as HISTORY_FOLDER
-from rag_assets.pipeline.history_sql import evaluations_sql, metrics_sql, retrievers_sql
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.warehouse_record import save, write_ahead_log
 from rag_assets.retrieval.base_runs_stage import UNITS_FILE
-from rag_assets.schemas import HISTORY, HISTORY_METRICS, HISTORY_RETRIEVERS, TableSchema
+from rag_assets.schemas import (
+    FORMER_COLUMNS,
+    HISTORY,
+    HISTORY_METRICS,
+    HISTORY_RETRIEVERS,
+    RELEVANT_UNITS,
+    RUNS,
+    TableSchema,
+)
 from rag_assets.store.atomic import atomic_file, remove
 from rag_assets.store.locks import locked
-from rag_assets.store.plain_names import plain_file
 from rag_assets.store.settings import StoreSettings
-from rag_assets.store.sql_text import ViewPlace, parquet_rows, quoted
+from rag_assets.store.sql_paths import ViewPlace, parquet_rows, plain_file, quoted
 
 Labels = Mapping[str, str]
 """Columns that say what rows are of: the experiment, and the values of the dimensions."""
@@ -99,6 +107,11 @@ _VIEWS = {
     "runs": _RUNS,
 }
 """View -> the assets whose partitions it unites: all that have rows and are no table."""
+
+_RENAMED = (RUNS, RELEVANT_UNITS)
+"""Tables with a column of :data:`rag_assets.schemas.FORMER_COLUMNS`."""
+
+_RENAMED_NOTE = "is called {} now; this name goes with the next version"
 
 _INDEXES = ("lexical_index", "embedding_index")
 """Assets that are folders; the rows of an index are its units."""
@@ -171,8 +184,10 @@ class _Builder:
             selects = [_select(labels, parquet_rows(p)) for labels, p in self._files((asset,))]
             self._create(connection, "TABLE", table, selects, asset)
         for view, assets in _VIEWS.items():
-            self._create(connection, "VIEW", view, self._views(self._files(assets)), assets[0])
-        self._create(connection, "VIEW", "indexes", self._views(self._units()), "indexes")
+            selects = list(self._views(self._files(assets), STAGES[assets[0]].schema))
+            self._create(connection, "VIEW", view, selects, assets[0])
+        self._create_former(connection)
+        self._create(connection, "VIEW", "indexes", list(self._views(self._units())), "indexes")
         self._create_history(connection)
         self._create_measurements(connection)
 
@@ -193,11 +208,21 @@ class _Builder:
         if schema is not None:
             _document(connection, kind, name, schema)
 
-    def _views(self, files: Iterable[tuple[Labels, Path]]) -> list[str]:
-        return [
-            _select(labels, self._place.parquet_rows(path.relative_to(self._store).as_posix()))
-            for labels, path in files
-        ]
+    def _create_former(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Create views of the names that relations had in the last version."""
+        views = {row[0] for row in connection.execute("SHOW TABLES").fetchall()}
+        for former, name in FORMER_ASSETS.items():
+            if name in views:
+                connection.execute(f"CREATE VIEW {former} AS FROM {name}")
+                note = quoted(_RENAMED_NOTE.format(name))
+                connection.execute(f"COMMENT ON VIEW {former} IS {note}")
+
+    def _views(
+        self, files: Iterable[tuple[Labels, Path]], schema: TableSchema | None = None
+    ) -> Iterator[str]:
+        for labels, path in files:
+            rows = self._place.parquet_rows(path.relative_to(self._store).as_posix())
+            yield _select(labels, rows, _second_names(path) if schema in _RENAMED else "")
 
     def _files(self, assets: tuple[str, ...]) -> Iterator[tuple[Labels, Path]]:
         """Yield the files of assets, every byte of which was checked, with what they are of."""
@@ -273,9 +298,16 @@ def _labels(evaluation: Evaluation, entry: SnapshotEntry) -> Labels:
     return {"experiment": evaluation.experiment, **entry.partition}
 
 
-def _select(labels: Labels, rows: str) -> str:
+def _second_names(path: Path) -> str:
+    """Return further columns: one that was renamed has both names, whichever the file has."""
+    names = pq.read_schema(path).names
+    pairs = [pair for both in FORMER_COLUMNS.items() for pair in (both, both[::-1])]
+    return "".join(f", {a} AS {b}" for a, b in pairs if a in names and b not in names)
+
+
+def _select(labels: Labels, rows: str, more: str = "") -> str:
     columns = [f"{v if name == 'top_k' else quoted(v)} AS {name}" for name, v in labels.items()]
-    return f"SELECT {', '.join(columns)}, * FROM {rows}"
+    return f"SELECT {', '.join(columns)}, *{more} FROM {rows}"
 
 
 def _document(
@@ -283,9 +315,12 @@ def _document(
 ) -> None:
     """Write what a relation and its columns mean into the file: ``duckdb_columns()`` shows it."""
     there = {row[0] for row in connection.execute(f"DESCRIBE {name}").fetchall()}
+    meanings = {column.name: column.meaning for column in schema.columns} | {
+        former: _RENAMED_NOTE.format(current) for former, current in FORMER_COLUMNS.items()
+    }
     comments = [f"COMMENT ON {kind} {name} IS {quoted(schema.row)}"] + [
-        f'COMMENT ON COLUMN {name}."{column.name}" IS {quoted(column.meaning)}'
-        for column in schema.columns
-        if column.name in there
+        f'COMMENT ON COLUMN {name}."{column}" IS {quoted(meaning)}'
+        for column, meaning in meanings.items()
+        if column in there
     ]
     connection.execute("; ".join(comments))

@@ -23,20 +23,20 @@ from rag_assets.pipeline.evaluations import (
     pointed,
     read_evaluation,
 )
-from rag_assets.pipeline.history_files import FOLDER as HISTORY
+from rag_assets.pipeline.remote_sync import HISTORY
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
-from rag_assets.store.remote.opened import working_copy_of
+from rag_assets.store.remote.mirror import working_copy_of
 from rag_assets.store.settings import StoreSettings
 
 _PACKAGE = Path(__file__).parents[1]
 
 _LAYOUT = (
     "pipeline/warehouse.py",
-    "pipeline/history_sql.py",
+    "pipeline/history.py",
     "pipeline/stages.py",
     "schemas.py",
-    "store/sql_text.py",
+    "store/sql_paths.py",
 )
 """The modules that say which tables there are; imported only when the warehouse is built."""
 

@@ -8,12 +8,33 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from rag_assets.errors import UsageError
 from rag_assets.query_sets.model_output import parsed_list
-from rag_assets.query_sets.prompted import SAME_LANGUAGE, Sampling, Strategy, load_template
+from rag_assets.query_sets.prompted import (
+    SAME_LANGUAGE,
+    Count,
+    PromptedQuerySet,
+    Sampling,
+    Strategy,
+    load_template,
+)
 
 TEMPLATE = "decompose"
+
+
+class DecomposeQuerySet(PromptedQuerySet):
+    """At most ``n`` simple questions that a complex query is made of."""
+
+    strategy: Literal["decompose"]
+    n: Count = 4
+
+    def prompted(self) -> Strategy:
+        """Ask for sub-questions."""
+        return decomposing(
+            self.n, language=self.language, sampling=self.sampling(), template=self.template
+        )
 
 
 def decomposing(

@@ -15,16 +15,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
 
 from rag_assets.errors import DataError
+from rag_assets.query_sets.query_set import ComputedQuerySet, Variants
 from rag_assets.query_sets.variants import folded, variant_table
 from rag_assets.sources.fields import Inside, Place, checked_id, identifier, shown
-from rag_assets.sources.jsonl import read_objects
 from rag_assets.sources.lines import read_text
-from rag_assets.sources.strict_json import JsonError, parse_json, type_name
+from rag_assets.sources.strict_json import JsonError, parse_json, read_objects, type_name
 from rag_assets.text_files import suffix
 
 LINES_SUFFIXES = (".jsonl", ".ndjson")
@@ -32,6 +32,25 @@ _FORMS = (
     'JSON lines {"query_id": ..., "variants": [...]}, {"queries": {id: text}}, '
     "or {query text: [variants]}"
 )
+
+
+class FileQuerySet(ComputedQuerySet):
+    """Variants from a file: JSON lines, LlamaIndex JSON, or an object keyed by query text."""
+
+    file_options: ClassVar[tuple[str, ...]] = ("path",)
+
+    strategy: Literal["file"]
+    path: Path
+
+    def variants(self, queries: pa.Table) -> Variants:
+        """Read the file; notes count the queries and the entries that have no counterpart."""
+        read = read_variants(self.path, queries)
+        counts = {
+            "queries without a variant in the file keep their original alone": len(read.without),
+            "entries of the file are for other queries": len(read.unknown),
+        }
+        notes = [f"{count} {words}" for words, count in counts.items() if count]
+        return Variants(read.variants, notes)
 
 
 class _Entry(NamedTuple):

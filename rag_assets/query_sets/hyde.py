@@ -9,11 +9,32 @@ holds every document).
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from rag_assets.query_sets.model_output import parsed_passage
-from rag_assets.query_sets.prompted import SAME_LANGUAGE, Sampling, Strategy, load_template
+from rag_assets.query_sets.prompted import (
+    SAME_LANGUAGE,
+    Count,
+    PromptedQuerySet,
+    Sampling,
+    Strategy,
+    load_template,
+)
 
 TEMPLATE = "hyde"
+
+
+class HydeQuerySet(PromptedQuerySet):
+    """HyDE: a passage that would answer the query; ``samples`` of them."""
+
+    strategy: Literal["hyde"]
+    samples: Count = 1
+
+    def prompted(self) -> Strategy:
+        """Ask for a passage."""
+        return hypothetical_documents(
+            self.samples, language=self.language, sampling=self.sampling(), template=self.template
+        )
 
 
 def hypothetical_documents(

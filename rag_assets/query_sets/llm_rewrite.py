@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from rag_assets.query_sets.model_output import parsed_line
-from rag_assets.query_sets.prompted import SAME_LANGUAGE, Sampling, Strategy, load_template
+from rag_assets.query_sets.prompted import (
+    SAME_LANGUAGE,
+    PromptedQuerySet,
+    Sampling,
+    Strategy,
+    load_template,
+)
 
 TEMPLATE = "rewrite"
+
+
+class RewriteQuerySet(PromptedQuerySet):
+    """Each query said once more, clear and complete."""
+
+    strategy: Literal["rewrite"]
+
+    def prompted(self) -> Strategy:
+        """Ask for one rewriting."""
+        return rewriting(language=self.language, sampling=self.sampling(), template=self.template)
 
 
 def rewriting(

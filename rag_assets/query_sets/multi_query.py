@@ -8,12 +8,33 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from rag_assets.errors import UsageError
 from rag_assets.query_sets.model_output import parsed_list
-from rag_assets.query_sets.prompted import SAME_LANGUAGE, Sampling, Strategy, load_template
+from rag_assets.query_sets.prompted import (
+    SAME_LANGUAGE,
+    Count,
+    PromptedQuerySet,
+    Sampling,
+    Strategy,
+    load_template,
+)
 
 TEMPLATE = "multi_query"
+
+
+class MultiQuerySet(PromptedQuerySet):
+    """``n`` paraphrases of each query: RAG-Fusion when their rankings are fused by ``rrf``."""
+
+    strategy: Literal["multi_query"]
+    n: Count = 4
+
+    def prompted(self) -> Strategy:
+        """Ask for n paraphrases."""
+        return paraphrasing(
+            self.n, language=self.language, sampling=self.sampling(), template=self.template
+        )
 
 
 def paraphrasing(

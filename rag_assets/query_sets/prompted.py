@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import pyarrow as pa
+from pydantic import Field
 
 from rag_assets.errors import UsageError
 from rag_assets.llm.client import Answer, ChatRequest, Completion
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.templates import Template, packaged_template, read_template
+from rag_assets.options import Number
 from rag_assets.query_sets.model_output import Parsed, Unusable
+from rag_assets.query_sets.query_set import QuerySet
 from rag_assets.query_sets.variants import variant_table
 from rag_assets.schemas import COUNT, FLOAT, TEXT, Column, TableSchema
 
 SAME_LANGUAGE = "the language of the question"
+
+Count = Annotated[int, Field(ge=1, strict=True)]
 
 ANSWERS = TableSchema(
     "query_set_answers",
@@ -81,6 +87,34 @@ class Strategy:
             raise UsageError(
                 f"{self.samples} samples need a temperature above 0 and a seed, or they are equal"
             )
+
+
+class PromptedQuerySet(QuerySet, ABC):
+    """Variants that the experiment's ``llm`` writes.
+
+    ``language`` is said to the model as it stands; ``template`` is a prompt file in place of ours.
+    """
+
+    file_options: ClassVar[tuple[str, ...]] = ("template",)
+
+    language: str = SAME_LANGUAGE
+    template: Path | None = None
+    temperature: Annotated[Number, Field(ge=0)] | None = 0.0
+    seed: Annotated[int, Field(ge=0, strict=True)] | None = 0
+    max_tokens: Count = 256
+
+    def sampling(self) -> Sampling:
+        """Return how answers are drawn."""
+        return Sampling(self.temperature, self.seed, self.max_tokens)
+
+    @abstractmethod
+    def prompted(self) -> Strategy:
+        """Return what is asked, and how the answers are read.
+
+        Raises:
+            ConfigError: the template is not one.
+            UsageError: the samples would all be equal.
+        """
 
 
 class PromptedVariants(NamedTuple):

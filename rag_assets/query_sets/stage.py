@@ -11,17 +11,20 @@ import pyarrow.compute as pc
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
-from rag_assets.engine.attempts import UNANSWERED
+from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.latency_sample import keep_part, kept_part
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import Part, StageContext
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.experiment.query_sets import FileQuerySet, PromptedQuerySet
 from rag_assets.llm.budget import Limits, taken
-from rag_assets.options import Options
-from rag_assets.query_sets.file import read_variants
-from rag_assets.query_sets.prompted import ANSWERS, PromptedVariants, prompted_variants
+from rag_assets.query_sets.prompted import (
+    ANSWERS,
+    PromptedQuerySet,
+    PromptedVariants,
+    prompted_variants,
+)
+from rag_assets.query_sets.query_set import ComputedQuerySet, QuerySet
 from rag_assets.query_sets.variants import originals
 from rag_assets.retrieval.base import ORIGINAL
 from rag_assets.schemas import QUERY_VARIANTS
@@ -105,9 +108,14 @@ class QuerySets(Stage):
         config = context.experiment.query_sets.get(key["query_set"])
         if config is None:
             return {}
-        if isinstance(config, FileQuerySet):
-            return {"strategy": "file", "file": context.file_digest(config.path)}
+        if isinstance(config, ComputedQuerySet):
+            files = {option: context.file_digest(file) for option, file in config.files().items()}
+            return {**config.described(), **files}
         return _prompted_config(context, key["query_set"])
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        config = context.experiment.query_sets.get(key["query_set"])
+        return config.versions() if isinstance(config, ComputedQuerySet) else {}
 
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
@@ -129,34 +137,28 @@ def _prompted_set(context: StageContext, name: str, queries: pa.Table) -> TableP
     return TableProduct(answers.variants, failures=answers.failures)
 
 
-def _from_file(context: StageContext, name: str, queries: pa.Table) -> TableProduct:
+def _computed(context: StageContext, name: str, queries: pa.Table) -> TableProduct:
     config = context.experiment.query_sets[name]
-    if not isinstance(config, FileQuerySet):
-        raise TypeError(f"{name} is not read from a file")
-    variants = read_variants(config.path, queries)
-    counts = {"without": len(variants.without), "unknown": len(variants.unknown)}
-    words = {
-        "without": "queries without a variant in the file keep their original alone",
-        "unknown": "entries of the file are for other queries",
-    }
-    notes = [f"{count} {words[kind]}" for kind, count in counts.items() if count]
-    return TableProduct(variants.variants, {"notes": notes})
+    if not isinstance(config, ComputedQuerySet):
+        raise TypeError(f"{name} is written by a language model")
+    variants = config.variants(queries)
+    return TableProduct(variants.table, {"notes": list(variants.notes)})
 
 
 _WRITERS: Mapping[str, Callable[[StageContext, str, pa.Table], TableProduct]] = {
     "original": _original,
-    "file": _from_file,
+    "computed": _computed,
     "prompted": _prompted_set,
 }
 
 
-def _writer(strategy: type[Options] | None) -> str:
+def _writer(strategy: type[QuerySet] | None) -> str:
     if strategy is None:
         return "original"
-    return "file" if issubclass(strategy, FileQuerySet) else "prompted"
+    return "computed" if issubclass(strategy, ComputedQuerySet) else "prompted"
 
 
-def writer_code(strategy: type[Options] | None) -> list[Root]:
+def writer_code(strategy: type[QuerySet] | None) -> list[Root]:
     """Return the roots of what writes a query set of a strategy; None is the original."""
     strategy_roots = [] if strategy is None else [root_of(strategy)]
     return [f"{__name__}:_WRITERS[{name}]" for name in ("", _writer(strategy))] + strategy_roots
@@ -210,7 +212,7 @@ def _prompted_config(context: StageContext, query_set: str) -> Mapping[str, Any]
     config = _prompted(context.experiment, query_set)
     strategy, llm = config.prompted(), context.experiment.llm
     return {
-        **config.model_dump(mode="json", exclude={"template"}),
+        **config.described(),
         "template": strategy.template.label,
         "messages": [list(message) for message in strategy.template.messages],
         "llm": dict(llm.identity()) if llm is not None else {},

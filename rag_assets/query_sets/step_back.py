@@ -7,11 +7,30 @@ Zheng et al., "Take a Step Back: Evoking Reasoning via Abstraction in Large Lang
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from rag_assets.query_sets.model_output import parsed_line
-from rag_assets.query_sets.prompted import SAME_LANGUAGE, Sampling, Strategy, load_template
+from rag_assets.query_sets.prompted import (
+    SAME_LANGUAGE,
+    PromptedQuerySet,
+    Sampling,
+    Strategy,
+    load_template,
+)
 
 TEMPLATE = "step_back"
+
+
+class StepBackQuerySet(PromptedQuerySet):
+    """A more general question behind each query."""
+
+    strategy: Literal["step_back"]
+
+    def prompted(self) -> Strategy:
+        """Ask for the general question."""
+        return stepping_back(
+            language=self.language, sampling=self.sampling(), template=self.template
+        )
 
 
 def stepping_back(

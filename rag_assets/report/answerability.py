@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from rich.console import RenderableType
 
 from rag_assets.evaluation.answerability_stage import has_scores_of_ranks
-from rag_assets.evaluation.judgments_stage import judgments_key
+from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import FittedTable, number_cell, title_line
@@ -108,14 +108,14 @@ def _histogram(view: View, retriever: str, answerable: Mapping[str, bool]) -> Co
 
 def _at_rank(run: pa.Table, rank: int) -> dict[str, tuple[str, float]]:
     hits = run.filter(pc.equal(run["rank"], rank))
-    columns = (hits[name].to_pylist() for name in ("query_id", "item_id", "score"))
+    columns = (hits[name].to_pylist() for name in ("query_id", "unit_id", "score"))
     return {query_id: (item, score) for query_id, item, score in zip(*columns, strict=True)}
 
 
 def _relevant(view: View, retriever: str) -> set[tuple[str, str]]:
-    table = view.result.table(judgments_key(retriever))
+    table = view.result.table(relevant_units_key(retriever))
     relevant = table.filter(pc.greater(table["grade"], 0))
-    return set(zip(relevant["query_id"].to_pylist(), relevant["item_id"].to_pylist(), strict=True))
+    return set(zip(relevant["query_id"].to_pylist(), relevant["unit_id"].to_pylist(), strict=True))
 
 
 def _binned(gaps: list[list[float]]) -> Context | None:

@@ -56,15 +56,15 @@ def attribution_rows(
     if by is None:
         counts = ((name, places(table, weights[name])) for name, table in tables.items())
         return [
-            _row({"retriever": name, "split": chosen}, found, result)
-            for name, found in counts
-            if found
+            _row({"retriever": name, "split": chosen}, counted, result)
+            for name, counted in counts
+            if counted
         ]
     return [
-        _row({by: value, "retriever": name, "split": chosen}, found, result)
+        _row({by: value, "retriever": name, "split": chosen}, counted, result)
         for value, query_ids in sorted(members_by(by, result.table_of).items())
         for name, table in tables.items()
-        if (found := places(table, weights[name].keys() & set(query_ids)))
+        if (counted := places(table, weights[name].keys() & set(query_ids)))
     ]
 
 

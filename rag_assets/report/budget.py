@@ -16,11 +16,11 @@ from rag_assets.evaluation.answer_hits import MEASURES as ANSWER_MEASURES
 from rag_assets.evaluation.answer_hits import answer_hits
 from rag_assets.evaluation.budget import Kept, budget_metrics, within_budget
 from rag_assets.evaluation.contexts import context_column
-from rag_assets.evaluation.judgments_stage import judgments_key
 from rag_assets.evaluation.leaderboard import TIE, mean
 from rag_assets.evaluation.metric_names import MEASURES
 from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.evaluation.query_facts import ALL
+from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.pipeline.evaluations import SnapshotEntry
 from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
@@ -78,13 +78,13 @@ def _row(
     column = context_column(str(manifest.config["judge"])) if manifest else ""
     contexts = result.table(contexts_entry.key)
     within = within_budget(result.table(entry.key), contexts, budget, column=column)
-    judgments = result.table(judgments_key(retriever))
+    relevant_units = result.table(relevant_units_key(retriever))
     # The run of a query that failed holds what its original text finds: it counts nowhere.
     failed = result.failures(entry.key)
     weights = {one: weight for one, weight in result.weights(split).items() if one not in failed}
     queries = pa.table({"query_id": pa.array(sorted(weights), pa.string())})
     within = within.of_queries(queries["query_id"])
-    table = budget_metrics(within, judgments, queries, measures)
+    table = budget_metrics(within, relevant_units, queries, measures)
     if set(measures) & set(ANSWER_MEASURES):
         table = table.append_column(
             "answer_hit", _answer_hits(result, within, queries, contexts, column)
@@ -98,26 +98,26 @@ def _row(
         "split": split,
         "budget": budget,
         "depth": depth,
-        "n_queries": len(_answerable(judgments, weights)),
+        "n_queries": len(_answerable(relevant_units, weights)),
         "n_failed": len(result.weights(split).keys() & failed.keys()),
         "n_short": within.n_short(depth),
         "n_nothing_fits": within.n_nothing_fits(),
-        "tokens": _tokens(within, judgments, weights),
+        "tokens": _tokens(within, relevant_units, weights),
         "units": within.run.num_rows / n_queries if n_queries else None,
         **{name: value for name, value in means.items() if value is not None},
     }
 
 
-def _answerable(judgments: pa.Table, weights: Mapping[str, float]) -> list[str]:
-    positive = {row["query_id"] for row in judgments.to_pylist() if row["grade"] > 0}
+def _answerable(relevant_units: pa.Table, weights: Mapping[str, float]) -> list[str]:
+    positive = {row["query_id"] for row in relevant_units.to_pylist() if row["grade"] > 0}
     return sorted(positive & weights.keys())
 
 
-def _tokens(within: Kept, judgments: pa.Table, weights: Mapping[str, float]) -> float | None:
+def _tokens(within: Kept, relevant_units: pa.Table, weights: Mapping[str, float]) -> float | None:
     """Return the mean over the queries that the other means are over."""
     columns = (within.queries[name].to_pylist() for name in ("query_id", "tokens"))
     spent: dict[str, float] = dict(zip(*columns, strict=True))
-    counted = _answerable(judgments, weights)
+    counted = _answerable(relevant_units, weights)
     return mean([spent.get(one, 0) for one in counted], [weights[one] for one in counted])
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rag_assets.errors import NotEvaluated, UsageError
-from rag_assets.pipeline.shown import is_shown
+from rag_assets.pipeline.comparison_filter import is_significant
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.formats import interval_name, interval_text, p_text, signed_text
 from rag_assets.report.notebook import (
@@ -30,8 +30,8 @@ from rag_assets.report.result import EvaluationResult, metric_at
 from rag_assets.report.terminal_table import FittedTable, title_line
 from rag_assets.report.view import Context, View
 from rag_assets.schemas import COMPARISONS
-from rag_assets.statistics.detectable import ALPHA, POWER
 from rag_assets.statistics.pairs import all_pairs
+from rag_assets.statistics.t_test import ALPHA, POWER
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -53,7 +53,7 @@ def pairs_view(compared: Compared, rows: Sequence[dict[str, Any]]) -> Renderable
         numbers = [signed_text(row["difference"]), interval_text(row)]
         numbers += [p_text(row["p_randomisation"])]
         numbers += [p_text(row["p_adjusted"])] if adjusted else []
-        mark = SHOWN if is_shown(row) else " "
+        mark = SHOWN if is_significant(row) else " "
         counts = [str(row["won"]), str(row["lost"])]
         table.add_row(pair, f"{numbers[0]}{mark}", *numbers[1:], *counts)
     legend = f"{SHOWN} p < {ALPHA}{' after Holm over these pairs' if adjusted else ''}"
@@ -114,9 +114,9 @@ def _means(compared: Compared, a: str, b: str) -> Table:
     table.text_column("retriever")
     table.number_column("mean")
     table.number_column(interval_name(compared.resampling.confidence))
-    for name, found in compared.mean_intervals(a, b).items():
-        mean = "-" if found["mean"] is None else f"{found['mean']:.4f}"
-        table.add_row(Text(name), mean, interval_text(found))
+    for name, interval in compared.mean_intervals(a, b).items():
+        mean = "-" if interval["mean"] is None else f"{interval['mean']:.4f}"
+        table.add_row(Text(name), mean, interval_text(interval))
     return table
 
 
@@ -199,7 +199,7 @@ def against(view: View, one: str, other: str) -> Context | None:
                 "high": None if row["low"] is None else sign * bounds[1],
                 "p": p_text(row["p_randomisation"]),
                 "holm": p_text(row["p_adjusted"]) if row["p_adjusted"] is not None else None,
-                "shown": is_shown(row),
+                "shown": is_significant(row),
                 "won": row["won"] if sign == 1 else row["lost"],
                 "tied": row["tied"],
                 "lost": row["lost"] if sign == 1 else row["won"],
@@ -289,7 +289,7 @@ def _html(comparison: Comparison) -> str:
 
 
 def _cells(row: Row, adjusted: bool) -> list[Cell]:
-    mark = "*" if is_shown(row) else ""
+    mark = "*" if is_significant(row) else ""
     texts = [
         f"{signed_text(row['difference'])}{mark}",
         "" if row["low"] is None else f"{signed_text(row['low'])} to {signed_text(row['high'])}",
@@ -309,7 +309,7 @@ def _figure(comparison: Comparison, dark: bool) -> go.Figure:
     rows = [row for row in comparison.rows if row["difference"] is not None][::-1]
     values: list[float | None] = [row["difference"] for row in rows]
     palette = colours(dark)
-    shown = [is_shown(row) for row in rows]
+    shown = [is_significant(row) for row in rows]
     trace = {
         "type": "scatter",
         "mode": "markers",

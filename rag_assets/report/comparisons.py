@@ -17,7 +17,7 @@ from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.query_facts import with_shared_documents
 from rag_assets.evaluation.query_facts_stage import counting_of
-from rag_assets.pipeline.shown import is_shown
+from rag_assets.pipeline.comparison_filter import is_significant
 from rag_assets.report.formats import Row, p_text
 from rag_assets.report.result import EvaluationResult
 from rag_assets.schemas import QUERY_METRICS
@@ -44,7 +44,7 @@ def verdict(row: dict[str, Any], n_pairs: int, caveat: str | None = None) -> str
     better, worse = (b, a) if row["difference"] > 0 else (a, b)
     size = f"{abs(row['difference']):.4f}{_interval(row, better == b)}"
     p = f"p = {p_text(row['p_randomisation'])}{_holm(row, n_pairs)}"
-    if is_shown(row):
+    if is_significant(row):
         limits = f"; but {caveat}" if caveat else _clusters(row)
         return f"{better} is better than {worse} on {metric} by {size}, {p}{limits}"
     return (

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from rag_assets.engine.recipe import Recipe
 from rag_assets.pipeline.evaluations import Evaluation, SnapshotEntry
-from rag_assets.pipeline.history_rows import history_table
+from rag_assets.pipeline.history import history_table
 from rag_assets.pipeline.reasons import Reason, Wanted, row_changes, version_changes
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.formats import interval_name, interval_text, p_text

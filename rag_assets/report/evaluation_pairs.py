@@ -26,9 +26,8 @@ from rag_assets.pipeline.reasons import Reason
 from rag_assets.report.comparisons import PREFERRED_SPLIT
 from rag_assets.report.result import EvaluationResult, metric_at
 from rag_assets.sources.stage import QRELS_KEY
-from rag_assets.statistics.bootstrap import bootstrap_intervals
-from rag_assets.statistics.effect_size import difference
-from rag_assets.statistics.intervals import number_or_none
+from rag_assets.statistics.intervals import bootstrap_intervals, number_or_none
+from rag_assets.statistics.pairs import difference
 from rag_assets.statistics.randomisation import randomisation_p_values
 from rag_assets.statistics.resampling import Floats, Resampling
 from rag_assets.statistics.units import SAME, Counted, counted_by_split, units_of

@@ -23,12 +23,10 @@ from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.report.evaluation_pairs import EvaluationPair, comparability
 from rag_assets.report.formats import Row, four_places
 from rag_assets.report.result import EvaluationResult
-from rag_assets.statistics.bootstrap import bootstrap_intervals
-from rag_assets.statistics.detectable import POWER
-from rag_assets.statistics.intervals import number_or_none
+from rag_assets.statistics.intervals import bootstrap_intervals, number_or_none
 from rag_assets.statistics.randomisation import randomisation_p_values
 from rag_assets.statistics.resampling import Floats
-from rag_assets.statistics.t_test import spread
+from rag_assets.statistics.t_test import POWER, spread
 from rag_assets.statistics.units import (
     SAME,
     Counted,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from rag_assets.labels.health.unanswerable import queries_without_relevant
+from rag_assets.labels.health.unusable_labels import queries_without_relevant
 from rag_assets.report.analyzers import likely_cause, unlabelled_findings
 from rag_assets.report.board_columns import ACCOUNTING, RETRIEVER, columns_of
 from rag_assets.report.comparisons import Compared

@@ -6,14 +6,14 @@ from collections.abc import Collection, Sequence
 
 from rich.console import Group, RenderableType
 
-from rag_assets.engine.counts_read import counts_read
 from rag_assets.engine.measurements import MEASUREMENTS, Measurement, Measurements
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.experiment.query_sets import PromptedQuerySet
+from rag_assets.query_sets.prompted import PromptedQuerySet
 from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import FittedTable, title_line
 from rag_assets.retrieval.base import BaseRetriever
+from rag_assets.retrieval.lexical.stage import term_counts_key
 
 _INDEXES = ("lexical_index", "embedding_index")
 _EMBEDDED = ("embedding_index", "embedding_queries")
@@ -133,7 +133,7 @@ class _RetrieverMeasurements:
 
     def _analysing(self, retriever: str) -> float:
         """Return the seconds for the analysed texts, which others may share."""
-        key = counts_read(self._experiment, retriever)
+        key = term_counts_key(self._experiment, retriever)
         fingerprint = self._counts.get(key["analysis"], "") if key is not None else ""
         measured = self._measurements.find("term_counts", fingerprint)
         return (measured["seconds"] or 0.0) if measured else 0.0

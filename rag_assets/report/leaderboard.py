@@ -39,7 +39,7 @@ from rag_assets.report.terminal_table import (
     title_line,
 )
 from rag_assets.report.view import SIGN, near_best, split_of, stored_rows
-from rag_assets.statistics.detectable import ALPHA
+from rag_assets.statistics.t_test import ALPHA
 
 
 def result_rows(result: EvaluationResult, selection: Selection, split: str) -> list[Row]:

@@ -30,7 +30,7 @@ from rag_assets.report.notebook import (
     words,
 )
 from rag_assets.report.result import metric_at
-from rag_assets.store.remote.opened import shown_store
+from rag_assets.store.remote.mirror import shown_store
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -32,8 +32,8 @@ def provenance(view: View) -> Context:
             configs.setdefault(_shared(entry), canonical_json(manifest.config))
     return {
         "command": f"rag-assets evaluate {shlex.quote(evaluation.source)}",
-        "versions": [(name, sorted(found)) for name, found in sorted(versions.items())],
-        "models": [(name, sorted(found)) for name, found in sorted(models.items())],
+        "versions": [(name, sorted(values)) for name, values in sorted(versions.items())],
+        "models": [(name, sorted(values)) for name, values in sorted(models.items())],
         "analyzers": chosen_analyzers(view.result),
         "configs": configs,
         "content": evaluation.content,

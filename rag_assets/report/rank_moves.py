@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.evaluation.judgments_stage import judgments_key
+from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
@@ -109,10 +109,10 @@ def _ranks(
     for run, first in ((scored, 1), (deepest, cutoff + 1)):
         for row in _of_queries(run, query_ids):
             if row["rank"] >= first:
-                rank_of.setdefault((row["query_id"], row["item_id"]), row["rank"])
+                rank_of.setdefault((row["query_id"], row["unit_id"]), row["rank"])
     ranks: Ranks = {}
-    for row in _of_queries(result.table(judgments_key(retriever)), query_ids):
-        rank = rank_of.get((row["query_id"], row["item_id"]))
+    for row in _of_queries(result.table(relevant_units_key(retriever)), query_ids):
+        rank = rank_of.get((row["query_id"], row["unit_id"]))
         if rank is not None and row["grade"] > 0:
             place = (row["query_id"], row["evidence_id"])
             ranks[place] = min(rank, ranks.get(place, rank))

@@ -108,8 +108,8 @@ def _slice(
 
 def _query_values(field: str, table_of: TableOf) -> Iterator[tuple[str, str]]:
     metadata: dict[str, str] = dict(_columns(table_of("queries"), "query_id", "metadata"))
-    for query_id, found in _values(field, QUERY, metadata).items():
-        yield from ((query_id, value) for value in found)
+    for query_id, values in _values(field, QUERY, metadata).items():
+        yield from ((query_id, value) for value in values)
 
 
 def _document_values(field: str, table_of: TableOf) -> Iterator[tuple[str, str]]:

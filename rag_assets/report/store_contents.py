@@ -45,10 +45,10 @@ def dropped_rows(dropped: Iterable[Dropped]) -> list[Row]:
     ]
 
 
-def removed_rows(found: Iterable[Item]) -> list[Row]:
+def removed_rows(items: Iterable[Item]) -> list[Row]:
     """Return a row for each experiment, kind of file and reason."""
     groups: dict[tuple[str, str, str], list[Item]] = {}
-    for one in found:
+    for one in items:
         groups.setdefault((one.experiment, one.kind, one.reason), []).append(one)
     return [
         {

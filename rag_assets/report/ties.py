@@ -13,10 +13,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from rag_assets.errors import DataError, NotEvaluated
-from rag_assets.evaluation.judgments_stage import judgments_key
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
 from rag_assets.evaluation.query_facts import ALL
+from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.evaluation.ties import BELOW, BOUNDED, tie_bounds
 from rag_assets.evaluation.units import cut
 from rag_assets.pipeline.rankings import ASSET
@@ -82,7 +82,7 @@ def _row(
     lead: Row = {"retriever": retriever, "metric": str(metric), "n_queries": len(counted)}
     lead["n_tied"] = n_tied
     try:
-        table = tie_bounds(ranking, result.table(judgments_key(retriever)), [metric])[metric]
+        table = tie_bounds(ranking, result.table(relevant_units_key(retriever)), [metric])[metric]
     except DataError as error:
         return {**lead, **dict.fromkeys(_BOUNDS), "why": str(error)}
     rows = [row for row in table.to_pylist() if row["query_id"] in counted]

@@ -9,7 +9,7 @@ from typing import Any
 
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.evaluation.query_facts import ALL
-from rag_assets.pipeline.shown import is_shown
+from rag_assets.pipeline.comparison_filter import is_significant
 from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
 from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY
@@ -131,7 +131,7 @@ def near_best(result: EvaluationResult, rows: Sequence[Row]) -> set[str]:
     near: set[str] = set()
     for row in stored_rows(result, "comparisons"):
         pair = {row["retriever_a"], row["retriever_b"]}
-        if row["split"] == split and row["difference"] is not None and not is_shown(row):
+        if row["split"] == split and row["difference"] is not None and not is_significant(row):
             near |= pair - best - unranked if pair & best else set()
     return near
 

@@ -20,14 +20,14 @@ import pyarrow.parquet as pq
 from rag_assets.engine.latency_sample import values_by_query
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage_context import Part, Ranked, Search, StageContext
-from rag_assets.evaluation.filtered_search import filtered, restriction
 from rag_assets.evaluation.units import Search as ChunkSearch
 from rag_assets.evaluation.units import unit_ranking
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.ordering import Hits, Positions
 from rag_assets.query_sets.stage import writing_parts
-from rag_assets.query_sets.variant_fusion import VARIANT_RUNS, fuse_variants
+from rag_assets.query_sets.variants import VARIANT_RUNS, fuse_variants
 from rag_assets.retrieval.base import BaseRetriever
+from rag_assets.retrieval.filtered_search import filtered, restriction
 from rag_assets.retrieval.query_filters_stage import QUERY_FILTERS_KEY, uses_filters
 from rag_assets.retrieval.retriever import Approximate, Divisible, Searcher
 from rag_assets.retrieval.runs_stage import RunsStage
@@ -85,7 +85,9 @@ class BaseRuns(RunsStage):
 
     def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         """Return the judged unit and the options of the search."""
-        options = self._config(context.experiment, key["retriever"]).search_config()
+        options = BaseRetriever.named(
+            key["retriever"], context.experiment.retrievers
+        ).search_config()
         return {**super().ranking_config(context, key), **options}
 
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
@@ -111,7 +113,7 @@ class BaseRuns(RunsStage):
                 depth=depth,
             )
         if has_variants:
-            config = self._config(context.experiment, retriever)
+            config = BaseRetriever.named(retriever, context.experiment.retrievers)
             table = _fused(config, _of_variants(table, queries), depth)
 
         def search_by(one: Searcher[Any], numbers: Sequence[int], k: int) -> list[Hits]:
@@ -186,12 +188,6 @@ class BaseRuns(RunsStage):
         report: Report | None,
     ) -> list[Hits]:
         raise NotImplementedError
-
-    def _config(self, experiment: Experiment, retriever: str) -> BaseRetriever:
-        config = experiment.retrievers[retriever]
-        if not isinstance(config, BaseRetriever):
-            raise TypeError(f"{retriever} is not a base retriever")
-        return config
 
 
 def index_key(family: str, retriever: str) -> ArtifactKey:

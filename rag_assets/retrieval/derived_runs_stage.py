@@ -64,13 +64,13 @@ class DerivedRuns(RunsStage):
 
     def depth(self, experiment: Experiment, retriever: str, top_k: int) -> int:
         """Return the depth of the ranking: over lists cut at top_k it is that of its cell."""
-        if derived(experiment, retriever).candidates == "top_k":
+        if DerivedRetriever.named(retriever, experiment.retrievers).candidates == "top_k":
             return top_k + BELOW
         return super().depth(experiment, retriever, top_k)
 
     def candidates(self, experiment: Experiment, retriever: str, top_k: int) -> int:
         """Return how many ranks of each input are read for a cell."""
-        candidates = derived(experiment, retriever).candidates
+        candidates = DerivedRetriever.named(retriever, experiment.retrievers).candidates
         return top_k if candidates == "top_k" else candidates
 
     def parts_before(
@@ -120,11 +120,3 @@ class DerivedRuns(RunsStage):
             context.rankings.table(self._families[experiment.family(name)], name, top_k, candidates)
             for name in experiment.inputs(retriever)
         ]
-
-
-def derived(experiment: Experiment, retriever: str) -> DerivedRetriever:
-    """Return the options of a retriever that reads others."""
-    config = experiment.retrievers[retriever]
-    if not isinstance(config, DerivedRetriever):
-        raise TypeError(f"{retriever} reads no other retriever")
-    return config

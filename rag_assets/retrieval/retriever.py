@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    Protocol,
+    Self,
+    TypeVar,
+    runtime_checkable,
+)
 
 from pydantic import Field
 
@@ -32,6 +43,29 @@ class Searcher(Protocol[Queries]):
         self, queries: Queries, depth: int, progress: Callable[[int], None] | None
     ) -> list[Hits]:
         """Return the best ``depth`` chunks of each query, in the order of ``ordering``."""
+
+
+class ChunkIndex(Protocol):
+    """Chunks that can be found."""
+
+    @property
+    def chunk_ids(self) -> Sequence[str]:
+        """The ids of the chunks by position."""
+
+
+Index = TypeVar("Index", bound=ChunkIndex, covariant=True)
+
+
+@dataclass(frozen=True)
+class IndexSearcher(Generic[Index]):
+    """An index, opened; its types differ in how they search."""
+
+    index: Index
+
+    @property
+    def chunk_ids(self) -> Sequence[str]:
+        """The ids of the chunks by position."""
+        return self.index.chunk_ids
 
 
 @runtime_checkable
@@ -97,6 +131,18 @@ class Retriever(Options):
 
     type: str
     expand: WindowExpansion | None = None
+
+    @classmethod
+    def named(cls, name: str, retrievers: Mapping[str, Retriever]) -> Self:
+        """Return a retriever that must be of this class.
+
+        Raises:
+            TypeError: it is of another family.
+        """
+        retriever = retrievers[name]
+        if not isinstance(retriever, cls):
+            raise TypeError(f"{name} is no {cls.__name__}")
+        return retriever
 
     @property
     def neighbours(self) -> WindowExpansion | None:

@@ -19,6 +19,25 @@ from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import fingerprint
 
 
+class FamilyStage(Stage):
+    """One partition a retriever of one family; its code and versions are the retriever's."""
+
+    family: ClassVar[str]
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        """Return a partition for each retriever of the family."""
+        return [ArtifactKey.of(self.name, retriever=n) for n in experiment.of_family(self.family)]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        """Return the root of the retriever."""
+        return retriever_code(experiment, key)
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        """Return the versions of what the retriever computes with."""
+        return context.versions_of(key["retriever"])
+
+
 class RunsStage(Stage):
     """Runs of one family of retrievers, one partition a retriever and top_k.
 

@@ -6,12 +6,20 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from rag_assets.compute.compute import LOCAL, Compute
 from rag_assets.progress import Progress, no_progress
 
 Vectors = TypeVar("Vectors")
+
+
+class ModelOptions(Protocol):
+    """Options of what reads texts by a local model."""
+
+    model: str
+    query_prompt: str | None
+    document_prompt: str | None
 
 
 @dataclass(frozen=True)
@@ -95,6 +103,22 @@ class Workspace:
     def cache_of(self, kind: str) -> Path | None:
         """Return the folder of one kind of cached things, such as ``embeddings``."""
         return self.cache / kind if self.cache is not None else None
+
+    def encoder_options(self, options: ModelOptions, cache: str) -> dict[str, Any]:
+        """Return the arguments of an encoder by a local model, whose vectors are kept in a cache.
+
+        Args:
+            options: the model and the prompts.
+            cache: kind of the cached vectors, such as ``embeddings``.
+        """
+        return {
+            "model": options.model,
+            "query_prompt": options.query_prompt,
+            "document_prompt": options.document_prompt,
+            "cache": self.cache_of(cache),
+            "counted": self.cache_of("token_counts"),
+            "compute": self.compute,
+        }
 
 
 ALONE = Workspace()

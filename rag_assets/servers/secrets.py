@@ -80,8 +80,8 @@ def _is_telling(secret: str) -> bool:
 
 
 def _pattern(secrets: Iterable[str]) -> re.Pattern[str] | None:
-    found = [pattern for secret in secrets for pattern in _patterns(secret)]
-    return re.compile("|".join(found), re.IGNORECASE) if found else None
+    patterns = [pattern for secret in secrets for pattern in _patterns(secret)]
+    return re.compile("|".join(patterns), re.IGNORECASE) if patterns else None
 
 
 def _patterns(secret: str) -> Iterable[str]:

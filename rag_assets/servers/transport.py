@@ -353,8 +353,8 @@ class _Stream:
         self._clock = clock
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        found: bytes = self._inner.read(max_bytes, timeout=self._clock.left())
-        return found
+        content: bytes = self._inner.read(max_bytes, timeout=self._clock.left())
+        return content
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         for start in range(0, len(buffer), _SLICE):
@@ -410,11 +410,11 @@ def _inflated(inflater: Any, raw: bytes, most: int) -> bytes:  # noqa: ANN401 (z
         ServerFailure: the content is damaged.
     """
     try:
-        found: bytes = inflater.decompress(raw, most)
+        inflated: bytes = inflater.decompress(raw, most)
     except zlib.error:
-        found = b""
+        inflated = b""
     else:
-        return found
+        return inflated
     raise malformed("it is compressed and damaged")
 
 
@@ -424,5 +424,5 @@ def _proxy_of(address: str) -> str | None:
     if proxy_bypass(parts.hostname or ""):
         return None
     proxies = getproxies()
-    found = proxies.get(parts.scheme) or proxies.get("all")
-    return f"http://{found}" if found and "://" not in found else found
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy

@@ -148,10 +148,10 @@ class AutoragDataset:
                 empty += [query_id] if truth.empty else []
                 repeated += [query_id] if truth.repeated else []
                 _add(rows, place, query_id, truth.groups)
-        one = "query has empty entries beside the ground truth, left out"
-        notes = note(one, one.replace("query has", "queries have"), empty)
-        one = "query has an id twice in one group, taken once"
-        notes += note(one, one.replace("query has", "queries have"), repeated)
+        singular = "query has empty entries beside the ground truth, left out"
+        notes = note(singular, singular.replace("query has", "queries have"), empty)
+        singular = "query has an id twice in one group, taken once"
+        notes += note(singular, singular.replace("query has", "queries have"), repeated)
         return rows.read(Place(self.qa), notes)
 
 

@@ -23,6 +23,7 @@ from rag_assets.sources.beir_files import (
 )
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.document_blocks import Parse, read_in_blocks
+from rag_assets.sources.document_folder import document_paths
 from rag_assets.sources.fields import (
     Place,
     identifier,
@@ -31,13 +32,12 @@ from rag_assets.sources.fields import (
     optional_string,
     string,
 )
-from rag_assets.sources.folder import document_paths
 from rag_assets.sources.ids import UniqueIds
-from rag_assets.sources.jsonl import parsed_objects, read_objects
 from rag_assets.sources.lines import read_raw_lines
 from rag_assets.sources.parquet_rows import ParquetRows
 from rag_assets.sources.problems import tolerated
 from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
+from rag_assets.sources.strict_json import parsed_objects, read_objects
 from rag_assets.text_files import suffix
 
 CORPUS = "corpus.jsonl"
@@ -162,9 +162,9 @@ class BeirDataset:
                 else:
                     tags, rest = _split_tags(row)
                     rows.add(query_id, text, tags, metadata_json(rest, frozenset({key, "text"})))
-        one = f"query that is not of subset {self.subset} is left out"
+        singular = f"query that is not of subset {self.subset} is left out"
         many = f"queries that are not of subset {self.subset} are left out"
-        return rows.read(source.place, [*source.notes(), *note(one, many, left_out)])
+        return rows.read(source.place, [*source.notes(), *note(singular, many, left_out)])
 
     def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
         """Return the judgments of the subset, negative and zero grades included."""

@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 from rag_assets.errors import DataError
 from rag_assets.sources.fields import Place, Row, checked_grade, checked_id, identifier, shown
-from rag_assets.sources.jsonl import read_objects
 from rag_assets.sources.lines import read_lines
 from rag_assets.sources.parquet_rows import ParquetRows
 from rag_assets.sources.problems import tolerated
+from rag_assets.sources.strict_json import read_objects
 from rag_assets.text_files import ARCHIVE, members, plain_name, suffix
 from rag_assets.trec_lines import integral
 

@@ -1,19 +1,21 @@
 """What every dataset format offers: its files, its three tables, and what fits it by default.
 
-And what a file of a folder of documents holds, whatever its type.
+Also what formats share that are one JSON file, and what a file of a folder of documents holds.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 
-from rag_assets.errors import DataError
+from rag_assets.errors import DataError, UsageError
 from rag_assets.store.blocks import Block
-from rag_assets.text_files import suffix
+from rag_assets.text_files import opened, suffix
 
 EXTRA = "documents"
 """The optional dependencies that read HTML and PDF."""
@@ -142,3 +144,69 @@ def needs_package(path: Path, package: str) -> DataError:
         f"pip install 'rag-assets[{EXTRA}]'",
         file=path,
     )
+
+
+_HEAD_BYTES = 4096
+_SEARCHED_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class SingleFileDataset:
+    """One ``.json`` file, ``.gz`` too, told from others by how it begins (``head``)."""
+
+    format: ClassVar[str]
+    layout: ClassVar[str]
+    head: ClassVar[re.Pattern[bytes]]
+    keys: ClassVar[tuple[str, ...]]
+    default_chunking: ClassVar[str] = "none"
+    has_qrels: ClassVar[bool] = True
+
+    file: Path
+
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
+        """Return whether a ``.json`` file begins as this format does."""
+        if suffix(path) != ".json" or not path.is_file():
+            return False
+        with opened(path) as stream:
+            return cls.head.match(stream.read(_HEAD_BYTES)) is not None
+
+    @classmethod
+    def parts(cls, path: Path) -> Mapping[str, bool]:
+        """Return the keys of the format, and which stand near the beginning of the file."""
+        if suffix(path) != ".json" or not path.is_file():
+            return {}
+        with opened(path) as stream:
+            beginning = stream.read(_SEARCHED_BYTES)
+        return {f"`{key}`": f'"{key}"'.encode() in beginning for key in cls.keys}
+
+    @classmethod
+    def open(cls, path: Path, subset: str | None = None) -> Self:
+        """Return the file.
+
+        Raises:
+            DataError: it is not a file.
+            UsageError: a subset is asked for; such a file has none.
+        """
+        if subset is not None:
+            raise UsageError(f"{path}: subset '{subset}': a {cls.format} file has no subsets")
+        if not path.is_file():
+            raise DataError(f"not {cls.layout}", file=path)
+        return cls(path)
+
+    @property
+    def root(self) -> Path:
+        """The folder of the file."""
+        return self.file.parent
+
+    def document_files(self) -> list[Path]:
+        """Return the file."""
+        return [self.file]
+
+    def query_files(self) -> list[Path]:
+        """Return the file."""
+        return [self.file]
+
+    def qrels_files(self) -> list[Path]:
+        """Return the file."""
+        return [self.file]

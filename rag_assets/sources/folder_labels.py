@@ -14,7 +14,7 @@ from typing import ClassVar, Self
 import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
-from rag_assets.sources.csv_rows import read_csv
+from rag_assets.sources.csv_files import read_csv
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.fields import (
     Place,
@@ -26,11 +26,11 @@ from rag_assets.sources.fields import (
     string,
 )
 from rag_assets.sources.ids import UniqueIds
-from rag_assets.sources.jsonl import read_objects
 from rag_assets.sources.judgments import has_quotes, read_judgments
 from rag_assets.sources.problems import tolerated
 from rag_assets.sources.query_log import read_query_log
 from rag_assets.sources.rows import QueryRows
+from rag_assets.sources.strict_json import read_objects
 from rag_assets.text_files import GZIP, suffix
 
 DOCUMENT_ID = "document_id"

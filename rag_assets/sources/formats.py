@@ -12,16 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rag_assets.errors import DataError, UsageError, allowed_names
+from rag_assets.plugins import Kind, members
 from rag_assets.regular_files import special_kind
 from rag_assets.sources.autorag import AutoragDataset
 from rag_assets.sources.beir import QRELS_FOLDER, BeirDataset
 from rag_assets.sources.dataset import Dataset
+from rag_assets.sources.document_folder import MarkdownDataset
 from rag_assets.sources.fields import note
 from rag_assets.sources.folder_labels import JUDGMENTS, Columns, LabelledFolder
 from rag_assets.sources.ir_datasets import IrDataset
 from rag_assets.sources.lines import unreadable
 from rag_assets.sources.llamaindex import LlamaIndexDataset
-from rag_assets.sources.markdown import MarkdownDataset
 from rag_assets.sources.record_folders import CsvDataset, JsonlDataset, ParquetDataset
 from rag_assets.sources.squad import SquadDataset
 from rag_assets.sources.trec import TrecDataset
@@ -31,19 +32,30 @@ _BY_SUFFIX = {".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet", ".tsv": "
 """Files that people name where a folder is meant."""
 
 
-FORMATS: dict[str, type[Dataset]] = {
-    LlamaIndexDataset.format: LlamaIndexDataset,
-    SquadDataset.format: SquadDataset,
-    BeirDataset.format: BeirDataset,
-    AutoragDataset.format: AutoragDataset,
-    TrecDataset.format: TrecDataset,
-    JsonlDataset.format: JsonlDataset,
-    CsvDataset.format: CsvDataset,
-    ParquetDataset.format: ParquetDataset,
-    MarkdownDataset.format: MarkdownDataset,
-    IrDataset.format: IrDataset,
-}
-"""All formats by name, in the order of detection: the more specific layout comes first."""
+_OWN: tuple[type[Dataset], ...] = (
+    LlamaIndexDataset,
+    SquadDataset,
+    BeirDataset,
+    AutoragDataset,
+    TrecDataset,
+    JsonlDataset,
+    CsvDataset,
+    ParquetDataset,
+    MarkdownDataset,
+    IrDataset,
+)
+
+_ATTRIBUTES = tuple(
+    name for name in (*Dataset.__annotations__, *vars(Dataset)) if not name.startswith("_")
+)
+
+KIND: Kind[Dataset] = Kind("format", "rag_assets.formats", (), "format", _ATTRIBUTES)
+
+FORMATS = members(KIND, {one.format: f"{one.__module__}:{one.__name__}" for one in _OWN})
+"""All formats by name, in the order of detection: the more specific layout comes first.
+
+Those of packages are the last, so that what is installed changes the format of no known layout.
+"""
 
 
 _WORD_OF_LABELS = re.compile(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.sources.csv_rows import read_csv
+from rag_assets.sources.csv_files import read_csv
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.fields import (
     Place,
@@ -25,7 +25,6 @@ from rag_assets.sources.fields import (
     optional_string,
     shown,
 )
-from rag_assets.sources.jsonl import read_objects
 from rag_assets.sources.lines import read_lines
 from rag_assets.sources.problems import (
     FORMAT,
@@ -36,6 +35,7 @@ from rag_assets.sources.problems import (
     tolerated,
 )
 from rag_assets.sources.rows import QrelRows
+from rag_assets.sources.strict_json import read_objects
 from rag_assets.store.canonical import fingerprint
 from rag_assets.text_files import suffix
 from rag_assets.trec_lines import integral

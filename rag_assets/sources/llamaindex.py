@@ -8,12 +8,11 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.sources.dataset import Read
+from rag_assets.sources.dataset import Read, SingleFileDataset
 from rag_assets.sources.fields import Place, checked_id, note, shown
 from rag_assets.sources.lines import read_text
 from rag_assets.sources.problems import meet, tolerated
 from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
-from rag_assets.sources.single_file import SingleFileDataset
 from rag_assets.sources.strict_json import JsonError, parse_json, type_name
 
 QUERIES_KEY = "queries"

@@ -16,9 +16,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.sources.csv_rows import read_csv
+from rag_assets.sources.csv_files import read_csv
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.document_blocks import Parse, read_in_blocks
+from rag_assets.sources.document_folder import beside
 from rag_assets.sources.fields import (
     Place,
     Row,
@@ -27,14 +28,13 @@ from rag_assets.sources.fields import (
     optional_string,
     string,
 )
-from rag_assets.sources.folder import beside
 from rag_assets.sources.folder_labels import Columns, LabelledFolder
 from rag_assets.sources.ids import UniqueIds
-from rag_assets.sources.jsonl import parsed_objects, read_objects
 from rag_assets.sources.lines import read_raw_lines
 from rag_assets.sources.parquet_rows import ParquetRows
 from rag_assets.sources.problems import meet, tolerated
 from rag_assets.sources.rows import DocumentRows
+from rag_assets.sources.strict_json import parsed_objects, read_objects
 from rag_assets.text_files import existing
 
 JSONL_DOCUMENTS = "documents.jsonl"

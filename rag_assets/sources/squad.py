@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.sources.dataset import Read
+from rag_assets.sources.dataset import Read, SingleFileDataset
 from rag_assets.sources.fields import (
     Inside,
     Place,
@@ -28,7 +28,6 @@ from rag_assets.sources.ids import UniquePlaces
 from rag_assets.sources.lines import read_text
 from rag_assets.sources.problems import tolerated
 from rag_assets.sources.rows import DocumentRows, QrelRows, QueryRows
-from rag_assets.sources.single_file import SingleFileDataset
 from rag_assets.sources.strict_json import JsonError, parse_json, type_name
 
 _START = "answer_start"
@@ -83,9 +82,9 @@ class SquadDataset(SingleFileDataset):
                     unmarked.append(query_id)
                 metadata = _metadata(question, place, paragraph, texts)
                 rows.add(query_id, string(question, "question", place), [], metadata)
-        one = "question has no answer and is not marked is_impossible"
+        singular = "question has no answer and is not marked is_impossible"
         many = "questions have no answer and are not marked is_impossible"
-        return rows.read(Place(self.file), note(one, many, unmarked))
+        return rows.read(Place(self.file), note(singular, many, unmarked))
 
     def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
         """Return the answers as spans.
@@ -107,14 +106,14 @@ class SquadDataset(SingleFileDataset):
                     if answer.corrected:
                         corrected.append(query_id)
                     rows.add(place, query_id, document_id, GRADE, document_id, answer.span)
-        one = "answer_start is corrected to the one place of its text, in question"
+        singular = "answer_start is corrected to the one place of its text, in question"
         many = "times answer_start is corrected to the one place of its text, in questions"
-        notes = note(one, many, corrected)
+        notes = note(singular, many, corrected)
         why = "left out: blank, not in its paragraph, or more than once there"
         notes += note(f"answer is {why}", f"answers are {why}", left_out)
-        one = "question has no label, because none of its answers can be used"
+        singular = "question has no label, because none of its answers can be used"
         many = "questions have no label, because none of their answers can be used"
-        return rows.read(Place(self.file), notes + note(one, many, lost))
+        return rows.read(Place(self.file), notes + note(singular, many, lost))
 
     def _questions(self) -> Iterator[tuple[Paragraph, dict[str, Any], Inside]]:
         for paragraph in read_paragraphs(self.file):

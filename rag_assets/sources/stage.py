@@ -18,7 +18,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.document_blocks import reading_in_blocks
-from rag_assets.sources.folder import engine_versions, reader_code
+from rag_assets.sources.document_folder import engine_versions, reader_code
 from rag_assets.sources.folder_labels import LabelledFolder
 from rag_assets.sources.ir_datasets import IrDataset
 from rag_assets.sources.rows import KEEP, UNKNOWN_DOCUMENTS
@@ -89,7 +89,7 @@ class Documents(_SourceStage):
         return engine_versions(context.experiment.dataset.document_files())
 
     def read(self, context: StageContext) -> Read:
-        with reading_in_blocks(KnownBlocks(self.made_alike(context, DOCUMENTS_KEY))):
+        with reading_in_blocks(KnownBlocks(self.similar_artifacts(context, DOCUMENTS_KEY))):
             return context.experiment.dataset.read_documents()
 
 
@@ -126,8 +126,8 @@ class Qrels(_SourceStage):
         ]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        kept = {UNKNOWN_DOCUMENTS: KEEP} if context.experiment.keeps_unknown else {}
-        return {**super().config(context, key), **kept}
+        unknown = {UNKNOWN_DOCUMENTS: KEEP} if context.experiment.keeps_unknown else {}
+        return {**super().config(context, key), **unknown}
 
     def read(self, context: StageContext) -> Read:
         documents = context.artifact(DOCUMENTS_KEY).table()

@@ -1,4 +1,7 @@
-"""JSON that means one thing: no NaN, no infinity, no duplicate keys, no half characters."""
+"""JSON that means one thing: no NaN, no infinity, no duplicate keys, no half characters.
+
+A text is parsed as a whole, JSON lines one object at a time.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,12 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, NoReturn
+
+from rag_assets.sources.lines import decoded, read_raw_lines
+from rag_assets.sources.problems import RowError, tolerated
 
 
 class JsonError(ValueError):
@@ -49,6 +56,45 @@ def parse_json(text: str) -> object:
     # Only an escape can bring half a character in: raw bytes have passed the UTF-8 decoder.
     if "\\u" in text and _HALF_CHARACTER.search(text):
         _refuse_half_characters(value)
+    return value
+
+
+def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Return (line number from 1, object) for every line that is not blank.
+
+    Raises:
+        DataError: the file cannot be read, is not UTF-8, or a line is not one strict JSON object.
+    """
+    return parsed_objects(path, read_raw_lines(path))
+
+
+def parsed_objects(
+    path: Path, lines: Iterable[tuple[int, bytes]]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number, object) for each of some lines of a file.
+
+    Raises:
+        DataError: a line is not UTF-8, or not one strict JSON object.
+    """
+    for number, raw in lines:
+        value = None
+        with tolerated():
+            value = _object(raw, path, number)
+        if value is not None:
+            yield number, value
+
+
+def _object(raw: bytes, path: Path, number: int) -> dict[str, Any]:
+    line = decoded(raw, path, number).rstrip("\r\n")
+    try:
+        value = parse_json(line)
+    except JsonError as error:
+        problem = f"{error.problem}; each line must be one JSON object"
+        raise RowError(problem, file=path, line=number) from error
+    if not isinstance(value, dict):
+        kind = type_name(value)
+        problem = f"found {kind}; each line must be one JSON object"
+        raise RowError(problem, file=path, line=number)
     return value
 
 

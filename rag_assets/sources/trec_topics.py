@@ -15,7 +15,7 @@ from typing import NamedTuple
 from rag_assets.sources.fields import Place, checked_id
 from rag_assets.sources.lines import read_lines
 from rag_assets.sources.problems import tolerated
-from rag_assets.sources.tagged_blocks import TAG, elements, plain_text, read_blocks, replaced
+from rag_assets.sources.trec_corpus import TAG, elements, plain_text, read_blocks, replaced
 from rag_assets.store.canonical import canonical_json
 
 _XML_TAGS = ("topic", "query")

@@ -1,15 +1,17 @@
 """Compares retrievers two by two on the same queries: every statistic of a pair in one row.
 
-Their p-values are made safe to read side by side by Holm's correction.
-Of twenty comparisons of equals one falls below .05. With the family's p-values in ascending order,
-p_(1) to p_(m), the adjusted ones are max over j <= i of (m - j + 1) * p_(j), at most 1: the chance
-of even one false alarm in the family then stays below the level (Holm, "A simple sequentially
-rejective multiple test procedure", Scandinavian Journal of Statistics 6, 1979). It assumes nothing
-about how the tests depend on each other, and rejects whatever Bonferroni's does.
+Among them how large a difference is, apart from how sure. P-values are made safe to read side by
+side by Holm's correction: of twenty comparisons of equals one falls below .05. With the family's
+p-values in ascending order, p_(1) to p_(m), the adjusted ones are max over j <= i of
+(m - j + 1) * p_(j), at most 1: the chance of even one false alarm in the family then stays below
+the level (Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
+Statistics 6, 1979). It assumes nothing about how the tests depend on each other, and rejects
+whatever Bonferroni's does.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
@@ -17,13 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from rag_assets.schemas import COMPARISONS
-from rag_assets.statistics.bootstrap import bootstrap_intervals
-from rag_assets.statistics.detectable import detectable_difference
-from rag_assets.statistics.effect_size import cohens_d, difference
-from rag_assets.statistics.intervals import number_or_none
+from rag_assets.statistics.intervals import bootstrap_intervals, number_or_none
 from rag_assets.statistics.randomisation import randomisation_p_values
 from rag_assets.statistics.resampling import Floats, Resampling
-from rag_assets.statistics.t_test import t_test_p_value
+from rag_assets.statistics.t_test import detectable_difference, t_test_p_value
 from rag_assets.statistics.units import SAME, Counted, Units, counted_by_split, units_of
 from rag_assets.statistics.wilcoxon import wilcoxon_p_value
 
@@ -41,9 +40,9 @@ def comparisons(
     counting: pa.Table,
     metric: tuple[str, int],
     resampling: Resampling,
-    wanted: Pairs,
+    pairs: Pairs,
 ) -> pa.Table:
-    """Compare the wanted pairs; together they are the family of tests that Holm's method adjusts.
+    """Compare pairs; together they are the family of tests that Holm's method adjusts.
 
     A query counts in a pair when both have a value: it is answerable, and neither failed on it.
 
@@ -52,15 +51,15 @@ def comparisons(
         counting: query_id, weight, split, cluster of every query.
         metric: the metric's column, and that top_k.
         resampling: of intervals and of the randomisation test.
-        wanted: pairs of keys of ``cells``.
+        pairs: of keys of ``cells``.
 
     Returns:
         Table of :data:`COMPARISONS`, for each split the pairs in the order given.
     """
     rows: list[Row] = []
-    if wanted:
+    if pairs:
         for counted in counted_by_split(counting, cells.values()):
-            rows += _rows(counted, cells, metric, resampling, wanted)
+            rows += _rows(counted, cells, metric, resampling, pairs)
     return COMPARISONS.from_rows(rows)
 
 
@@ -69,16 +68,16 @@ def _rows(
     cells: Mapping[str, pa.Table],
     metric: tuple[str, int],
     resampling: Resampling,
-    wanted: Pairs,
+    pairs: Pairs,
 ) -> list[Row]:
     column, top_k = metric
     values = {name: counted.values(table, column) for name, table in cells.items()}
-    differences = np.column_stack([values[b] - values[a] for a, b in wanted])
+    differences = np.column_stack([values[b] - values[a] for a, b in pairs])
     units = units_of(differences, counted.weights, counted.clusters)
     low, high = bootstrap_intervals(units, resampling)
     p_values = randomisation_p_values(units, resampling)
     rows: list[Row] = []
-    for number, ((a, b), adjusted) in enumerate(zip(wanted, holm(p_values), strict=True)):
+    for number, ((a, b), adjusted) in enumerate(zip(pairs, holm(p_values), strict=True)):
         rows.append(
             {
                 "retriever_a": a,
@@ -124,6 +123,38 @@ def _of_units(units: Units, number: int) -> Row:
         "p_wilcoxon": wilcoxon_p_value(sums, weights),
         "detectable": detectable_difference(sums, weights),
     }
+
+
+def difference(differences: Floats, weights: Floats) -> float | None:
+    """Return the weighted mean difference; None without any query."""
+    total = math.fsum(weights)
+    return math.fsum(differences * weights) / total if total > 0 else None
+
+
+def cohens_d(differences: Floats, weights: Floats) -> float | None:
+    """Return Cohen's d_z: the mean difference over the standard deviation of the differences.
+
+    It is of queries, also where these are clustered: how far a query's difference lies from zero,
+    by how much queries vary. Weighted: s^2 = n / (n - 1) * sum(w * (d - m)^2) / sum(w). Cohen,
+    Statistical Power Analysis for the Behavioral Sciences, 1988, section 2.3.5.
+
+    Args:
+        differences: of each query that has a value.
+        weights: of the same queries, above 0.
+
+    Returns:
+        None for fewer than two queries. 0 when all differences are 0, None when all are of one
+        other value: there is no spread to measure by.
+    """
+    n, mean = differences.size, difference(differences, weights)
+    if n < 2 or mean is None:
+        return None
+    residuals = differences - mean
+    residuals[np.abs(residuals) <= SAME] = 0.0
+    variance = n / (n - 1) * math.fsum(weights * residuals**2) / math.fsum(weights)
+    if variance == 0:
+        return 0.0 if abs(mean) <= SAME else None
+    return mean / math.sqrt(variance)
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

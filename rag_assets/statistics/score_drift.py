@@ -34,8 +34,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rag_assets.statistics.detectable import ALPHA
 from rag_assets.statistics.resampling import Floats
+from rag_assets.statistics.t_test import ALPHA
 
 FEWEST = 20
 """With fewer queries on either side nothing is compared."""

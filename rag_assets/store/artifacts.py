@@ -24,15 +24,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_assets.errors import StoreError
-from rag_assets.schemas import SCHEMA_VERSION
-from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory, remove
+from rag_assets.schemas import SCHEMA_VERSION, with_current_names
+from rag_assets.store.atomic import MANIFEST as MANIFEST_FILE
+from rag_assets.store.atomic import TABLE, TEMPORARY_MARK, atomic_directory, remove, table_file
 from rag_assets.store.canonical import canonical_json, file_digest, file_digests, fingerprint
+from rag_assets.store.file_stamps import RecentFiles, VerifiedFiles
 from rag_assets.store.locks import locked
-from rag_assets.store.recent_files import RecentFiles
-from rag_assets.store.remote.opened import folder_manifest
-from rag_assets.store.remote.working_copy import MANIFEST as MANIFEST_FILE
-from rag_assets.store.remote.working_copy import TABLE, table_file
-from rag_assets.store.verified import Verified
+from rag_assets.store.remote.mirror import folder_manifest
 
 MANIFEST_KEY = b"rag_assets"
 """Where tables of older stores have their manifest."""
@@ -168,8 +166,8 @@ class Artifact:
                 return all(file_digest(self.path / name) == stated[name] for name in stated)
             if self.path.is_file():
                 return True
-            found = file_digests(self.path, MANIFEST_FILE)
-            return fingerprint(found) == self.manifest.digests["all"]
+            digests = file_digests(self.path, MANIFEST_FILE)
+            return fingerprint(digests) == self.manifest.digests["all"]
         except OSError:
             return False
 
@@ -188,7 +186,7 @@ class ArtifactStore:
         self.root = root
         self.objects = root / OBJECTS
         self._locks = locks / OBJECTS
-        self.verified = Verified(self.root, self._locks / "verified.json")
+        self.verified = VerifiedFiles(self.root, self._locks / "verified.json")
 
     def path(self, asset: str, fingerprint: str) -> Path:
         """Return where the artifact of this fingerprint lies, or would lie."""
@@ -216,14 +214,14 @@ class ArtifactStore:
     def names(self, asset: str) -> set[str]:
         """Return the names of all artifacts of an asset."""
         folder = self.objects / asset
-        found = os.listdir(folder) if folder.is_dir() else []  # noqa: PTH208 - asked often
-        return {name for name in found if TEMPORARY_MARK not in name}
+        entries = os.listdir(folder) if folder.is_dir() else []  # noqa: PTH208 - asked often
+        return {name for name in entries if TEMPORARY_MARK not in name}
 
     def depths(self, asset: str, fingerprint: str) -> set[int]:
         """Return the depths at which the rankings of a recipe are stored."""
         first = f"{short(fingerprint)}{DEPTH_MARK}"
-        found = (name for name in self.names(asset) if name.startswith(first))
-        return {int(name[len(first) :]) for name in found}
+        names = (name for name in self.names(asset) if name.startswith(first))
+        return {int(name[len(first) :]) for name in names}
 
     def write_table(self, table: pa.Table, manifest: Manifest) -> Artifact:
         """Write a table; see :meth:`write`."""
@@ -296,7 +294,7 @@ def short(fingerprint: str) -> str:
 def _read_table(path: Path) -> pa.Table:
     # Not `pq.read_table`, which takes twice as long for a small file.
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        return file.read().replace_schema_metadata(None)
+        return with_current_names(file.read().replace_schema_metadata(None))
 
 
 def _rows_at_once(table: pa.Table) -> int:

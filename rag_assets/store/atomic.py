@@ -1,4 +1,7 @@
-"""Writes that are either complete or not there: a temporary name, fsync, then a rename."""
+"""Writes that are either complete or not there: a temporary name, fsync, then a rename.
+
+An artifact, a folder, is complete when its manifest is there.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,17 @@ from rag_assets.regular_files import regular
 
 TEMPORARY_MARK = ".tmp-"
 """Part of the name of everything that is not finished; such a name may be removed at any time."""
+
+MANIFEST = "manifest.json"
+"""The last file of an artifact: with it, the artifact is whole."""
+
+TABLE = "table.parquet"
+"""The file of an artifact that is a table."""
+
+
+def table_file(path: Path) -> Path:
+    """Return the Parquet file of a table at a path; in older stores that is the path itself."""
+    return path if path.suffix == ".parquet" else path / TABLE
 
 
 @contextmanager

@@ -209,7 +209,7 @@ class _Groups:
         return self._recent[number]
 
 
-def made_alike(
+def similar_artifacts(
     store: ArtifactStore,
     asset: str,
     code_version: str,

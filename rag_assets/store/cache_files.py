@@ -56,8 +56,8 @@ class CacheSegment:
 def cache_segments(store: Path) -> list[CacheSegment]:
     """Return all segments of all caches of a store, by kind, space and age."""
     root = store / CACHE
-    found = [_segment(root, path) for path in sorted(root.rglob("*.parquet"))]
-    return [segment for segment in found if segment is not None]
+    segments = [_segment(root, path) for path in sorted(root.rglob("*.parquet"))]
+    return [segment for segment in segments if segment is not None]
 
 
 def write_without(segment: CacheSegment, dropped: pa.BooleanArray) -> Path:

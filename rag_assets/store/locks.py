@@ -1,12 +1,40 @@
-"""Locks between processes: files that are held, in a folder on a local disk."""
+"""Who works on a store now: locks of files between processes, and leases between machines.
+
+A lock is a file that is held, in a folder on a local disk.
+
+Many evaluations may work on a store at once; what removes is alone. A lease is a small file in
+``<store>/_leases``, or such an object on S3, so all machines see it.
+Each side writes its own and then looks for others: whatever the order, one of two sees the other.
+What removes gives way with an error; an evaluation waits, since nobody removes for long. So nothing
+is read or written between the moment when garbage is found and the moment when it goes.
+
+It is renewed while its process lives, and ends with it: at once where the one who looks is on the
+same machine, else when it was not renewed for :data:`ENDS`. (Locks of files would not do: S3 has
+none, and those of shared folders are often not seen by other machines.) Times are the store's own,
+of its files and objects, so clocks of machines may differ. Whoever finds a lease that has ended
+deletes it; so its owner, if it was only asleep, knows that nothing was kept for it.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import platform
+import time
+import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Any
 
 from rag_assets.errors import StoreError
+from rag_assets.store.atomic import write_text
+from rag_assets.store.remote.mirror import working_copy_of
 
 
 @contextmanager
@@ -28,3 +56,225 @@ def locked(file: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+if TYPE_CHECKING:
+    from rag_assets.store.remote.working_copy import WorkingCopy
+
+FOLDER = "_leases"
+"""In the store; no experiment has its name."""
+
+RENEWED = 30.0
+"""Seconds after which a lease is renewed."""
+
+ENDS = 300.0
+"""Seconds after which one that was not renewed has ended."""
+
+_POLL = 0.2
+
+_EVALUATES, _REMOVES = "evaluates", "removes"
+
+
+@contextmanager
+def working(store: Path, what: str) -> Iterator[None]:
+    """Keep all that is in a store, and comes to it, from being removed.
+
+    Waits while something is removed. In a block of one process another costs nothing.
+
+    Args:
+        store: the store, or the working copy of a remote one.
+        what: for people: ``an evaluation of handbook``.
+
+    Raises:
+        StoreError: the store cannot be used.
+    """
+    with _opening:
+        lease = _held.get(store)
+        if lease is None:
+            lease = _held[store] = _Lease(store, _EVALUATES, what).taken()
+        lease.blocks += 1
+    try:
+        yield
+    finally:
+        _leave(lease)
+
+
+@contextmanager
+def removing(store: Path, what: str) -> Iterator[None]:
+    """Have a store alone, to remove something from it.
+
+    Raises:
+        StoreError: an evaluation runs, or something else removes; or the store cannot be used.
+    """
+    with _opening:
+        lease = _held[store] = _Lease(store, _REMOVES, what).taken()
+        lease.blocks += 1
+    try:
+        yield
+    finally:
+        _leave(lease)
+
+
+def _leave(lease: _Lease) -> None:
+    with _opening:
+        lease.blocks -= 1
+        if not lease.blocks:
+            del _held[lease.store]
+            lease.end()
+
+
+def check_lease(store: Path) -> None:
+    """Check that what this process holds was held all the time; without a lease, nothing is.
+
+    Raises:
+        StoreError: the process was asleep for so long that its lease was taken for ended.
+    """
+    lease = _held.get(store)
+    if lease is not None and not lease.is_held():
+        raise StoreError(
+            f"{lease.what} was asleep or cut off from the store for more than {ENDS / 60:.0f} "
+            "minutes, and something may have been removed meanwhile; start it again"
+        )
+
+
+@dataclass
+class _Lease:
+    """One of this process, written when it is made, and renewed by a thread."""
+
+    store: Path
+    kind: str
+    what: str
+    blocks: int = 0
+    _ended: Event = field(default_factory=Event)
+    _writing: Lock = field(default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        self._place = _Place(self.store, working_copy_of(self.store))
+        self._name = f"{uuid.uuid4().hex}.json"
+        self._fields = {
+            "kind": self.kind,
+            "what": self.what,
+            "since": datetime.now(UTC).isoformat(timespec="seconds"),
+            "host": platform.node(),
+            "machine": _machine(),
+            "process": os.getpid(),
+        }
+        self._place.write(self._name, json.dumps(self._fields))
+        self._written = time.monotonic()
+        Thread(target=self._renew, daemon=True, name="lease").start()
+
+    def taken(self) -> _Lease:
+        """Wait for what removes; or refuse, where this one removes and is not alone."""
+        try:
+            if self.kind == _REMOVES and (others := self.others(_EVALUATES, _REMOVES)):
+                raise StoreError(f"{others[0]} uses the store; try again when that has ended")
+            while self.kind == _EVALUATES and self.others(_REMOVES):
+                time.sleep(_POLL)
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def others(self, *kinds: str) -> list[str]:
+        """Return who else holds a lease of some kinds, in words; delete those that have ended."""
+        modified = self._place.modified()
+        # By the store's own clock, and what has passed here since then.
+        now = modified.get(self._name, 0.0) + time.monotonic() - self._written
+        descriptions = []
+        for name in sorted(modified.keys() - {self._name}):
+            fields = self._place.read(name)
+            if now - modified[name] > ENDS or _is_dead(fields):
+                self._place.delete(name)
+            elif fields.get("kind") in kinds:
+                descriptions.append(
+                    "{what} ({host}, process {process}, since {since})".format(**fields)
+                )
+        return descriptions
+
+    def is_held(self) -> bool:
+        return self._name in self._place.modified()
+
+    def end(self) -> None:
+        self._ended.set()
+        # One that cannot be deleted ends by itself.
+        with self._writing, suppress(StoreError, OSError):
+            self._place.delete(self._name)
+
+    def _renew(self) -> None:
+        while not self._ended.wait(RENEWED):
+            # What fails now may do the next time; else the lease ends.
+            with self._writing, suppress(StoreError, OSError):
+                if self.is_held() and not self._ended.is_set():
+                    self._place.write(self._name, json.dumps(self._fields))
+                    self._written = time.monotonic()
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The folder of the leases: a local or shared one, or one on S3."""
+
+    store: Path
+    copy: WorkingCopy | None
+
+    def write(self, name: str, text: str) -> None:
+        if self.copy is None:
+            write_text(self.store / FOLDER / name, text, durable=False)
+        else:
+            self.copy.objects.write(f"{FOLDER}/{name}", text.encode())
+
+    def read(self, name: str) -> dict[str, Any]:
+        """Return the fields of a lease; none where it is gone."""
+        try:
+            if self.copy is None:
+                content = (self.store / FOLDER / name).read_bytes()
+            else:
+                content = self.copy.objects.read(f"{FOLDER}/{name}") or b"{}"
+            return dict(json.loads(content))
+        except (FileNotFoundError, ValueError, TypeError):
+            return {}
+
+    def modified(self) -> dict[str, float]:
+        """Return name -> when it was written, in seconds."""
+        if self.copy is not None:
+            listed = self.copy.objects.listed(FOLDER, recursive=False)
+            return {n.rpartition("/")[2]: one.modified / 1e9 for n, one in listed.items()}
+        times = {}
+        for file in (self.store / FOLDER).glob("*.json"):
+            with suppress(FileNotFoundError):  # ended since it was listed
+                times[file.name] = file.stat().st_mtime
+        return times
+
+    def delete(self, name: str) -> None:
+        if self.copy is None:
+            (self.store / FOLDER / name).unlink(missing_ok=True)
+        else:
+            self.copy.objects.delete(f"{FOLDER}/{name}")
+
+
+def _is_dead(fields: dict[str, Any]) -> bool:
+    """Return whether it was of a process of this machine that is no more."""
+    if fields.get("machine") != _machine():
+        return False
+    try:
+        os.kill(int(fields["process"]), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
+@cache
+def _machine() -> str:
+    """Return what processes have in common that see each other's ids: a container has its own."""
+    parts = [platform.node()]
+    with suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))
+        parts.append(str(Path("/proc/self/ns/pid").readlink()))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+_held: dict[Path, _Lease] = {}
+"""Store -> the lease of this process."""
+
+_opening = Lock()

@@ -23,10 +23,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rag_assets.store.atomic import atomic_file
-from rag_assets.store.remote.opened import working_copy_of
+from rag_assets.store.remote.mirror import working_copy_of
 
 KEY = pa.binary(32)
 """Keys are SHA-256 digests."""
+
+_KEYS = pa.schema([pa.field("key", KEY, False)])
 
 Positions = npt.NDArray[np.int64]
 
@@ -42,6 +44,17 @@ def text_keys(texts: Sequence[str]) -> pa.Array:
         start = number * width
         digests[start : start + width] = hashlib.sha256(text.encode()).digest()
     return pa.Array.from_buffers(KEY, len(texts), [None, pa.py_buffer(digests)])
+
+
+def same_types(expected: pa.Schema) -> Callable[[pa.Schema], None]:
+    """Return what raises ValueError for a file whose columns are not of the expected types."""
+
+    def check(schema: pa.Schema) -> None:
+        for field in expected:
+            if schema.field(field.name).type != field.type:
+                raise ValueError(f"column {field.name} is {schema.field(field.name).type}")
+
+    return check
 
 
 class Found(NamedTuple):
@@ -159,8 +172,7 @@ class Segments:
         """Read columns with their checksums; a segment that cannot be read is left out."""
         try:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
-                if file.schema_arrow.field("key").type != KEY:
-                    raise ValueError(f"column key is {file.schema_arrow.field('key').type}")
+                same_types(_KEYS)(file.schema_arrow)
                 self._check(file.schema_arrow)
                 return file.read(columns=columns)
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:

@@ -10,7 +10,7 @@ from rag_assets.errors import StoreError
 from rag_assets.plain_text import shortened
 from rag_assets.regular_files import special_kind, unusable
 from rag_assets.store.remote.address import Address
-from rag_assets.store.remote.opened import make_working_copy
+from rag_assets.store.remote.mirror import make_working_copy
 
 DEFAULT_STORE = Path("data") / "store"
 

@@ -64,10 +64,12 @@ class Fragments:
 
     def in_column(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return of each text of a column whether it holds any of them."""
-        found = pa.chunked_array([pa.array(np.zeros(len(column), dtype=np.bool_))])
+        matches = pa.chunked_array([pa.array(np.zeros(len(column), dtype=np.bool_))])
         for pattern in self.patterns:
-            found = pc.or_(found, pc.fill_null(pc.match_substring_regex(column, pattern), False))
-        return found
+            matches = pc.or_(
+                matches, pc.fill_null(pc.match_substring_regex(column, pattern), False)
+            )
+        return matches
 
     def _in_parquet(self, path: Path) -> bool:
         with pq.ParquetFile(path) as file:
@@ -95,9 +97,9 @@ def _some(text: str) -> list[str]:
 def _pieces(text: str) -> Iterator[str]:
     runs = [run.strip() for run in re.split(r"[\"'\\\x00-\x1f<>&]", text)]
     for shortest in LENGTHS:
-        found = [run[:LONGEST].strip() for run in runs if len(run) >= shortest]
-        if found:
-            yield from found
+        pieces = [run[:LONGEST].strip() for run in runs if len(run) >= shortest]
+        if pieces:
+            yield from pieces
             return
     yield from [run for run in runs if len(run) > 2]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.assets import kept_storage
+from rag_assets.assets import instance as dagster_instance
 from rag_assets.pipeline.registry import register
 from tests.dagster_state import evaluate_now
 from tests.tiny_experiment import Tiny
@@ -20,7 +20,7 @@ ON_ITS_OWN = "TESTS_ON_DAGSTERS_STORAGE"
 def _storage_of_all() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if os.environ.get(ON_ITS_OWN):
-            patch.setattr(kept_storage, "TESTED_WITH", "another")
+            patch.setattr(dagster_instance, "TESTED_WITH", "another")
         yield
 
 
@@ -28,7 +28,7 @@ def _storage_of_all() -> Iterator[None]:
 def either_storage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a test with the storage that stays open, and with that of Dagster itself."""
     if request.param != "kept":
-        monkeypatch.setattr(kept_storage, "TESTED_WITH", "another")
+        monkeypatch.setattr(dagster_instance, "TESTED_WITH", "another")
 
 
 @pytest.fixture(scope="session")

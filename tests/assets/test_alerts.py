@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from rag_assets.assets.alerts import VARIABLE, alert_sensors
+from rag_assets.assets.experiment_definitions import definitions_of
 from rag_assets.assets.instance import open_instance
-from rag_assets.assets.whole import definitions_of
 from rag_assets.schemas import COMPARISONS
 from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY
 from rag_assets.store.artifacts import ArtifactKey

@@ -9,12 +9,12 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
 
-from rag_assets.assets.automation import automated
 from rag_assets.assets.build import build_assets
+from rag_assets.assets.evaluation_steps import stale_stages
+from rag_assets.assets.experiment_definitions import automated
 from rag_assets.assets.instance import open_instance
 from rag_assets.assets.job import record_run
 from rag_assets.assets.names import artifact_key
-from rag_assets.assets.work import stale_stages
 from rag_assets.errors import DataError
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey

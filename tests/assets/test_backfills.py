@@ -5,8 +5,7 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 
-from rag_assets.assets.backfills import VARIABLE
-from rag_assets.assets.build import build_assets
+from rag_assets.assets.build import VARIABLE, build_assets
 from rag_assets.errors import UsageError
 from rag_assets.store.artifacts import ArtifactKey
 from tests.dagster_state import evaluate_now, n_runs, not_fresh, run_as_ui

@@ -15,9 +15,9 @@ import dagster as dg
 import pytest
 
 from rag_assets.assets.evaluate import evaluate
+from rag_assets.assets.evaluation_steps import stale_stages
 from rag_assets.assets.instance import open_instance
 from rag_assets.assets.job import record_run
-from rag_assets.assets.work import stale_stages
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY, metrics_key
 from rag_assets.pipeline.evaluations import read_current
@@ -232,7 +232,7 @@ def test_a_part_first_then_the_rest(fresh: Tiny) -> None:
         "query_sets/*",
         "term_counts/parts:standard",
         "lexical_*/okapi*",
-        "judgments/okapi",
+        "relevant_units/okapi",
         "metrics/okapi/[15]",
         "metrics_summary/okapi",
         "intervals/okapi",

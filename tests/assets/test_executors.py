@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from rag_assets.assets.executors import VARIABLE, executor_of
-from rag_assets.assets.whole import definitions_of
+from rag_assets.assets.experiment_definitions import definitions_of
 from rag_assets.errors import UsageError
 from rag_assets.pipeline.registry import register
 from tests.dagster_backfill import COMMAND

@@ -9,9 +9,14 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from rag_assets.assets.build import build_assets
+from rag_assets.assets.build import (
+    MAX_TRACKED_PARENTS,
+    build_assets,
+    edges_of,
+    partitions_of,
+    widest_edge,
+)
 from rag_assets.assets.names import artifact_key, asset_key, group_name, partition_key
-from rag_assets.assets.partitions import MAX_TRACKED_PARENTS, edges_of, partitions_of, widest_edge
 from rag_assets.code_versions.versions import code_versions
 from rag_assets.definitions import defs
 from rag_assets.pipeline.registry import register
@@ -50,7 +55,7 @@ EDGES = [
     ("attributions", "documents"),
     ("attributions", "embedding_runs"),
     ("attributions", "fused_runs"),
-    ("attributions", "judgments"),
+    ("attributions", "relevant_units"),
     ("attributions", "lexical_runs"),
     ("attributions", "qrels"),
     ("chunks", "documents"),
@@ -59,8 +64,8 @@ EDGES = [
     ("comparisons", "qrels"),
     ("contexts", "chunks"),
     ("contexts", "documents"),
-    ("dev_judgments", "judgments"),
-    ("dev_judgments", "query_facts"),
+    ("dev_relevant_units", "relevant_units"),
+    ("dev_relevant_units", "query_facts"),
     ("embedding_index", "chunks"),
     ("embedding_queries", "query_sets"),
     ("embedding_runs", "embedding_index"),
@@ -70,8 +75,8 @@ EDGES = [
     ("fused_runs", "tuning"),
     ("intervals", "metrics"),
     ("intervals", "query_facts"),
-    ("judgments", "chunks"),
-    ("judgments", "qrels"),
+    ("relevant_units", "chunks"),
+    ("relevant_units", "qrels"),
     ("leaderboard", "metrics_summary"),
     ("lexical_index", "term_counts"),
     ("lexical_queries", "query_sets"),
@@ -80,7 +85,7 @@ EDGES = [
     ("lexical_runs", "query_filters"),
     ("metrics", "embedding_runs"),
     ("metrics", "fused_runs"),
-    ("metrics", "judgments"),
+    ("metrics", "relevant_units"),
     ("metrics", "lexical_runs"),
     ("metrics", "queries"),
     ("metrics", "retriever_contexts"),
@@ -95,7 +100,7 @@ EDGES = [
     ("retriever_contexts", "contexts"),
     ("retriever_contexts", "documents"),
     ("term_counts", "chunks"),
-    ("tuning", "dev_judgments"),
+    ("tuning", "dev_relevant_units"),
     ("tuning", "embedding_runs"),
     ("tuning", "lexical_runs"),
     ("tuning", "query_facts"),
@@ -176,7 +181,7 @@ def test_assets_are_described(full: Tiny) -> None:
 def test_a_stage_that_is_not_used_does_not_exist(fresh: Tiny) -> None:
     names = {key.path[-1] for key in definitions(fresh).resolve_asset_graph().get_all_asset_keys()}
     assert names == set(STAGES) - {
-        "dev_judgments",
+        "dev_relevant_units",
         "embedding_index",
         "embedding_queries",
         "embedding_runs",

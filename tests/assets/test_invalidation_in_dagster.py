@@ -37,7 +37,7 @@ def upgrade_fusion(tiny: Tiny, patch: pytest.MonkeyPatch) -> None:
 
 
 def flip_a_byte(tiny: Tiny) -> None:
-    (folder,) = tiny.stored("judgments", "hybrid")
+    (folder,) = tiny.stored("relevant_units", "hybrid")
     file = folder / "table.parquet"
     content = bytearray(file.read_bytes())
     content[len(content) // 3] ^= 255
@@ -71,7 +71,7 @@ CHANGES: dict[str, Told] = {
     ),
     "the folder's name": Told(rename_folder),
     "the warehouse": Told(lambda tiny: tiny.settings.warehouse.unlink()),
-    "a damaged artifact": Told(flip_a_byte, ("judgments/hybrid",)),
+    "a damaged artifact": Told(flip_a_byte, ("relevant_units/hybrid",)),
     "new code": Told(upgrade_fusion, ("fused_runs/*",)),
     "one retriever more": Told(
         lambda tiny: tiny.configure("tfidf", type="tfidf", chunking="parts"),
@@ -81,7 +81,7 @@ CHANGES: dict[str, Told] = {
         ),
         # As objects they are there: those of bm25, whose metrics are the same on six questions.
         (
-            *("judgments/tfidf", "retriever_contexts/tfidf", "lexical_queries/tfidf"),
+            *("relevant_units/tfidf", "retriever_contexts/tfidf", "lexical_queries/tfidf"),
             *("metrics_summary/tfidf", "intervals/tfidf"),
         ),
     ),
@@ -185,7 +185,7 @@ def test_an_edit_that_comes_in_by_the_ui_makes_exactly_its_dependants_stale(tiny
     tiny.replace("judgments.jsonl", '"relevance": 1', '"relevance": 2')
     assert run_as_ui(tiny, ["qrels"]).success
     pipeline = tiny.pipeline()
-    direct = matching(pipeline, "judgments/*", "answerability", "attributions/*")
+    direct = matching(pipeline, "relevant_units/*", "answerability", "attributions/*")
     below = matching(pipeline, "metrics/*", "metrics_summary/*", "intervals/*", "leaderboard")
     stale = set(not_fresh(tiny))
     assert direct <= stale

@@ -50,7 +50,7 @@ def test_columns_are_described_and_traced(fresh: Tiny) -> None:
         for name, spec in found.items()
         if "dagster/column_lineage" in spec.metadata
     }
-    grade = dg.TableColumnDep(dg.AssetKey(["tiny", "judgments"]), "grade")
+    grade = dg.TableColumnDep(dg.AssetKey(["tiny", "relevant_units"]), "grade")
     assert grade in traced["metrics"]["ndcg"]
     for name, lineage in traced.items():
         assert set(lineage) <= set(columns(found[name]))

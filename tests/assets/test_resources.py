@@ -8,8 +8,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from rag_assets.assets.experiment_definitions import definitions_of
 from rag_assets.assets.resources import ModelKeys, RetrievalStore, resources_of
-from rag_assets.assets.whole import definitions_of
 from rag_assets.experiment import Experiment
 from rag_assets.llm.endpoint import given_keys, key_of
 from rag_assets.store.artifacts import OBJECTS

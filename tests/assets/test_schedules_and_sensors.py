@@ -11,11 +11,11 @@ import dagster as dg
 import pytest
 from dagster._core.instance.ref import InstanceRef
 
+from rag_assets.assets.experiment_definitions import definitions_of
 from rag_assets.assets.instance import open_instance
-from rag_assets.assets.intervals import VARIABLE
 from rag_assets.assets.job import evaluation_job
+from rag_assets.assets.polling_intervals import VARIABLE
 from rag_assets.assets.sensors import sources_sensor
-from rag_assets.assets.whole import definitions_of
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.experiment import Experiment

@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from rag_assets.evaluation.judgments_stage import judgments_key
 from rag_assets.evaluation.metrics_stage import metrics_key
+from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.store.artifacts import ArtifactKey
 from tests.dagster_state import (
     counts,
@@ -49,10 +49,10 @@ def test_a_partition_that_is_missing_is_computed(tiny: Tiny) -> None:
 
 
 def test_a_range_is_reported_partition_by_partition(tiny: Tiny) -> None:
-    tiny.lose("judgments", "okapi")
-    assert run_as_ui(tiny, ["judgments"], between=("bm25-whole", "hybrid")).success
+    tiny.lose("relevant_units", "okapi")
+    assert run_as_ui(tiny, ["relevant_units"], between=("bm25-whole", "hybrid")).success
     reused = {
-        name: latest(tiny, judgments_key(name)).metadata["reused"].value
+        name: latest(tiny, relevant_units_key(name)).metadata["reused"].value
         for name in ("bm25-whole", "okapi", "hybrid")
     }
     assert reused == {"bm25-whole": True, "okapi": False, "hybrid": True}
@@ -126,10 +126,15 @@ def test_two_chained_assets_in_one_run_are_both_done(fresh: Tiny) -> None:
 
 
 def test_assets_that_share_their_partitions_run_together(tiny: Tiny) -> None:
-    """A range over `judgments` and, below `metrics`, `metrics_summary`; nothing is skipped."""
-    shutil.rmtree(tiny.objects("judgments"))
+    """A range over two assets; nothing is skipped.
+
+    They do not depend on each other: with an asset between them that is not selected, Dagster would
+    order them by name.
+    """
+    shutil.rmtree(tiny.objects("intervals"))
     shutil.rmtree(tiny.objects("metrics_summary"))
-    result = run_as_ui(tiny, ["judgments", "metrics_summary"], between=("bm25", "shallow"))
+    result = run_as_ui(tiny, ["intervals", "metrics_summary"], between=("bm25", "shallow"))
     assert result.success
+    assert tiny.pipeline().current(ArtifactKey.of("intervals", retriever="shallow"))
     assert tiny.pipeline().current(ArtifactKey.of("metrics_summary", retriever="shallow"))
     assert not_fresh(tiny) == {}

@@ -62,15 +62,15 @@ def test_a_run_holds_parents_once_and_counts_them(computed: Tiny, chunking: str)
     assert len(set(parent_of.values())) < len(parent_of)
     run = ArtifactKey.of("lexical_runs", retriever=chunking, top_k=3)
     rows = pipeline.artifact(run).table().to_pylist()
-    assert all(row["item_id"] == parent_of[row["chunk_id"]] for row in rows)
+    assert all(row["unit_id"] == parent_of[row["chunk_id"]] for row in rows)
     by_query = {
-        row["query_id"]: [r["item_id"] for r in rows if r["query_id"] == row["query_id"]]
+        row["query_id"]: [r["unit_id"] for r in rows if r["query_id"] == row["query_id"]]
         for row in rows
     }
     assert all(len(set(items)) == len(items) <= 3 for items in by_query.values())
     assert any(len(items) == 3 for items in by_query.values())
-    judged = ArtifactKey.of("judgments", retriever=chunking)
-    items = set(pipeline.artifact(judged).table().column("item_id").to_pylist())
+    judged = ArtifactKey.of("relevant_units", retriever=chunking)
+    items = set(pipeline.artifact(judged).table().column("unit_id").to_pylist())
     assert items <= set(parent_of.values())
 
 
@@ -102,8 +102,8 @@ def test_semantic_children_under_an_embedding_retriever(tmp_path: Path) -> None:
     pipeline = tiny.pipeline()
     run = ArtifactKey.of("embedding_runs", retriever="minilm", top_k=5)
     rows = pipeline.artifact(run).table().to_pylist()
-    assert len({(row["query_id"], row["item_id"]) for row in rows}) == len(rows) == 30
-    assert any(row["item_id"] != row["chunk_id"] for row in rows)
+    assert len({(row["query_id"], row["unit_id"]) for row in rows}) == len(rows) == 30
+    assert any(row["unit_id"] != row["chunk_id"] for row in rows)
     assert tiny.run() == set()
 
 

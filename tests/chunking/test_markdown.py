@@ -4,7 +4,7 @@ from rag_assets.chunking import markdown
 from rag_assets.chunking.chunk_table import cut_documents, indexed_texts
 from rag_assets.chunking.markdown import headings, sections
 from rag_assets.chunking.size import Size
-from tests.chunking.chunk_checks import documents
+from rag_assets.testing.chunkers import documents
 
 GUIDE = """Before any heading.
 

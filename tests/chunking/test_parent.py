@@ -8,11 +8,11 @@ from rag_assets.chunking import fixed, markdown, none, parent, sentences
 from rag_assets.chunking.chunk_table import cut_documents
 from rag_assets.chunking.parent import joined
 from rag_assets.chunking.size import Size
-from rag_assets.evaluation.judgments_stage import judgments
+from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.evaluation.units import unit_ranking
 from rag_assets.ordering import Hits
 from rag_assets.schemas import QRELS
-from tests.chunking.chunk_checks import documents
+from rag_assets.testing.chunkers import documents
 
 ONE = sentences.cutter(sentences=1, overlap=0, language="en")
 TEXT = "# A\n\nOne went. Two went.\n\n## B\n\nThree went. Four went.\n"
@@ -88,9 +88,9 @@ def test_top_k_counts_parents_and_the_best_child_stands_for_each(judge: str) -> 
         return [Hits(np.arange(min(depth, 8)), scores[:depth])]
 
     ranking = unit_ranking(["q1"], table, search, judge=judge, depth=3)
-    rows = ranking.select(["item_id", "chunk_id", "score", "rank"]).to_pylist()
+    rows = ranking.select(["unit_id", "chunk_id", "score", "rank"]).to_pylist()
     if judge == "document":
-        assert [row["item_id"] for row in rows] == ["d"]
+        assert [row["unit_id"] for row in rows] == ["d"]
         return
     assert [tuple(row.values()) for row in rows] == [
         ("p", "c0", 9.0, 1),
@@ -118,7 +118,7 @@ def test_evidence_is_judged_on_the_span_of_the_parent() -> None:
         ]
     )
     plain = chunks.drop_columns(["parent_chunk_id", "parent_start", "parent_end"])
-    found = judgments(qrels, chunks, "evidence").select(["evidence_id", "item_id"]).to_pylist()
+    found = relevant_units(qrels, chunks, "evidence").select(["evidence_id", "unit_id"]).to_pylist()
     assert [tuple(row.values()) for row in found] == [("both", "d0#0-29"), ("third", "d0#30-60")]
-    children = judgments(qrels, plain, "evidence").column("item_id").to_pylist()
+    children = relevant_units(qrels, plain, "evidence").column("unit_id").to_pylist()
     assert children == ["d0#0-14", "d0#15-29", "d0#30-48"]

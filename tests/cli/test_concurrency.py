@@ -156,7 +156,7 @@ def test_a_read_only_store_is_one_line(forks: Forks, tiny: Tiny) -> None:
 @pytest.mark.parametrize(
     ("appears", "removed"),
     [
-        ("judgments", "chunks"),
+        ("relevant_units", "chunks"),
         pytest.param("lexical_index", "documents", marks=by_hand),
         pytest.param("fused_runs", "rankings", marks=by_hand),
         pytest.param("metrics_summary", "metrics", marks=by_hand),
@@ -199,14 +199,14 @@ def test_runs_of_dagster_side_by_side(forks: Forks, tiny: Tiny) -> None:
     """What a backfill by one run a partition starts: processes of their own on one instance."""
     before = read_current(tiny.artifacts).content
     cells = [f"{name}|3" for name in ("bm25", "bm25-whole")]
-    for asset in ("lexical_runs", "rankings", "fused_runs", "metrics", "judgments"):
+    for asset in ("lexical_runs", "rankings", "fused_runs", "metrics", "relevant_units"):
         shutil.rmtree(tiny.objects(asset))
     register(tiny.pipeline().experiment, tiny.settings)
     home = tiny.settings.dagster_home
     (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n", encoding="utf-8")
     variables = {"DAGSTER_HOME": str(home), "RAG_ASSETS_STORE": str(tiny.root / "store")}
     asked = [("lexical_runs", cell) for cell in (*cells, *cells)]
-    asked += [("judgments", name) for name in ("bm25", "hybrid")]
+    asked += [("relevant_units", name) for name in ("bm25", "hybrid")]
     places = [
         Place(str(tiny.root / f"log-{number}"), environment=variables)
         for number in range(len(asked))

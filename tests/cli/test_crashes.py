@@ -24,7 +24,7 @@ from rag_assets.pipeline.history import History
 from rag_assets.pipeline.warehouse_record import is_up_to_date
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.artifacts import Artifact, read_manifest
-from rag_assets.store.vector_cache import VectorCache
+from rag_assets.store.vector_caches import VectorCache
 from tests.cli.conftest import warehouse_rows
 from tests.dagster_state import not_fresh
 from tests.forked import Forks, Place

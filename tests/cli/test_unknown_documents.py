@@ -87,7 +87,7 @@ def test_every_value_is_that_of_trec_eval(kept: Any) -> None:
     for retriever in ("bm25", "other", "both"):
         run: dict[str, dict[str, float]] = {}
         for row in result.table(result.run_keys(retriever)[20]).to_pylist():
-            run.setdefault(row["query_id"], {})[row["item_id"]] = -row["rank"]
+            run.setdefault(row["query_id"], {})[row["unit_id"]] = -row["rank"]
         expected = evaluator.evaluate(run)
         for top_k, names in ((3, THEIRS), (20, WHOLE)):
             rows = result.query_metrics(top_k)[retriever].to_pylist()

@@ -14,9 +14,10 @@ from rag_assets.code_versions.source_modules import Definition
 from rag_assets.code_versions.versions import FOLDER, CodeVersions
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.testing.retrievers import DOCUMENTS, QUERIES
 from tests.assets.test_graph import use_everything
 from tests.code_versions.tracer import Place, Tracer
-from tests.retrieval.contract import DOCUMENTS, QUERIES, Evaluated
+from tests.retrieval.contract import EvaluatedWithFiles
 from tests.retrieval.test_contract import retrievers
 from tests.tiny_experiment import Tiny
 
@@ -64,7 +65,7 @@ def traced(
     tracer = Tracer()
     few = {name: QUERIES[name] for name in ("plain", "empty", "none", "hostile")}
     root = tmp_path_factory.mktemp("traced")
-    evaluated = Evaluated(root, retrievers, DOCUMENTS, few, top_k=(2,))
+    evaluated = EvaluatedWithFiles(root, retrievers, DOCUMENTS, few, top_k=(2,))
     with tracer.watching():
         evaluated.run()
     return tracer, evaluated.pipeline

@@ -17,12 +17,13 @@ from rag_assets.code_versions.versions import FOLDER, root_of
 from rag_assets.evaluation.families import family_code
 from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.evaluation.metrics_stage import answer_code
-from rag_assets.experiment.query_sets import FileQuerySet, HydeQuerySet, StepBackQuerySet
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.query_sets.file import FileQuerySet
+from rag_assets.query_sets.hyde import HydeQuerySet
 from rag_assets.query_sets.stage import writer_code
+from rag_assets.query_sets.step_back import StepBackQuerySet
 from rag_assets.retrieval.registry import OWN_TYPES
-from rag_assets.sources.folder import reader_code
-from rag_assets.sources.markdown import MarkdownDataset
+from rag_assets.sources.document_folder import MarkdownDataset, reader_code
 from rag_assets.sources.record_folders import JsonlDataset
 from rag_assets.sources.trec import TrecDataset
 
@@ -40,9 +41,9 @@ def named(stage: str, *roots: Root) -> list[Root]:
     return [*PLAIN[stage], *roots]
 
 
-METRICS = ("metrics", *answer_code(wanted=False))
+METRICS = ("metrics", *answer_code(has_answers=False))
 ROOTS: Mapping[str, list[Root]] = {
-    **{name: PLAIN[name] for name in ("chunks", "judgments", "comparisons", "attributions")},
+    **{name: PLAIN[name] for name in ("chunks", "relevant_units", "comparisons", "attributions")},
     "documents md": named("documents", root_of(MarkdownDataset), *reader_code([Path("a.md")])),
     "documents pdf": named("documents", root_of(MarkdownDataset), *reader_code([Path("a.pdf")])),
     "qrels jsonl": named("qrels", root_of(JsonlDataset), *reader_code([])),
@@ -51,9 +52,9 @@ ROOTS: Mapping[str, list[Root]] = {
     "query_sets file": named("query_sets", *writer_code(FileQuerySet)),
     "query_sets hyde": named("query_sets", *writer_code(HydeQuerySet)),
     "query_sets step_back": named("query_sets", *writer_code(StepBackQuerySet)),
-    "index english": named("lexical_index", *lexical("bm25", engine="bm25s", analyzer="english")),
-    "index german": named("lexical_index", *lexical("bm25", engine="bm25s", analyzer="german")),
-    "index auto": named("lexical_index", *lexical("bm25", engine="bm25s", analyzer="auto")),
+    "index english": named("lexical_index", *lexical("bm25", engine="builtin", analyzer="english")),
+    "index german": named("lexical_index", *lexical("bm25", engine="builtin", analyzer="german")),
+    "index auto": named("lexical_index", *lexical("bm25", engine="builtin", analyzer="auto")),
     "index cjk": named("lexical_index", *lexical("bm25", engine="rank_bm25", analyzer="cjk")),
     "index tfidf": named("lexical_index", *lexical("tfidf", analyzer="english")),
     "runs embedding": named("embedding_runs", root_of(OWN_TYPES["embedding"])),

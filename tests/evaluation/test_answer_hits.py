@@ -57,7 +57,7 @@ def hits(
         {"r": "x"},
         query_table(QUERIES),
         [("r", k) for k in CUTOFFS],
-        column="item_id",
+        column="unit_id",
         documents=texts,
         answers=answer_table(answers),
     )
@@ -129,7 +129,7 @@ def test_gold_paragraphs_of_squad(shared_data: Callable[[str], Path]) -> None:
         {"r": "x"},
         queries,
         [("r", 1)],
-        column="item_id",
+        column="unit_id",
         documents=texts,
         answers=answer_table(answers),
     )["r", 1]

@@ -41,11 +41,11 @@ def test_equals_the_metrics_of_the_prefix(
     budget: int,
     grades: dict[str, dict[str, int]],
 ) -> None:
-    kept = within_budget(run_table(rankings), context_table(tokens), budget, column="item_id")
+    kept = within_budget(run_table(rankings), context_table(tokens), budget, column="unit_id")
     expected = {query: prefix(units, tokens, budget) for query, units in rankings.items()}
     found: dict[str, list[str]] = {query: [] for query in rankings}
     for row in kept.run.to_pylist():
-        found[row["query_id"]].append(row["item_id"])
+        found[row["query_id"]].append(row["unit_id"])
         assert row["rank"] == len(found[row["query_id"]])
     assert found == expected
     for row in kept.queries.to_pylist():
@@ -79,7 +79,7 @@ def test_a_larger_budget_never_lowers_recall(
     judgments, queries = document_judgments(grades), query_table(QUERIES)
     before = dict.fromkeys(QUERIES, 0.0)
     for budget in (0, 30, 60, 400):
-        kept = within_budget(run, contexts, budget, column="item_id")
+        kept = within_budget(run, contexts, budget, column="unit_id")
         rows = by_query(budget_metrics(kept, judgments, queries, ["recall"]))
         after = {query: float(row["recall"] or 0) for query, row in rows.items()}
         assert all(after[query] >= before[query] for query in QUERIES)
@@ -91,14 +91,14 @@ def test_a_run_that_ended_by_itself_is_not_short() -> None:
         run_table({"q1": ["d0", "d1"], "q2": ["d0"]}),
         context_table({"d0": 1, "d1": 1}),
         100,
-        column="item_id",
+        column="unit_id",
     )
     assert kept.n_short(2) == 1
     assert kept.n_short(3) == 0
 
 
 def test_a_measure_that_needs_more_than_judgments_is_left_out() -> None:
-    kept = within_budget(run_table({"q1": ["d0"]}), context_table({"d0": 1}), 1, column="item_id")
+    kept = within_budget(run_table({"q1": ["d0"]}), context_table({"d0": 1}), 1, column="unit_id")
     judgments = document_judgments({"q1": {"d0": 1}})
     table = budget_metrics(kept, judgments, query_table(["q1"]), ["answer_hit", "mrr"])
     assert table.column_names == ["query_id", "mrr"]

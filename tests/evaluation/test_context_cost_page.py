@@ -13,8 +13,8 @@ import yaml
 from rag_assets.evaluation.answer_hits import holds
 from rag_assets.evaluation.budget import budget_metrics, within_budget
 from rag_assets.evaluation.contexts import contexts, expanded_contexts, with_neighbours
-from rag_assets.evaluation.judgments_stage import judgments
-from rag_assets.evaluation.units import item_spans
+from rag_assets.evaluation.relevant_units_stage import relevant_units
+from rag_assets.evaluation.units import unit_spans
 from rag_assets.experiment.config import ExperimentConfig
 from rag_assets.retrieval.retriever import WindowExpansion
 from tests.context_tokens import context_table
@@ -56,11 +56,11 @@ def test_neighbours() -> None:
     returned = [text[first:last] for first, last in zip(*columns, strict=True)]
     assert returned == WINDOWS["returned"]
     assert table["n_tokens"].to_pylist() == WINDOWS["tokens"]
-    units = with_neighbours(item_spans(cut), WINDOWS["neighbours"])
-    found = judgments(labels, cut, "evidence", units)["item_id"].to_pylist()
+    units = with_neighbours(unit_spans(cut), WINDOWS["neighbours"])
+    found = relevant_units(labels, cut, "evidence", units)["unit_id"].to_pylist()
     ids = cut["chunk_id"].to_pylist()
     assert set(found) == {ids[number - 1] for number in WINDOWS["satisfied_by"]}
-    assert judgments(labels, cut, "evidence")["item_id"].to_pylist() == [ids[1]]
+    assert relevant_units(labels, cut, "evidence")["unit_id"].to_pylist() == [ids[1]]
 
 
 @pytest.mark.parametrize("example", ANSWERS, ids=str)
@@ -73,7 +73,7 @@ def test_budget(example: dict[str, Any]) -> None:
     units = [f"d{rank}" for rank in range(1, len(example["tokens"]) + 1)]
     contexts = context_table(dict(zip(units, example["tokens"], strict=True)))
     run = run_table({"q": units})
-    kept = within_budget(run, contexts, example["budget"], column="item_id")
+    kept = within_budget(run, contexts, example["budget"], column="unit_id")
     assert kept.queries["n_kept"].to_pylist() == [example["kept"]]
     judgments = document_judgments({"q": {f"d{rank}": 1 for rank in example["relevant"]}})
     table = budget_metrics(kept, judgments, query_table(["q"]), list(example["metrics"]))

@@ -8,8 +8,7 @@ import pytest
 from rag_assets.chunking import fixed, none, parent
 from rag_assets.chunking.chunk_table import cut_documents
 from rag_assets.chunking.size import Size
-from rag_assets.evaluation.contexts import context_column, contexts, of_retriever
-from rag_assets.evaluation.returned_texts import context_tokens
+from rag_assets.evaluation.contexts import context_column, context_tokens, contexts, of_retriever
 from rag_assets.schemas import DOCUMENTS
 from tests.context_tokens import context_table
 from tests.made_tables import by_query, query_table, run_table
@@ -102,7 +101,7 @@ def test_tokens_of_the_first_k() -> None:
         {"r": "x", "s": "y"},
         query_table(["q2", "q1", "q3"]),
         cells,
-        column="item_id",
+        column="unit_id",
     )
     assert list(found) == cells
     counts = {cell: [row["tokens"] for row in t.to_pylist()] for cell, t in found.items()}

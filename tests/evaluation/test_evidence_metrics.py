@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.metric_names import PARAMETERS, RANKING_MEASURES, Metric
+from rag_assets.evaluation.metric_names import RANKING_MEASURES, Metric, parameters_of
 from rag_assets.evaluation.metrics import query_metrics
 from tests.evaluation.naive_metrics import Structure, naive
 from tests.made_tables import (
@@ -123,7 +123,7 @@ def test_random_evidence(
 
 def _with(measure: str, rel: int, p: float) -> Metric:
     given = {"rel": rel, "p": p}
-    defaults = PARAMETERS.get(measure, {})
+    defaults = parameters_of(measure)
     chosen = [(n, given[n]) for n in sorted(defaults) if given.get(n, defaults[n]) != defaults[n]]
     return Metric(measure, None, tuple(chosen))
 

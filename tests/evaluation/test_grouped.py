@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.cells import Cell
 from rag_assets.evaluation.dialects import DIALECTS
 from rag_assets.evaluation.dialects.dialect import ToolInput, ToolQuery
 from rag_assets.evaluation.families import all_metrics
 from rag_assets.evaluation.grouped import group_metrics
+from rag_assets.evaluation.metric_inputs import Cell
 from rag_assets.evaluation.metric_names import GROUP_MEASURES, Metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING
 from tests.made_tables import Row, by_query, judgment_table, query_table, run_table

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.judgments_stage import judgments
 from rag_assets.evaluation.metrics import query_metrics
+from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.schemas import CHUNKS, QRELS
 from tests.made_tables import by_query, query_table, run_table
 
@@ -55,8 +55,8 @@ def qrel_table(qrels: Sequence[Qrel]) -> pa.Table:
 def judged(
     qrels: Sequence[Qrel], chunks: pa.Table, judge: str = "evidence"
 ) -> list[tuple[str, str | None, int]]:
-    rows = judgments(qrel_table(qrels), chunks, judge).to_pylist()
-    return [(row["evidence_id"], row["item_id"], row["grade"]) for row in rows]
+    rows = relevant_units(qrel_table(qrels), chunks, judge).to_pylist()
+    return [(row["evidence_id"], row["unit_id"], row["grade"]) for row in rows]
 
 
 def satisfies(chunk: Span, evidence: Span) -> bool:
@@ -199,8 +199,8 @@ def test_equals_the_definition(qrels: list[Qrel], chunks: list[Span]) -> None:
 def test_r_is_the_same_under_every_chunking(qrels: list[Qrel], chunkings: list[list[Span]]) -> None:
     positive = {evidence for evidence, _, _, grade in qrels if grade > 0}
     tables = {str(n): chunk_table(spans) for n, spans in enumerate(chunkings)}
-    labels = {name: judgments(qrel_table(qrels), t, "evidence") for name, t in tables.items()}
-    labels["document"] = judgments(qrel_table(qrels), tables["0"], "document")
+    labels = {name: relevant_units(qrel_table(qrels), t, "evidence") for name, t in tables.items()}
+    labels["document"] = relevant_units(qrel_table(qrels), tables["0"], "document")
     runs = {name: run_table({}) for name in labels}
     cells = [(name, 10) for name in labels]
     found = query_metrics(runs, labels, {n: n for n in labels}, query_table(["q"]), cells)

@@ -142,7 +142,7 @@ def changed(column: str, value: object) -> pa.Table:
 @pytest.mark.parametrize(
     ("column", "value", "problem"),
     [
-        ("item_id", "a", "unit 'a' of query 'q' in run 'mine' stands twice, at ranks 1 and 3"),
+        ("unit_id", "a", "unit 'a' of query 'q' in run 'mine' stands twice, at ranks 1 and 3"),
         ("rank", 2, "rank 2 of query 'q' in run 'mine' is held by unit 'b' and by unit 'c'"),
     ],
 )

@@ -22,7 +22,7 @@ def run(*lists: str, documents: str | None = None) -> pa.Table:
             "query_id": f"q{number}",
             "rank": rank,
             "score": 1 / rank,
-            "item_id": unit,
+            "unit_id": unit,
             "chunk_id": unit,
             "document_id": unit if documents is None else documents[rank - 1],
         }

@@ -71,7 +71,7 @@ def test_the_order_of_rows_does_not_matter(order: list[int]) -> None:
     [
         (("q9", 1, 1.0, "b#0-5", "b#0-5", "b"), "query_id 'q9' does not exist"),
         (("q1", 1, 1.0, "b#0-5", "c#0-5", "b"), "chunk_id 'c#0-5' does not exist"),
-        (("q1", 1, 1.0, "a#0-5", "a#0-5", "a"), "item_id 'a#0-5' does not exist"),
+        (("q1", 1, 1.0, "a#0-5", "a#0-5", "a"), "unit_id 'a#0-5' does not exist"),
         (("q1", 1, 1.0, "b#0-5", "b#0-5", "a"), "chunk 'b#0-5' is not of document 'a'"),
     ],
 )

@@ -49,13 +49,13 @@ def test_lists_keep_their_order(tmp_path: Path) -> None:
     assert first == (1, "q1", (("d3", 2.5), ("d1", 1.0)))
     assert second == (3, "q2", (("b", 1.0), ("a", 0.5)))
     table = read_run_file(path)
-    assert table["item_id"].to_pylist() == ["d3", "d1", "b", "a"]
+    assert table["unit_id"].to_pylist() == ["d3", "d1", "b", "a"]
     assert table["rank"].to_pylist() == [1, 2, 1, 2]
 
 
 def test_equal_scores_do_not_move_a_listed_document(tmp_path: Path) -> None:
     text = '{"qid": "q", "retrieved_ids": ["a", "z"], "scores": [1.0, 1.0]}'
-    assert read_run_file(run_file(tmp_path, text))["item_id"].to_pylist() == ["a", "z"]
+    assert read_run_file(run_file(tmp_path, text))["unit_id"].to_pylist() == ["a", "z"]
 
 
 def test_compressed_lists(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def exported(folder: Path) -> Path:
     """Write what `export-run` writes of chunks that are judged as their documents."""
     trec = as_text("plain.trec", RUN)(folder)
     run = read_run_file(trec)
-    chunks = pa.array([f"{name}#0-9" for name in run["item_id"].to_pylist()])
+    chunks = pa.array([f"{name}#0-9" for name in run["unit_id"].to_pylist()])
     run = run.set_column(run.schema.get_field_index("chunk_id"), "chunk_id", chunks)
     path = folder / "run.parquet"
     write_run(run, path, tag="t", failures={})
@@ -97,6 +97,18 @@ LABELS: dict[str, Made] = {
 }
 
 
+def test_files_with_the_former_name_of_a_unit_are_read(tmp_path: Path) -> None:
+    run = read_run_file(as_text("run.txt", RUN)(tmp_path))
+    judgments = read_labels(as_text("qrels.txt", QRELS)(tmp_path)).judgments
+    for name, table in (("run", run), ("qrels", judgments)):
+        names = ["item_id" if n == "unit_id" else n for n in table.column_names]
+        former = table.rename_columns(names).drop_columns({"chunk_id"} & set(names))
+        pq.write_table(former, tmp_path / f"{name}.parquet")
+    assert read_labels(tmp_path / "qrels.parquet").judgments == judgments
+    columns = ["query_id", "rank", "unit_id"]
+    assert read_run_file(tmp_path / "run.parquet").select(columns) == run.select(columns)
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_of_every_layout_has_the_same_scores(tmp_path: Path, name: str) -> None:
     trec = read_run_file(as_text("trec.txt", RUN)(tmp_path))
@@ -105,7 +117,7 @@ def test_a_run_of_every_layout_has_the_same_scores(tmp_path: Path, name: str) ->
     run = read_run_file(path)
     expected, found = (score(one, labels.judgments, METRICS) for one in (trec, run))
     assert (found.means, found.per_query) == (expected.means, expected.per_query)
-    assert run["item_id"].to_pylist() == trec["item_id"].to_pylist()
+    assert run["unit_id"].to_pylist() == trec["unit_id"].to_pylist()
     hits, _ = read_hits(path)
     assert {query: {item for item, _ in own} for query, own in hits.items()} == {
         query: set(own) for query, own in SCORES.items()
@@ -179,7 +191,7 @@ BROKEN_RUNS: dict[str, tuple[Made, str]] = {
     "no .gz": (lambda folder: _plain(folder / "r.json.gz"), ": cannot be read: Not a gzipped file"),
     "Parquet without a query": (
         as_parquet("r.parquet", doc_id=["d1"], score=[1.0]),
-        ": has the columns doc_id, score; needs `query_id` or `q_id` and one of chunk_id, item_id,",
+        ": has the columns doc_id, score; needs `query_id` or `q_id` and one of chunk_id, unit_id,",
     ),
     "Parquet with a document twice": (
         as_parquet("r.parquet", q_id=["q", "q"], doc_id=["d", "d"], score=[1.0, 2.0]),
@@ -239,7 +251,7 @@ def test_broken_labels(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["ranx .json", "MS MARCO", "ranx .parquet"])
 def test_an_imported_run(tmp_path: Path, name: str) -> None:
     run = read_run_rows(RUNS[name](tmp_path))
-    best = {query: max(rows, key=lambda row: row.score).item_id for query, rows in run.rows.items()}
+    best = {query: max(rows, key=lambda row: row.score).unit_id for query, rows in run.rows.items()}
     assert best == {"q1": "d1", "q2": "d3"}
 
 

@@ -167,11 +167,11 @@ def test_cranfield_per_query(shared_data: Callable[[str], Path]) -> None:
     qrels = read_qrels(runs / "qrels.test.trec")
     grades: Grades = {}
     for row in qrels.to_pylist():
-        grades.setdefault(row["query_id"], {})[row["item_id"]] = row["grade"]
+        grades.setdefault(row["query_id"], {})[row["unit_id"]] = row["grade"]
     scores: Scored = {}
     for row in run.to_pylist():
         # Ranks as scores: float32 would make ties of its own.
-        scores.setdefault(row["query_id"], {})[row["item_id"]] = -row["rank"]
+        scores.setdefault(row["query_id"], {})[row["unit_id"]] = -row["rank"]
     asked = [f"{name}_{k}" for name in AT_K.values() for k in (1, 3, 5, 10, 100)]
     asked += list(WHOLE.values())
     expected = theirs(grades, scores, set(WHOLE.values()), 1)

@@ -19,7 +19,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def run_rows(path: Path) -> list[tuple[str, int, float, str]]:
-    columns = ("query_id", "rank", "score", "item_id")
+    columns = ("query_id", "rank", "score", "unit_id")
     return [tuple(row[c] for c in columns) for row in read_run(path).to_pylist()]
 
 
@@ -35,7 +35,7 @@ def test_rank_column_is_ignored(file: Path) -> None:
 def test_every_unit_is_a_document(file: Path) -> None:
     file.write_text(LINE)
     (row,) = read_run(file).to_pylist()
-    assert row["item_id"] == row["chunk_id"] == row["document_id"] == "d1"
+    assert row["unit_id"] == row["chunk_id"] == row["document_id"] == "d1"
 
 
 def test_ties_are_ordered_by_the_bytes_of_ids_descending(file: Path) -> None:

@@ -98,7 +98,7 @@ def test_tie_across_the_cut_is_searched_to_its_end() -> None:
     ids = [(f"c{n:03d}", f"d{99 - n:02d}") for n in range(100)]
     search = ExactSearch([[1.0] * 100], [chunk for chunk, _ in ids])
     table = unit_ranking(["q"], chunk_table(ids), search, judge="document", depth=2)
-    assert table["item_id"].to_pylist() == ["d99", "d98"]
+    assert table["unit_id"].to_pylist() == ["d99", "d98"]
     assert [depth for _, depth in search.asked] == [2, 4, 8, 16, 32, 64, 128]
 
 
@@ -108,14 +108,14 @@ def test_only_queries_with_too_few_documents_are_searched_deeper() -> None:
     table = unit_ranking(["q1", "q2"], chunk_table(ids), search, judge="document", depth=2)
     assert search.asked[0] == ([0, 1], 2)
     assert search.asked[1:] == [([0, 1], 4)]  # q2's second document could still tie with a third
-    assert table["item_id"].to_pylist() == ["a", "b", "b", "c"]
+    assert table["unit_id"].to_pylist() == ["a", "b", "b", "c"]
 
 
 def test_nothing_is_searched_deeper_without_collapse() -> None:
     ids = [("a", "a"), ("b", "b"), ("c", "c")]
     search = ExactSearch([[1.0, 1.0, 1.0]], ["a", "b", "c"])
     table = unit_ranking(["q"], chunk_table(ids), search, judge="document", depth=2)
-    assert table["item_id"].to_pylist() == ["c", "b"]
+    assert table["unit_id"].to_pylist() == ["c", "b"]
     assert len(search.asked) == 1
 
 
@@ -125,8 +125,8 @@ def test_chunks_are_ranked_as_found(judge: str) -> None:
     search = ExactSearch([scores], [chunk for chunk, _ in CHUNK_IDS])
     table = unit_ranking(["q"], chunk_table(CHUNK_IDS), search, judge=judge, depth=10)
     order = by_score([(s, c) for s, (c, _) in zip(scores, CHUNK_IDS, strict=True)])[:10]
-    assert table["item_id"].to_pylist() == [CHUNK_IDS[n][0] for n in order]
-    assert table["chunk_id"].equals(table["item_id"])
+    assert table["unit_id"].to_pylist() == [CHUNK_IDS[n][0] for n in order]
+    assert table["chunk_id"].equals(table["unit_id"])
     assert table["document_id"].to_pylist() == [CHUNK_IDS[n][1] for n in order]
     assert table["rank"].to_pylist() == list(range(1, 11))
     assert len(search.asked) == 1
@@ -158,5 +158,5 @@ def test_chunks_in_several_arrow_pieces() -> None:
 
 def test_cut_keeps_the_first_ranks_of_every_query() -> None:
     table = cut(run_table({"q1": ["a", "b", "c"], "q2": ["d"]}), 2)
-    pairs = zip(table["query_id"].to_pylist(), table["item_id"].to_pylist(), strict=True)
+    pairs = zip(table["query_id"].to_pylist(), table["unit_id"].to_pylist(), strict=True)
     assert list(pairs) == [("q1", "a"), ("q1", "b"), ("q2", "d")]

@@ -33,7 +33,7 @@ def grown(spans: list[Span], neighbours: int) -> list[Span]:
 def test_a_span_grows_over_its_neighbours(spans: list[Span], neighbours: int) -> None:
     table = pa.table(
         {
-            "item_id": pa.array(range(len(spans)), pa.int64()),
+            "unit_id": pa.array(range(len(spans)), pa.int64()),
             "document_id": pa.array([name for name, _, _ in spans], pa.string()),
             "start": pa.array([start for _, start, _ in spans], pa.int64()),
             "end": pa.array([end for _, _, end in spans], pa.int64()),
@@ -41,6 +41,6 @@ def test_a_span_grows_over_its_neighbours(spans: list[Span], neighbours: int) ->
     )
     found = with_neighbours(table, neighbours)
     assert found.schema == table.schema
-    assert found["item_id"].equals(table["item_id"])
+    assert found["unit_id"].equals(table["unit_id"])
     columns = (found[name].to_pylist() for name in ("document_id", "start", "end"))
     assert list(zip(*columns, strict=True)) == grown(spans, neighbours)

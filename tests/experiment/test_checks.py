@@ -8,7 +8,7 @@ import pytest
 
 from rag_assets.experiment import Experiment
 from rag_assets.experiment.checks import ChecksConfig, DriftConfig
-from rag_assets.pipeline.origin import configuration_of
+from rag_assets.pipeline.evaluation_record import configuration_of
 
 Load = Callable[[str | bytes], Experiment]
 Problem = Callable[[str | bytes], str]

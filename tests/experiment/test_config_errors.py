@@ -145,7 +145,7 @@ SHAPE = {
     "variant that an engine computes wrongly": (
         "retrievers:\n  a: {type: bm25, engine: rank_bm25, variant: bm25l}\n",
         ":2: `retrievers.a.variant`: the BM25L of rank_bm25 0.2.2 multiplies by the frequency of a "
-        "word once more than the formula of Lv and Zhai; use engine bm25s, which has it as "
+        "word once more than the formula of Lv and Zhai; use engine builtin, which has it as "
         "published",
     ),
     "delta of a variant without": (
@@ -322,8 +322,8 @@ BETWEEN_KEYS = {
     "no metric": ("metrics: []\n", ":1: `metrics`: needs 1 or more items; found []"),
     "unknown format": (
         "dataset: {format: xlsx}\n",
-        ":1: `dataset.format`: should be 'markdown', 'jsonl', 'csv', 'parquet', 'beir', "
-        "'trec', 'llamaindex', 'squad', 'autorag' or 'ir_datasets'; found 'xlsx'",
+        ":1: `dataset.format`: should be 'llamaindex', 'squad', 'beir', 'autorag', "
+        "'trec', 'jsonl', 'csv', 'parquet', 'markdown' or 'ir_datasets'; found 'xlsx'",
     ),
     "path with a NUL": (
         'dataset: {path: "a\\0b"}\n',

@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from rag_assets.chunking.none import NoneChunking
+from rag_assets.chunking.recursive import RecursiveChunking
 from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.experiment import Experiment, load_experiment
-from rag_assets.experiment.config import (
-    NoneChunking,
-    RecursiveChunking,
-)
+from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.names import checked_name, name_from
-from rag_assets.experiment.query_sets import LlmConfig
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.retrieval.dense.embedding import BiEncoder
 from rag_assets.retrieval.fusion.rrf import RRF
@@ -35,7 +33,7 @@ def test_every_default_of_a_folder_without_yaml(folder: Path) -> None:
     assert experiment.chunkings == {"whole": NoneChunking(strategy="none")}
     assert experiment.retrievers == {
         "bm25": BM25(
-            type="bm25", chunking="whole", analyzer="auto", engine="bm25s", k1=1.2, b=0.75
+            type="bm25", chunking="whole", analyzer="auto", engine="builtin", k1=1.2, b=0.75
         ),
         "minilm": BiEncoder(
             type="embedding",

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rag_assets.models import sparse_encoder, token_encoder
 from rag_assets.models.batches import batch_lengths, in_batches
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.loading import load_model, load_multi_vector_model, load_sparse_model
@@ -35,8 +34,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def by_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (sparse_encoder, token_encoder):
-        monkeypatch.setattr(module, "BATCH_SIZE", 2)
+    for encoder in (SparseTextEncoder, TokenEncoder):
+        monkeypatch.setattr(encoder, "batch_size", 2)
 
 
 def dense(models: Path, counted: Path | None) -> tuple[Any, Encode]:
@@ -50,8 +49,9 @@ def sparse(models: Path, counted: Path | None) -> tuple[Any, Encode]:
 
     def encode(texts: Sequence[str]) -> list[np.ndarray]:
         rows = np.zeros((len(texts), 100), dtype=np.float32)
-        for row, one in zip(rows, encoder.encode(texts, kind="document"), strict=True):
-            row[one.components] = one.weights
+        vectors = encoder.encode(texts, kind="document")
+        for row, text in zip(rows, texts, strict=True):
+            row[vectors[text].components] = vectors[text].weights
         return list(rows)
 
     return load_sparse_model(encoder.files), encode
@@ -119,7 +119,7 @@ def test_texts_of_as_many_tokens_are_one_batch(
 def test_tokens_that_are_counted_for_batches_tell_what_is_not_read(
     models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sparse_encoder, "BATCH_SIZE", 2)
+    monkeypatch.setattr(SparseTextEncoder, "batch_size", 2)
     encoder = SparseTextEncoder(str(models / "splade"), counted=tmp_path)
     texts = ["a", "b", "a " * LONGEST]
     encoder.encode(texts, kind="document")

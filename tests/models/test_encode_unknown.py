@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from rag_assets.compute.compute import LOCAL, Compute, LocalCompute
-from rag_assets.models.batches import encode_unknown
-from rag_assets.store.sparse_vector_cache import SparseVector, SparseVectorCache
+from rag_assets.models.cached_encoder import encode_unknown
+from rag_assets.store.vector_caches import SparseVector, SparseVectorCache
 
 Result = TypeVar("Result")
 

@@ -11,7 +11,7 @@ import pytest
 
 from rag_assets.engine.measurements import MEASUREMENTS
 from rag_assets.store.artifacts import OBJECTS
-from rag_assets.store.remote.working_copy import table_file
+from rag_assets.store.atomic import table_file
 from tests.changed_code import change_code
 from tests.pipeline.matrix_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Matrix
 

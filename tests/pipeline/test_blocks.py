@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from rag_assets.chunking.chunk_table import cut_documents
-from rag_assets.chunking.stage import cuts_by_blocks
-from rag_assets.experiment.config import ParentChunking, RecursiveChunking, SemanticChunking
+from rag_assets.chunking.parent import ParentChunking
+from rag_assets.chunking.recursive import RecursiveChunking
+from rag_assets.chunking.semantic import SemanticChunking
 from rag_assets.experiment.load import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
@@ -147,7 +148,7 @@ def test_only_the_changed_block_is_cut(
 def test_semantic_chunking_says_that_it_is_not_by_blocks() -> None:
     semantic = SemanticChunking.model_validate({"strategy": "semantic"})
     recursive = RecursiveChunking(strategy="recursive")
-    assert not cuts_by_blocks(semantic)
-    assert cuts_by_blocks(recursive)
-    assert not cuts_by_blocks(ParentChunking(strategy="parent", child=semantic, parent=recursive))
-    assert cuts_by_blocks(ParentChunking(strategy="parent", child=recursive, parent=recursive))
+    assert not semantic.by_blocks
+    assert recursive.by_blocks
+    assert not ParentChunking(strategy="parent", child=semantic, parent=recursive).by_blocks
+    assert ParentChunking(strategy="parent", child=recursive, parent=recursive).by_blocks

@@ -12,9 +12,8 @@ from rag_assets.errors import StoreError
 from rag_assets.pipeline.cache_pruning import prune, to_prune
 from rag_assets.store.atomic import remove
 from rag_assets.store.cache_files import cache_segments
-from rag_assets.store.pair_score_cache import Pair, PairScoreCache
-from rag_assets.store.token_vector_cache import TokenVectorCache
-from rag_assets.store.vector_cache import VectorCache
+from rag_assets.store.number_caches import Pair, PairScoreCache
+from rag_assets.store.vector_caches import TokenVectorCache, VectorCache
 from tests.tiny_experiment import Tiny
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from rag_assets.errors import DataError
 from rag_assets.evaluation.metrics_stage import metrics_key
-from rag_assets.pipeline.checks import CheckResult, checks_of, results_of, results_of_unreadable
-from rag_assets.pipeline.checks.regressions import regressions
+from rag_assets.pipeline.checks.asset_checks import checks_of, results_of, results_of_unreadable
+from rag_assets.pipeline.checks.check import CheckResult
+from rag_assets.pipeline.comparison_filter import regressions
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.schemas import COMPARISONS
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY

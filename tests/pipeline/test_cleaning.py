@@ -17,7 +17,7 @@ from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.history import History
 from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.result import EvaluationResult
-from rag_assets.store.remote.removed import remove_everywhere
+from rag_assets.store.remote.removals import remove_everywhere
 from tests.forked import Forks, Place
 from tests.tiny_experiment import Tiny
 

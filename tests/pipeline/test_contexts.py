@@ -70,7 +70,7 @@ def test_tokens_and_answers_are_those_of_the_returned_text(family: Tiny) -> None
         key = ArtifactKey.of(f"{asset}_runs", retriever=retriever, top_k=3)
         found: dict[str, list[str]] = {}
         for row in rows_of(family, key):
-            found.setdefault(row["query_id"], []).append(text_of(row["item_id"]))
+            found.setdefault(row["query_id"], []).append(text_of(row["unit_id"]))
         for row in rows_of(family, metrics_key(retriever, 3)):
             first = found[row["query_id"]]
             assert row["tokens"] == sum(len(text.split()) for text in first)

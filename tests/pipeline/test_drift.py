@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.pipeline.checks import CheckResult, results_of
-from rag_assets.pipeline.checks.states import NO_ANCHOR
+from rag_assets.pipeline.checks.asset_checks import results_of
+from rag_assets.pipeline.checks.check import NO_ANCHOR, CheckResult
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.stages import STAGES

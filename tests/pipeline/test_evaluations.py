@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from rag_assets.errors import NotEvaluated, StoreError
-from rag_assets.pipeline import recording
+from rag_assets.pipeline import evaluation_record
 from rag_assets.pipeline.evaluations import all_experiments, read_current, read_evaluation
-from rag_assets.store.atomic import write_text
-from rag_assets.store.remote.working_copy import table_file
+from rag_assets.store.atomic import table_file, write_text
 from tests.tiny_experiment import Tiny, short
 
 TOP_K = (1, 3, 5)
@@ -51,7 +50,7 @@ def test_the_old_state_stays_until_the_last_moment(
         seen.append((path.name, read_current(tiny.artifacts)))
         write_text(path, text)
 
-    monkeypatch.setattr(recording, "write_text", spy)
+    monkeypatch.setattr(evaluation_record, "write_text", spy)
     new = tiny.snapshot()
     assert seen == [(f"{new.evaluation_id}.json", old), ("current", old)]
     assert read_current(tiny.artifacts) == new
@@ -69,7 +68,7 @@ def test_an_interruption_leaves_the_current_evaluation(
             raise KeyboardInterrupt
         write_text(path, text)
 
-    monkeypatch.setattr(recording, "write_text", interrupted)
+    monkeypatch.setattr(evaluation_record, "write_text", interrupted)
     with pytest.raises(KeyboardInterrupt):
         tiny.snapshot()
     assert read_current(tiny.artifacts) == old

@@ -10,8 +10,8 @@ import pytest
 from rag_assets.errors import ConfigError
 from rag_assets.evaluation.answer_hits import holds
 from rag_assets.evaluation.contexts_stage import retriever_contexts_key
-from rag_assets.evaluation.judgments_stage import judgments_key
 from rag_assets.evaluation.metrics_stage import metrics_key
+from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.experiment import load_experiment
 from rag_assets.store.artifacts import ArtifactKey
 from tests.context_tokens import word_tokenizer
@@ -58,9 +58,9 @@ def test_the_reader_is_given_the_window(windows: Tiny) -> None:
         contexts = {r["context_id"]: r for r in rows(windows, retriever_contexts_key(retriever))}
         given: dict[str, list[str]] = {}
         for row in run(windows, retriever, family):
-            one = contexts[row["item_id"]]
+            one = contexts[row["unit_id"]]
             text = texts[one["document_id"]][one["start"] : one["end"]]
-            own = row["item_id"].partition("#")[2].split("-")
+            own = row["unit_id"].partition("#")[2].split("-")
             assert one["start"] <= int(own[0]) < int(own[1]) <= one["end"]
             given.setdefault(row["query_id"], []).append(text)
         for row in rows(windows, metrics_key(retriever, 3)):
@@ -73,11 +73,13 @@ def test_the_reader_is_given_the_window(windows: Tiny) -> None:
 
 def test_evidence_is_judged_on_the_window_and_r_stays(windows: Tiny) -> None:
     windows.run()
-    own, wide = (rows(windows, judgments_key(name)) for name in ("bm25", "wide"))
+    own, wide = (rows(windows, relevant_units_key(name)) for name in ("bm25", "wide"))
     assert {r["evidence_id"] for r in own} == {r["evidence_id"] for r in wide}
-    items = [{(r["evidence_id"], r["item_id"]) for r in table} for table in (own, wide)]
+    items = [{(r["evidence_id"], r["unit_id"]) for r in table} for table in (own, wide)]
     assert items[0] < items[1]
-    fused, fused_wide = (rows(windows, judgments_key(name)) for name in ("fused", "fused-wide"))
+    fused, fused_wide = (
+        rows(windows, relevant_units_key(name)) for name in ("fused", "fused-wide")
+    )
     assert (fused, fused_wide) == (own, wide)  # that of an input is not taken over
     before, after = (rows(windows, metrics_key(name, 1)) for name in ("bm25", "wide"))
     for one, other in zip(before, after, strict=True):
@@ -92,7 +94,7 @@ def test_expansion_searches_nothing(windows: Tiny) -> None:
     computed = windows.run()
     stages = {name.split("/")[0] for name in computed if name.split("/")[1:2] == ["bm25"]}
     assert stages == {
-        "judgments",
+        "relevant_units",
         "retriever_contexts",
         "metrics",
         "metrics_summary",

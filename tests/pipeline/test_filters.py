@@ -105,7 +105,7 @@ def ranked(tiny: Tiny, retriever: str, top_k: int) -> dict[str, list[tuple[str, 
     key = ArtifactKey.of(f"{family}_runs", retriever=retriever, top_k=top_k)
     found: dict[str, list[tuple[str, float]]] = {q["query_id"]: [] for q in QUERIES}
     for row in pipeline.artifact(key).table().to_pylist():
-        found[row["query_id"]].append((row["item_id"], row["score"]))
+        found[row["query_id"]].append((row["unit_id"], row["score"]))
     return found
 
 

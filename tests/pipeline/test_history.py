@@ -16,9 +16,9 @@ from rag_assets.errors import NotEvaluated, StoreError, UsageError
 from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY
 from rag_assets.pipeline import history_gathering
 from rag_assets.pipeline.evaluation_names import EvaluationNames
+from rag_assets.pipeline.evaluation_record import configuration_of, origin_of
 from rag_assets.pipeline.history import History, fill_in
 from rag_assets.pipeline.history_files import HistoryFiles
-from rag_assets.pipeline.origin import configuration_of, origin_of
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.schemas import HISTORY
 from tests.tiny_experiment import Tiny

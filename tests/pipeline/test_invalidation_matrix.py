@@ -30,9 +30,9 @@ SUMMARIES = ("metrics_summary/*", "intervals/*", "leaderboard")
 NUMBERS = (*SUMMARIES, "comparisons")
 INDEXES = ("term_counts/*", "lexical_index/*", "embedding_index/*")
 CUT = ("chunks/*", "contexts/*", "retriever_contexts/*", *INDEXES)
-READ_CHUNKS = (*CUT, "judgments/*", *RUNS, "metrics/*", "attributions/*")
+READ_CHUNKS = (*CUT, "relevant_units/*", *RUNS, "metrics/*", "attributions/*")
 ANSWERS = ("query_sets/*", "lexical_queries/*", "embedding_queries/*", *RUNS)
-LABELS = ("qrels", "judgments/*", "metrics/*", "attributions/*", "answerability")
+LABELS = ("qrels", "relevant_units/*", "metrics/*", "attributions/*", "answerability")
 FUSED = ("fused_runs/*", "metrics/hybrid/*", "attributions/hybrid/*", "answerability")
 
 
@@ -92,7 +92,7 @@ OF_DOCUMENTS: dict[str, Cost] = {
             "documents",
             "qrels",
             *CUT,
-            "judgments/*",
+            "relevant_units/*",
             "lexical_runs/*",
             "embedding_runs/*",
             "metrics/*",  # they count the tokens of all chunks, which are named otherwise
@@ -174,7 +174,7 @@ OF_LABELS: dict[str, Cost] = {
         lambda matrix: matrix.replace("judgments.jsonl", '"relevance": 2', '"relevance": 1'),
         (*LABELS, "comparisons"),
         0,
-        {"qrels": "1 judgment changed", "judgments/bm25": "qrels changed"},
+        {"qrels": "1 judgment changed", "relevant_units/bm25": "qrels changed"},
     ),
     "one more judgment": Cost(
         lambda matrix: matrix.write_rows(
@@ -352,10 +352,10 @@ OF_STORE: dict[str, Cost] = {
         {"lexical_index/bm25": "artifact is damaged"},
     ),
     "a file is cut off": Cost(
-        to.truncated("judgments", "dense"),
-        ("judgments/*",),  # all three have one artifact
+        to.truncated("relevant_units", "dense"),
+        ("relevant_units/*",),  # all three have one artifact
         0,
-        {"judgments/dense": "artifact is damaged"},
+        {"relevant_units/dense": "artifact is damaged"},
     ),
     "the warehouse and the instance of Dagster": Cost(to.without_state),
     "the vector cache; a document is edited": Cost(

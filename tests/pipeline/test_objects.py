@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from rag_assets.engine.recipe import Recipe
-from rag_assets.engine.stage import Product, Stage, TableProduct
+from rag_assets.engine.stage import Product, Stage, TableProduct, table_manifest
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.manifests import table_manifest
+from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan import COMPUTE, REUSE
-from rag_assets.pipeline.recording import record
+from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.plan import flat_plan_rows
 from rag_assets.report.result import EvaluationResult
@@ -34,7 +34,9 @@ def keys_of(pipeline: Pipeline) -> list[ArtifactKey]:
 def computed(tiny: Tiny) -> int:
     """How many partitions an evaluation computes."""
     pipeline = tiny.pipeline()
-    for asset, keys in Selection.of(pipeline.experiment).keys(pipeline.experiment).items():
+    for asset, keys in required_partitions(
+        pipeline.experiment, Selection.of(pipeline.experiment)
+    ).items():
         pipeline.materialize(asset, keys)
     return pipeline.n_computed
 
@@ -72,7 +74,7 @@ def grid(one: Tiny, size: int) -> Tiny:
 
 def test_what_a_grid_shares_is_stored_once(one: Tiny) -> None:
     pipeline = grid(one, 6).pipeline()
-    wanted = Selection.of(pipeline.experiment).keys(pipeline.experiment)
+    wanted = required_partitions(pipeline.experiment, Selection.of(pipeline.experiment))
     n_partitions = sum(map(len, wanted.values()))
     planned_before = planned(one).count(COMPUTE)
     # Judgments, queries and lengths of contexts are the same for all six.
@@ -80,7 +82,7 @@ def test_what_a_grid_shares_is_stored_once(one: Tiny) -> None:
     done = computed(one)
     assert done <= planned_before  # where two find the same, their numbers are one artifact too
     assert planned(one).count(REUSE) == done
-    for asset in ("judgments", "lexical_queries", "retriever_contexts", "term_counts"):
+    for asset in ("relevant_units", "lexical_queries", "retriever_contexts", "term_counts"):
         assert len(pipeline.store.names(asset)) == 1, asset
     assert len(pipeline.store.names("lexical_index")) == 6
 
@@ -160,10 +162,12 @@ def test_one_more_of_a_grid_analyses_no_text(one: Tiny, monkeypatch: pytest.Monk
 def test_a_plan_says_which_partition_an_equal_one_is_computed_with(one: Tiny) -> None:
     found = planned(grid(one, 3))
     same = {short(step.key): step.same_as and short(step.same_as) for step in found.steps}
-    assert same["judgments/b0"] is None
-    assert same["judgments/b1"] == same["judgments/b2"] == "judgments/b0"
+    assert same["relevant_units/b0"] is None
+    assert same["relevant_units/b1"] == same["relevant_units/b2"] == "relevant_units/b0"
     assert same["lexical_index/b1"] is None
-    rows = {row["partition"]: row for row in flat_plan_rows(found) if row["asset"] == "judgments"}
+    rows = {
+        row["partition"]: row for row in flat_plan_rows(found) if row["asset"] == "relevant_units"
+    }
     assert rows["retriever=b1"]["same_as"] == "retriever=b0"
 
 

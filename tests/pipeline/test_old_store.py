@@ -5,10 +5,15 @@ from __future__ import annotations
 import tarfile
 from pathlib import Path
 
+import duckdb
 import pytest
 from click.testing import CliRunner
 
 from rag_assets.cli import main
+from rag_assets.pipeline.evaluations import intact_path, read_current, table_of
+from rag_assets.pipeline.warehouse import rebuild
+from rag_assets.schemas import RELEVANT_UNITS
+from rag_assets.store.settings import StoreSettings
 
 ARCHIVE = Path(__file__).parent / "old_store.tar.gz"
 
@@ -34,6 +39,22 @@ def files(folder: Path) -> dict[str, bytes]:
     return {
         str(path): path.read_bytes() for path in found if path.is_file() and path.name not in kept
     }
+
+
+def test_an_asset_that_was_renamed_is_read(old: Path) -> None:
+    root = old / "store" / "ferry"
+    evaluation = read_current(root)
+    entries = evaluation.entries_of("relevant_units")
+    assert entries
+    assert evaluation.entries_of("judgments") == []
+    assert {intact_path(root, evaluation, e).is_file() for e in entries} == {True}
+    (names,) = {tuple(table_of(root, evaluation, e).column_names) for e in entries}
+    assert names == tuple(RELEVANT_UNITS.arrow().names)
+    warehouse = rebuild(StoreSettings.resolve(old / "store"))
+    with duckdb.connect(str(warehouse), read_only=True) as connection:
+        rows = connection.sql("SELECT unit_id, item_id FROM runs").fetchall()
+    assert rows
+    assert all(unit == item for unit, item in rows)
 
 
 def test_it_is_evaluated_again_and_loses_nothing(old: Path) -> None:

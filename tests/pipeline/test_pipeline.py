@@ -10,6 +10,7 @@ import pytest
 
 from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.pipeline.registry import register, registered
+from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
@@ -158,7 +159,7 @@ def test_two_processes_compute_everything_once(fresh: Tiny) -> None:
 class TestSelection:
     def test_everything_by_default(self, fresh: Tiny) -> None:
         experiment = fresh.pipeline().experiment
-        keys = Selection.of(experiment).keys(experiment)
+        keys = required_partitions(experiment, Selection.of(experiment))
         assert sum(len(found) for found in keys.values()) == 76
         assert list(keys) == [name for name in STAGES if name in keys]
 
@@ -178,7 +179,7 @@ class TestSelection:
             "term_counts/parts:standard",
             "lexical_index/okapi",
             "lexical_queries/okapi",
-            "judgments/okapi",
+            "relevant_units/okapi",
             "lexical_runs/okapi/3",
             "metrics/okapi/3",
             "metrics_summary/okapi",
@@ -204,7 +205,7 @@ class TestSelection:
             "term_counts/*:english",
             "lexical_index/bm25*",
             "lexical_queries/bm25*",
-            "judgments/hybrid",
+            "relevant_units/hybrid",
             "lexical_runs/bm25*/1",
             "lexical_runs/bm25*/5",
             "fused_runs/hybrid/[15]",

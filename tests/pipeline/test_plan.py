@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.experiment.query_sets import RewriteQuerySet
 from rag_assets.llm.client import Completion
 from rag_assets.llm.completions import CompletionCache
 from rag_assets.pipeline.plan import CHECK, COMPUTE, REUSE, Plan
 from rag_assets.pipeline.reasons import Reason
 from rag_assets.pipeline.selection import Selection
+from rag_assets.query_sets.llm_rewrite import RewriteQuerySet
 from rag_assets.query_sets.prompted import requests_for
 from tests.changed_code import change_code
 from tests.planned import by_action, is_done, planned
@@ -84,7 +84,7 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...], tuple[str, ...], Whys]] = {
     "a document is edited": (
         lambda tiny: tiny.replace("fares.md", "free of charge", "safe of charge"),
         ("documents", "qrels", "chunks/*"),
-        ("term_counts/*", "lexical_index/*", "judgments/*", *RUNS, "metrics/*"),
+        ("term_counts/*", "lexical_index/*", "relevant_units/*", *RUNS, "metrics/*"),
         {
             "documents": ["1 document changed"],
             "qrels": ["documents changed"],
@@ -133,12 +133,12 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...], tuple[str, ...], Whys]] = {
     ),
     "a grade is changed": (
         lambda tiny: tiny.replace("judgments.jsonl", '"relevance": 1', '"relevance": 2'),
-        ("qrels", "judgments/*", "answerability", "attributions/*", "comparisons"),
+        ("qrels", "relevant_units/*", "answerability", "attributions/*", "comparisons"),
         ("metrics/*", "metrics_summary/*", "leaderboard"),
         {
             "qrels": ["1 judgment changed"],
-            "judgments/okapi": ["qrels changed"],
-            "metrics/okapi/1": ["upstream judgments[retriever=okapi] is computed again"],
+            "relevant_units/okapi": ["qrels changed"],
+            "metrics/okapi/1": ["upstream relevant_units[retriever=okapi] is computed again"],
         },
     ),
     "a top_k is added": (

@@ -21,7 +21,7 @@ from rag_assets.pipeline.history import History
 from rag_assets.report.evaluation_pairs import comparability
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.text_search import Fragments
-from rag_assets.store.vector_cache import VectorCache
+from rag_assets.store.vector_caches import VectorCache
 from tests.tiny_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Tiny
 
 SECRET = [

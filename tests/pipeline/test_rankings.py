@@ -88,9 +88,9 @@ def test_candidates_deeper_than_top_k_are_fused_by_the_formula(tiny: Tiny) -> No
         scores: dict[object, float] = defaultdict(float)
         for ranking in inputs:
             for row in ranking[query]:
-                scores[row["item_id"]] += 1 / (60 + int(str(row["rank"])))
+                scores[row["unit_id"]] += 1 / (60 + int(str(row["rank"])))
         best = sorted(scores, key=lambda item: (scores[item], str(item).encode()), reverse=True)
-        assert [row["item_id"] for row in rows] == best[:5]
+        assert [row["unit_id"] for row in rows] == best[:5]
         assert [row["score"] for row in rows] == pytest.approx([scores[i] for i in best[:5]])
 
 

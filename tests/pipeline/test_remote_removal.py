@@ -14,8 +14,8 @@ from rag_assets.pipeline.cleaning import removable
 from rag_assets.pipeline.evaluation_names import snapshot_ids
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.purging import to_purge
-from rag_assets.store.leases import working
-from rag_assets.store.remote.removed import remove_everywhere
+from rag_assets.store.locks import working
+from rag_assets.store.remote.removals import remove_everywhere
 from tests.remote_machines import Machine, Machines
 
 MODEL = {"model": "m"}

@@ -12,26 +12,25 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.engine.attempts import Attempts
+from rag_assets.engine.failures import Attempts
 from rag_assets.errors import NotEvaluated, StoreError
-from rag_assets.pipeline import bringing, evaluation_names, recording
-from rag_assets.pipeline.checks import blocked
-from rag_assets.pipeline.checks.blocked import Blocked
-from rag_assets.pipeline.checks.check import Check, CheckResult, Found
-from rag_assets.pipeline.checks.states import anchor_of
+from rag_assets.pipeline import evaluation_names, evaluation_record, remote_sync
+from rag_assets.pipeline.checks import failed_checks
+from rag_assets.pipeline.checks.check import Check, CheckResult, Found, anchor_of
+from rag_assets.pipeline.checks.failed_checks import FailedChecks
 from rag_assets.pipeline.evaluation_names import ANCHOR, EvaluationNames, snapshot_ids
 from rag_assets.pipeline.evaluations import CURRENT, FOLDER, Evaluation, read_current
 from rag_assets.pipeline.history_files import HistoryFiles
+from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.pipeline.warehouse_record import is_up_to_date
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.artifacts import ArtifactKey
-from rag_assets.store.atomic import write_text
-from rag_assets.store.remote import opened
+from rag_assets.store.atomic import table_file, write_text
+from rag_assets.store.remote import mirror as opened
+from rag_assets.store.remote.mirror import mirror, write_shared
 from rag_assets.store.remote.objects import ANY, AT_ONCE, Objects
-from rag_assets.store.remote.opened import mirror, write_shared
-from rag_assets.store.remote.working_copy import table_file
 from tests.all_measurements import all_measurements
 from tests.remote_machines import Evaluated, Machine, Machines, names_sent
 from tests.s3_server import VARIABLES, conditions
@@ -74,8 +73,8 @@ def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_names_of_what_is_brought() -> None:
-    assert (bringing.SNAPSHOTS, bringing.POINTERS) == (FOLDER, (CURRENT, ANCHOR))
-    assert bringing.FAILED_CHECKS == blocked.FOLDER
+    assert (remote_sync.SNAPSHOTS, remote_sync.POINTERS) == (FOLDER, (CURRENT, ANCHOR))
+    assert remote_sync.FAILED_CHECKS == failed_checks.FOLDER
 
 
 def test_another_machine_reuses_everything(unsent: Machines) -> None:
@@ -125,7 +124,7 @@ def test_measurements_are_brought_with_what_was_measured(
 
 def test_every_stage_on_a_machine_of_its_own(evaluated: Evaluated, unsent: Machines) -> None:
     experiment = unsent["a"].pipeline().experiment
-    for asset, keys in Selection.of(experiment).keys(experiment).items():
+    for asset, keys in required_partitions(experiment, Selection.of(experiment)).items():
         outcomes = unsent[asset].pipeline().materialize(asset, keys)
         assert not outcomes[0].reused, asset  # the others may equal it
     # What is searched, and only that, was brought whole.
@@ -142,7 +141,7 @@ import os, signal, sys
 from datetime import UTC, datetime
 from pathlib import Path
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.recording import record
+from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.store.remote.objects import Objects
 from rag_assets.store.settings import StoreSettings
@@ -179,7 +178,7 @@ def test_a_process_that_is_stopped_after_the_pointer(
 ) -> None:
     a, b = unsent["a"], unsent["b"]
     with monkeypatch.context() as patch:
-        patch.setattr(recording, "write_text", stopping_at(CURRENT))
+        patch.setattr(evaluation_record, "write_text", stopping_at(CURRENT))
         with pytest.raises(Stopped):
             a.evaluate()
     new_process(monkeypatch)
@@ -391,10 +390,10 @@ def test_a_failed_check_stops_every_machine(machines: Machines) -> None:
     key = ArtifactKey.of("documents")
     found = Found(["no text"])
     check = Check("readable", "has text", lambda reads, key, artifact: found, blocking=True)
-    Blocked(pipeline).record([key], [CheckResult(check, key, found)])
-    assert Blocked(b.pipeline()).failed(key)
-    Blocked(pipeline).record([key], [])
-    assert not Blocked(b.pipeline()).failed(key)
+    FailedChecks(pipeline).record([key], [CheckResult(check, key, found)])
+    assert FailedChecks(b.pipeline()).failed(key)
+    FailedChecks(pipeline).record([key], [])
+    assert not FailedChecks(b.pipeline()).failed(key)
 
 
 def test_no_file_holds_a_key(evaluated: Evaluated, machines: Machines) -> None:

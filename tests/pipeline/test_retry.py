@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.failed_queries import failed_queries
+from rag_assets.pipeline.failed_queries import failed_queries, try_again, unanswered
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.retry import try_again, unanswered
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import Artifact
 from tests.llm.server import Server, error, refuses, serving

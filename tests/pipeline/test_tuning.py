@@ -117,7 +117,9 @@ def range_from(first: float) -> list[float]:
 def test_a_test_label_goes_no_further_than_the_dev_judgments(tiny: Tiny) -> None:
     write_labels(tiny, {**RELEVANT, "q3": "lost", "q4": "timetable", "q5": "lost"})
     computed = tiny.run()
-    assert computed >= matching(tiny.pipeline(), "qrels", "judgments/*", "dev_judgments/*")
+    assert computed >= matching(
+        tiny.pipeline(), "qrels", "relevant_units/*", "dev_relevant_units/*"
+    )
     assert not computed & matching(tiny.pipeline(), "tuning/*", "fused_runs/*")
     assert weights(tiny) == (0.7, 0.3)
 

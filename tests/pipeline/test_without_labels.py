@@ -24,7 +24,7 @@ from tests.tiny_experiment import JUDGMENTS, Tiny, materialize
 
 LABELLED = {
     "qrels",
-    "judgments",
+    "relevant_units",
     "metrics",
     "metrics_summary",
     "leaderboard",
@@ -38,7 +38,7 @@ LABELLED = {
 }
 UNUSED = {
     "list_similarities",
-    "dev_judgments",
+    "dev_relevant_units",
     "tuning",
     "embedding_index",
     "embedding_queries",

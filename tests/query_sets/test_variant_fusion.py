@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
-from rag_assets.query_sets.variant_fusion import METHODS, VARIANT_RUNS, fuse_variants
+from rag_assets.query_sets.variants import METHODS, VARIANT_RUNS, fuse_variants
 from rag_assets.schemas import RUNS
 
 
 class Hit(NamedTuple):
     query_id: str
     variant: int
-    item_id: str
+    unit_id: str
     score: float
 
 
@@ -28,7 +28,7 @@ def runs(hits: list[Hit]) -> pa.Table:
     rows: list[dict[str, object]] = []
     for hit in hits:
         ranks[hit.query_id, hit.variant] += 1
-        chunk = {"chunk_id": f"{hit.item_id}#{hit.variant}", "document_id": hit.item_id}
+        chunk = {"chunk_id": f"{hit.unit_id}#{hit.variant}", "document_id": hit.unit_id}
         rows.append({**hit._asdict(), "rank": ranks[hit.query_id, hit.variant], **chunk})
     return VARIANT_RUNS.from_rows(rows)
 
@@ -46,7 +46,7 @@ TWO = [
 def scores(table: pa.Table, query_id: str = "q") -> list[tuple[str, float]]:
     rows = [row for row in table.to_pylist() if row["query_id"] == query_id]
     assert [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
-    return [(row["item_id"], row["score"]) for row in rows]
+    return [(row["unit_id"], row["score"]) for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_unit_twice_in_a_ranking_counts_once_at_its_best_rank() -> None:
 
 def test_chunk_of_the_variant_that_ranks_the_unit_highest() -> None:
     chunks = fuse_variants(runs(TWO), "sum", depth=9).to_pylist()
-    assert {row["item_id"]: row["chunk_id"] for row in chunks if row["query_id"] == "q"} == {
+    assert {row["unit_id"]: row["chunk_id"] for row in chunks if row["query_id"] == "q"} == {
         "a": "a#0",
         "b": "b#1",
         "c": "c#0",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rag_assets.pipeline.shown import is_shown
+from rag_assets.pipeline.comparison_filter import is_significant
 from rag_assets.report.comparisons import verdict
 from rag_assets.report.formats import p_text
 
@@ -81,7 +81,7 @@ def test_what_cannot_be_said_is_not_said() -> None:
     [(0.01, None, True), (0.05, None, False), (0.01, 0.05, False), (None, None, False)],
 )
 def test_only_p_after_holm_decides(p: float | None, adjusted: float | None, shown: bool) -> None:
-    assert is_shown({"p_randomisation": p, "p_adjusted": adjusted}) is shown
+    assert is_significant({"p_randomisation": p, "p_adjusted": adjusted}) is shown
 
 
 def test_p_is_never_written_as_zero() -> None:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
 from rag_assets.retrieval.reranking.pair_scores import letter_counts, scored_by_pairs
 from rag_assets.retrieval.workspace import Usage, Workspace
-from rag_assets.store.pair_score_cache import Pair
+from rag_assets.store.number_caches import Pair
 
 
 class Lengths:

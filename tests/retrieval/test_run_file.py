@@ -46,7 +46,7 @@ def read(
     file.write_text(text, encoding="utf-8")
     config = RunFileRetriever(type="run_file", path=file)
     found = config.read(queries("q1", "q2"), chunks, judge=judge)
-    columns = ("query_id", "rank", "score", "item_id", "chunk_id", "document_id")
+    columns = ("query_id", "rank", "score", "unit_id", "chunk_id", "document_id")
     rows = [tuple(row[name] for name in columns) for row in found.table.to_pylist()]
     return rows, dict(found.facts), dict(found.failures)
 
@@ -98,8 +98,8 @@ def test_it_is_fused_like_any_other(bm25_only: Tiny) -> None:
     cells = [run_key(pipeline.experiment, name, 50) for name in ("both", "again")]
     both, again = (pipeline.artifact(cell).table() for cell in cells)
     assert both.num_rows > 0
-    assert again.select(["query_id", "rank", "score", "item_id"]).equals(
-        both.select(["query_id", "rank", "score", "item_id"])
+    assert again.select(["query_id", "rank", "score", "unit_id"]).equals(
+        both.select(["query_id", "rank", "score", "unit_id"])
     )
 
 
@@ -255,11 +255,11 @@ TABLES: dict[str, tuple[dict[str, list[Any]], str]] = {
         ":1: `score`: must be a finite number",
     ),
     "twice": (
-        {"query_id": ["q1"] * 2, "item_id": ["a#0"] * 2, "score": [1.0, 2.0]},
-        ":2: `item_id`: 'a#0' stands twice for query 'q1', first on line 1",
+        {"query_id": ["q1"] * 2, "unit_id": ["a#0"] * 2, "score": [1.0, 2.0]},
+        ":2: `unit_id`: 'a#0' stands twice for query 'q1', first on line 1",
     ),
     "no rows": (
-        {name: pa.array([], pa.string()) for name in ("query_id", "item_id")}
+        {name: pa.array([], pa.string()) for name in ("query_id", "unit_id")}
         | {"score": pa.array([], pa.float64())},
         ": holds no rows",
     ),
@@ -312,12 +312,12 @@ def test_trec_refuses_blanks_and_zipped_files_are_equal(tmp_path: Path) -> None:
             "query_id": ["q1"],
             "rank": pa.array([1], pa.int32()),
             "score": [0.1 + 0.2],
-            "item_id": [item],
+            "unit_id": [item],
             "chunk_id": [item],
             "document_id": [item],
         }
     )
-    with pytest.raises(DataError, match=r"item_id 'my file' holds white space"):
+    with pytest.raises(DataError, match=r"unit_id 'my file' holds white space"):
         write_run(make("my file"), tmp_path / "r.trec", tag="t", failures={})
     zipped = tmp_path / "r.trec.gz"
     notes = write_run(make("x"), zipped, tag="t", failures={"q2": "late"})

@@ -19,8 +19,13 @@ from rag_assets.ordering import Hits
 from rag_assets.retrieval.dense.flat_index import FlatIndex
 from rag_assets.retrieval.dense.query_vectors import dense_table
 from rag_assets.retrieval.dense.search import FlatSearcher
-from rag_assets.retrieval.dense.similarity_search import SimilaritySearcher, searchable
-from rag_assets.retrieval.sharded_search import Exact, ShardedSearcher, spread
+from rag_assets.retrieval.dense.similarity_search import (
+    Exact,
+    ShardedSearcher,
+    SimilaritySearcher,
+    searchable,
+    spread,
+)
 
 Result = TypeVar("Result")
 

@@ -18,11 +18,11 @@ from urllib.parse import parse_qsl, quote, urlsplit
 import numpy as np
 import pytest
 
+from rag_assets.assets.alerts import post
 from rag_assets.llm.client import ChatRequest, Message
 from rag_assets.llm.endpoint import Endpoint
 from rag_assets.llm.openai_compatible import OpenAICompatible
 from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
-from rag_assets.report.webhook import post
 from rag_assets.retrieval.reranking.rerank_api import RerankEndpoint
 from rag_assets.servers.transport import Server
 

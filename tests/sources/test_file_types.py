@@ -10,7 +10,7 @@ import pytest
 
 from rag_assets.errors import DataError
 from rag_assets.sources import open_dataset
-from rag_assets.sources.folder import engine_versions, read_file
+from rag_assets.sources.document_folder import engine_versions, read_file
 from tests.sources.pdf_files import pdf_file
 
 pytest.importorskip("selectolax")

@@ -19,7 +19,7 @@ from rag_assets.errors import DataError, UsageError
 from rag_assets.labels.pooling.label_edits import label_file
 from rag_assets.sources import Dataset, Read, open_dataset
 from rag_assets.sources.formats import with_columns
-from rag_assets.store.source_files import SourceFiles
+from rag_assets.store.file_stamps import SourceFiles
 
 Files = dict[str, str | bytes]
 Write = Callable[[Mapping[str, str | bytes]], Path]

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from rag_assets.errors import DataError
-from rag_assets.sources.csv_rows import read_csv
-from rag_assets.sources.jsonl import read_objects
+from rag_assets.sources.csv_files import read_csv
 from rag_assets.sources.markdown_document import read_markdown
+from rag_assets.sources.strict_json import read_objects
 from rag_assets.sources.trec_corpus import read_corpus_file
 from rag_assets.sources.trec_topics import read_topics
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from rag_assets.evaluation.judgments_stage import judgments
+from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.sources import open_dataset
 
 CONTEXT = "Rollo led the Norse. The Norse came from Denmark."
@@ -139,7 +139,7 @@ def test_evidence_of_whole_documents_is_the_document(shared_data: Any, read_all:
     dataset = open_dataset(shared_data("squad_dev_v2") / "dev-v2.0.rebuilt.json")
     documents, _, qrels = (read.table for read in read_all(dataset))
     chunks = whole(documents)
-    by_evidence = judgments(qrels, chunks, "evidence")
-    assert by_evidence.equals(judgments(qrels, chunks, "document"))
+    by_evidence = relevant_units(qrels, chunks, "evidence")
+    assert by_evidence.equals(relevant_units(qrels, chunks, "document"))
     assert by_evidence.num_rows == 5928
-    assert pc.all(pc.is_valid(by_evidence.column("item_id"))).as_py()
+    assert pc.all(pc.is_valid(by_evidence.column("unit_id"))).as_py()

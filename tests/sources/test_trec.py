@@ -10,7 +10,7 @@ from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.trec_files import read_qrels
 from rag_assets.sources import open_dataset
 from rag_assets.sources.problems import collecting
-from rag_assets.sources.tagged_blocks import elements
+from rag_assets.sources.trec_corpus import elements
 
 TOPICS = """
 <top>

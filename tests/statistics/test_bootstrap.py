@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rag_assets.statistics import bootstrap, resampling
-from rag_assets.statistics.bootstrap import bootstrap_intervals
+from rag_assets.statistics import intervals, resampling
+from rag_assets.statistics.intervals import bootstrap_intervals
 from rag_assets.statistics.resampling import Resampling, on_grid
 from rag_assets.statistics.units import units_of
 from tests.statistics.samples import Floats, alone
@@ -80,7 +80,7 @@ def test_the_size_of_the_blocks_does_not_matter(
     units = alone(sample(31))
     whole = bootstrap_intervals(units, QUICK)
     monkeypatch.setattr(resampling, "BLOCK", block)
-    monkeypatch.setattr(bootstrap, "_KEPT", 0)  # nothing that was drawn in other blocks
+    monkeypatch.setattr(intervals, "_CACHED_COUNTS", 0)  # nothing that was drawn in other blocks
     assert [a.tobytes() for a in bootstrap_intervals(units, QUICK)] == [b.tobytes() for b in whole]
 
 

@@ -129,7 +129,7 @@ def test_a_pair_alone_has_the_same_p_as_beside_others() -> None:
 
 THREADS = """
 import numpy as np
-from rag_assets.statistics.bootstrap import bootstrap_intervals
+from rag_assets.statistics.intervals import bootstrap_intervals
 from rag_assets.statistics.randomisation import randomisation_p_values
 from rag_assets.statistics.resampling import Resampling
 from tests.statistics.samples import alone

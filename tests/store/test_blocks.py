@@ -16,9 +16,9 @@ from rag_assets.store.blocks import (
     KnownBlocks,
     block_ends,
     in_blocks,
-    made_alike,
     records_digest,
     rows_digest,
+    similar_artifacts,
     table_blocks,
 )
 
@@ -122,7 +122,7 @@ def test_only_blocks_that_no_stored_table_has_are_computed(tmp_path: Path) -> No
     assert first.computed == len(first.blocks) > 50
     stored(store, "a", first)
     changed = [*ids[:200], "new", *ids[200:]]
-    alike = list(made_alike(store, "chunks", "c", {"files": "other", "size": 3}, {}))
+    alike = list(similar_artifacts(store, "chunks", "c", {"files": "other", "size": 3}, {}))
     second = built(changed, KnownBlocks(alike))
     assert second.computed <= 2
     assert second.table().equals(table(changed))
@@ -138,8 +138,8 @@ def test_other_code_configuration_or_engines_give_no_block(
 ) -> None:
     store = ArtifactStore(tmp_path, tmp_path / "locks")
     stored(store, "a", built(["a", "b"], KnownBlocks()))
-    assert list(made_alike(store, "chunks", code, config, versions)) == []
-    assert len(list(made_alike(store, "chunks", "c", {"size": 3}, {}))) == 1
+    assert list(similar_artifacts(store, "chunks", code, config, versions)) == []
+    assert len(list(similar_artifacts(store, "chunks", "c", {"size": 3}, {}))) == 1
 
 
 def test_a_table_that_is_gone_gives_no_block(tmp_path: Path) -> None:

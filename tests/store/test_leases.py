@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from rag_assets.errors import StoreError
-from rag_assets.store import leases
-from rag_assets.store.leases import FOLDER, check_lease, removing, working
+from rag_assets.store import locks
+from rag_assets.store.locks import FOLDER, check_lease, removing, working
 from rag_assets.store.settings import StoreSettings
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from rag_assets.store.leases import working, removing
+from rag_assets.store.locks import working, removing
 with {kind}(Path(sys.argv[1]), "an evaluation of ferry"):
     print("held", flush=True)
     time.sleep(60)
@@ -89,10 +89,10 @@ def test_an_evaluation_waits_for_what_removes(tmp_path: Path) -> None:
 
 
 def test_that_of_another_machine_ends_when_it_is_not_renewed(tmp_path: Path) -> None:
-    elsewhere(tmp_path, "evaluates", seconds_ago=leases.ENDS - 10)
+    elsewhere(tmp_path, "evaluates", seconds_ago=locks.ENDS - 10)
     with pytest.raises(StoreError, match="north"), removing(tmp_path, "clean"):
         raise AssertionError
-    elsewhere(tmp_path, "evaluates", seconds_ago=leases.ENDS + 10)
+    elsewhere(tmp_path, "evaluates", seconds_ago=locks.ENDS + 10)
     with removing(tmp_path, "clean"):
         assert [file.name for file in held(tmp_path)] != ["0.json"]
 
@@ -100,7 +100,7 @@ def test_that_of_another_machine_ends_when_it_is_not_renewed(tmp_path: Path) -> 
 def test_it_is_renewed_and_whoever_overslept_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "RENEWED", 0.02)
+    monkeypatch.setattr(locks, "RENEWED", 0.02)
     with working(tmp_path, "an evaluation of ferry"):
         (file,) = held(tmp_path)
         os.utime(file, (1, 1))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rag_assets.errors import DataError
-from rag_assets.store.pair_score_cache import Pair, PairScoreCache
+from rag_assets.store.number_caches import Pair, PairScoreCache
 
 PAIRS = [Pair("q", "a"), Pair("q", "b"), Pair("r", "a")]
 SCORES = np.array([0.1, -1e300, 5e-324])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from rag_assets.store.recent_files import RecentFiles
+from rag_assets.store.file_stamps import RecentFiles
 
 
 class Reader:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.store.source_files import SourceFiles
+from rag_assets.store.file_stamps import SourceFiles
 
 
 @pytest.fixture

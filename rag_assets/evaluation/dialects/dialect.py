@@ -255,6 +255,6 @@ def _grades(judgments: pa.Table) -> dict[str, dict[str, int]]:
     by_query: dict[str, dict[str, int]] = {}
     for row in judgments.to_pylist():
         grades = by_query.setdefault(row["query_id"], {})
-        if (item := row["item_id"]) is not None:
+        if (item := row["unit_id"]) is not None:
             grades[item] = max(row["grade"], grades.get(item, row["grade"]))
     return by_query

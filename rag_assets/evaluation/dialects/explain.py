@@ -28,7 +28,7 @@ def explain(
 
     Args:
         data: the lists and labels as tools are given them.
-        judgments: the same labels, table of :data:`rag_assets.schemas.JUDGMENTS`.
+        judgments: the same labels, table of :data:`rag_assets.schemas.RELEVANT_UNITS`.
         metrics: canonical names; the lists are cut at their cut-offs for every tool.
 
     Returns:
@@ -102,7 +102,7 @@ def _ours(
                 "query_id": query.query_id,
                 "rank": rank,
                 "score": query.scores[item],
-                "item_id": item,
+                "unit_id": item,
                 "chunk_id": item,
                 "document_id": item,
             }

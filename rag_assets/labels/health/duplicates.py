@@ -1,15 +1,18 @@
-"""Documents that hold the same text, and queries that ask the same."""
+"""Documents that hold the same text, or nearly, and queries that ask the same."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import pyarrow as pa
 
 from rag_assets.labels.health.findings import WARNING, Finding, findings_table
+from rag_assets.labels.health.near_duplicates import Pair
 from rag_assets.sources.fields import shown
 
 DUPLICATE_DOCUMENT = "duplicate_document"
+NEAR = "near_duplicate_document"
 DUPLICATE_QUERY = "duplicate_query"
 CONFLICT = "conflicting_queries"
 _Judgment = tuple[str, int | None, int | None, int]
@@ -52,6 +55,29 @@ def duplicate_documents(documents: pa.Table) -> pa.Table:
     )
 
 
+def near_duplicate_documents(documents: pa.Table, pairs: Sequence[Pair]) -> pa.Table:
+    """Return a warning for each document that nearly equals an earlier one.
+
+    Args:
+        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
+        pairs: what ``near_duplicates`` found in its texts; equal ones are left to
+            ``duplicate_documents``.
+    """
+    ids, texts = documents.column("document_id"), documents.column("text")
+    best: dict[int, Pair] = {}
+    for pair in pairs:
+        nearest = best.get(pair.second)
+        if nearest is None or pair.similarity > nearest.similarity:
+            best[pair.second] = pair
+    findings = []
+    for pair in best.values():
+        if not _same(texts[pair.first], texts[pair.second]):
+            first, second = ids[pair.first].as_py(), ids[pair.second].as_py()
+            message = f"is nearly {shown(first)}: {pair.similarity:.0%} of their word windows agree"
+            findings.append(Finding(WARNING, NEAR, message, document_id=second))
+    return findings_table(findings)
+
+
 def duplicate_queries(queries: pa.Table, qrels: pa.Table) -> pa.Table:
     """Return a warning for each query whose text another one has, but for case and white space.
 
@@ -89,3 +115,7 @@ def _judgments(qrels: pa.Table) -> dict[str, _Evidences]:
     for query, evidence, *rest in zip(*(qrels.column(n).to_pylist() for n in names), strict=True):
         by_query[query][evidence].add((rest[0], rest[1], rest[2], rest[3]))
     return {query: frozenset(map(frozenset, rows.values())) for query, rows in by_query.items()}
+
+
+def _same(first: pa.StringScalar, other: pa.StringScalar) -> bool:
+    return bool(first.as_py().split() == other.as_py().split())

@@ -39,8 +39,8 @@ from rag_assets.labels.pooling.sheet import refuse
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.fields import Place, Row, identifier, shown, string
 from rag_assets.sources.ids import KnownIds
-from rag_assets.sources.jsonl import read_objects
 from rag_assets.sources.judgments import Quotes, Unlocated
+from rag_assets.sources.strict_json import read_objects
 
 STRONG_VOTES = 3
 """From so many votes up on, and so many times as many as down, the grade is 2."""

@@ -23,7 +23,7 @@ from rag_assets.sources.beir_files import (
     read_scored_pairs,
 )
 from rag_assets.sources.dataset import Dataset
-from rag_assets.sources.jsonl import read_objects
+from rag_assets.sources.strict_json import read_objects
 from rag_assets.sources.trec import TrecDataset
 from rag_assets.store.atomic import atomic_file
 from rag_assets.text_files import ARCHIVE, GZIP

@@ -59,7 +59,7 @@ def pool(
     for retriever, run in runs.items():
         top = run.filter(pc.less_equal(run.column("rank"), depth))
         judged_units = judged.get(retriever, set())
-        ids = (top.column(name).to_pylist() for name in ("query_id", "item_id"))
+        ids = (top.column(name).to_pylist() for name in ("query_id", "unit_id"))
         for pair in zip(*ids, strict=True):
             if pair not in judged_units:
                 pooled.add(PooledUnit(pair[0], *units[retriever][pair[1]]))
@@ -131,8 +131,8 @@ def in_blind_order(
 
 
 def spans_of(units: pa.Table) -> Spans:
-    """Return the spans of a table with ``item_id``, ``document_id``, ``start`` and ``end``."""
-    names = ("item_id", "document_id", "start", "end")
+    """Return the spans of a table with ``unit_id``, ``document_id``, ``start`` and ``end``."""
+    names = ("unit_id", "document_id", "start", "end")
     columns = (units.column(name).to_pylist() for name in names)
     return {item: (name, start, end) for item, name, start, end in zip(*columns, strict=True)}
 

@@ -17,10 +17,9 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError
 from rag_assets.labels.pooling.pool import Judgment, PooledUnit
-from rag_assets.sources.csv_rows import read_csv
+from rag_assets.sources.csv_files import fitting, is_shown_as, plain, read_csv, shielded
 from rag_assets.sources.fields import GRADE_LIMIT, Place, shown
 from rag_assets.sources.ids import KnownIds
-from rag_assets.sources.spreadsheet_cells import fitting, is_shown_as, plain, shielded
 
 EVIDENCE = "evidence"
 NEEDED = ("query_id", "query", "document_id", "start", "end", "title", "text", "grade")

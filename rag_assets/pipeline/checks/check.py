@@ -1,16 +1,126 @@
-"""What a check is: a question to one partition, and what it came to."""
+"""What a check is: a question to one partition, what it may read for it, and what it came to.
+
+A check that compares two moments sees each as a :class:`State`: what is up to date, or what an
+evaluation names.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
+import pyarrow as pa
+
+from rag_assets.chunking.stage import chunks_key
+from rag_assets.errors import StoreError
 from rag_assets.labels.health.findings import ERROR, WARNING
+from rag_assets.pipeline.evaluation_names import anchor_id
+from rag_assets.pipeline.evaluation_record import configuration_of
+from rag_assets.pipeline.evaluations import FOLDER, Evaluation, read_evaluation
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.parquet_files import read_parquet
 
-if TYPE_CHECKING:
-    from rag_assets.pipeline.checks.reads import Reads
+NO_ANCHOR = "there is no anchor; `rag-assets anchor PATH` pins an evaluation"
+
+
+@dataclass(frozen=True)
+class State:
+    """One moment.
+
+    Attributes:
+        configuration: as :func:`rag_assets.pipeline.evaluation_record.configuration_of` gives it.
+        artifact: gives the artifact of a partition; None: there is none that can be read.
+    """
+
+    configuration: Mapping[str, Any]
+    artifact: Callable[[ArtifactKey], Artifact | None]
+
+
+def of_pipeline(pipeline: Pipeline) -> State:
+    """Return what is up to date now."""
+    return State(configuration_of(pipeline.experiment), pipeline.current)
+
+
+def of_evaluation(pipeline: Pipeline, evaluation: Evaluation) -> State:
+    """Return what an evaluation of the same experiment names."""
+    paths = {entry.key: pipeline.settings.store / entry.path for entry in evaluation.entries}
+
+    def artifact(key: ArtifactKey) -> Artifact | None:
+        return pipeline.store.read(paths[key]) if key in paths else None
+
+    return State(evaluation.origin.configuration, artifact)
+
+
+def anchor_of(pipeline: Pipeline) -> State | str:
+    """Return the pinned evaluation; or why there is none to compare with, as a phrase."""
+    root = pipeline.root
+    try:
+        pinned = anchor_id(root)
+        if pinned is None:
+            return NO_ANCHOR
+        return of_evaluation(pipeline, read_evaluation(root / FOLDER / f"{pinned}.json"))
+    except StoreError as error:
+        return f"the anchor cannot be read: {error}"
+
+
+_UNITS = ["chunk_id", "document_id", "parent_chunk_id"]
+
+
+class Reads:
+    """The tables behind the checks of some partitions, which share them."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        """Read nothing yet."""
+        self.pipeline = pipeline
+        self._units: dict[tuple[str, ...], pa.Table] = {}
+
+    @cached_property
+    def anchor(self) -> State | str:
+        """The pinned evaluation; or why there is none to compare with, as a phrase."""
+        return anchor_of(self.pipeline)
+
+    @cached_property
+    def now(self) -> State:
+        """What is up to date."""
+        return of_pipeline(self.pipeline)
+
+    @cached_property
+    def queries(self) -> pa.Table:
+        """All queries.
+
+        Raises:
+            MissingArtifact: they are not in the store.
+        """
+        return self.pipeline.artifact(QUERIES_KEY).table()
+
+    @cached_property
+    def documents(self) -> pa.Table:
+        """All documents.
+
+        Raises:
+            MissingArtifact: they are not in the store.
+        """
+        return self.pipeline.artifact(DOCUMENTS_KEY).table()
+
+    def units(self, retriever: str) -> pa.Table:
+        """Return the ids of all chunks that a retriever can find, their documents and parents.
+
+        Raises:
+            MissingArtifact: a chunking is not in the store.
+        """
+        chunkings = self.pipeline.experiment.chunkings_of(retriever)
+        if chunkings not in self._units:
+            paths = [self.pipeline.artifact(chunks_key(name)).file for name in chunkings]
+            tables = [read_parquet(path, _UNITS) for path in paths]
+            self._units[chunkings] = pa.concat_tables(
+                [table.replace_schema_metadata(None) for table in tables]
+            )
+        return self._units[chunkings]
+
 
 MOST_EXAMPLES = 20
 """Problems that a result holds in words; all are counted."""

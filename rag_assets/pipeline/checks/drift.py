@@ -1,6 +1,14 @@
-"""Drift: whether queries and corpus still fit each other as they did in the anchor evaluation."""
+"""Drift: whether queries and corpus still fit each other as they did in the anchor evaluation.
+
+Scores of a retriever at two moments are compared only where they are of one scale: configured
+alike, and given by the same model.
+"""
 
 from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -8,17 +16,104 @@ import pyarrow.compute as pc
 
 from rag_assets.engine.failures import failures_of
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.checks.check import MOST_EXAMPLES, Check, Found
-from rag_assets.pipeline.checks.comparable_scores import difference, query_sets_of
-from rag_assets.pipeline.checks.reads import Reads
-from rag_assets.pipeline.checks.states import NO_ANCHOR, State
+from rag_assets.labels.health.findings import WARNING, Finding, findings_table
+from rag_assets.pipeline.checks.check import (
+    MOST_EXAMPLES,
+    NO_ANCHOR,
+    Check,
+    Found,
+    Reads,
+    State,
+    anchor_of,
+    of_evaluation,
+)
+from rag_assets.pipeline.evaluations import Evaluation
+from rag_assets.pipeline.failed_queries import read_by
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.reasons import changes
 from rag_assets.plain_text import markdown
-from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever
+from rag_assets.query_sets.prompted import PromptedQuerySet
+from rag_assets.retrieval.base import ORIGINAL, BaseRetriever, EmbeddingRetriever
+from rag_assets.retrieval.base_runs_stage import index_key
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.statistics.score_drift import FEWEST, BestScores, Limits, ScoreDrift, too_few
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.parquet_files import read_parquet
+
+WEIGHTS = "weights_sha256"
+
+
+def query_sets_of(experiment: Experiment, retriever: str) -> list[str]:
+    """Return the query sets that a retriever searches for, itself or through others, sorted."""
+    names = read_by(experiment, retriever)
+    base = [name for name in names if isinstance(experiment.retrievers[name], BaseRetriever)]
+    return sorted({experiment.query_set_of(name) for name in base})
+
+
+def difference(
+    experiment: Experiment, retriever: str, top_k: int, old: State, new: State
+) -> str | None:
+    """Return what makes the scores of a cell another quantity; None: they can be compared.
+
+    The contents of files (documents, queries, variants, vectors) may differ: that is what drifts.
+
+    Args:
+        experiment: the experiment as it is now.
+        retriever: whose scores are compared.
+        top_k: of the cell.
+        old: one moment.
+        new: the later one.
+    """
+    if not old.configuration:
+        return "the anchor does not say how it was configured"
+    was, now = (_configured(experiment, retriever, state.configuration) for state in (old, new))
+    differences = [change.text.removeprefix("retrievers.") for change in changes(was, now)]
+    if not differences and _weights(experiment, retriever, top_k, old) != _weights(
+        experiment, retriever, top_k, new
+    ):
+        differences = ["other weights of a model"]
+    return (
+        f"configured otherwise than in the anchor: {', '.join(differences)}"
+        if differences
+        else None
+    )
+
+
+def _configured(
+    experiment: Experiment, retriever: str, configuration: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the part of a configuration on which the scores of a retriever depend."""
+    query_sets = query_sets_of(experiment, retriever)
+    wanted = {
+        "retrievers": read_by(experiment, retriever),
+        "chunking": experiment.chunkings_of(retriever),
+        "query_sets": query_sets,
+    }
+    parts: dict[str, Any] = {"judge": configuration.get("judge")}
+    for part, names in wanted.items():
+        block = configuration.get(part, {})
+        parts[part] = {name: block[name] for name in names if name in block}
+    if any(isinstance(experiment.query_sets.get(name), PromptedQuerySet) for name in query_sets):
+        parts["llm"] = configuration.get("llm")
+    return parts
+
+
+def _weights(experiment: Experiment, retriever: str, top_k: int, state: State) -> list[object]:
+    return list(_weights_of(experiment, retriever, top_k, state))
+
+
+def _weights_of(
+    experiment: Experiment, retriever: str, top_k: int, state: State
+) -> Iterator[object]:
+    for name in read_by(experiment, retriever):
+        keys = [run_key(experiment, name, top_k)]
+        if isinstance(experiment.retrievers[name], BaseRetriever):
+            keys.append(index_key(experiment.family(name), name))
+        for key in keys:
+            artifact = state.artifact(key)
+            yield artifact.manifest.config.get(WEIGHTS) if artifact is not None else None
+
 
 NAME = "drift"
 
@@ -75,20 +170,20 @@ def quantity(experiment: Experiment, retriever: str) -> str:
 
 def sentences(experiment: Experiment, retriever: str, drift: ScoreDrift) -> list[str]:
     """Return a sentence for each way in which the best scores drifted; none: they did not."""
-    found = []
+    problems = []
     what, stability, limits = quantity(experiment, retriever), drift.stability, drift.limits
     if drift.shifted:
-        found.append(
+        problems.append(
             f"the {what} is distributed otherwise than in the anchor: "
             f"PSI {stability.psi:.2f}, above {max(limits.psi, stability.chance):.2f}"
         )
     if drift.strayed:
-        found.append(
+        problems.append(
             f"{drift.far_share:.0%} of the queries are far from the corpus (in the anchor "
             f"{drift.old_far_share:.0%}), above {limits.far_share:.0%}: "
             f"the {what} is below {drift.threshold:.4g}"
         )
-    return found
+    return problems
 
 
 def far_queries(experiment: Experiment, retriever: str, drift: ScoreDrift) -> list[tuple[str, str]]:
@@ -164,3 +259,49 @@ DRIFT = Check(
     "from the corpus. No result: no anchor is pinned (`rag-assets anchor PATH`).",
     _found,
 )
+
+
+FAR = "far_query"
+"""The kind of finding that names a query, where too many are far from the corpus."""
+
+
+def drift_findings(pipeline: Pipeline, evaluation: Evaluation) -> tuple[pa.Table, list[str]]:
+    """Compare the best scores of an evaluation with those of the anchor.
+
+    Of each retriever the cell at the cut-off of the primary metric is looked at: the first hit is
+    the same in every other one.
+
+    Returns:
+        Table of :data:`rag_assets.labels.health.findings.FINDINGS`, and which retrievers were not
+        compared, with the reason.
+    """
+    experiment = pipeline.experiment
+    anchor = anchor_of(pipeline)
+    if isinstance(anchor, str):
+        return findings_table([]), [f"drift: {anchor}"]
+    now = of_evaluation(pipeline, evaluation)
+    top_k = experiment.primary.cutoff or max(experiment.top_k)
+    findings: list[Finding] = []
+    skipped: dict[str, list[str]] = defaultdict(list)
+    for name in experiment.retrievers:
+        if now.artifact(run_key(experiment, name, top_k)) is None:
+            skipped["the last evaluation has no such cell"].append(name)
+            continue
+        drift = drift_of(experiment, name, top_k, anchor, now)
+        if isinstance(drift, str):
+            skipped[drift].append(name)
+        else:
+            findings += _findings(pipeline, name, drift)
+    return findings_table(findings), [
+        f"drift of {', '.join(names)}: {reason}" for reason, names in skipped.items()
+    ]
+
+
+def _findings(pipeline: Pipeline, retriever: str, drift: ScoreDrift) -> Iterator[Finding]:
+    experiment = pipeline.experiment
+    severity = experiment.checks.drift.severity
+    for problem in sentences(experiment, retriever, drift):
+        yield Finding(severity, NAME, f"{retriever}: {problem}")
+    if drift.strayed:
+        for query_id, text in far_queries(experiment, retriever, drift):
+            yield Finding(WARNING, FAR, f"{retriever}: {text}", query_id=query_id)

@@ -145,7 +145,7 @@ def _units(shown: _Shown) -> tuple[list[list[int | str]], int]:
 def _starts(evidence: Mapping[str, Sequence[Evidence]]) -> dict[str, list[int]]:
     """Return document -> the characters at which evidence starts in it."""
     starts: dict[str, list[int]] = {}
-    for one in (one for found in evidence.values() for one in found):
+    for one in (one for spans in evidence.values() for one in spans):
         for document_id, start, _ in one.spans:
             if start is not None:
                 starts.setdefault(document_id, []).append(start)

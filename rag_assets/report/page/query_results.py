@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 
 from rag_assets.evaluation.attribution import PLACES
 from rag_assets.evaluation.contexts_stage import retriever_contexts_key
-from rag_assets.evaluation.judgments_stage import judgments_key
+from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.report.page.embedded_data import escaped_json
 from rag_assets.report.result import EvaluationResult
 from rag_assets.sources.stage import QRELS_KEY
@@ -144,7 +144,7 @@ def results_of(
     relevant = _relevant(result, retriever, ids)
     units = _units(result, retriever, run)
     hits: dict[str, list[Hit]] = {}
-    names = ("query_id", "item_id", "chunk_id", "document_id")
+    names = ("query_id", "unit_id", "chunk_id", "document_id")
     for query_id, item, chunk, document in zip(*(run[n].to_pylist() for n in names), strict=True):
         # Where documents are judged, a text is that of their best chunk.
         unit = units.get(item) or units.get(chunk) or Unit(document, 0, 0)
@@ -155,15 +155,15 @@ def results_of(
 def _relevant(
     result: EvaluationResult, retriever: str, query_ids: pa.Array
 ) -> set[tuple[str, str]]:
-    table = result.table(judgments_key(retriever))
+    table = result.table(relevant_units_key(retriever))
     is_relevant = pc.and_(pc.greater(table["grade"], 0), pc.is_in(table["query_id"], query_ids))
     relevant = table.filter(is_relevant)
-    return set(zip(relevant["query_id"].to_pylist(), relevant["item_id"].to_pylist(), strict=True))
+    return set(zip(relevant["query_id"].to_pylist(), relevant["unit_id"].to_pylist(), strict=True))
 
 
 def _units(result: EvaluationResult, retriever: str, run: pa.Table) -> dict[str, Unit]:
     """Return id -> the span that is returned for it; only those of the run are read."""
-    ids = pc.unique(pa.chunked_array([*run["item_id"].chunks, *run["chunk_id"].chunks]))
+    ids = pc.unique(pa.chunked_array([*run["unit_id"].chunks, *run["chunk_id"].chunks]))
     path = result.path(retriever_contexts_key(retriever))
     if path is None:
         return {}

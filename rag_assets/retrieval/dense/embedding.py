@@ -11,7 +11,7 @@ import pyarrow as pa
 from pydantic import Field, ValidationInfo, field_validator
 
 from rag_assets.models.encoder import Encoder, Progress
-from rag_assets.models.loading import precision_facts, resolve_precision
+from rag_assets.models.loading import PACKAGES, precision_facts, resolve_precision
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.models.token_counts import count_truncated, truncation_facts
@@ -26,7 +26,7 @@ from rag_assets.retrieval.dense.search import FlatSearcher
 from rag_assets.retrieval.dense.similarity_search import SimilaritySearcher
 from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.workspace import ALONE, Workspace, measured
-from rag_assets.store.vector_cache import MakeVectors
+from rag_assets.store.vector_caches import MakeVectors
 
 
 class HnswOptions(Options):
@@ -97,10 +97,8 @@ class BiEncoder(EmbeddingRetriever):
 
     def versions(self) -> Mapping[str, str]:
         """Return the versions of what embeds, and of what makes the graph."""
-        names = ["sentence-transformers", "torch", "transformers"]
-        if self.hnsw is not None:
-            names.append("faiss-cpu")
-        return {name: version(name) for name in names}
+        graph = () if self.hnsw is None else ("faiss-cpu",)
+        return {name: version(name) for name in (*PACKAGES, *graph)}
 
     def search_versions(self) -> Mapping[str, str]:
         """Return the version of what searches."""
@@ -173,12 +171,7 @@ class BiEncoder(EmbeddingRetriever):
 
     def _encoder(self, workspace: Workspace = ALONE) -> Encoder:
         return Encoder(
-            self.model,
-            cache=workspace.cache_of("embeddings"),
-            query_prompt=self.query_prompt,
-            document_prompt=self.document_prompt,
+            **workspace.encoder_options(self, "embeddings"),
             normalise=self.similarity == "cosine",
             precision=resolve_precision(self.precision),
-            compute=workspace.compute,
-            counted=workspace.cache_of("token_counts"),
         )

@@ -14,7 +14,7 @@ import numpy as np
 from rag_assets.errors import DataError, StoreError
 from rag_assets.models.unit_vectors import Vectors, check_unit_rows
 from rag_assets.ordering import Positions, byte_order_ranks
-from rag_assets.store.vector_cache import MakeVectors
+from rag_assets.store.vector_caches import MakeVectors
 
 IDS_FILE = "chunk_ids.json"
 

@@ -20,6 +20,7 @@ from pydantic import Field
 
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.models.encoder import Kind, Progress
+from rag_assets.models.loading import PACKAGES
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.token_encoder import NOTHING, TokenEncoder, maxsim
@@ -28,8 +29,9 @@ from rag_assets.package_versions import version
 from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.dense.flat_index import load_ids, save_ids
 from rag_assets.retrieval.dense.query_vectors import token_table, token_vectors
+from rag_assets.retrieval.retriever import IndexSearcher
 from rag_assets.retrieval.workspace import ALONE, Workspace, measured
-from rag_assets.store.token_vector_cache import TokenVectors
+from rag_assets.store.vector_caches import TokenVectors
 
 VECTORS_FILE = "token_vectors.npy"
 
@@ -75,8 +77,7 @@ class LateInteraction(EmbeddingRetriever):
 
     def versions(self) -> Mapping[str, str]:
         """Return the versions of what embeds."""
-        names = ("sentence-transformers", "torch", "transformers")
-        return {name: version(name) for name in names}
+        return {name: version(name) for name in PACKAGES}
 
     def search_versions(self) -> Mapping[str, str]:
         """Return the version of what searches."""
@@ -102,32 +103,18 @@ class LateInteraction(EmbeddingRetriever):
         self, texts: Sequence[str], kind: Kind, workspace: Workspace
     ) -> list[TokenVectors]:
         def encode(progress: Progress) -> list[TokenVectors]:
-            found = self._encoder(workspace).encode(texts, kind=kind, progress=progress)
-            return [found[text] for text in texts]
+            vectors = self._encoder(workspace).encode(texts, kind=kind, progress=progress)
+            return [vectors[text] for text in texts]
 
         return measured(encode, texts, kind, workspace)
 
     def _encoder(self, workspace: Workspace = ALONE) -> TokenEncoder:
-        return TokenEncoder(
-            self.model,
-            cache=workspace.cache_of("token_vectors"),
-            query_prompt=self.query_prompt,
-            document_prompt=self.document_prompt,
-            compute=workspace.compute,
-            counted=workspace.cache_of("token_counts"),
-        )
+        return TokenEncoder(**workspace.encoder_options(self, "token_vectors"))
 
 
 @dataclass(frozen=True)
-class TokenSearcher:
+class TokenSearcher(IndexSearcher["TokenIndex"]):
     """Token vectors that are searched exactly."""
-
-    index: TokenIndex
-
-    @property
-    def chunk_ids(self) -> Sequence[str]:
-        """The ids of the chunks by position."""
-        return self.index.chunk_ids
 
     def search(
         self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None

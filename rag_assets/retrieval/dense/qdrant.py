@@ -25,6 +25,7 @@ from rag_assets.retrieval.dense import flat_index, qdrant_search
 from rag_assets.retrieval.dense.embedding import BiEncoder
 from rag_assets.retrieval.dense.query_vectors import dense_matrix
 from rag_assets.retrieval.reranking.server_reranker import Address
+from rag_assets.retrieval.retriever import IndexSearcher
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.servers.transport import Server
 
@@ -186,16 +187,10 @@ class Qdrant(EmbeddingRetriever):
 
 
 @dataclass(frozen=True)
-class QdrantSearcher:
+class QdrantSearcher(IndexSearcher[qdrant_search.QdrantIndex]):
     """A collection that is searched; ``dimension`` is that of a server's."""
 
-    index: qdrant_search.QdrantIndex
     dimension: int | None = None
-
-    @property
-    def chunk_ids(self) -> Sequence[str]:
-        """The ids of the chunks by position."""
-        return self.index.chunk_ids
 
     def search(
         self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None

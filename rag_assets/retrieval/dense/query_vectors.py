@@ -15,8 +15,7 @@ import pyarrow as pa
 from rag_assets.errors import DataError
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.schemas import QUERY_VECTORS
-from rag_assets.store.sparse_vector_cache import SparseVector
-from rag_assets.store.token_vector_cache import TokenVectors
+from rag_assets.store.vector_caches import SparseVector, TokenVectors
 
 MOST_COMPONENTS = 2**24
 """Whole numbers below it are exact in fp32."""

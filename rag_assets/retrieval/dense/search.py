@@ -8,7 +8,7 @@ more cannot be among the best k, and the result depends neither on threads nor o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ from rag_assets.models.unit_vectors import LENGTH_TOLERANCE, Vectors, check_unit
 from rag_assets.ordering import Hits, Positions, top_k
 from rag_assets.retrieval.dense.flat_index import FlatIndex
 from rag_assets.retrieval.dense.query_vectors import dense_matrix
+from rag_assets.retrieval.retriever import IndexSearcher
 
 BLOCK = 256
 """Queries that faiss is given at once, and between two reports of progress."""
@@ -41,15 +42,8 @@ PAIRS = 1024
 
 
 @dataclass(frozen=True)
-class FlatSearcher:
+class FlatSearcher(IndexSearcher[FlatIndex]):
     """Vectors that are searched exactly."""
-
-    index: FlatIndex
-
-    @property
-    def chunk_ids(self) -> Sequence[str]:
-        """The ids of the chunks by position."""
-        return self.index.chunk_ids
 
     def search(
         self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None

@@ -20,6 +20,7 @@ from pydantic import Field
 
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.models.encoder import Progress
+from rag_assets.models.loading import PACKAGES
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.sparse_encoder import SparseTextEncoder
 from rag_assets.models.token_counts import count_truncated, truncation_facts
@@ -28,8 +29,9 @@ from rag_assets.package_versions import version
 from rag_assets.retrieval.base import EmbeddingRetriever
 from rag_assets.retrieval.dense.flat_index import load_ids, save_ids
 from rag_assets.retrieval.dense.query_vectors import sparse_table, sparse_vectors
+from rag_assets.retrieval.retriever import IndexSearcher
 from rag_assets.retrieval.workspace import ALONE, Workspace, measured
-from rag_assets.store.sparse_vector_cache import SparseVector
+from rag_assets.store.vector_caches import SparseVector
 
 COMPONENTS_FILE = "components.npy"
 
@@ -77,8 +79,7 @@ class Splade(EmbeddingRetriever):
 
     def versions(self) -> Mapping[str, str]:
         """Return the versions of what embeds."""
-        names = ("sentence-transformers", "torch", "transformers")
-        return {name: version(name) for name in names}
+        return {name: version(name) for name in PACKAGES}
 
     def search_versions(self) -> Mapping[str, str]:
         """Return the version of what searches."""
@@ -120,31 +121,18 @@ class Splade(EmbeddingRetriever):
         self, texts: Sequence[str], kind: Kind, workspace: Workspace
     ) -> list[SparseVector]:
         def encode(progress: Progress) -> list[SparseVector]:
-            return self._encoder(workspace).encode(texts, kind=kind, progress=progress)
+            vectors = self._encoder(workspace).encode(texts, kind=kind, progress=progress)
+            return [vectors[text] for text in texts]
 
         return measured(encode, texts, kind, workspace)
 
     def _encoder(self, workspace: Workspace = ALONE) -> SparseTextEncoder:
-        return SparseTextEncoder(
-            self.model,
-            cache=workspace.cache_of("sparse_embeddings"),
-            query_prompt=self.query_prompt,
-            document_prompt=self.document_prompt,
-            compute=workspace.compute,
-            counted=workspace.cache_of("token_counts"),
-        )
+        return SparseTextEncoder(**workspace.encoder_options(self, "sparse_embeddings"))
 
 
 @dataclass(frozen=True)
-class SparseSearcher:
+class SparseSearcher(IndexSearcher["SparseIndex"]):
     """Sparse vectors that are searched exactly."""
-
-    index: SparseIndex
-
-    @property
-    def chunk_ids(self) -> Sequence[str]:
-        """The ids of the chunks by position."""
-        return self.index.chunk_ids
 
     def search(
         self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -30,7 +30,7 @@ from rag_assets.engine.latency_sample import (
     values_by_query,
 )
 from rag_assets.engine.recipe import Input
-from rag_assets.engine.stage import FolderProduct, Stage, TableProduct, retriever_code
+from rag_assets.engine.stage import FolderProduct, TableProduct
 from rag_assets.engine.stage_context import Part, StageContext
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.token_counts import unknown_share, unreadable_warning
@@ -41,14 +41,12 @@ from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever
 from rag_assets.retrieval.base_runs_stage import (
     BaseRuns,
     Report,
-    index_key,
-    queries_key,
     save_units,
     search_kinds,
 )
+from rag_assets.retrieval.dense.similarity_search import spread
 from rag_assets.retrieval.retriever import Searcher
-from rag_assets.retrieval.runs_stage import model_kinds
-from rag_assets.retrieval.sharded_search import spread
+from rag_assets.retrieval.runs_stage import FamilyStage, model_kinds
 from rag_assets.retrieval.workspace import Summed, Workspace
 from rag_assets.schemas import QUERY_VECTORS
 from rag_assets.store.artifacts import Artifact, ArtifactKey
@@ -60,38 +58,29 @@ ENCODE = "encode"
 FAMILY = "embedding"
 
 
-class EmbeddingIndexes(Stage):
+class EmbeddingIndexes(FamilyStage):
     """One partition an embedding retriever: its vectors and ids, as plain files."""
 
     name = "embedding_index"
-    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    family = FAMILY
     row = "The vectors of all chunks under one embedding model, as they are searched."
     group = "search"
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
         return model_kinds(experiment, FAMILY) | search_kinds(experiment, FAMILY)
 
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [index_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
-
-    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        return retriever_code(experiment, key)
-
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunking = experiment.chunking_of(key["retriever"])
         return [Input("chunks", chunks_key(chunking), "indexed")]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        config = _config(context.experiment, key["retriever"])
+        config = EmbeddingRetriever.named(key["retriever"], context.experiment.retrievers)
         chunking = context.experiment.chunking_of(key["retriever"])
         return {
             **config.index_options(),
             **config.describe("document"),
             "indexed": indexed_fields(context.experiment, chunking),
         }
-
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return context.versions_of(key["retriever"])
 
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
@@ -101,7 +90,7 @@ class EmbeddingIndexes(Stage):
             chunking = context.experiment.chunking_of(retriever)
             chunks = context.artifact(chunks_key(chunking)).table()
             texts = texts_to_index(context.experiment, chunking, chunks)
-            config = _config(context.experiment, retriever)
+            config = EmbeddingRetriever.named(retriever, context.experiment.retrievers)
             unread = _unread(config, texts)
             workspace = context.workspace(retriever, key)
             yield key, _index(config, chunks, texts, workspace, unread)
@@ -131,11 +120,11 @@ def _unread(config: EmbeddingRetriever, texts: list[str]) -> list[str]:
     return [line] if line is not None else []
 
 
-class EmbeddingQueries(Stage):
+class EmbeddingQueries(FamilyStage):
     """One partition an embedding retriever: the vectors of the query set it searches for."""
 
     name = "embedding_queries"
-    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    family = FAMILY
     schema = QUERY_VECTORS
     row = "The vector of one variant of one query, as this retriever searches for it."
     group = "search"
@@ -143,20 +132,12 @@ class EmbeddingQueries(Stage):
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
         return self.kinds | model_kinds(experiment, FAMILY)
 
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [queries_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
-
-    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        return retriever_code(experiment, key)
-
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("query_set", query_set_key(experiment.query_set_of(key["retriever"])))]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        return _config(context.experiment, key["retriever"]).describe("query")
-
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return context.versions_of(key["retriever"])
+        config = EmbeddingRetriever.named(key["retriever"], context.experiment.retrievers)
+        return config.describe("query")
 
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
@@ -165,7 +146,7 @@ class EmbeddingQueries(Stage):
             retriever = key["retriever"]
             query_set = context.experiment.query_set_of(retriever)
             artifact = context.artifact(query_set_key(query_set))
-            config = _config(context.experiment, retriever)
+            config = EmbeddingRetriever.named(retriever, context.experiment.retrievers)
             variants = artifact.table()
             workspace = context.workspace(retriever, key)
             if config.asks_server:
@@ -185,10 +166,11 @@ class EmbeddingRuns(BaseRuns):
         return [*super().own_code(), root_of(LocalCompute)]
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return _config(context.experiment, key["retriever"]).search_versions()
+        config = EmbeddingRetriever.named(key["retriever"], context.experiment.retrievers)
+        return config.search_versions()
 
     def _open(self, context: StageContext, retriever: str, index: Artifact) -> Searcher[pa.Table]:
-        return _config(context.experiment, retriever).open(index.folder)
+        return EmbeddingRetriever.named(retriever, context.experiment.retrievers).open(index.folder)
 
     def _spread(self, context: StageContext, searcher: Searcher[pa.Table]) -> Searcher[pa.Table]:
         return spread(searcher, context.compute)
@@ -210,15 +192,9 @@ class EmbeddingRuns(BaseRuns):
         written = writing_parts(context, retriever)
         if cached or written is None:
             return written
-        encoded = _encoding_part(context, retriever, _config(context.experiment, retriever))
+        config = EmbeddingRetriever.named(retriever, context.experiment.retrievers)
+        encoded = _encoding_part(context, retriever, config)
         return None if encoded is None else [*written, encoded]
-
-
-def _config(experiment: Experiment, retriever: str) -> EmbeddingRetriever:
-    config = experiment.retrievers[retriever]
-    if not isinstance(config, EmbeddingRetriever):
-        raise TypeError(f"{retriever} is not an embedding retriever")
-    return config
 
 
 def _measure_encoding(

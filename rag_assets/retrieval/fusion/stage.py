@@ -9,7 +9,7 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage_context import Ranked, Search, StageContext
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.retrieval.derived import FusedRetriever
-from rag_assets.retrieval.derived_runs_stage import DerivedRuns, derived
+from rag_assets.retrieval.derived_runs_stage import DerivedRuns
 from rag_assets.retrieval.fusion.tuning_stage import chosen_weights, tuning_key
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -74,9 +74,7 @@ class FusedRuns(DerivedRuns):
 
 def _config(context: StageContext, retriever: str) -> FusedRetriever:
     """Return the options of a fusion, with its chosen weights if they are tuned."""
-    config = derived(context.experiment, retriever)
-    if not isinstance(config, FusedRetriever):
-        raise TypeError(f"{retriever} is not a fused retriever")
+    config = FusedRetriever.named(retriever, context.experiment.retrievers)
     weights = _chosen(context, retriever)
     return config if weights is None else config.weighted(weights)
 

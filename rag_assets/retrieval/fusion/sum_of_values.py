@@ -131,7 +131,7 @@ def _fused(
     rows = held.rows[highest[top]]
     texts = {
         name: taken(stacked[name], rows)
-        for name in ("query_id", "item_id", "chunk_id", "document_id")
+        for name in ("query_id", "unit_id", "chunk_id", "document_id")
     }
     columns = {**texts, "rank": ranks[ranks <= depth], "score": scores[top]}
     return pa.table({name: columns[name] for name in RUNS.arrow().names}, schema=RUNS.arrow())
@@ -162,7 +162,7 @@ def _contributions(
     """
     ranks = stacked["rank"].to_numpy().astype(np.int64)
     rows = np.flatnonzero(ranks <= candidates)
-    queries, items = _numbered(stacked["query_id"]), _numbered(stacked["item_id"])
+    queries, items = _numbered(stacked["query_id"]), _numbered(stacked["unit_id"])
     scores = stacked["score"].to_numpy()
     rows = rows[np.lexsort((ranks[rows], inputs[rows], items[rows], queries[rows]))]
     rows = rows[_changes(queries[rows], items[rows], inputs[rows])]

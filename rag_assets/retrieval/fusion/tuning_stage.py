@@ -14,9 +14,9 @@ from rag_assets.engine.stage import Stage, TableProduct, retriever_code
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import DataError
 from rag_assets.evaluation.families import all_metrics
-from rag_assets.evaluation.judgments_stage import dev_judgments_key, dev_weights
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
+from rag_assets.evaluation.relevant_units_stage import dev_relevant_units_key, dev_weights
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
 from rag_assets.retrieval.derived import FusedRetriever
@@ -64,7 +64,7 @@ class Tuning(Stage):
                 Input(f"input_{number}", run_key(experiment, name, key["top_k"]))
                 for number, name in enumerate(names)
             ],
-            Input("judgments", dev_judgments_key(key["retriever"])),
+            Input("relevant_units", dev_relevant_units_key(key["retriever"])),
             Input("query_facts", QUERY_FACTS_KEY, "means"),
         ]
 
@@ -84,7 +84,7 @@ class Tuning(Stage):
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         experiment, retriever = context.experiment, key["retriever"]
-        fusion = _config(experiment, retriever)
+        fusion = FusedRetriever.named(retriever, experiment.retrievers)
         return {
             "fusion": fusion.described(exclude=frozenset({"weights", "candidates"})),
             "depth": experiment.tuning_depth(retriever),
@@ -155,10 +155,10 @@ class _Trials:
         weights: Mapping[str, float],
     ) -> None:
         self._context, self._retriever = context, retriever
-        self._config = _config(context.experiment, retriever)
+        self._config = FusedRetriever.named(retriever, context.experiment.retrievers)
         self._metric = context.experiment.tuning_metric(retriever)
         self._rankings, self._weights = rankings, weights
-        self._labels = context.artifact(dev_judgments_key(retriever)).table()
+        self._labels = context.artifact(dev_relevant_units_key(retriever)).table()
         self.n_queries = 0
 
     def search(self) -> Search:
@@ -205,13 +205,6 @@ class _Trials:
                 key=f"retrievers.{self._retriever}",
             )
         return value
-
-
-def _config(experiment: Experiment, retriever: str) -> FusedRetriever:
-    config = experiment.retrievers[retriever]
-    if not isinstance(config, FusedRetriever):
-        raise TypeError(f"{retriever} is not a fused retriever")
-    return config
 
 
 def _k(key: ArtifactKey) -> int:

@@ -1,15 +1,23 @@
-"""``type: run_file``: a ranking that stands in a file."""
+"""``type: run_file``: a ranking that stands in a file.
+
+An id is looked up among the chunks, then among their parents and, where documents are judged,
+among the documents. Several ids of a unit collapse to it: its best one counts. Where scores decide
+a query's order it is the one of :mod:`rag_assets.ordering`, by the ids of the units.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
 
-from rag_assets.evaluation.imported_units import notes, unit_run
-from rag_assets.evaluation.run_files import read_run_rows
+from rag_assets.errors import DataError
+from rag_assets.evaluation.run_files import RunFile, RunRow, read_run_rows
+from rag_assets.evaluation.units import PARENT_ID, unit_ids
 from rag_assets.retrieval.base import Imported, ImportedRetriever
+from rag_assets.schemas import RUNS
 
 
 class RunFileRetriever(ImportedRetriever):
@@ -28,6 +36,125 @@ class RunFileRetriever(ImportedRetriever):
     def read(self, queries: pa.Table, chunks: pa.Table, *, judge: str) -> Imported:
         """Read the file."""
         run = read_run_rows(self.path)
-        found = unit_run(run, queries.column("query_id").to_pylist(), chunks, judge)
-        facts = {**found.counts, "notes": list(notes(found.counts))}
-        return Imported(found.table, facts, found.failures)
+        ranking = unit_run(run, queries.column("query_id").to_pylist(), chunks, judge)
+        facts = {**ranking.counts, "notes": list(notes(ranking.counts))}
+        return Imported(ranking.table, facts, ranking.failures)
+
+
+class _Unit(NamedTuple):
+    """What an id of a file means: the judged unit, a chunk of it, and its document."""
+
+    unit_id: str
+    chunk_id: str
+    document_id: str
+    is_named_by_document: bool
+
+
+class UnitRun(NamedTuple):
+    """A ranking that was read.
+
+    Attributes:
+        table: table of :data:`rag_assets.schemas.RUNS`, sorted by query id and rank.
+        failures: query id -> why the retriever failed on it; of the experiment's queries only.
+        counts: ``n_other_queries`` in the file, ``n_queries_without_rows`` in the experiment,
+            ``n_collapsed`` rows whose unit stands above them, and ``n_documents`` rows that name a
+            document that was cut, of which the first chunk stands in the run.
+    """
+
+    table: pa.Table
+    failures: dict[str, str]
+    counts: dict[str, int]
+
+
+def unit_run(run: RunFile, query_ids: Collection[str], chunks: pa.Table, judge: str) -> UnitRun:
+    """Return the ranking of the experiment's queries.
+
+    Args:
+        run: what was read.
+        query_ids: the experiment's queries.
+        chunks: table of :data:`rag_assets.schemas.CHUNKS`.
+        judge: ``document``, ``chunk`` or ``evidence``.
+
+    Raises:
+        DataError: a row of one of the queries names no unit, or the file has none of the queries.
+    """
+    experiment_ids = set(query_ids)
+    in_file = {*run.rows, *run.failures}
+    if experiment_ids and not in_file & experiment_ids:
+        problem = f"has none of the experiment's {len(experiment_ids)} queries; its first is"
+        raise DataError(f"{problem} '{next(iter(in_file))}'", file=run.path)
+    units = _units_by_id(chunks, judge)
+    columns: dict[str, list[object]] = {name: [] for name in RUNS.arrow().names}
+    collapsed = n_documents = 0
+    for query in sorted(experiment_ids & run.rows.keys()):
+        named = [(row, _unit(row, units, run, judge)) for row in run.rows[query]]
+        best = _best_of_each(named, listed=run.listed)
+        collapsed += len(named) - len(best)
+        n_documents += sum(unit.is_named_by_document for _, unit in best)
+        for rank, (row, unit) in enumerate(best, 1):
+            values = (query, rank, row.score, unit.unit_id, unit.chunk_id, unit.document_id)
+            for column, value in zip(columns.values(), values, strict=True):
+                column.append(value)
+    table = RUNS.check(pa.table(columns, schema=RUNS.arrow()))
+    counts = {
+        "n_other_queries": len(in_file - experiment_ids),
+        "n_queries_without_rows": len(experiment_ids - in_file)
+        + sum(not run.rows[query] for query in experiment_ids & run.rows.keys()),
+        "n_collapsed": collapsed,
+        "n_documents": n_documents,
+    }
+    failures = {query: why for query, why in run.failures.items() if query in experiment_ids}
+    return UnitRun(table, failures, counts)
+
+
+def _units_by_id(chunks: pa.Table, judge: str) -> dict[str, _Unit]:
+    """Return id -> unit; an id of a chunk goes before that of a parent, and that of a document."""
+    ordered = chunks.sort_by([("document_id", "ascending"), ("start", "ascending")])
+    items = unit_ids(ordered, judge).to_pylist()
+    chunk_ids, documents = (ordered.column(n).to_pylist() for n in ("chunk_id", "document_id"))
+    parents = ordered.column(PARENT_ID).to_pylist()
+    rows = list(zip(items, chunk_ids, documents, strict=True))
+    units = {chunk: _Unit(item, chunk, document, False) for item, chunk, document in rows}
+    for parent, row in zip(parents, rows, strict=True):
+        if parent is not None:
+            units.setdefault(parent, _Unit(*row, False))
+    if judge == "document":
+        for row in rows:
+            units.setdefault(row[2], _Unit(*row, True))
+    return units
+
+
+def _unit(row: RunRow, units: dict[str, _Unit], run: RunFile, judge: str) -> _Unit:
+    unit = units.get(row.unit_id)
+    if unit is None:
+        allowed = "chunk, parent or document" if judge == "document" else "chunk or parent"
+        problem = f"'{row.unit_id}' is no {allowed} of the retriever's chunking"
+        raise DataError(problem, file=run.path, line=row.line, key=run.key)
+    return unit
+
+
+def _best_of_each(named: list[tuple[RunRow, _Unit]], *, listed: bool) -> list[tuple[RunRow, _Unit]]:
+    """Keep the best row of each unit, best first."""
+    if not listed:
+        named = sorted(named, key=lambda pair: (pair[0].score, pair[1].chunk_id), reverse=True)
+    first_of_unit: dict[str, tuple[RunRow, _Unit]] = {}
+    for row, unit in named:
+        first_of_unit.setdefault(unit.unit_id, (row, unit))
+    best = list(first_of_unit.values())
+    if not listed:
+        best.sort(key=lambda pair: (pair[0].score, pair[1].unit_id), reverse=True)
+    return best
+
+
+def notes(counts: dict[str, int]) -> Iterator[str]:
+    """Yield a line for people for each count that is not 0."""
+    texts = {
+        "n_other_queries": "queries of the file are not in the experiment and are left out",
+        "n_queries_without_rows": "queries of the experiment have no rows in the file",
+        "n_collapsed": "rows name a unit that stands above them and are left out",
+        "n_documents": "rows name a document that is cut; what is measured of their text is its "
+        "first chunk",
+    }
+    for name, text in texts.items():
+        if counts[name]:
+            yield f"{counts[name]} {text}"

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.code_versions.closure import Root
 from rag_assets.engine.recipe import Input
-from rag_assets.engine.stage import Stage, TableProduct, retriever_code
+from rag_assets.engine.stage import TableProduct
 from rag_assets.engine.stage_context import Ranked, StageContext
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.retrieval.base import ImportedRetriever
-from rag_assets.retrieval.runs_stage import RunsStage
+from rag_assets.retrieval.runs_stage import FamilyStage, RunsStage
 from rag_assets.schemas import RUNS
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -20,20 +19,14 @@ from rag_assets.store.artifacts import ArtifactKey
 FAMILY = "imported"
 
 
-class ImportedRankings(Stage):
+class ImportedRankings(FamilyStage):
     """One partition an imported retriever: its file, read and checked against queries and units."""
 
     name = "imported_rankings"
-    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    family = FAMILY
     schema = RUNS
     row = "One retrieved unit of one query, as the file has it."
     group = "runs"
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [rankings_key(name) for name in experiment.of_family(FAMILY)]
-
-    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        return retriever_code(experiment, key)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunking = experiment.chunking_of(key["retriever"])
@@ -43,11 +36,8 @@ class ImportedRankings(Stage):
         ]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        config = _config(context.experiment, key["retriever"])
+        config = ImportedRetriever.named(key["retriever"], context.experiment.retrievers)
         return {**config.described(), "judge": context.experiment.judge}
-
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return context.versions_of(key["retriever"])
 
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
@@ -56,7 +46,7 @@ class ImportedRankings(Stage):
         for key in keys:
             chunking = context.experiment.chunking_of(key["retriever"])
             chunks = context.artifact(chunks_key(chunking)).table()
-            config = _config(context.experiment, key["retriever"])
+            config = ImportedRetriever.named(key["retriever"], context.experiment.retrievers)
             found = config.read(queries, chunks, judge=context.experiment.judge)
             yield key, TableProduct(found.table, found.facts, found.failures)
 
@@ -80,10 +70,3 @@ class ImportedRuns(RunsStage):
 def rankings_key(retriever: str) -> ArtifactKey:
     """Return what was read for an imported retriever."""
     return ArtifactKey.of("imported_rankings", retriever=retriever)
-
-
-def _config(experiment: Experiment, retriever: str) -> ImportedRetriever:
-    config = experiment.retrievers[retriever]
-    if not isinstance(config, ImportedRetriever):
-        raise TypeError(f"{retriever} is not an imported retriever")
-    return config

@@ -6,7 +6,7 @@ Sums in float64 of all rows, and a sort of them, are most of the work of a searc
    entry by entry;
 2. the k-th highest of the maxima of disjoint groups of rows is at most the k-th highest sum; only
    rows that reach it, less a margin wider than any rounding, can be among the best: a little more
-   than k of them;
+   than k of them, and only in the groups whose maximum reaches it;
 3. for these the sums are formed again, in float64 and in the order of the query, so that they have
    the bits of :func:`.sparse_columns.column_sums`; and they are sorted.
 
@@ -15,12 +15,6 @@ thousand numbers, and a small corpus has not many more.
 
 A sum of n values, each rounded to float32, is off by less than a share of (n + 1) / 2**24 (Higham:
 Accuracy and Stability of Numerical Algorithms, 2002, section 4.2; no value is negative).
-
-Tried, at 1,000 to 1,000,000 chunks: MaxScore (Turtle and Flood, 1995), which leaves out the columns
-of frequent words, takes some 60 calls of numpy a query, and 1.3 to 4 times as long; sums of a block
-by ``np.bincount`` in float64, with no third step, twice as long from 10,000 chunks on; slices of
-the columns, concatenated, instead of the numbers of their entries: a sixth less at 1,000,000
-chunks, a quarter more at 1,000.
 """
 
 from __future__ import annotations
@@ -86,9 +80,11 @@ def best_rows(
     if k < 1:
         raise UsageError(f"k is {k}; at least 1 item must be asked for")
     at_once = min(AT_ONCE, max(1, CELLS // max(matrix.n_rows, ROOM * k)))
+    # more groups take longer to compare, fewer have more rows to look at
+    n_slabs = max(1, matrix.n_rows // max(4 * k, isqrt(k * matrix.n_rows)))
     waiting = iter(queries)
     while tokens := [*islice(waiting, at_once)]:
-        block = _Block(matrix, _Terms.of(tokens, vocabulary), len(tokens))
+        block = _Block(matrix, _Terms.of(tokens, vocabulary), len(tokens), n_slabs)
         sums = block.rough_sums()
         candidates = None if sums is None else _reaching(sums, k, block.length)
         if candidates is not None and candidates.size * block.length <= ADDED:
@@ -132,10 +128,15 @@ class _Terms(NamedTuple):
 
 
 class _Block:
-    """Queries that are searched for at once; a cell is a query and a row."""
+    """Queries that are searched for at once; a cell is a query and a row.
 
-    def __init__(self, matrix: SparseColumns, terms: _Terms, n_queries: int) -> None:
-        self.matrix, self.terms, self.n_queries = matrix, terms, n_queries
+    The rows are as many as fill ``n_slabs`` of one size: the last ones may hold nothing.
+    """
+
+    def __init__(self, matrix: SparseColumns, terms: _Terms, n_queries: int, n_slabs: int) -> None:
+        self.matrix, self.terms = matrix, terms
+        self.n_queries, self.n_slabs = n_queries, n_slabs
+        self.width = max(1, -(-matrix.n_rows // n_slabs)) * n_slabs
         self.length = int(terms.places.max(initial=0)) + 1
         slots = matrix.long.slots.take(terms.columns)
         self.long, self.short = terms.where(slots >= 0), terms.where(slots < 0)
@@ -145,15 +146,19 @@ class _Block:
         self.entries = _ranges(firsts, self.sizes)
 
     def rough_sums(self) -> Singles | None:
-        """Return the sums in float32, shape (queries, rows); None where it cannot hold them."""
+        """Return the sums in float32; None where it cannot hold them.
+
+        Shape (queries, slabs, groups): row r is at slab r // groups of group r % groups.
+        """
         values, long = self.matrix.data.take(self.entries), self.matrix.long
         if not (fit_float32(values) and long.fit(self.slots)):
             return None
-        sums = np.empty((self.n_queries, self.matrix.n_rows), dtype=np.float32)
+        sums = np.empty((self.n_queries, self.width), dtype=np.float32)
+        sums[:, self.matrix.n_rows :] = 0
         slots = self.slots.tolist()
         ends = np.bincount(self.long.queries, minlength=self.n_queries).cumsum().tolist()
         start = 0
-        for total, end in zip(sums, ends, strict=True):
+        for total, end in zip(sums[:, : self.matrix.n_rows], ends, strict=True):
             if end - start > 1:
                 np.add(long.rounded[slots[start]], long.rounded[slots[start + 1]], total)
                 for slot in slots[start + 2 : end]:
@@ -161,14 +166,14 @@ class _Block:
             else:
                 total[:] = long.rounded[slots[start]] if end > start else 0
             start = end
-        self.cells = np.repeat(self.short.queries * self.matrix.n_rows, self.sizes)
+        self.cells = np.repeat(self.short.queries * self.width, self.sizes)
         self.cells += self.matrix.indices.take(self.entries)
         np.add.at(sums.ravel(), self.cells, values.astype(np.float32))
-        return sums
+        return sums.reshape(self.n_queries, self.n_slabs, -1)
 
     def ranked(self, cells: Places, ids_rank: Positions, k: int) -> Iterator[Hits]:
         """Yield the best of each query among these cells, which ascend."""
-        queries, rows = np.divmod(cells, self.matrix.n_rows)
+        queries, rows = np.divmod(cells, self.width)
         scores = self._exact_sums(cells, queries, rows)
         order = np.lexsort((-ids_rank.take(rows), -scores, queries))
         order = order[scores.take(order) > 0]
@@ -190,7 +195,7 @@ class _Block:
     def _exact_sums(self, cells: Places, queries: Places, rows: Places) -> Floats:
         """Return the sums of some cells in float64, added in the order of the query."""
         added = np.zeros((self.length, cells.size))
-        is_candidate = np.zeros(self.n_queries * self.matrix.n_rows, dtype=np.bool_)
+        is_candidate = np.zeros(self.n_queries * self.width, dtype=np.bool_)
         is_candidate[cells] = True
         entries = is_candidate.take(self.cells).nonzero()[0]
         terms = self.sizes.cumsum().searchsorted(entries, side="right")
@@ -210,20 +215,19 @@ class _Block:
 
 
 def _reaching(sums: Singles, k: int, length: int) -> Places:
-    """Return the cells whose sum reaches the k-th highest maximum of groups of rows.
-
-    The fewer groups, the quicker is that maximum found, and the lower it is: of 4 k groups, some
-    1.15 k rows reach it.
-    """
-    n_queries, n_rows = sums.shape
+    """Return the cells whose sum reaches the k-th highest maximum of groups of rows, ascending."""
+    n_queries, n_slabs, groups = sums.shape
+    maxima: Singles = sums.max(axis=1)
     least = np.full(n_queries, TINY, dtype=np.float32)
-    groups = min(n_rows, 4 * max(k, isqrt(n_rows)))
     if k <= groups:
-        depth = n_rows // groups
-        maxima = sums[:, : depth * groups].reshape(n_queries, depth, groups).max(axis=1)
         highest = np.partition(maxima, groups - k, axis=1)[:, groups - k]
         least = np.maximum(highest * (1 - 4 * (length + 2) * ROUNDING), least)
-    return (sums >= least[:, None]).ravel().nonzero()[0]
+    queries, first_rows = np.divmod((maxima >= least[:, None]).ravel().nonzero()[0], groups)
+    reach = sums[queries, :, first_rows] >= least[queries, None]
+    chosen, slabs = np.divmod(reach.ravel().nonzero()[0], n_slabs)
+    cells: Places = (queries.take(chosen) * n_slabs + slabs) * groups + first_rows.take(chosen)
+    cells.sort()
+    return cells
 
 
 def _ranges(starts: Places, sizes: Places) -> Places:

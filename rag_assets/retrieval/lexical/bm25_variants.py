@@ -1,6 +1,6 @@
 """The variants of BM25: which engine computes which, and what their parameter ``delta`` is.
 
-With the symbols of :mod:`.lexical.bm25s_engine`, K = k1 * (1 - b + b * |d| / avgdl), and
+With the symbols of :mod:`.lexical.builtin_engine`, K = k1 * (1 - b + b * |d| / avgdl), and
 c = f / (1 - b + b * |d| / avgdl), a token t of the query that occurs f > 0 times in d adds::
 
     lucene     ln(1 + (N - n + 0.5) / (n + 0.5))       * f / (f + K)
@@ -28,7 +28,7 @@ from __future__ import annotations
 from rag_assets.errors import UsageError, allowed_names
 
 VARIANTS: dict[str, tuple[str, ...]] = {
-    "bm25s": ("lucene", "robertson", "atire", "bm25l", "bm25plus"),
+    "builtin": ("lucene", "robertson", "atire", "bm25l", "bm25plus"),
     "rank_bm25": ("okapi", "bm25plus"),
     "tantivy": ("lucene_lossy",),
 }
@@ -40,7 +40,7 @@ DEFAULT_DELTA: dict[str, float] = {"bm25l": 0.5, "bm25plus": 1.0}
 REFUSED: dict[tuple[str, str], str] = {
     ("rank_bm25", "bm25l"): (
         "the BM25L of rank_bm25 0.2.2 multiplies by the frequency of a word once more than the "
-        "formula of Lv and Zhai; use engine bm25s, which has it as published"
+        "formula of Lv and Zhai; use engine builtin, which has it as published"
     ),
 }
 """Engine and variant that its package has, and computes wrongly -> what is wrong."""

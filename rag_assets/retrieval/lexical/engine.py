@@ -20,17 +20,17 @@ from rag_assets.retrieval.lexical.bm25_variants import (
     resolve_delta,
     resolve_variant,
 )
-from rag_assets.retrieval.lexical.bm25s_engine import Bm25sEngine
+from rag_assets.retrieval.lexical.builtin_engine import BuiltinEngine
 from rag_assets.retrieval.lexical.rank_bm25_engine import RankBm25Engine
 from rag_assets.retrieval.lexical.tantivy_engine import TantivyEngine
 from rag_assets.retrieval.lexical.tfidf_engine import TfIdfEngine
 from rag_assets.retrieval.lexical.token_counts import TokenCounts
 
-ENGINES = ("bm25s", "rank_bm25", "tantivy")
+ENGINES = ("builtin", "rank_bm25", "tantivy")
 """The engines of BM25."""
 
 DISTRIBUTIONS = {"rank_bm25": "rank-bm25", "tantivy": "tantivy"}
-"""Engine of BM25 -> the installed package that computes it; ``bm25s`` is computed here."""
+"""Engine of BM25 -> the installed package that computes it; ``builtin`` is computed here."""
 
 TFIDF = "tfidf"
 """The engine of TF-IDF, which is our own."""
@@ -61,12 +61,12 @@ class Engine(Protocol):
 
 # The code of an engine is found in these tables, see ``engine_code``.
 _BUILD: Mapping[str, Callable[..., Engine]] = {
-    "bm25s": Bm25sEngine.build,
+    "builtin": BuiltinEngine.build,
     "rank_bm25": lambda counts, *options: RankBm25Engine.build(list(counts.texts()), *options),
     "tantivy": lambda counts, *_: TantivyEngine.build(counts.texts()),
 }
 _LOAD: Mapping[str, Callable[..., Engine]] = {
-    "bm25s": Bm25sEngine.load,
+    "builtin": BuiltinEngine.load,
     "rank_bm25": lambda folder, mmap: RankBm25Engine.load(folder),
     "tantivy": lambda folder, mmap: TantivyEngine.load(folder),
     "tfidf": TfIdfEngine.load,

@@ -1,7 +1,7 @@
 """BM25 by rank-bm25: the reference implementation, exact but slow; for small corpora.
 
 Its default is the variant ``okapi``, the package's ``BM25Okapi``. With the symbols of
-:mod:`rag_assets.retrieval.lexical.bm25s_engine`::
+:mod:`rag_assets.retrieval.lexical.builtin_engine`::
 
     score(q, d) = sum over t in q of idf(t) * f(t, d) * (k1 + 1)
                                      / (f(t, d) + k1 * (1 - b + b * |d| / avgdl))
@@ -17,7 +17,7 @@ scores of chunks that hold it.
 The variant ``bm25plus`` is the package's ``BM25Plus``; the package gives delta to chunks without
 the token too, so that every chunk of a corpus would be a hit. Its ``BM25L`` is refused: it
 multiplies what a token adds by its frequency once more than Lv and Zhai's formula does, so that
-long chunks win. Engine ``bm25s`` has the formula as published.
+long chunks win. Engine ``builtin`` has the formula as published.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-LONG_SHARE = 16
+LONG_SHARE = 32
 """A column that holds more than one row in so many is kept as arrays over all rows ..."""
 
 LONG_BYTES = 1 << 28

@@ -15,9 +15,8 @@ import pyarrow as pa
 from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
-from rag_assets.engine.counts_read import counts_read
 from rag_assets.engine.recipe import Input
-from rag_assets.engine.stage import USED, FolderProduct, Stage, TableProduct, retriever_code
+from rag_assets.engine.stage import USED, FolderProduct, Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
@@ -28,7 +27,6 @@ from rag_assets.retrieval.base_runs_stage import (
     UNITS_FILE,
     BaseRuns,
     Report,
-    index_key,
     queries_key,
     save_units,
     search_kinds,
@@ -36,8 +34,20 @@ from rag_assets.retrieval.base_runs_stage import (
 from rag_assets.retrieval.lexical.analysed_texts import BLOCKS_FILE, AnalysedTexts, Analysis
 from rag_assets.retrieval.lexical.analyzers import analyzer_code, analyzer_versions
 from rag_assets.retrieval.retriever import Searcher
+from rag_assets.retrieval.runs_stage import FamilyStage
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.store.artifacts import Artifact, ArtifactKey
+
+
+def term_counts_key(experiment: Experiment, retriever: str) -> ArtifactKey | None:
+    """Return the analysed texts that a retriever's index is made of; None: it has none."""
+    config = experiment.retrievers[retriever]
+    analysis = config.analysis() if isinstance(config, LexicalRetriever) else None
+    if analysis is None:
+        return None
+    chunking = experiment.chunking_of(retriever)
+    return ArtifactKey.of("term_counts", analysis=f"{chunking}:{analysis.label}")
+
 
 FAMILY = "lexical"
 
@@ -57,7 +67,7 @@ class TermCounts(Stage):
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         _, analysis = _analyses(experiment)[key]
         readers = [
-            one for one in experiment.of_family(FAMILY) if counts_read(experiment, one) == key
+            one for one in experiment.of_family(FAMILY) if term_counts_key(experiment, one) == key
         ]
         owners = {_owner(type(experiment.retrievers[one])) for one in readers}
         said = [root_of(owner, "analysis") for owner in sorted(owners, key=repr)]
@@ -83,7 +93,7 @@ class TermCounts(Stage):
             chunking, analysis = analyses[key]
             chunks = context.artifact(chunks_key(chunking)).table()
             texts = texts_to_index(context.experiment, chunking, chunks)
-            alike = next(self.made_alike(context, key), None)
+            alike = next(self.similar_artifacts(context, key), None)
             count = partial(_count, analysis, chunks, texts, alike)
             yield key, FolderProduct(count, aside=BLOCKS_FILE)
 
@@ -114,31 +124,26 @@ def _analyses(experiment: Experiment) -> dict[ArtifactKey, tuple[str, Analysis]]
     """Return the partitions of ``term_counts``, each with its chunking and analysis."""
     found = {}
     for name in experiment.of_family(FAMILY):
-        key, analysis = counts_read(experiment, name), _config(experiment, name).analysis()
+        key = term_counts_key(experiment, name)
+        analysis = LexicalRetriever.named(name, experiment.retrievers).analysis()
         if key is not None and analysis is not None:
             found[key] = (experiment.chunking_of(name), analysis)
     return found
 
 
-class LexicalIndexes(Stage):
+class LexicalIndexes(FamilyStage):
     """One partition a lexical retriever: a folder of plain files."""
 
     name = "lexical_index"
-    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    family = FAMILY
     row = "The inverted index of one lexical retriever over its chunks, as plain files."
     group = "search"
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
         return search_kinds(experiment, FAMILY)
 
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [index_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
-
-    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        return retriever_code(experiment, key)
-
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        counted = counts_read(experiment, key["retriever"])
+        counted = term_counts_key(experiment, key["retriever"])
         if counted is not None:
             return [Input("term_counts", counted, USED)]
         chunking = experiment.chunking_of(key["retriever"])
@@ -147,19 +152,18 @@ class LexicalIndexes(Stage):
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         chunking = context.experiment.chunking_of(key["retriever"])
         return {
-            **_config(context.experiment, key["retriever"]).index_options(),
+            **LexicalRetriever.named(
+                key["retriever"], context.experiment.retrievers
+            ).index_options(),
             "indexed": indexed_fields(context.experiment, chunking),
         }
-
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return context.versions_of(key["retriever"])
 
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
         for key in keys:
-            config = _config(context.experiment, key["retriever"])
-            counted = counts_read(context.experiment, key["retriever"])
+            config = LexicalRetriever.named(key["retriever"], context.experiment.retrievers)
+            counted = term_counts_key(context.experiment, key["retriever"])
             if counted is not None:
                 index = partial(_index_counts, config, context.artifact(counted))
                 yield key, FolderProduct(index)
@@ -222,7 +226,7 @@ class LexicalRuns(BaseRuns):
     def _open(
         self, context: StageContext, retriever: str, index: Artifact
     ) -> Searcher[Sequence[str]]:
-        return _config(context.experiment, retriever).open(index.folder)
+        return LexicalRetriever.named(retriever, context.experiment.retrievers).open(index.folder)
 
     def _search(
         self,
@@ -234,10 +238,3 @@ class LexicalRuns(BaseRuns):
     ) -> list[Hits]:
         texts = queries.column("text").take(pa.array(numbers, pa.int64())).to_pylist()
         return searcher.search(texts, depth, report)
-
-
-def _config(experiment: Experiment, retriever: str) -> LexicalRetriever:
-    config = experiment.retrievers[retriever]
-    if not isinstance(config, LexicalRetriever):
-        raise TypeError(f"{retriever} is not a lexical retriever")
-    return config

@@ -1,7 +1,7 @@
 """BM25 by tantivy, a search library in Rust after the model of Lucene; needs the extra ``tantivy``.
 
 It computes the variant ``lucene_lossy``. With the symbols of
-:mod:`rag_assets.retrieval.lexical.bm25s_engine`::
+:mod:`rag_assets.retrieval.lexical.builtin_engine`::
 
     score(q, d) = sum over t in q of (k1 + 1) * idf(t) * f(t, d)
                                      / (f(t, d) + k1 * (1 - b + b * lossy(|d|) / avgdl))
@@ -11,7 +11,7 @@ k1 is 1.2 and b is 0.75; tantivy has no other. ``lossy`` is the length as one by
 Lucene as in tantivy: below 40 it is exact, above it is the next lower of 24 + m * 2 ** e with m
 from 8 to 15, so that it loses less than an eighth; avgdl is the mean of the exact lengths. What a
 token adds is a float32, the sum is formed in float64 and kept as a float32: the scores are those of
-``bm25s``, with the lossy lengths and times 2.2, to some 1e-7 of their size, and equal chunks have
+``builtin``, with the lossy lengths and times 2.2, to some 1e-7 of their size, and equal chunks have
 equal scores. Only the idf of a token in nearly all chunks is less exact: the sum under its
 logarithm is a float32 too, so that an idf is off by up to 6e-8, and in millions of chunks may be 0.
 A token that is repeated in the query counts as often as it occurs.

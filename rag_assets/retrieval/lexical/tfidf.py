@@ -11,12 +11,12 @@ from pydantic import Field, ValidationInfo, field_validator
 from rag_assets.code_versions.closure import Root
 from rag_assets.options import Number
 from rag_assets.package_versions import version
-from rag_assets.retrieval.lexical.analysed import AnalysedRetriever
 from rag_assets.retrieval.lexical.analysed_texts import AnalysedTexts
 from rag_assets.retrieval.lexical.analyzers import analyzer_versions
 from rag_assets.retrieval.lexical.engine import TFIDF, engine_code
 from rag_assets.retrieval.lexical.index import write_index
 from rag_assets.retrieval.lexical.tfidf_engine import DEFAULT_K1, TfIdfEngine
+from rag_assets.retrieval.lexical.word_retriever import AnalysedRetriever
 
 
 class TfIdf(AnalysedRetriever):

@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rag_assets.in_memory import in_memory
 from rag_assets.schemas import RUNS
+from rag_assets.scratch_duckdb import scratch_connection
 
 Scores = npt.NDArray[np.float64]
 
 _ORDER = """
 SELECT query_id, row_number() OVER (
-           PARTITION BY query_id ORDER BY score DESC, encode(item_id) DESC)::INTEGER AS rank,
-       score, item_id, chunk_id, document_id
+           PARTITION BY query_id ORDER BY score DESC, encode(unit_id) DESC)::INTEGER AS rank,
+       score, unit_id, chunk_id, document_id
 FROM scored QUALIFY rank <= $depth ORDER BY query_id, rank
 """
 
@@ -29,14 +29,14 @@ class Candidates(NamedTuple):
     Attributes:
         query_id: the query.
         query: its text as it was asked.
-        item_ids: the judged units, in the order of the input, best first.
+        unit_ids: the judged units, in the order of the input, best first.
         texts: the text of each: its best chunk, as it is indexed.
         scores: the input's scores; float64, shape (n,).
     """
 
     query_id: str
     query: str
-    item_ids: Sequence[str]
+    unit_ids: Sequence[str]
     texts: Sequence[str]
     scores: Scores
 
@@ -54,7 +54,7 @@ def candidate_lists(
     asked = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
     ordered = ranking.sort_by([("query_id", "ascending"), ("rank", "ascending")])
     ids = ordered.column("query_id").to_pylist()
-    items, chunks = ordered["item_id"].to_pylist(), ordered["chunk_id"].to_pylist()
+    items, chunks = ordered["unit_id"].to_pylist(), ordered["chunk_id"].to_pylist()
     scores: Scores = ordered["score"].to_numpy()
     starts = [row for row in range(len(ids)) if row == 0 or ids[row] != ids[row - 1]]
     found = []
@@ -88,13 +88,13 @@ def reordered(
     new = np.full(ordered.num_rows, np.nan)
     start = 0
     for one, own in zip(candidates, scores, strict=True):
-        end = start + len(one.item_ids)
+        end = start + len(one.unit_ids)
         if one.query_id not in failures:
             new[start:end] = own
         start = end
     table = ordered.drop_columns(["rank", "score"]).append_column("score", pa.array(new))
     scored = table.filter(pa.array(~np.isnan(new)))
-    with in_memory() as connection:
+    with scratch_connection() as connection:
         connection.register("scored", scored)
         found = connection.sql(_ORDER, params={"depth": depth}).to_arrow_table()
     return RUNS.check(found.cast(RUNS.arrow()).combine_chunks())

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from rag_assets.errors import ModelUnavailable
 from rag_assets.models.batches import in_batches
-from rag_assets.models.loading import default_device
+from rag_assets.models.loading import PACKAGES, default_device
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.quiet import quiet_models
 from rag_assets.package_versions import version
@@ -30,7 +30,7 @@ from rag_assets.retrieval.reranking.local_models import (
 )
 from rag_assets.retrieval.reranking.pair_scores import scored_by_pairs, scored_now
 from rag_assets.retrieval.workspace import Workspace
-from rag_assets.store.pair_score_cache import Pair
+from rag_assets.store.number_caches import Pair
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder as Model
@@ -55,8 +55,7 @@ class CrossEncoder(RerankedRetriever):
 
     def versions(self) -> Mapping[str, str]:
         """Return the versions of what scores."""
-        names = ("sentence-transformers", "torch", "transformers")
-        return {name: version(name) for name in names}
+        return {name: version(name) for name in PACKAGES}
 
     def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
         """Return the options that determine results: not the name of the model's files."""

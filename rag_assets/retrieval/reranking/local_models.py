@@ -15,7 +15,7 @@ from rag_assets.models.model_files import ModelFiles, read_json, read_model_file
 from rag_assets.models.pickled_by_reference import SentByName
 from rag_assets.models.quiet import import_model_libraries
 from rag_assets.retrieval.reranking.pair_scores import pair_lengths
-from rag_assets.store.pair_score_cache import Pair
+from rag_assets.store.number_caches import Pair
 
 Loaded = TypeVar("Loaded")
 

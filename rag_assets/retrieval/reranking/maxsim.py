@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from rag_assets.models.loading import is_loaded
+from rag_assets.models.loading import PACKAGES
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.token_encoder import TokenEncoder, maxsim
@@ -16,7 +16,7 @@ from rag_assets.package_versions import version
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
 from rag_assets.retrieval.workspace import ALONE, Workspace
-from rag_assets.store.token_vector_cache import TokenVectors
+from rag_assets.store.vector_caches import TokenVectors
 
 BLOCK = 64
 """Queries whose documents are looked up at once."""
@@ -42,8 +42,7 @@ class MaxSim(RerankedRetriever):
 
     def versions(self) -> Mapping[str, str]:
         """Return the versions of what embeds."""
-        names = ("sentence-transformers", "torch", "transformers")
-        return {name: version(name) for name in names}
+        return {name: version(name) for name in PACKAGES}
 
     def describe(self) -> Mapping[str, Any]:
         """Return what determines the token vectors of queries and documents."""
@@ -63,21 +62,14 @@ class MaxSim(RerankedRetriever):
     def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
         """Embed the query past the cache, when the model is in memory, and score."""
         encoder = self._encoder(workspace)
-        if not is_loaded(encoder.files):
+        if not encoder.is_loaded:
             return False
         self._encoder().encode([candidates.query], kind="query")
         rerank_by_maxsim([candidates], encoder)
         return True
 
     def _encoder(self, workspace: Workspace = ALONE) -> TokenEncoder:
-        return TokenEncoder(
-            self.model,
-            cache=workspace.cache_of("token_vectors"),
-            query_prompt=self.query_prompt,
-            document_prompt=self.document_prompt,
-            compute=workspace.compute,
-            counted=workspace.cache_of("token_counts"),
-        )
+        return TokenEncoder(**workspace.encoder_options(self, "token_vectors"))
 
 
 def rerank_by_maxsim(

@@ -19,6 +19,7 @@ import numpy as np
 from pydantic import Field
 
 from rag_assets.models.encoder import Encoder
+from rag_assets.models.loading import PACKAGES
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.models.unit_vectors import Vectors
 from rag_assets.options import Number
@@ -55,8 +56,7 @@ class MMR(RerankedRetriever):
 
     def versions(self) -> Mapping[str, str]:
         """Return the versions of what embeds."""
-        names = ("sentence-transformers", "torch", "transformers")
-        return {name: version(name) for name in names}
+        return {name: version(name) for name in PACKAGES}
 
     def describe(self) -> Mapping[str, Any]:
         """Return what determines the vectors of queries and documents."""
@@ -83,13 +83,7 @@ class MMR(RerankedRetriever):
         return self._encoder(workspace).encode(texts, kind="document")
 
     def _encoder(self, workspace: Workspace = ALONE) -> Encoder:
-        return Encoder(
-            self.model,
-            cache=workspace.cache_of("embeddings"),
-            query_prompt=self.query_prompt,
-            document_prompt=self.document_prompt,
-            compute=workspace.compute,
-        )
+        return Encoder(**workspace.encoder_options(self, "embeddings"))
 
 
 def rerank_by_mmr(
@@ -120,7 +114,7 @@ def rerank_by_mmr(
         for query, one in zip(queries[start : start + BLOCK], block, strict=True):
             own = vectors[[rows[text] for text in one.texts]]
             ranks = np.empty(len(own))
-            ranks[mmr_order(query, own, one.item_ids, lambda_)] = np.arange(1, len(own) + 1)
+            ranks[mmr_order(query, own, one.unit_ids, lambda_)] = np.arange(1, len(own) + 1)
             scores.append(1.0 / ranks)
         if progress is not None:
             progress(len(scores))
@@ -128,18 +122,18 @@ def rerank_by_mmr(
 
 
 def mmr_order(
-    query: Vectors, documents: Vectors, item_ids: Sequence[str], lambda_: float
+    query: Vectors, documents: Vectors, unit_ids: Sequence[str], lambda_: float
 ) -> Positions:
     """Return the documents as positions, the first chosen first.
 
     Args:
         query: unit vector, float32, shape (dimension,).
         documents: unit vectors, float32, shape (n, dimension).
-        item_ids: the id of each, unique.
+        unit_ids: the id of each, unique.
         lambda_: from 0 (only unlike those before) to 1 (only like the query).
     """
     relevance = inner_products(documents, query)
-    ids_rank = byte_order_ranks(item_ids)
+    ids_rank = byte_order_ranks(unit_ids)
     nearest = np.zeros(len(documents))
     left = np.arange(len(documents), dtype=np.int64)
     chosen: list[int] = []

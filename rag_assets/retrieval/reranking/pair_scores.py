@@ -25,7 +25,7 @@ from rag_assets.models.token_counts import token_counts
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
 from rag_assets.retrieval.workspace import Usage, Workspace
 from rag_assets.store.canonical import fingerprint
-from rag_assets.store.pair_score_cache import Pair, PairScoreCache
+from rag_assets.store.number_caches import Pair, PairScoreCache
 
 PORTION = 512
 """Pairs that are scored between two writes to the cache, and between two reports of progress."""

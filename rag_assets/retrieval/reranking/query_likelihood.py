@@ -32,7 +32,7 @@ from rag_assets.retrieval.reranking.local_models import (
 )
 from rag_assets.retrieval.reranking.pair_scores import scored_by_pairs, scored_now
 from rag_assets.retrieval.workspace import Workspace
-from rag_assets.store.pair_score_cache import Pair
+from rag_assets.store.number_caches import Pair
 
 KIND = "causal language model"
 

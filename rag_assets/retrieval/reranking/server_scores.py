@@ -23,7 +23,7 @@ from rag_assets.retrieval.reranking.candidates import Candidates, Scores
 from rag_assets.retrieval.reranking.pair_scores import cache_scores
 from rag_assets.servers.failures import ServerFailure, wait_before
 from rag_assets.store.canonical import canonical_json, fingerprint
-from rag_assets.store.pair_score_cache import Pair, PairScoreCache
+from rag_assets.store.number_caches import Pair, PairScoreCache
 
 GIVE_UP_AFTER = 8
 """Queries in a row that a server did not serve in spite of retries: it will not serve the rest."""

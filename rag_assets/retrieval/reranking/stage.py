@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from rag_assets.chunking.stage import chunks_key, indexed_fields, texts_to_index
 from rag_assets.compute.compute import LOCAL
-from rag_assets.engine.attempts import UNANSWERED
+from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.latency_sample import keep_part, kept_part
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
@@ -16,7 +16,7 @@ from rag_assets.engine.stage_context import Part, Ranked, Search, StageContext
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.progress import no_progress
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
-from rag_assets.retrieval.derived_runs_stage import DerivedRuns, derived
+from rag_assets.retrieval.derived_runs_stage import DerivedRuns
 from rag_assets.retrieval.reranking.candidates import candidate_lists, reordered
 from rag_assets.retrieval.runs_stage import model_kinds, run_key
 from rag_assets.schemas import RERANKING_TEXTS
@@ -84,7 +84,7 @@ class RerankedRuns(DerivedRuns):
         return [*super().inputs(experiment, key), Input("texts", texts_key(key["retriever"]))]
 
     def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        config = _config(context.experiment, key["retriever"])
+        config = RerankedRetriever.named(key["retriever"], context.experiment.retrievers)
         return {**super().ranking_config(context, key), **config.describe()}
 
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
@@ -107,7 +107,8 @@ class RerankedRuns(DerivedRuns):
         queries = context.artifact(QUERIES_KEY).table()
         lists = candidate_lists(ranking.table, queries, texts_by_chunk(context, retriever))
         key = run_key(experiment, retriever, top_k)
-        found = _config(experiment, retriever).rerank(lists, context.workspace(retriever, key))
+        config = RerankedRetriever.named(retriever, experiment.retrievers)
+        found = config.rerank(lists, context.workspace(retriever, key))
         failures = {**ranking.failures, **found.failures}
         table = reordered(ranking.table, lists, found.scores, failures, depth)
         facts = {UNANSWERED: len(found.failures)} if found.failures else {}
@@ -129,7 +130,7 @@ class RerankedRuns(DerivedRuns):
         queries = context.artifact(QUERIES_KEY).table()
         texts = texts_by_chunk(context, retriever)
         lists = {one: candidate_lists(tables[0], queries, texts) for one, tables in read.items()}
-        config = _config(context.experiment, retriever)
+        config = RerankedRetriever.named(retriever, context.experiment.retrievers)
         # A bar for each query, or the way to a cluster, would be most of what is timed.
         workspace = replace(context.workspace(retriever), progress=no_progress, compute=LOCAL)
         first = next((own[0] for own in lists.values() if own), None)
@@ -142,7 +143,7 @@ def _served(context: StageContext, retriever: str, found: Reranked) -> Part | No
     """Return what a server takes to rerank, with what was measured of other queries before."""
     if found.seconds is None:
         return None
-    config = _config(context.experiment, retriever)
+    config = RerankedRetriever.named(retriever, context.experiment.retrievers)
     asked = fingerprint([config.described(), config.describe()])
     earlier = kept_part(context, RERANK, asked) or Part({}, None)
     times = {query_id: 1000 * seconds for query_id, seconds in found.seconds.items()}
@@ -165,10 +166,3 @@ def texts_by_chunk(context: StageContext, retriever: str) -> dict[str, str]:
 def texts_key(retriever: str) -> ArtifactKey:
     """Return the texts that a reranker reads."""
     return ArtifactKey.of("reranking_texts", retriever=retriever)
-
-
-def _config(experiment: Experiment, retriever: str) -> RerankedRetriever:
-    config = derived(experiment, retriever)
-    if not isinstance(config, RerankedRetriever):
-        raise TypeError(f"{retriever} is not a reranked retriever")
-    return config

@@ -84,9 +84,9 @@ def _write_qa(tables: Tables, folder: Path) -> list[str]:
         "generation_gt": pa.array(answers, pa.list_(pa.string())),
     }
     pq.write_table(pa.table(columns), folder / "qa.parquet")
-    one = "query's `answers` are written as generation_gt"
+    singular = "query's `answers` are written as generation_gt"
     many = "queries' `answers` are written as generation_gt"
-    return notes + counted(facts["answers"], one, many) + lost_fields(facts)
+    return notes + counted(facts["answers"], singular, many) + lost_fields(facts)
 
 
 def _groups(qrels: pa.Table) -> tuple[dict[str, dict[str, list[str]]], list[str]]:

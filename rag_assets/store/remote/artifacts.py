@@ -10,23 +10,8 @@ from pathlib import Path
 
 from rag_assets.errors import RagAssetsError, StoreError
 from rag_assets.store.artifacts import Artifact, ArtifactStore, Manifest
-from rag_assets.store.atomic import remove
-from rag_assets.store.remote.opened import working_copy_of
-from rag_assets.store.remote.working_copy import MANIFEST, TABLE, WorkingCopy
-
-
-def artifact_store(root: Path, locks: Path, before_first: Callable[[], None]) -> ArtifactStore:
-    """Return the artifacts of a store.
-
-    Args:
-        root: its folder, or the working copy of a remote one.
-        locks: folder of lock files.
-        before_first: what to do before an artifact is fetched for the first time.
-    """
-    copy = working_copy_of(root)
-    if copy is None:
-        return ArtifactStore(root, locks)
-    return RemoteArtifacts(root, locks, copy, before_first)
+from rag_assets.store.atomic import MANIFEST, TABLE, remove
+from rag_assets.store.remote.working_copy import WorkingCopy
 
 
 @dataclass(frozen=True)
@@ -56,7 +41,14 @@ class RemoteArtifacts(ArtifactStore):
     def __init__(
         self, root: Path, locks: Path, copy: WorkingCopy, before_first: Callable[[], None]
     ) -> None:
-        """Use the working copy ``root``; see :func:`artifact_store`."""
+        """Use the working copy ``root``.
+
+        Args:
+            root: its folder.
+            locks: folder of lock files.
+            copy: the same, as what fetches and sends.
+            before_first: what to do before an artifact is fetched for the first time.
+        """
         super().__init__(root, locks)
         self._copy = copy
         self._before_first: Callable[[], None] | None = before_first

@@ -121,8 +121,8 @@ class Objects:
         Raises:
             StoreError: the store cannot be used.
         """
-        found = self.find(name)
-        return None if found is None else found.content
+        stored = self.find(name)
+        return None if stored is None else stored.content
 
     def find(self, name: str) -> Found | None:
         """Return a small object with its tag; None: there is none.
@@ -267,16 +267,16 @@ class Objects:
             condition = {"IfMatch": tag}
 
     def _write_and_look(self, name: str, content: bytes, expected: str) -> str | None:
-        found = self.find(name)
-        if (ABSENT if found is None else found.tag) != expected:
+        present = self.find(name)
+        if (ABSENT if present is None else present.tag) != expected:
             return None
         self._ask("put_object", _nothing, name, Body=content)
         return self._tag_of(name, content)
 
     def _tag_of(self, name: str, content: bytes) -> str | None:
         """Return the tag of an object if that is its content."""
-        found = self.find(name)
-        return found.tag if found is not None and found.content == content else None
+        present = self.find(name)
+        return present.tag if present is not None and present.content == content else None
 
     def _part(self, name: str, upload: dict[str, str], number: int, block: bytes) -> str:
         return self._ask("upload_part", _tag, name, Body=block, PartNumber=number, **upload)
@@ -333,8 +333,8 @@ class Objects:
         except StoreError:
             raise
         except Exception as error:  # whatever the library makes of what a server sends
-            found = failure(self.address, error)
-        raise found  # out here, nothing foreign is its context
+            problem = failure(self.address, error)
+        raise problem  # out here, nothing foreign is its context
 
 
 def _listed(page: Answer, first: int) -> dict[str, Listed]:
@@ -361,10 +361,10 @@ def _found(answer: Answer) -> Found:
 
 def _range(answer: Answer) -> tuple[Found, int]:
     """Return a part of an object, and the length of all of it."""
-    found = _found(answer)
+    answered = _found(answer)
     # A server that knows no ranges gives all of it.
-    whole = answer.get("ContentRange", f"/{len(found.content)}")
-    return found, int(whole.rpartition("/")[2])
+    whole = answer.get("ContentRange", f"/{len(answered.content)}")
+    return answered, int(whole.rpartition("/")[2])
 
 
 def _tag(answer: Answer) -> str:

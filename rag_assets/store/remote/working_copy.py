@@ -12,14 +12,15 @@ from pathlib import Path
 from threading import Lock
 
 from rag_assets.errors import StoreError
-from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory, remove
+from rag_assets.store.atomic import (
+    MANIFEST,
+    TABLE,
+    TEMPORARY_MARK,
+    atomic_directory,
+    remove,
+    table_file,
+)
 from rag_assets.store.remote.objects import ABSENT, ANY, Listed, Objects
-
-MANIFEST = "manifest.json"
-"""The last file of an artifact: with it, the artifact is whole."""
-
-TABLE = "table.parquet"
-"""The file of an artifact that is a table."""
 
 _TRIES = 10
 
@@ -28,7 +29,7 @@ class WorkingCopy:
     """A folder, and the remote store that it is a copy of a part of."""
 
     def __init__(self, root: Path, objects: Objects) -> None:
-        """Bind a folder to the objects; nothing is asked yet. ``opened.py`` gives them."""
+        """Bind a folder to the objects; nothing is asked yet. ``mirror.py`` gives them."""
         self.root = root
         self.objects = objects
         self._noted: dict[Path, bool] = {}
@@ -90,9 +91,9 @@ class WorkingCopy:
         Raises:
             StoreError: the remote store cannot be used, or the folder cannot be written.
         """
-        found = list(paths)
-        self.bring(map(table_file, found))
-        self.bring(path / MANIFEST for path in found if (path / TABLE).is_file())
+        tables = list(paths)
+        self.bring(map(table_file, tables))
+        self.bring(path / MANIFEST for path in tables if (path / TABLE).is_file())
 
     def bring_folder(self, path: Path) -> bool:
         """Fetch a folder with all its files, and return whether it is here then.
@@ -153,17 +154,17 @@ class WorkingCopy:
         Raises:
             StoreError: the remote store cannot be used.
         """
-        found = list(dict.fromkeys(paths))
-        objects = {path: _object_of(self.name(path)) for path in found}
+        unique = list(dict.fromkeys(paths))
+        objects = {path: _object_of(self.name(path)) for path in unique}
         there = self.objects.existing(objects.values())
-        old = [path for path in found if objects[path] in there and path not in self._damaged]
-        new = [path for path in found if path not in old]
+        old = [path for path in unique if objects[path] in there and path not in self._damaged]
+        new = [path for path in unique if path not in old]
         replaced = [path for path in new if path in self._damaged]
         self.put(replaced)
         old += self.put((path for path in new if path not in replaced), expected=ABSENT)
         with self._lock:
             self._sent.update(objects.values())
-            self._damaged.difference_update(found)
+            self._damaged.difference_update(unique)
         return old
 
     def put(self, paths: Iterable[Path], expected: str = ANY) -> list[Path]:
@@ -222,12 +223,12 @@ class WorkingCopy:
         """
         name = self.name(path)
         for _ in range(_TRIES):
-            found = self.objects.find(name)
-            there = None if found is None else found.content
+            present = self.objects.find(name)
+            there = None if present is None else present.content
             content = merged(there)
             if content is None or content == there:
                 return there
-            self.objects.write(name, content, ABSENT if found is None else found.tag)
+            self.objects.write(name, content, ABSENT if present is None else present.tag)
         raise StoreError(
             f"{self.objects.address.url}/{name} is changed by other machines all the time; "
             "run the command again"
@@ -260,11 +261,6 @@ class WorkingCopy:
 
     def _is_new(self, file: Path, there: dict[str, Listed]) -> bool:
         return TEMPORARY_MARK not in file.as_posix() and self.name(file) not in there
-
-
-def table_file(path: Path) -> Path:
-    """Return the Parquet file of a table at a path; in older stores that is the path itself."""
-    return path if path.suffix == ".parquet" else path / TABLE
 
 
 def _object_of(name: str) -> str:

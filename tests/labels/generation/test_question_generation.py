@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from rag_assets.errors import DataError, UsageError
-from rag_assets.labels.generation.dataset_folder import write_folder
+from rag_assets.labels.generation.question_files import read_review, review_sheet, write_folder
 from rag_assets.labels.generation.question_generation import (
     QUESTIONS,
     GeneratedQuestions,
@@ -23,7 +23,6 @@ from rag_assets.labels.generation.question_generation import (
     question_requests,
     question_template,
 )
-from rag_assets.labels.generation.review_sheet import read_review, review_sheet
 from rag_assets.llm.client import Completion
 from rag_assets.llm.completions import CompletionCache, Completions
 from rag_assets.query_sets.model_output import Unusable

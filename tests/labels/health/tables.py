@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from rag_assets.evaluation.judgments_stage import judgments
+from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.labels.health.findings import FINDINGS
 from rag_assets.schemas import CHUNKS, DOCUMENTS, QRELS, QUERIES
 
@@ -71,10 +71,10 @@ def chunks(texts: Mapping[str, str], spans: Mapping[str, list[Span]]) -> pa.Tabl
 def reached(labels: pa.Table, cut: pa.Table) -> dict[str, list[str]]:
     """Evidence -> spans of the chunks that satisfy it, as ``0-20``."""
     found: dict[str, list[str]] = {}
-    for row in judgments(labels, cut, "evidence").to_pylist():
+    for row in relevant_units(labels, cut, "evidence").to_pylist():
         units = found.setdefault(row["evidence_id"], [])
-        if row["item_id"] is not None:
-            units.append(row["item_id"].split("#")[1])
+        if row["unit_id"] is not None:
+            units.append(row["unit_id"].split("#")[1])
     return found
 
 

@@ -8,12 +8,14 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.judgments_stage import judgments
-from rag_assets.labels.health.coverage import unreachable_evidence
-from rag_assets.labels.health.dangling_ids import dangling_ids
+from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.labels.health.duplicates import duplicate_documents, duplicate_queries
-from rag_assets.labels.health.judged_share import judged_at_k
-from rag_assets.labels.health.unanswerable import queries_without_relevant
+from rag_assets.labels.health.unjudged import judged_at_k
+from rag_assets.labels.health.unusable_labels import (
+    dangling_ids,
+    queries_without_relevant,
+    unreachable_evidence,
+)
 from rag_assets.schemas import METRICS_SUMMARY
 from rag_assets.sources.judgments import Quotes, Unlocated
 from tests.labels.health.tables import chunks, documents, kinds, qrels, queries, reached
@@ -85,8 +87,8 @@ def test_evidence_that_no_chunk_covers_is_told_for_each_chunking() -> None:
     )
     whole, part = chunks(text, {"d": [(0, 38)]}), chunks(text, {"d": [(0, 20)]})
     judged = {
-        "whole": judgments(labels, whole, "evidence"),
-        "part": judgments(labels, part, "evidence"),
+        "whole": relevant_units(labels, whole, "evidence"),
+        "part": relevant_units(labels, part, "evidence"),
     }
     found = unreachable_evidence(judged, labels)
     assert kinds(found) == [("unreachable_evidence", "q", "d")]

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from rag_assets.evaluation.judgments_stage import judgments
 from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.evaluation.metrics import query_metrics
+from rag_assets.evaluation.relevant_units_stage import relevant_units
 from tests.labels.health.tables import Span, chunks, qrels
 from tests.made_tables import query_table, run_table
 
@@ -46,7 +46,7 @@ def test_example(example: dict[str, Any]) -> None:
     )
     pieces = {name: span(text, piece) for name, piece in example["chunks"].items()}
     names = {f"d#{start}-{end}": name for name, (start, end) in pieces.items()}
-    judged = judgments(labels, chunks({"d": text}, {"d": list(pieces.values())}), "evidence")
+    judged = relevant_units(labels, chunks({"d": text}, {"d": list(pieces.values())}), "evidence")
     assert satisfied_by(judged, names) == example["satisfied_by"]
 
     ids = {name: chunk_id for chunk_id, name in names.items()}
@@ -64,6 +64,6 @@ def satisfied_by(judged: pa.Table, names: dict[str, str]) -> dict[str, list[str]
     found: dict[str, list[str]] = {}
     for row in judged.to_pylist():
         units = found.setdefault(row["evidence_id"], [])
-        if row["item_id"] is not None:
-            units.append(names[row["item_id"]])
+        if row["unit_id"] is not None:
+            units.append(names[row["unit_id"]])
     return {evidence: sorted(units) for evidence, units in found.items()}

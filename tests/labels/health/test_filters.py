@@ -5,7 +5,7 @@ import json
 import pyarrow as pa
 
 from rag_assets.labels.health.findings import ERROR, WARNING, rows
-from rag_assets.labels.health.unmatched_filters import unmatched_filters
+from rag_assets.labels.health.unusable_labels import unmatched_filters
 from rag_assets.schemas import DOCUMENTS, QUERIES
 
 METADATA = {"a": {"year": 2024, "lang": "en"}, "b": {"year": 2023, "lang": ["cs", "de"]}}

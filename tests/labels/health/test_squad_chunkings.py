@@ -12,11 +12,12 @@ import pytest
 import yaml
 
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.evaluation.judgments_stage import judgments_key
 from rag_assets.evaluation.metrics_stage import Metrics, metrics_key
+from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.experiment import load_experiment
-from rag_assets.labels.health.coverage import unreachable_evidence
+from rag_assets.labels.health.unusable_labels import unreachable_evidence
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
 from rag_assets.store.settings import StoreSettings
@@ -46,7 +47,9 @@ def pipeline(
     }
     (root / "experiment.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     pipeline = Pipeline(load_experiment(root), StoreSettings.resolve(root / "store"))
-    for asset, keys in Selection.of(pipeline.experiment).keys(pipeline.experiment).items():
+    for asset, keys in required_partitions(
+        pipeline.experiment, Selection.of(pipeline.experiment)
+    ).items():
         pipeline.materialize(asset, keys)
         if asset == Metrics.name:
             break  # what comes after them is not looked at
@@ -92,7 +95,7 @@ def test_every_evidence_is_reached_or_counted(pipeline: Pipeline, name: str) -> 
         zip(*(table.column(n).to_pylist() for n in ("query_id", "n_unreachable")), strict=True)
     )
     assert {query: n for query, n in unreachable.items() if n} == dict(missed)
-    judged = {name: pipeline.artifact(judgments_key(name)).table()}
+    judged = {name: pipeline.artifact(relevant_units_key(name)).table()}
     assert unreachable_evidence(judged, qrels).num_rows == sum(missed.values())
 
 

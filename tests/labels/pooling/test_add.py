@@ -16,8 +16,8 @@ from rag_assets.labels.pooling.label_import import Added, add_judgments
 from rag_assets.labels.pooling.pool import Judgment, PooledUnit
 from rag_assets.sources.beir import BeirDataset
 from rag_assets.sources.dataset import Dataset
+from rag_assets.sources.document_folder import MarkdownDataset
 from rag_assets.sources.llamaindex import LlamaIndexDataset
-from rag_assets.sources.markdown import MarkdownDataset
 from rag_assets.sources.trec import TrecDataset
 
 TEXT = "Fares rise. Fares rise. Dogs travel free.\n"

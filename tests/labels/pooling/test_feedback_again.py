@@ -12,7 +12,7 @@ from rag_assets.labels.pooling.feedback import Votes, read_feedback
 from rag_assets.labels.pooling.label_import import Added, add_judgments
 from rag_assets.sources.beir import BeirDataset
 from rag_assets.sources.dataset import Dataset
-from rag_assets.sources.markdown import MarkdownDataset
+from rag_assets.sources.document_folder import MarkdownDataset
 
 TEXT = "Fares rise. Fares rise. Dogs travel free.\n"
 DOGS = {"query_id": "q1", "chunk_id": "a.md#24-41"}

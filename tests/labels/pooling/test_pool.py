@@ -15,13 +15,13 @@ from rag_assets.labels.pooling.label_import import covered_spans
 from rag_assets.labels.pooling.pool import LONGEST_UNION, PooledUnit, in_blind_order, merged, pool
 from rag_assets.labels.pooling.sheet import COLUMNS, NEEDED, cut_texts, read_sheet, sheet_text
 from rag_assets.schemas import DOCUMENTS, QUERIES, RUNS
-from rag_assets.sources.spreadsheet_cells import CELL_LIMIT
+from rag_assets.sources.csv_files import CELL_LIMIT
 
 TEXT = '- one\n\ntwo, "three"\n'
 
 
 def run(*rows: tuple[str, int, str]) -> pa.Table:
-    names = ("query_id", "rank", "item_id")
+    names = ("query_id", "rank", "unit_id")
     return RUNS.from_rows(
         [
             {

@@ -13,7 +13,7 @@ from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.retrieval.dense import splade
 from rag_assets.retrieval.dense.query_vectors import sparse_table, sparse_vectors
 from rag_assets.retrieval.dense.splade import SparseIndex, load_index, search_index
-from rag_assets.store.sparse_vector_cache import SparseVector, SparseVectorCache
+from rag_assets.store.vector_caches import SparseVector, SparseVectorCache
 
 Weights = dict[int, float]
 

@@ -24,7 +24,7 @@ def ranking(scored: Scored, query: str = "q") -> pa.Table:
                 "query_id": query,
                 "rank": rank,
                 "score": float(score),
-                "item_id": item,
+                "unit_id": item,
                 "chunk_id": item,
                 "document_id": item,
             }
@@ -35,7 +35,7 @@ def ranking(scored: Scored, query: str = "q") -> pa.Table:
 
 def scores(table: pa.Table) -> dict[str, float]:
     """Return unit -> score, best first."""
-    return dict(zip(table["item_id"].to_pylist(), table["score"].to_pylist(), strict=True))
+    return dict(zip(table["unit_id"].to_pylist(), table["score"].to_pylist(), strict=True))
 
 
 def expected_order(scored: Scored) -> Sequence[str]:

@@ -27,7 +27,7 @@ def table(ranking: Ranking) -> pa.Table:
                 "query_id": query,
                 "rank": rank,
                 "score": -float(rank),
-                "item_id": item,
+                "unit_id": item,
                 "chunk_id": chunk,
                 "document_id": f"doc of {chunk}",
             }

@@ -85,7 +85,7 @@ def test_equals_the_formula(
 def test_equal_scores_are_ordered_by_id_descending() -> None:
     lists = [ranking({"a": 2, "b": 1}), ranking({"b": 2, "a": 1})]
     found = comb_sum(lists, normalisation="min_max", candidates=10, depth=10)
-    assert found["item_id"].to_pylist() == ["b", "a"]
+    assert found["unit_id"].to_pylist() == ["b", "a"]
 
 
 def test_a_list_at_its_lowest_possible_score_counts_as_one_whose_scores_are_equal() -> None:
@@ -120,7 +120,7 @@ def test_convex_combinations_of_autorag(shared_data: Callable[[str], Path]) -> N
             weights=[case["weight"], 1 - case["weight"]],
             minima=[-1.0, 0.0],
         )
-        assert found["item_id"].to_pylist() == case["expected_ids"]
+        assert found["unit_id"].to_pylist() == case["expected_ids"]
         assert found["score"].to_pylist() == pytest.approx(case["expected_scores"], rel=1e-3)
 
 
@@ -132,7 +132,7 @@ def test_reciprocal_rank_fusions_of_autorag(shared_data: Callable[[str], Path]) 
         pairs = zip(case["ids"], case["scores"], strict=True)
         lists = [ranking(dict(zip(ids, values, strict=True))) for ids, values in pairs]
         found = reciprocal_rank_fusion(lists, k=case["k"], candidates=100, depth=case["top_k"])
-        assert found["item_id"].to_pylist() == case["expected_ids"]
+        assert found["unit_id"].to_pylist() == case["expected_ids"]
         assert found["score"].to_pylist() == pytest.approx(case["expected_scores"])
 
 

@@ -12,7 +12,7 @@ from rag_assets.retrieval.lexical.analyzers import (
     detect_analyzer,
     resolve_analyzer,
 )
-from rag_assets.retrieval.lexical.analyzers.function_words import FUNCTION_WORDS
+from rag_assets.retrieval.lexical.analyzers.auto import FUNCTION_WORDS
 from rag_assets.retrieval.lexical.analyzers.words import words
 
 SURE = {

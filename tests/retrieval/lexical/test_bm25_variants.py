@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.retrieval.lexical.bm25_variants import VARIANTS, resolve_delta, resolve_variant
-from rag_assets.retrieval.lexical.bm25s_engine import Bm25sEngine
+from rag_assets.retrieval.lexical.builtin_engine import BuiltinEngine
 from rag_assets.retrieval.lexical.engine import build_engine, load_engine
 from rag_assets.retrieval.lexical.index import LexicalIndex, build_index, search
 from rag_assets.retrieval.lexical.rank_bm25_engine import RankBm25Engine
@@ -27,7 +27,7 @@ CORPORA = st.lists(TOKENS, min_size=1, max_size=10).filter(any)
 K1 = st.sampled_from([0.0, 0.9, 1.2, 2.0])
 B = st.sampled_from([0.0, 0.4, 0.75, 1.0])
 DELTA = st.sampled_from([0.25, 0.5, 1.0])
-OF_BM25S = st.sampled_from(VARIANTS["bm25s"])
+OF_BUILTIN = st.sampled_from(VARIANTS["builtin"])
 
 
 def idf(variant: str, n_chunks: int, n: int) -> float:
@@ -71,12 +71,12 @@ def by_the_formula(
 
 
 @settings(deadline=None)
-@given(CORPORA, QUERIES, K1, B, DELTA, OF_BM25S)
-def test_bm25s_engine_against_the_formulas(
+@given(CORPORA, QUERIES, K1, B, DELTA, OF_BUILTIN)
+def test_builtin_engine_against_the_formulas(
     chunks: list[list[str]], query: list[str], k1: float, b: float, delta: float, variant: str
 ) -> None:
     own = delta if variant in {"bm25l", "bm25plus"} else None
-    scores = build_engine("bm25s", TokenCounts.of(chunks), k1, b, variant, own).scores(query)
+    scores = build_engine("builtin", TokenCounts.of(chunks), k1, b, variant, own).scores(query)
     expected = by_the_formula(variant, chunks, query, k1, b, delta)
     np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=0)
 
@@ -105,7 +105,7 @@ def test_methods_of_bm25s_that_are_the_variant_bit_for_bit(variant: str) -> None
     chunks = [list("aab"), list("bccc"), list("adde"), list("e"), list("ebb")]
     reference = bm25s.BM25(k1=1.2, b=0.75, method=variant, dtype="float64")
     reference.index(chunks, show_progress=False)
-    engine = Bm25sEngine.build(TokenCounts.of(chunks), 1.2, 0.75, variant)
+    engine = BuiltinEngine.build(TokenCounts.of(chunks), 1.2, 0.75, variant)
     for query in (["a", "d"], ["b", "c", "e"]):
         np.testing.assert_array_equal(engine.scores(query), reference.get_scores(query))
 
@@ -117,7 +117,7 @@ def test_methods_of_bm25s_that_score_chunks_without_the_token(method: str) -> No
     reference = bm25s.BM25(k1=1.2, b=0.75, method=method, delta=0.5, dtype="float64")
     reference.index(chunks, show_progress=False)
     assert (reference.get_scores(["a"]) > 0).all()
-    ours = Bm25sEngine.build(
+    ours = BuiltinEngine.build(
         TokenCounts.of(chunks), 1.2, 0.75, {"bm25l": "bm25l", "bm25+": "bm25plus"}[method]
     )
     assert (ours.scores(["a"]) > 0).tolist() == [True, False, False]
@@ -128,7 +128,7 @@ def test_worked_example_of_delta() -> None:
     """A long chunk that holds the token gains delta * idf over one that does not."""
     chunks = [["a"] + ["x"] * 9, ["y", "z"]]
     (atire, _), (plus, absent) = (
-        Bm25sEngine.build(TokenCounts.of(chunks), 1.0, 1.0, variant).scores(["a"]).tolist()
+        BuiltinEngine.build(TokenCounts.of(chunks), 1.0, 1.0, variant).scores(["a"]).tolist()
         for variant in ("atire", "bm25plus")
     )
     # 2 chunks, mean length 6, f = 1, |d| = 10: 2 * 1 / (1 + 10 / 6) = 0.75
@@ -137,7 +137,7 @@ def test_worked_example_of_delta() -> None:
     assert absent == 0
 
 
-@pytest.mark.parametrize("engine", ["bm25s", "rank_bm25"])  # tantivy has its own test
+@pytest.mark.parametrize("engine", ["builtin", "rank_bm25"])  # tantivy has its own test
 @pytest.mark.parametrize("mmap", [True, False])
 def test_saved_and_loaded_every_variant_scores_the_same(
     tmp_path: Path, engine: str, mmap: bool
@@ -148,27 +148,27 @@ def test_saved_and_loaded_every_variant_scores_the_same(
         built = build_engine(engine, TokenCounts.of(chunks), 0.9, 0.4, variant)
         built.save(tmp_path / variant)
         loaded = load_engine(engine, tmp_path / variant, mmap=mmap)
-        assert isinstance(loaded, Bm25sEngine | RankBm25Engine)
-        assert isinstance(built, Bm25sEngine | RankBm25Engine)
+        assert isinstance(loaded, BuiltinEngine | RankBm25Engine)
+        assert isinstance(built, BuiltinEngine | RankBm25Engine)
         assert (loaded.variant, loaded.delta) == (variant, built.delta)
         for query in (["a", "b"], ["\u65e5"], ["x"], []):
             np.testing.assert_array_equal(loaded.scores(query), built.scores(query))
 
 
-@pytest.mark.parametrize("variant", VARIANTS["bm25s"])
+@pytest.mark.parametrize("variant", VARIANTS["builtin"])
 def test_bm25s_opens_the_folder_of_every_variant(tmp_path: Path, variant: str) -> None:
-    built = Bm25sEngine.build(TokenCounts.of([["a", "b"], ["b", "c"], ["c"]]), 1.2, 0.75, variant)
+    built = BuiltinEngine.build(TokenCounts.of([["a", "b"], ["b", "c"], ["c"]]), 1.2, 0.75, variant)
     built.save(tmp_path)
     opened = bm25s.BM25.load(tmp_path)
     np.testing.assert_array_equal(opened.get_scores(["c", "b"]), built.scores(["c", "b"]))
 
 
 def test_an_unknown_formula_in_a_folder_is_refused(tmp_path: Path) -> None:
-    Bm25sEngine.build(TokenCounts.of([["a"]]), 1.2, 0.75).save(tmp_path)
+    BuiltinEngine.build(TokenCounts.of([["a"]]), 1.2, 0.75).save(tmp_path)
     file = tmp_path / "params.index.json"
     file.write_text(file.read_text().replace('"method": "lucene"', '"method": "other"'))
     with pytest.raises(StoreError, match=r"params\.index\.json: no variant has method other"):
-        Bm25sEngine.load(tmp_path)
+        BuiltinEngine.load(tmp_path)
 
 
 HITS = {
@@ -182,7 +182,7 @@ HITS = {
 
 @pytest.mark.parametrize(("variant", "expected"), HITS.items())
 def test_a_token_of_all_chunks(tmp_path: Path, variant: str, expected: list[str]) -> None:
-    assert hits(tmp_path, "bm25s", variant, ["pump", "pump", "pump"], "pump") == expected
+    assert hits(tmp_path, "builtin", variant, ["pump", "pump", "pump"], "pump") == expected
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def hits(folder: Path, engine: str, variant: str, texts: list[str], query: str) 
 
 
 def test_defaults_and_what_is_refused() -> None:
-    assert resolve_variant("bm25s", None) == "lucene"
+    assert resolve_variant("builtin", None) == "lucene"
     assert resolve_variant("rank_bm25", None) == "okapi"
     assert resolve_variant("tantivy", None) == "lucene_lossy"
     assert [resolve_delta(name, None) for name in ("bm25l", "bm25plus", "atire")] == [
@@ -221,9 +221,9 @@ def test_defaults_and_what_is_refused() -> None:
         1.0,
         None,
     ]
-    with pytest.raises(UsageError, match=r"engine bm25s computes lucene, .*; found 'okapi'"):
-        resolve_variant("bm25s", "okapi")
-    with pytest.raises(UsageError, match="engine 'x'; allowed: bm25s, rank_bm25"):
+    with pytest.raises(UsageError, match=r"engine builtin computes lucene, .*; found 'okapi'"):
+        resolve_variant("builtin", "okapi")
+    with pytest.raises(UsageError, match="engine 'x'; allowed: builtin, rank_bm25"):
         resolve_variant("x", None)
     for delta in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(UsageError, match="must be above 0"):

@@ -18,10 +18,10 @@ TEXTS = {
     "\u00e9": "Cooling water for the crew",
     "c": "",
 }
-ENGINES = ("bm25s", "rank_bm25", "tantivy")
+ENGINES = ("builtin", "rank_bm25", "tantivy")
 
 
-def build(folder: Path, texts: dict[str, str], engine: str = "bm25s") -> dict[str, object]:
+def build(folder: Path, texts: dict[str, str], engine: str = "builtin") -> dict[str, object]:
     folder.mkdir(parents=True)
     return build_index(
         list(texts),
@@ -67,7 +67,7 @@ def test_the_hash_seed_leaves_every_byte_as_it_is(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; "
         "from rag_assets.retrieval.lexical.index import build_index; "
-        "build_index(list('abc'), ['pump water', 'valve pump', 'crew of water'], engine='bm25s', "
+        "build_index(list('abc'), ['pump water', 'valve pump', 'crew of water'], engine='builtin', "
         "analyzer='english', k1=1.2, b=0.75, folder=Path(sys.argv[1]))"
     )
     for seed in ("1", "2"):
@@ -79,7 +79,7 @@ def test_the_hash_seed_leaves_every_byte_as_it_is(tmp_path: Path) -> None:
     assert contents(tmp_path / "1") == contents(tmp_path / "2")
 
 
-@pytest.mark.parametrize("engine", ["bm25s", "rank_bm25"])
+@pytest.mark.parametrize("engine", ["builtin", "rank_bm25"])
 def test_the_folder_holds_plain_files(tmp_path: Path, engine: str) -> None:
     build(tmp_path / "index", TEXTS, engine)
     files = list((tmp_path / "index").iterdir())
@@ -129,7 +129,7 @@ def test_damaged_folders_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"engine": "bm25"}, "engine 'bm25' .*allowed: bm25s, rank_bm25, tantivy"),
+        ({"engine": "bm25"}, "engine 'bm25' .*allowed: builtin, rank_bm25, tantivy"),
         ({"analyzer": "englisch"}, "did you mean 'english'"),
         ({"k1": -0.1}, "k1 is -0.1; must be at least 0"),
         ({"k1": float("nan")}, "k1 is nan"),
@@ -139,14 +139,14 @@ def test_damaged_folders_are_named(tmp_path: Path) -> None:
 def test_wrong_arguments_are_refused(
     tmp_path: Path, change: dict[str, object], message: str
 ) -> None:
-    arguments = {"engine": "bm25s", "analyzer": "auto", "k1": 1.2, "b": 0.75, **change}
+    arguments = {"engine": "builtin", "analyzer": "auto", "k1": 1.2, "b": 0.75, **change}
     with pytest.raises(UsageError, match=message):
         build_index(["a"], ["pump"], folder=tmp_path, **arguments)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_ids_must_be_unique_and_as_many_as_texts(tmp_path: Path) -> None:
-    options = {"engine": "bm25s", "analyzer": "auto", "k1": 1.2, "b": 0.75, "folder": tmp_path}
+    options = {"engine": "builtin", "analyzer": "auto", "k1": 1.2, "b": 0.75, "folder": tmp_path}
     with pytest.raises(DataError, match="id 'a' occurs twice"):
         build_index(["a", "a"], ["x", "y"], **options)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="1 chunk ids but 2 texts"):
@@ -154,7 +154,7 @@ def test_ids_must_be_unique_and_as_many_as_texts(tmp_path: Path) -> None:
 
 
 def test_versions_name_engine_package_and_analyzer() -> None:
-    assert set(engine_versions("bm25s", "english")) == {"PyStemmer", "unicode"}
+    assert set(engine_versions("builtin", "english")) == {"PyStemmer", "unicode"}
     assert "rank-bm25" in engine_versions("rank_bm25", "auto")
     with pytest.raises(UsageError, match="engine 'lucene'"):
         engine_versions("lucene", "auto")

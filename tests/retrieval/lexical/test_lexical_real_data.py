@@ -22,7 +22,7 @@ def run_of(folder: Path, corpus: dict[str, str], queries: dict[str, str], k: int
     facts = build_index(
         list(corpus),
         list(corpus.values()),
-        engine="bm25s",
+        engine="builtin",
         analyzer="auto",
         k1=1.2,
         b=0.75,

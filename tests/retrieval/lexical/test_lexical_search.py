@@ -18,7 +18,7 @@ Ranking = list[tuple[str, float]]
 
 
 def index_of(
-    texts: dict[str, str], analyzer: str = "english", engine: str = "bm25s"
+    texts: dict[str, str], analyzer: str = "english", engine: str = "builtin"
 ) -> LexicalIndex:
     with tempfile.TemporaryDirectory() as folder:
         build_index(
@@ -44,7 +44,7 @@ def rankings(index: LexicalIndex, queries: list[str], k: int) -> list[Ranking]:
 
 
 @settings(deadline=None)
-@given(CORPORA, WORDS, st.integers(1, 40), st.sampled_from(["bm25s", "rank_bm25"]))
+@given(CORPORA, WORDS, st.integers(1, 40), st.sampled_from(["builtin", "rank_bm25"]))
 def test_exact_order_against_a_naive_sort(
     texts: dict[str, str], query: str, k: int, engine: str
 ) -> None:
@@ -79,7 +79,7 @@ def test_chunks_without_a_matching_token_are_no_hits() -> None:
     assert [chunk for chunk, _ in rankings(index_of(texts), ["pump oil"], 3)[0]] == ["a"]
 
 
-@pytest.mark.parametrize("engine", ["bm25s", "rank_bm25", "tantivy"])
+@pytest.mark.parametrize("engine", ["builtin", "rank_bm25", "tantivy"])
 def test_queries_without_a_known_token_have_no_hits(engine: str) -> None:
     index = index_of({"a": "pump", "b": "valve", "c": "oil"}, engine=engine)
     assert rankings(index, ["", "the of", "unknown words", "\U0001f600"], 3) == [[], [], [], []]

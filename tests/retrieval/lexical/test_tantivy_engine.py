@@ -17,7 +17,7 @@ from rag_assets.errors import StoreError, UsageError
 from rag_assets.ordering import Hits
 from rag_assets.retrieval.lexical import engine as engines
 from rag_assets.retrieval.lexical.bm25 import BM25
-from rag_assets.retrieval.lexical.bm25s_engine import Bm25sEngine
+from rag_assets.retrieval.lexical.builtin_engine import BuiltinEngine
 from rag_assets.retrieval.lexical.engine import build_engine
 from rag_assets.retrieval.lexical.tantivy_engine import LONGEST, TIES, TantivyEngine
 from rag_assets.retrieval.lexical.token_counts import TokenCounts
@@ -87,7 +87,7 @@ def test_scores_of_long_chunks() -> None:
         expected = formula(chunks, query)
         np.testing.assert_allclose(engine.scores(query), expected, rtol=1e-6)
         # the lengths matter: with exact ones the scores differ
-        exact = 2.2 * Bm25sEngine.build(TokenCounts.of(chunks), 1.2, 0.75).scores(query)
+        exact = 2.2 * BuiltinEngine.build(TokenCounts.of(chunks), 1.2, 0.75).scores(query)
         assert np.abs(exact / np.where(expected, expected, 1) - 1).max() > 1e-3
 
 
@@ -98,7 +98,7 @@ def test_short_chunks_score_as_in_bm25s_times_the_factor(
 ) -> None:
     scores = TantivyEngine.build(chunks).scores(query)
     assert scores.dtype == np.float64
-    expected = 2.2 * Bm25sEngine.build(TokenCounts.of(chunks), 1.2, 0.75).scores(query)
+    expected = 2.2 * BuiltinEngine.build(TokenCounts.of(chunks), 1.2, 0.75).scores(query)
     np.testing.assert_allclose(scores, expected, rtol=1e-5)
 
 
@@ -106,7 +106,7 @@ def test_a_token_in_all_but_few_of_many_chunks() -> None:
     chunks = [["a"]] * 3_000 + [["b"]]
     scores = TantivyEngine.build(chunks).scores(["a"])
     np.testing.assert_allclose(scores, formula(chunks, ["a"]), rtol=1e-6)
-    exact = 2.2 * Bm25sEngine.build(TokenCounts.of(chunks), 1.2, 0.75).scores(["a"])
+    exact = 2.2 * BuiltinEngine.build(TokenCounts.of(chunks), 1.2, 0.75).scores(["a"])
     assert 1e-5 < abs(scores[0] / exact[0] - 1) < 1e-3  # 1 + x in float32 loses digits of a small x
 
 
@@ -246,4 +246,4 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
         BM25(type="bm25", engine="tantivy")
     with pytest.raises(UsageError, match=message):
         engines.own_versions("tantivy")
-    assert BM25(type="bm25").engine == "bm25s"
+    assert BM25(type="bm25").engine == "builtin"

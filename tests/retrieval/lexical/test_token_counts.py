@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.retrieval.lexical import token_counts
-from rag_assets.retrieval.lexical.bm25s_engine import bm25_weights
+from rag_assets.retrieval.lexical.builtin_engine import bm25_weights
 from rag_assets.retrieval.lexical.token_counts import SliceCounts, TokenCounts
 
 CORPORA = st.lists(st.lists(st.sampled_from("gfedcba"), max_size=9), max_size=12)
@@ -101,6 +101,6 @@ def test_weights_do_not_depend_on_the_parts(monkeypatch: pytest.MonkeyPatch) -> 
     for variant in ("lucene", "bm25l", "bm25plus"):
         whole = bm25_weights(counts, 1.2, 0.75, variant, 0.5)
         with monkeypatch.context() as patch:
-            patch.setattr("rag_assets.retrieval.lexical.bm25s_engine.ENTRIES", 2)
+            patch.setattr("rag_assets.retrieval.lexical.builtin_engine.ENTRIES", 2)
             parts = bm25_weights(counts, 1.2, 0.75, variant, 0.5)
         assert parts.tobytes() == whole.tobytes()

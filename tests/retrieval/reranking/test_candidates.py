@@ -28,8 +28,8 @@ TEXTS = {name: f"about {name}" for name in "abcd"}
 def test_candidates_stand_in_the_order_of_the_input() -> None:
     first, second = candidate_lists(two_queries(), asked(), TEXTS)
     assert (first.query_id, first.query) == ("q1", "text of q1")
-    assert (first.item_ids, first.texts) == (["a", "d"], ["about a", "about d"])
-    assert second.item_ids == ["a", "b", "c"]
+    assert (first.unit_ids, first.texts) == (["a", "d"], ["about a", "about d"])
+    assert second.unit_ids == ["a", "b", "c"]
     assert second.scores.tolist() == [3.0, 2.0, 1.0]
 
 

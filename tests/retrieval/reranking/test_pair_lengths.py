@@ -14,7 +14,7 @@ from rag_assets.retrieval.reranking.cross_encoder import CrossEncoderScorer
 from rag_assets.retrieval.reranking.pair_scores import PairScorer, pair_lengths, scored_by_pairs
 from rag_assets.retrieval.reranking.query_likelihood import QueryLikelihoodScorer
 from rag_assets.retrieval.workspace import Workspace
-from rag_assets.store.pair_score_cache import Pair
+from rag_assets.store.number_caches import Pair
 from tests.retrieval.reranking.tiny_models import LONGEST, cross_encoder, language_model
 
 QUERY = "wind"

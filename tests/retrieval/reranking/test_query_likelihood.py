@@ -10,7 +10,7 @@ from rag_assets.errors import ModelUnavailable
 from rag_assets.retrieval.reranking.candidates import Candidates
 from rag_assets.retrieval.reranking.pair_scores import rerank_by_pairs
 from rag_assets.retrieval.reranking.query_likelihood import QueryLikelihoodScorer
-from rag_assets.store.pair_score_cache import Pair
+from rag_assets.store.number_caches import Pair
 from tests.retrieval.reranking.tiny_models import LONGEST, language_model
 
 QUERY = "wind"

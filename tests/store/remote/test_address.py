@@ -6,7 +6,7 @@ import pytest
 
 from rag_assets.errors import UsageError
 from rag_assets.store.remote.address import ENDPOINT_VARIABLES, Address
-from rag_assets.store.remote.opened import shown_store, working_copy_of
+from rag_assets.store.remote.mirror import shown_store, working_copy_of
 from rag_assets.store.settings import StoreSettings
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from rag_assets.errors import StoreError
 from rag_assets.store.remote.address import Address
+from rag_assets.store.remote.mirror import make_working_copy, working_copy_of, write_shared
 from rag_assets.store.remote.objects import ABSENT, ANY, Objects
-from rag_assets.store.remote.opened import make_working_copy, working_copy_of, write_shared
 from rag_assets.store.remote.working_copy import WorkingCopy
 from tests.s3_server import VARIABLES, Conditions, conditions
 from tests.servers.hostile import Handler, Hostile

@@ -10,9 +10,9 @@ import pytest
 
 from rag_assets.errors import StoreError
 from rag_assets.store.remote.address import Address
+from rag_assets.store.remote.mirror import make_working_copy, mirror, working_copy_of
 from rag_assets.store.remote.objects import Objects
-from rag_assets.store.remote.opened import make_working_copy, mirror, working_copy_of
-from rag_assets.store.remote.removed import apply_removed, bring_all, remove_everywhere
+from rag_assets.store.remote.removals import apply_removed, bring_all, remove_everywhere
 from rag_assets.store.remote.working_copy import WorkingCopy
 from rag_assets.store.segments import KEY, Segments
 from tests.s3_server import deny_access

@@ -16,8 +16,16 @@ from rag_assets.package_versions import version
 from rag_assets.retrieval.lexical.analyzers.auto import CHOICES, detect_analyzer
 from rag_assets.retrieval.lexical.analyzers.identifiers import with_identifiers
 from rag_assets.retrieval.lexical.analyzers.stemmed import ENGLISH, SNOWBALL
-from rag_assets.retrieval.lexical.analyzers.unspaced import CJK_ANALYZER, ICU, JIEBA, NGRAMS
-from rag_assets.retrieval.lexical.analyzers.words import STANDARD, WHITESPACE, Analyzer, Tokens
+from rag_assets.retrieval.lexical.analyzers.words import (
+    CJK_ANALYZER,
+    ICU,
+    JIEBA,
+    NGRAMS,
+    STANDARD,
+    WHITESPACE,
+    Analyzer,
+    Tokens,
+)
 
 __all__ = [
     "ANALYZERS",

@@ -1,0 +1,108 @@
+"""What an evaluation does, whoever starts it: `begin`, the stages of `stale_stages`, `finish`.
+
+The command line does so in its own process (`evaluate.py`), a run that Dagster started in its op
+(`job.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from rag_assets.assets.reported_versions import ReportedVersions
+from rag_assets.errors import CheckFailed
+from rag_assets.pipeline.checks.failed_checks import FailedChecks
+from rag_assets.pipeline.evaluation_record import record
+from rag_assets.pipeline.evaluations import Evaluation
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.registry import register
+from rag_assets.pipeline.required_partitions import required_partitions
+from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.warehouse import rebuild
+from rag_assets.pipeline.warehouse_record import is_up_to_date
+from rag_assets.store.artifacts import ArtifactKey
+
+Wanted = Mapping[str, list[ArtifactKey]]
+"""Asset -> its partitions that are to be up to date, in the order of the graph."""
+
+StaleStages = Iterator[tuple[str, list[ArtifactKey]]]
+"""Assets with their partitions that are to be computed or reported."""
+
+
+@dataclass(frozen=True)
+class EvaluationSummary:
+    """What an evaluation did: the snapshot, and how many partitions were computed and reused."""
+
+    evaluation: Evaluation
+    computed: int
+    reused: int
+    seconds: float
+
+
+def begin(pipeline: Pipeline, selection: Selection) -> Wanted:
+    """Register the experiment and return the partitions that are wanted."""
+    register(pipeline.experiment, pipeline.settings)
+    return required_partitions(pipeline.experiment, selection)
+
+
+def stale_stages(pipeline: Pipeline, wanted: Wanted) -> StaleStages:
+    """Yield each asset with its partitions that are to be computed or reported.
+
+    What is stale in one stage depends on what came out of those before it, so a stage must be up
+    to date before the next is asked for. What reads a partition that failed a blocking check is
+    left out.
+    """
+    for asset, keys in wanted.items():
+        reported, failed_checks = ReportedVersions(pipeline), FailedChecks(pipeline)
+        stale = [
+            key
+            for key in keys
+            if not reported.is_current(key) and failed_checks.can_be_computed(key)
+        ]
+        if stale:
+            yield asset, stale
+
+
+def finish(
+    pipeline: Pipeline,
+    wanted: Wanted,
+    *,
+    started: datetime,
+    trigger: str,
+    runs: tuple[str, ...],
+) -> EvaluationSummary:
+    """Write the snapshot of what is current now, and bring the warehouse up to date.
+
+    Args:
+        pipeline: of the evaluation.
+        wanted: what ``begin`` returned.
+        started: when it began.
+        trigger: what started it.
+        runs: ids of the Dagster runs that recorded it.
+
+    Raises:
+        CheckFailed: a partition that is wanted failed a blocking check; nothing is written.
+        StoreError: the store cannot be written.
+    """
+    _refuse_failed(pipeline, wanted)
+    computed = pipeline.n_computed
+    evaluation = record(
+        pipeline, started=started, trigger=trigger, computed=computed, dagster_runs=runs
+    )
+    if not is_up_to_date(pipeline.settings):
+        rebuild(pipeline.settings)
+    artifacts = [pipeline.current(key) for keys in wanted.values() for key in keys]
+    # Of partitions that are equal there is one artifact, which counts once.
+    total = len({(one.manifest.asset, one.manifest.fingerprint) for one in artifacts if one})
+    seconds = (datetime.now(UTC) - started).total_seconds()
+    return EvaluationSummary(evaluation, computed, total - computed, seconds)
+
+
+def _refuse_failed(pipeline: Pipeline, wanted: Wanted) -> None:
+    failed_checks = FailedChecks(pipeline)
+    reasons = [failed_checks.reason(key) for keys in wanted.values() for key in keys]
+    failed = [reason for reason in reasons if reason is not None]
+    if failed:
+        more = f" (and {len(failed) - 1} more partitions)" if len(failed) > 1 else ""
+        raise CheckFailed(f"a blocking check failed: {failed[0]}{more}")

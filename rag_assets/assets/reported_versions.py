@@ -1,0 +1,65 @@
+"""What this Dagster instance has been told, so that nothing is reported twice or left out.
+
+Lies inside the instance's storage and is deleted with it: then everything is reported again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.atomic import write_text
+from rag_assets.store.canonical import fingerprint
+from rag_assets.store.locks import locked
+
+FOLDER = "rag_assets"
+
+
+class ReportedVersions:
+    """The record of one experiment: partition -> the state that was last reported."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        """Open the record; absent means that nothing was reported."""
+        self._pipeline = pipeline
+        name = pipeline.experiment.name
+        self._file = pipeline.settings.dagster_home / FOLDER / f"{name}.json"
+        self._states = _read(self._file)
+
+    def is_current(self, key: ArtifactKey) -> bool:
+        """Whether Dagster's last report of a partition is about its present state."""
+        state = self._state(key)
+        return state is not None and self._states.get(str(key)) == state
+
+    def add(self, keys: list[ArtifactKey]) -> None:
+        """Remember that the present state of these partitions was reported."""
+        states = {str(key): self._state(key) for key in keys}
+        locks = self._pipeline.settings.locks
+        with locked(locks / f"reported-{self._pipeline.experiment.name}.lock"):
+            self._states = {**_read(self._file), **states}
+            # What a power failure takes is reported again.
+            write_text(self._file, json.dumps(self._states), durable=False)
+
+    def _state(self, key: ArtifactKey) -> str | None:
+        """Hash the version of a partition and of its inputs: what Dagster's staleness looks at."""
+        artifact = self._pipeline.current(key)
+        if artifact is None:
+            return None
+        inputs = {}
+        for item in STAGES[key.asset].inputs(self._pipeline.experiment, key):
+            parent = self._pipeline.current(item.key)
+            if parent is not None:
+                inputs[str(item.key)] = self._pipeline.data_version(parent, item.key)
+        own = self._pipeline.data_version(artifact, key)
+        return fingerprint([artifact.manifest.fingerprint, own, inputs])
+
+
+def _read(file: Path) -> Mapping[str, str | None]:
+    try:
+        states = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return states if isinstance(states, dict) else {}

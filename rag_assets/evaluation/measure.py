@@ -1,0 +1,91 @@
+"""What a measure is: a class with its name, formula, source and parameters.
+
+A measure of ours stands in :mod:`rag_assets.evaluation.measures`; a package adds one by an entry
+point of the group ``rag_assets.metrics``, whose name is that of the measure.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+from rag_assets.options import Options
+
+
+class Evidence(NamedTuple):
+    """One evidence with a positive grade, in one ranking.
+
+    Attributes:
+        grade: its highest grade.
+        rank: of the first unit that satisfies it; None where none does before the cut.
+        gain: its grade by that unit; 0 where there is none.
+    """
+
+    grade: int
+    rank: int | None
+    gain: int
+
+
+class JudgedRanking(NamedTuple):
+    """The ranking of one query up to the cut, as the labels see it.
+
+    Attributes:
+        grades: of the unit at each rank the highest grade; None: it is not judged.
+        evidences: all that have a positive grade, at least one; R is their number.
+    """
+
+    grades: Sequence[int | None]
+    evidences: Sequence[Evidence]
+
+    def gains(self) -> list[int]:
+        """Return for each rank the highest grade among the evidences first satisfied there."""
+        gains = [0] * len(self.grades)
+        for evidence in self.evidences:
+            if evidence.rank is not None:
+                gains[evidence.rank - 1] = max(gains[evidence.rank - 1], evidence.gain)
+        return gains
+
+    def ideal(self) -> list[int]:
+        """Return the grades of all evidences, the highest first."""
+        return sorted((evidence.grade for evidence in self.evidences), reverse=True)
+
+
+class Measure(Options):
+    """A measure; its fields are its parameters, as in ``rbp(p=0.9)``, and have defaults.
+
+    Attributes:
+        name: canonical name: small letters and underscores.
+        formula: in one line of Markdown, with ``@k`` for a cut-off.
+        source: who published it.
+        aliases: other names of a measure of ours, in small letters.
+        needs_cutoff: whether it says nothing over a whole ranking.
+        shown: parameters that stand in the name also at their defaults: tools differ in them.
+    """
+
+    name: ClassVar[str]
+    formula: ClassVar[str]
+    source: ClassVar[str] = ""
+    aliases: ClassVar[tuple[str, ...]] = ()
+    needs_cutoff: ClassVar[bool] = False
+    shown: ClassVar[frozenset[str]] = frozenset()
+
+    @classmethod
+    def defaults(cls) -> dict[str, float]:
+        """Return parameter -> its default."""
+        return {name: field.default for name, field in cls.model_fields.items()}
+
+
+class RankingMeasure(Measure, ABC):
+    """A measure that is computed query by query."""
+
+    @abstractmethod
+    def value(self, ranking: JudgedRanking, k: int) -> float:
+        """Return the value of one query, from 0 to 1.
+
+        It is not asked about a query without a relevant judgment, which has no value.
+
+        Args:
+            ranking: the ranking; it holds fewer than ``k`` units where fewer were retrieved.
+            k: the cut-off.
+        """

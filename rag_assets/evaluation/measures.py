@@ -1,0 +1,241 @@
+"""Our own measures of a ranking and its judgments, each with its formula and its source.
+
+The formulas are those of trec_eval (Buckley and NIST, https://github.com/usnistgov/trec_eval),
+carried over to evidence: the first unit that satisfies an evidence earns, a later one earns nothing
+but counts as relevant for precision. Where each evidence is one document the two are the same. With
+R = number of evidences with a grade of at least the relevance level (``rel``, 1 by default),
+``rel(i)`` = 1 when the unit at rank i satisfies any of them, and gain(i) = the highest grade among
+the evidences first satisfied at rank i.
+
+A unit is judged when it has a grade of 0 or more, and judged non-relevant when its highest grade is
+below the level. A grade below 0 means pooled and not judged, as in trec_eval. The gains of nDCG and
+ERR know no level.
+
+A query without a positive judgment has null metrics: it has no value, and is counted apart. One
+that has some, but none at the level asked for, has the value 0, as with ``trec_eval -l``.
+
+The SQL of a measure reads the tables of :mod:`rag_assets.evaluation.metric_sql`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import BeforeValidator
+
+from rag_assets.evaluation.measure import Measure, RankingMeasure
+from rag_assets.plugins import Kind, members
+
+LARGEST_GMAX = 1000
+"""Powers of 2 up to it are numbers in float64."""
+
+
+def _grade(value: object) -> object:
+    if isinstance(value, int) and 1 <= value <= LARGEST_GMAX:
+        return value
+    raise ValueError(f"must be an integer from 1 to {LARGEST_GMAX}")
+
+
+def _persistence(value: object) -> object:
+    if isinstance(value, int | float) and 0 < value < 1:
+        return value
+    raise ValueError("must lie between 0 and 1, as 0.8 does")
+
+
+class LevelMeasure(Measure):
+    """A measure over relevant units or evidences at a level; ``rel`` is the lowest relevant grade.
+
+    Attributes:
+        sql: the value, over the sums of ``level_{rel}`` and of :attr:`sums`; null counts 0.
+        sums: what is summed for it over the relevant units in the first top_k.
+    """
+
+    sql: ClassVar[str]
+    sums: ClassVar[str] = ""
+
+    rel: Annotated[int, BeforeValidator(_grade)] = 1
+
+
+class GainMeasure(Measure):
+    """DCG / ideal DCG; ``gain`` is the SQL of what a grade earns."""
+
+    gain: ClassVar[str]
+
+
+class HitRate(LevelMeasure):
+    """Success."""
+
+    name = "hit_rate"
+    formula = "1 when any rank <= k is relevant (success)"
+    aliases = ("success", "hit", "hits")
+    sql = "(n_units_{rel} > 0)::INTEGER"
+
+
+class ReciprocalRank(LevelMeasure):
+    """Its mean is MRR."""
+
+    name = "mrr"
+    formula = "1 / rank of the first relevant unit, 0 when it is deeper than k"
+    aliases = ("rr", "recip_rank")
+    sql = "1 / first_{rel}"
+
+
+class Ndcg(GainMeasure):
+    """Gains that are the grades themselves."""
+
+    name = "ndcg"
+    formula = (
+        "DCG / ideal DCG; DCG = sum of gain(i) / log2(i + 1); the ideal has the grades of all "
+        "evidences, the highest first, one a rank, cut at k"
+    )
+    aliases = ("ndcg_cut",)
+    gain = "grade"
+
+
+class NdcgExp(GainMeasure):
+    """Exponential gains."""
+
+    name = "ndcg_exp"
+    formula = "the same with 2^gain - 1"
+    source = "Burges et al. 2005, as gdeval of the TREC Web track has it"
+    gain = "(pow(2, grade) - 1)"
+
+
+class Recall(LevelMeasure):
+    """The share of the evidences."""
+
+    name = "recall"
+    formula = "evidences satisfied in the first k / R"
+    aliases = ("r", "set_recall")
+    sql = "n_found_{rel} / r_{rel}"
+
+
+class CappedRecall(LevelMeasure):
+    """Recall that can be 1 also where R is larger than k."""
+
+    name = "recall_cap"
+    formula = "evidences satisfied in the first k, at most k of them / min(R, k)"
+    source = "BEIR's capped recall"
+    aliases = ("r_cap",)
+    needs_cutoff = True
+    sql = (
+        "CASE WHEN n_found_{rel} > 0 "
+        "THEN least(n_found_{rel}, r_{rel}, top_k) / least(r_{rel}, top_k) END"
+    )
+
+
+class Precision(LevelMeasure):
+    """The share of relevant units."""
+
+    name = "precision"
+    formula = "relevant units in the first k / k, also when fewer than k were retrieved"
+    aliases = ("p",)
+    needs_cutoff = True
+    sql = "n_units_{rel} / top_k"
+
+
+class F1(LevelMeasure):
+    """Precision and recall in one number."""
+
+    name = "f1"
+    formula = "harmonic mean of precision@k and recall@k"
+    needs_cutoff = True
+    sql = "2 / (top_k / n_units_{rel} + r_{rel} / n_found_{rel})"
+
+
+class AveragePrecision(LevelMeasure):
+    """Its mean is MAP."""
+
+    name = "map"
+    formula = (
+        "sum over evidences satisfied in the first k of the precision at the rank that first "
+        "satisfies it / R"
+    )
+    aliases = ("ap", "map_cut")
+    sql = "precisions_{rel} / r_{rel}"
+    sums = "sum(n_new * nth / rank ORDER BY rank) AS precisions_{rel}"
+
+
+class RPrecision(LevelMeasure):
+    """Precision at R."""
+
+    name = "r_precision"
+    formula = "relevant units in the first R / R"
+    aliases = ("rprec",)
+    sql = "in_first_r_{rel} / r_{rel}"
+    sums = "count(*) FILTER (rank <= r) AS in_first_r_{rel}"
+
+
+class Bpref(LevelMeasure):
+    """Of judged units alone."""
+
+    name = "bpref"
+    formula = (
+        "sum over the evidences found of 1 - min(n, R) / min(N, R), and of 1 where n = 0, / R; "
+        "n = judged non-relevant units above the rank that first satisfies it, N = all of the "
+        "query, with evidences that no unit satisfies"
+    )
+    source = "Buckley and Voorhees 2004, as trec_eval's m_bpref.c has it"
+    sql = "preferences_{rel} / r_{rel}"
+    sums = """sum(
+        n_new * (1 - CASE WHEN n_bad = 0 THEN 0 ELSE least(n_bad, r) / least(bad, r) END)
+        ORDER BY rank) AS preferences_{rel}"""
+
+
+class RankBiasedPrecision(LevelMeasure):
+    """``p`` is the persistence of the reader."""
+
+    name = "rbp"
+    formula = "(1 - p) * sum of rel(i) * p^(i - 1)"
+    source = "Moffat and Zobel 2008"
+    shown = frozenset({"p"})
+    sql = '(1 - {p}) * "seen {column}"'
+    sums = """sum(pow({p}, rank - 1) ORDER BY rank) AS "seen {column}\""""
+
+    p: Annotated[float, BeforeValidator(_persistence)] = 0.8
+
+
+class ExpectedReciprocalRank(Measure):
+    """``gmax`` is the highest grade that can be given."""
+
+    name = "err"
+    formula = (
+        "sum of s(i) / i * product over j < i of (1 - s(j)), with s(i) = (2^gain(i) - 1) / 2^gmax"
+    )
+    source = "Chapelle et al. 2009; gmax = 4 as in gdeval"
+    shown = frozenset({"gmax"})
+
+    gmax: Annotated[int, BeforeValidator(_grade)] = 4
+
+
+class Judged(Measure):
+    """How much of what was retrieved is judged at all."""
+
+    name = "judged"
+    formula = "judged units / units retrieved in the first k; null when there are none"
+
+
+OWN_MEASURES: tuple[type[Measure], ...] = (
+    HitRate,
+    ReciprocalRank,
+    Ndcg,
+    NdcgExp,
+    Recall,
+    CappedRecall,
+    Precision,
+    F1,
+    AveragePrecision,
+    RPrecision,
+    Bpref,
+    RankBiasedPrecision,
+    ExpectedReciprocalRank,
+    Judged,
+)
+"""In the order in which columns stand."""
+
+KIND: Kind[Measure] = Kind("metric", "rag_assets.metrics", (RankingMeasure,), "name", ("formula",))
+
+MEASURE_TYPES = members(
+    KIND, {measure.name: f"{__name__}:{measure.__name__}" for measure in OWN_MEASURES}
+)
+"""Our own measures of a ranking, then those of packages."""

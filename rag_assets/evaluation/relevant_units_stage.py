@@ -1,0 +1,218 @@
+"""``relevant_units[retriever]``: the evidence, on the units of one retriever.
+
+And ``dev_relevant_units``: the labels by which the weights of a fusion may be chosen.
+
+The labels stay as they are; only this table depends on the chunking. So R, the number of evidences
+of a query, and the highest grade of each are the same under every chunking, and an evidence that
+no chunk satisfies stays in R.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.chunking.stage import chunks_key
+from rag_assets.engine.recipe import Input
+from rag_assets.engine.stage import Stage, TableProduct
+from rag_assets.engine.stage_context import StageContext
+from rag_assets.evaluation.contexts import with_neighbours
+from rag_assets.evaluation.query_facts import DEV
+from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
+from rag_assets.evaluation.units import unit_spans
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.package_versions import version
+from rag_assets.retrieval.retriever import WindowExpansion
+from rag_assets.schemas import RELEVANT_UNITS
+from rag_assets.scratch_duckdb import scratch_connection
+from rag_assets.sources.stage import QRELS_KEY
+from rag_assets.store.artifacts import ArtifactKey
+
+_UNITS = {
+    # A document satisfies every evidence that lies in it.
+    "document": """
+        SELECT q.query_id, q.evidence_id, q.document_id AS unit_id, q.grade
+        FROM qrels q JOIN (SELECT DISTINCT document_id FROM chunks) USING (document_id)
+    """,
+    # The judged ids are the ids of the chunks themselves.
+    "chunk": """
+        SELECT q.query_id, q.evidence_id, c.chunk_id AS unit_id, q.grade
+        FROM qrels q JOIN chunks c ON c.chunk_id = q.document_id
+    """,
+    # A unit, the chunk or its parent, satisfies an evidence when it holds at least half of it, or
+    # when at least half of the unit lies inside it; without a span it is the whole document.
+    "evidence": """
+        SELECT query_id, evidence_id, unit_id, grade FROM (
+            SELECT q.query_id, q.evidence_id, c.unit_id, q.grade,
+                   q.start IS NULL AS whole_document,
+                   least(c."end", q."end") - greatest(c.start, q.start) AS shared,
+                   q."end" - q.start AS evidence_length,
+                   c."end" - c.start AS unit_length
+            FROM qrels q JOIN units c USING (document_id)
+        )
+        WHERE whole_document
+           OR (shared > 0 AND (2 * shared >= evidence_length OR 2 * shared >= unit_length))
+    """,
+}
+
+
+_JUDGE = """
+    WITH satisfied AS (
+        SELECT query_id, evidence_id, unit_id, max(grade) AS grade
+        FROM ({units}) GROUP BY ALL
+    ), evidences AS (
+        SELECT query_id, evidence_id, max(grade) AS grade FROM qrels GROUP BY ALL
+    ), reached AS (
+        SELECT query_id, evidence_id, max(grade) AS grade FROM satisfied GROUP BY ALL
+    )
+    SELECT query_id, evidence_id, unit_id, grade FROM satisfied
+    UNION ALL
+    SELECT query_id, evidence_id, NULL, e.grade
+    FROM evidences e LEFT JOIN reached s USING (query_id, evidence_id)
+    WHERE s.grade IS NULL OR s.grade < e.grade
+    ORDER BY query_id, evidence_id, unit_id
+"""
+
+
+_NOT_IN_CORPUS = """
+    SELECT query_id, count(*) FROM (
+        SELECT query_id, evidence_id
+        FROM qrels LEFT JOIN documents d USING (document_id) WHERE grade > 0
+        GROUP BY ALL HAVING count(d.document_id) = 0
+    ) GROUP BY ALL
+"""
+
+
+class RelevantUnits(Stage):
+    """One partition a retriever."""
+
+    name = "relevant_units"
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    schema = RELEVANT_UNITS
+    row = "One unit of this retriever that satisfies one evidence of a query."
+    group = "chunks"
+    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        names = experiment.retrievers if experiment.has_qrels else ()
+        return [relevant_units_key(name) for name in names]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        chunkings = experiment.chunkings_of(key["retriever"])
+        return [
+            Input("qrels", QRELS_KEY),
+            *[
+                Input(f"chunks_{number}", chunks_key(name), "spans")
+                for number, name in enumerate(chunkings)
+            ],
+        ]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        expand = context.experiment.retrievers[key["retriever"]].neighbours
+        expanded = {} if expand is None else {"expand": expand.model_dump(mode="json")}
+        return {"judge": context.experiment.judge, **expanded}
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return {"duckdb": version("duckdb")}
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        qrels = context.artifact(QRELS_KEY).table()
+        for key in keys:
+            chunkings = context.experiment.chunkings_of(key["retriever"])
+            chunks = [context.artifact(chunks_key(name)).table() for name in chunkings]
+            expand = context.experiment.retrievers[key["retriever"]].neighbours
+            units = None if expand is None else _expanded(chunks, expand)
+            table = relevant_units(qrels, pa.concat_tables(chunks), context.experiment.judge, units)
+            yield key, TableProduct(table)
+
+
+def _expanded(chunks: Sequence[pa.Table], expand: WindowExpansion) -> pa.Table:
+    """Return the spans that are returned: neighbours are of the same chunking."""
+    return pa.concat_tables(with_neighbours(unit_spans(table), expand.chunks) for table in chunks)
+
+
+def relevant_units_key(retriever: str) -> ArtifactKey:
+    """Return the relevant units of one retriever."""
+    return ArtifactKey.of("relevant_units", retriever=retriever)
+
+
+class DevRelevantUnits(Stage):
+    """One partition a tuned fusion: a label of a test query does not come further than here."""
+
+    name = "dev_relevant_units"
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    schema = RELEVANT_UNITS
+    row = "One unit of this retriever that satisfies one evidence of a query of the dev split."
+    group = "chunks"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [dev_relevant_units_key(name) for name in experiment.tuned_fusions]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return [
+            Input("relevant_units", relevant_units_key(key["retriever"])),
+            Input("query_facts", QUERY_FACTS_KEY, "means"),
+        ]
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        dev = pa.array(list(dev_weights(context)), pa.string())
+        for key in keys:
+            table = context.artifact(relevant_units_key(key["retriever"])).table()
+            yield key, TableProduct(table.filter(pc.is_in(table["query_id"], value_set=dev)))
+
+
+def dev_weights(context: StageContext) -> dict[str, float]:
+    """Return query id -> weight, of the queries of the dev split."""
+    facts = context.artifact(QUERY_FACTS_KEY).table()
+    dev = facts.filter(pc.equal(facts["split"], DEV))
+    return dict(zip(dev["query_id"].to_pylist(), dev["weight"].to_pylist(), strict=True))
+
+
+def dev_relevant_units_key(retriever: str) -> ArtifactKey:
+    """Return the labels by which a fusion's weights are chosen."""
+    return ArtifactKey.of("dev_relevant_units", retriever=retriever)
+
+
+def relevant_units(
+    qrels: pa.Table, chunks: pa.Table, judge: str, units: pa.Table | None = None
+) -> pa.Table:
+    """Match evidence to units.
+
+    Args:
+        qrels: table of :data:`rag_assets.schemas.QRELS`.
+        chunks: chunks of all chunkings that the retriever's runs can hold. Spans are judged on the
+            parent of a chunk that has one.
+        judge: ``document``, ``chunk`` or ``evidence``.
+        units: the spans that are returned for the units, as of :func:`unit_spans`; None: their own.
+
+    Returns:
+        Table of :data:`rag_assets.schemas.RELEVANT_UNITS`: a row for each unit and evidence that it
+        satisfies, and one row without a unit, with the highest grade of all judgments, for each
+        evidence that no unit satisfies with that grade.
+    """
+    with scratch_connection() as connection:
+        connection.register("qrels", qrels)
+        connection.register("chunks", chunks)
+        connection.register("units", unit_spans(chunks) if units is None else units)
+        table = connection.sql(_JUDGE.format(units=_UNITS[judge])).to_arrow_table()
+    return RELEVANT_UNITS.check(table.cast(RELEVANT_UNITS.arrow()))
+
+
+def not_in_corpus(qrels: pa.Table, documents: pa.Table) -> dict[str, int]:
+    """Return query -> how many of its positive evidences name no document of the corpus.
+
+    Args:
+        qrels: table of :data:`rag_assets.schemas.QRELS`.
+        documents: a table with the column ``document_id``: the corpus.
+    """
+    with scratch_connection() as connection:
+        connection.register("qrels", qrels)
+        connection.register("documents", documents.select(["document_id"]))
+        return dict(connection.sql(_NOT_IN_CORPUS).fetchall())

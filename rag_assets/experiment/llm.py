@@ -1,0 +1,107 @@
+"""The shape of ``llm`` in an ``experiment.yaml``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from rag_assets.errors import UsageError
+from rag_assets.llm.budget import Limits
+from rag_assets.llm.client import ChatModel
+from rag_assets.llm.endpoint import BASE_URL_VARIABLE, DEFAULT_BASE_URL, MODEL_VARIABLE, Endpoint
+from rag_assets.options import Number, Options
+
+Count = Annotated[int, Field(ge=1, strict=True)]
+NotNegative = Annotated[Number, Field(ge=0)]
+
+OF_SERVER = frozenset(
+    {"model", "base_url", "api_key_env", "timeout", "concurrency", "retries", "backoff"}
+)
+"""Options of ``llm`` that a model in this process has no use for."""
+
+
+class LlmConfig(Options):
+    """The language model that writes query variants and questions.
+
+    ``type: openai`` is any server that speaks that protocol; without ``model`` or ``base_url``
+    those of the environment variables ``RAG_ASSETS_LLM_MODEL`` and ``OPENAI_BASE_URL``. The key is
+    read from the environment variable ``api_key_env``, null for a server that needs none.
+    ``type: local`` is the small model of the extra ``local-llm``, and has no options of a server.
+    ``max_calls`` and ``max_cost`` bound one evaluation; prices are money a million tokens.
+    """
+
+    type: Literal["openai", "local"] = "openai"
+    model: str = ""
+    base_url: str | None = None
+    api_key_env: str | None = "OPENAI_API_KEY"
+    timeout: Annotated[Number, Field(gt=0)] = 60.0
+    concurrency: Count = 4
+    retries: Annotated[int, Field(ge=0, strict=True)] = 4
+    backoff: NotNegative = 1.0
+    max_calls: Annotated[int, Field(ge=0, strict=True)] | None = None
+    max_cost: NotNegative | None = None
+    prompt_price: NotNegative | None = None
+    completion_price: NotNegative | None = None
+
+    @model_validator(mode="after")
+    def _nothing_is_ignored(self) -> Self:
+        others = sorted(self.model_fields_set & OF_SERVER)
+        if self.type == "local" and others:
+            local_model = "type: local is one model, SmolLM2-135M-Instruct in this process"
+            raise ValueError(f"{', '.join(others)}: only for type: openai; {local_model}")
+        try:
+            self.limits()
+        except UsageError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    def limits(self) -> Limits:
+        """Return what one evaluation may spend.
+
+        Raises:
+            UsageError: ``max_cost`` without prices.
+        """
+        return Limits(self.max_calls, self.max_cost, self.prompt_price, self.completion_price)
+
+    def chat_model(self) -> ChatModel:
+        """Return the model; nothing is sent or loaded yet.
+
+        Raises:
+            UsageError: an extra is not installed, no model is named, or its key is not set.
+        """
+        if self.type == "local":
+            from rag_assets.llm.local_gguf import LocalGguf
+
+            return LocalGguf()
+        from rag_assets.llm.openai_compatible import OpenAICompatible
+
+        return OpenAICompatible(self.endpoint())
+
+    def identity(self) -> Mapping[str, str]:
+        """Return what stands for the model in a fingerprint; needs no key.
+
+        Raises:
+            UsageError: the local model is not installed.
+        """
+        if self.type == "local":
+            return self.chat_model().identity
+        return self.endpoint().described
+
+    def endpoint(self) -> Endpoint:
+        """Return the server.
+
+        Raises:
+            UsageError: the address is none, or no model is named.
+        """
+        return Endpoint(
+            self.model or os.environ.get(MODEL_VARIABLE, ""),
+            self.base_url or os.environ.get(BASE_URL_VARIABLE) or DEFAULT_BASE_URL,
+            self.api_key_env,
+            timeout=self.timeout,
+            concurrency=self.concurrency,
+            retries=self.retries,
+            backoff=self.backoff,
+        )

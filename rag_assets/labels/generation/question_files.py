@@ -1,0 +1,293 @@
+"""Generated questions as files: a CSV sheet on which people say which are good, and a dataset.
+
+The sheet holds all that a question is made of, so it can be read back on another machine; the quote
+is compared with the documents as they are then. The dataset is a folder that is read like any
+other.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from rag_assets.errors import DataError, StoreError, UsageError
+from rag_assets.labels.generation.question_generation import QUESTIONS
+from rag_assets.sources.csv_files import (
+    CELL_MAY_BE_CUT,
+    fitting,
+    is_shown_as,
+    plain,
+    read_csv,
+    shielded,
+)
+from rag_assets.sources.fields import Place, checked_id, shown
+from rag_assets.sources.folder_labels import JUDGMENTS, QUERIES
+from rag_assets.sources.record_folders import JSONL_DOCUMENTS
+from rag_assets.sources.writers.jsonl import document_lines
+from rag_assets.sources.writers.tables import write_lines
+from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory
+from rag_assets.store.canonical import canonical_json
+
+COLUMNS = (
+    "keep",
+    "question",
+    "answer",
+    "quote",
+    "document_id",
+    "start",
+    "end",
+    "chunk_id",
+    "query_id",
+    "source",
+)
+YES = ("yes", "y", "1", "x")
+NO = ("no", "n", "0")
+
+
+class Reviewed(NamedTuple):
+    """What a sheet says.
+
+    Attributes:
+        questions: table of :data:`QUESTIONS`, those with a yes, worded as on the sheet.
+        n_refused: questions with a no.
+        n_open: questions without either, which are not taken.
+    """
+
+    questions: pa.Table
+    n_refused: int
+    n_open: int
+
+
+def review_sheet(questions: pa.Table, documents: pa.Table) -> str:
+    """Return the sheet, with an empty column ``keep`` and a byte order mark.
+
+    Args:
+        questions: table of :data:`QUESTIONS`.
+        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
+    """
+    texts = _texts(documents)
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\r\n")
+    writer.writerow(COLUMNS)
+    for row in QUESTIONS.check(questions).to_pylist():
+        quote = texts[row["document_id"]][row["start"] : row["end"]]
+        cells = {**row, "keep": "", "question": row["text"], "quote": fitting(quote, _no_note)}
+        writer.writerow([_cell(cells[name]) for name in COLUMNS])
+    return f"\ufeff{stream.getvalue()}"
+
+
+def _no_note(_n_shown: int) -> str:
+    return ""
+
+
+def _cell(value: object) -> object:
+    if value is None:
+        return ""
+    return shielded(value) if isinstance(value, str) else value
+
+
+def read_review(file: Path, documents: pa.Table) -> Reviewed:
+    """Return the questions that people want to keep, in the order of the sheet.
+
+    Args:
+        file: the sheet; rows may be missing, moved, and questions be worded better.
+        documents: table of :data:`rag_assets.schemas.DOCUMENTS`, as they are now.
+
+    Raises:
+        DataError: a column is missing, a question is there twice, ``keep`` is no yes and no no, or
+            a document does not hold the quote (any more).
+    """
+    texts = _texts(documents)
+    accepted: list[dict[str, object]] = []
+    lines: dict[str, int] = {}
+    n_refused = n_rows = 0
+    for line, cells in read_csv(file):
+        place = Place(file, line)
+        query_id = _new_id(cells, lines, place)
+        n_rows += 1
+        verdict = cells["keep"].strip().lower()
+        if verdict in YES:
+            accepted.append({**_question(cells, texts, place), "query_id": query_id})
+        elif verdict in NO:
+            n_refused += 1
+        elif verdict:
+            allowed = ", ".join((*YES, *NO))
+            raise place.error(f"is {shown(cells['keep'])}; allowed: {allowed}, or nothing", "keep")
+    return Reviewed(QUESTIONS.from_rows(accepted), n_refused, n_rows - len(accepted) - n_refused)
+
+
+def _new_id(cells: Mapping[str, str], lines: dict[str, int], place: Place) -> str:
+    missing = [name for name in COLUMNS if name not in cells]
+    if missing:
+        raise DataError(f"lacks the columns {', '.join(missing)}", file=place.file, line=1)
+    query_id = checked_id(plain(cells["query_id"]), place, "query_id")
+    first = lines.setdefault(query_id, place.line or 0)
+    if first != place.line:
+        raise place.error(f"{shown(query_id)} was on line {first} already", "query_id")
+    return query_id
+
+
+def _question(
+    cells: Mapping[str, str], texts: Mapping[str, str], place: Place
+) -> dict[str, object]:
+    document_id = plain(cells["document_id"])
+    if document_id not in texts:
+        raise place.error(f"{shown(document_id)} is none of the documents", "document_id")
+    start, end = _number(cells, "start", place), _number(cells, "end", place)
+    if not _is_quoted(texts[document_id][start:end], plain(cells["quote"])):
+        problem = f"is not what {shown(document_id)} says from {start} to {end} (any more)"
+        raise place.error(problem, "quote")
+    return {
+        "text": _wording(cells, place),
+        "answer": plain(cells["answer"]).strip() or None,
+        "chunk_id": plain(cells["chunk_id"]),
+        "document_id": document_id,
+        "start": start,
+        "end": end,
+        "source": plain(cells["source"]),
+    }
+
+
+def _is_quoted(span: str, quote: str) -> bool:
+    """Compare without regard to blanks: programs write line ends as they like."""
+    span_words, quote_words = " ".join(span.split()), " ".join(quote.split())
+    cut = len(quote) >= CELL_MAY_BE_CUT and span_words.startswith(quote_words)
+    return quote_words == span_words or cut or is_shown_as(quote, span)
+
+
+def _number(cells: Mapping[str, str], key: str, place: Place) -> int:
+    text = cells[key].strip()
+    if not (text.isascii() and text.isdigit()):
+        raise place.error(f"is {shown(text)}; must be a whole number", key)
+    return int(text)
+
+
+def _wording(cells: Mapping[str, str], place: Place) -> str:
+    text = " ".join(plain(cells["question"]).split())
+    if not text:
+        raise place.error("is blank; write no under keep to drop it", "question")
+    return text
+
+
+def _texts(documents: pa.Table) -> dict[str, str]:
+    ids, texts = (documents.column(name).to_pylist() for name in ("document_id", "text"))
+    return dict(zip(ids, texts, strict=True))
+
+
+EXPERIMENT = "experiment.yaml"
+FILES = frozenset({JSONL_DOCUMENTS, f"{QUERIES}.jsonl", f"{JUDGMENTS}.jsonl", EXPERIMENT})
+
+_YAML = """\
+dataset: {format: jsonl}
+# Questions from one document are not independent: intervals and tests draw documents.
+statistics: {cluster: query.source_document}
+"""
+
+TAG = "generated"
+
+
+def check_free(folder: Path, *, force: bool) -> None:
+    """Check that a dataset may be written as ``folder``.
+
+    Raises:
+        UsageError: something is there, and it is no earlier dataset that ``force`` gives up.
+    """
+    if not folder.exists() and not folder.is_symlink():
+        return
+    if not folder.is_dir() or folder.is_symlink():
+        raise UsageError(f"{folder}: is there and is no folder; choose a new one")
+    names = sorted(path.name for path in folder.iterdir())
+    others = [name for name in names if name not in FILES]
+    if others:
+        raise UsageError(
+            f"{folder}: holds {others[0]}, which no generated dataset has; choose a new folder"
+        )
+    if names and not force:
+        raise UsageError(f"{folder}: is there already; choose a new folder, or replace it (force)")
+
+
+def write_folder(
+    questions: pa.Table, documents: pa.Table, folder: Path, *, force: bool = False
+) -> None:
+    """Write ``folder``, which is there in the end only when all of it is.
+
+    Its ``experiment.yaml`` makes intervals and tests cluster by ``source_document``.
+
+    Args:
+        questions: table of :data:`rag_assets.labels.generation.question_generation.QUESTIONS`.
+        documents: all documents that are searched, those of the questions among them.
+        folder: a new one.
+        force: replace an earlier dataset that was written here.
+
+    Raises:
+        UsageError: see :func:`check_free`.
+        StoreError: the folder cannot be written.
+    """
+    check_free(folder, force=force)
+    rows = dataset_rows(questions, documents)
+    aside = folder.with_name(f"{folder.name}{TEMPORARY_MARK}{uuid.uuid4().hex[:12]}")
+    with atomic_directory(folder) as temporary:
+        write_lines(temporary / JSONL_DOCUMENTS, document_lines(documents))
+        write_lines(temporary / f"{QUERIES}.jsonl", map(canonical_json, rows.queries))
+        write_lines(temporary / f"{JUDGMENTS}.jsonl", map(canonical_json, rows.judgments))
+        (temporary / EXPERIMENT).write_text(_YAML, encoding="utf-8")
+        if folder.is_dir() and any(folder.iterdir()):
+            folder.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def check_new_file(file: Path, *, force: bool) -> None:
+    """Check that a sheet may be written as ``file``.
+
+    Raises:
+        UsageError: it is there, perhaps with the work of people in it, or is a folder.
+        StoreError: its folder cannot be looked into.
+    """
+    try:
+        if file.is_dir():
+            raise UsageError(f"{file}: is a folder; name a file")
+        if file.exists() and not force:
+            raise UsageError(f"{file}: is there already; choose another, or replace it (force)")
+    except OSError as error:
+        raise StoreError(f"cannot write {file}: {error.strerror or error}") from error
+
+
+class DatasetRows(NamedTuple):
+    """Rows as :mod:`rag_assets.sources.folder_labels` reads them, one mapping a line."""
+
+    queries: list[dict[str, object]]
+    judgments: list[dict[str, object]]
+
+
+def dataset_rows(questions: pa.Table, documents: pa.Table) -> DatasetRows:
+    """Return a query and a judgment for each question.
+
+    The judgment quotes the span that the question was made from, with its place; a span that is
+    blank, as that of a document without text, is left out: then the whole document is judged.
+
+    Args:
+        questions: table of :data:`QUESTIONS`.
+        documents: table of :data:`rag_assets.schemas.DOCUMENTS`, those of the questions among them.
+    """
+    QUESTIONS.check(questions)
+    ids, texts = (documents.column(name).to_pylist() for name in ("document_id", "text"))
+    text_of = dict(zip(ids, texts, strict=True))
+    queries: list[dict[str, object]] = []
+    judgments: list[dict[str, object]] = []
+    for row in questions.to_pylist():
+        made_from = {"source_document": row["document_id"], "source": row["source"]}
+        answers = {"answers": [row["answer"]]} if row["answer"] else {}
+        head = {"query_id": row["query_id"], "text": row["text"], "tags": [TAG]}
+        queries.append({**head, **answers, **made_from})
+        quote = text_of[row["document_id"]][row["start"] : row["end"]]
+        span = {"quote": quote, "start": row["start"]} if quote.strip() else {}
+        judged = {"query_id": row["query_id"], "doc_id": row["document_id"]}
+        judgments.append({**judged, **span, "relevance": 1, "source": row["source"]})
+    return DatasetRows(queries, judgments)

@@ -1,0 +1,224 @@
+"""The checks of each asset's partitions: labels, runs, metrics and comparisons.
+
+Near-duplicates take longer than all else and are left to ``rag-assets validate``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from rag_assets.engine.failures import failures_of
+from rag_assets.engine.stage import Stage
+from rag_assets.errors import DataError
+from rag_assets.evaluation.table_checks import (
+    disordered,
+    incomplete,
+    out_of_bounds,
+    tied_at_cut,
+    unanswered,
+    unknown_ids,
+)
+from rag_assets.labels.health.duplicates import duplicate_documents, duplicate_queries
+from rag_assets.labels.health.findings import ERROR, Finding, reading_problems, rows
+from rag_assets.labels.health.unusable_labels import dangling_ids, queries_without_relevant
+from rag_assets.pipeline.checks.check import WARNING, Check, CheckResult, Found, Reads
+from rag_assets.pipeline.checks.drift import DRIFT
+from rag_assets.pipeline.comparison_filter import is_tested, regressions
+from rag_assets.pipeline.pipeline import Outcome, Pipeline
+from rag_assets.retrieval.runs_stage import RunsStage
+from rag_assets.sources.problems import collecting
+from rag_assets.store.artifacts import Artifact, ArtifactKey
+
+
+def found_in(tables: Iterable[pa.Table]) -> Found:
+    """Return findings as what a check found: errors first, an error if there is one."""
+    findings = [finding for table in tables for finding in rows(table)]
+    findings.sort(key=lambda finding: finding.severity != ERROR)
+    errors = sum(finding.severity == ERROR for finding in findings)
+    counts = {"errors": errors, "warnings": len(findings) - errors}
+    severity = ERROR if errors else WARNING
+    return Found([_sentence(finding) for finding in findings], severity, counts)
+
+
+def _sentence(finding: Finding) -> str:
+    place = ":".join(str(part) for part in (finding.file, finding.line) if part is not None)
+    named = [finding.query_id and f"query '{finding.query_id}'"]
+    named += [finding.document_id and f"document '{finding.document_id}'"]
+    subject = ", ".join(part for part in (place, *named) if part)
+    return f"{finding.check}: {subject}: {finding.message}" if subject else finding.message
+
+
+def problems_of_unreadable(pipeline: Pipeline, asset: str, error: DataError) -> Found:
+    """Return every problem of files of which reading stopped at the first, ``error``."""
+    dataset = pipeline.experiment.dataset
+    with collecting() as problems:
+        try:
+            if asset == "qrels":
+                reads = Reads(pipeline)
+                pipeline.experiment.read_qrels(reads.documents, reads.queries)
+            else:
+                {"documents": dataset.read_documents, "queries": dataset.read_queries}[asset]()
+        except DataError as first:
+            problems.append(first)
+    return found_in([reading_problems(problems or [error])])
+
+
+def _documents(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
+    return found_in([duplicate_documents(artifact.table())])
+
+
+def _queries(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
+    return Found([], numbers={"queries": artifact.manifest.rows})
+
+
+def _qrels(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
+    qrels, queries = artifact.table(), reads.queries
+    keeps = reads.pipeline.experiment.keeps_unknown
+    return found_in(
+        [
+            dangling_ids(qrels, reads.documents, queries, keeps_unknown=keeps),
+            queries_without_relevant(qrels, queries),
+            duplicate_queries(queries, qrels),
+        ]
+    )
+
+
+LABEL_HEALTH = "label_health"
+DOCUMENTS = Check(
+    LABEL_HEALTH, "The documents can be read, and no two are the same.", _documents, True
+)
+QUERIES = Check(LABEL_HEALTH, "The queries can be read.", _queries, True)
+QRELS = Check(
+    LABEL_HEALTH,
+    "Every judgment can be used: its query, document and quote are there. A warning: queries "
+    "without a relevant judgment, or that ask the same.",
+    _qrels,
+    True,
+)
+
+
+TIED_SHARE = 0.1
+"""So many of the queries may have ties at the cut before it is a warning."""
+
+
+def _bounds(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
+    measures = list(reads.pipeline.experiment.measures_at(int(key["top_k"])))
+    metrics = artifact.table()
+    is_empty = all(metrics[name].null_count == len(metrics) for name in measures)
+    nothing = "no query has a value of any metric" if is_empty else None
+    return Found(out_of_bounds(metrics, measures), not_checked=nothing)
+
+
+def _complete(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
+    return Found(incomplete(artifact.table(), reads.queries), WARNING)
+
+
+def _ties(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
+    metrics = artifact.table()
+    if metrics["ties_at_cut"].null_count == len(metrics):
+        return Found([], not_checked="what scored as much below the cut is not known of any query")
+    problems = tied_at_cut(metrics)
+    share = len(problems) / len(metrics)
+    return Found(problems, WARNING, {"tied_share": share}, passes=share <= TIED_SHARE)
+
+
+def _no_regression(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found | None:
+    experiment = reads.pipeline.experiment
+    if len(experiment.retrievers) < 2:
+        return None
+    comparisons = artifact.table()
+    if not is_tested(comparisons, experiment.baseline):
+        reason = f"no retriever could be tested against the baseline {experiment.baseline}"
+        return Found([], not_checked=reason)
+    problems = regressions(comparisons, experiment.baseline)
+    return Found(problems, experiment.checks.regression, {"regressions": len(problems)})
+
+
+METRICS = (
+    Check("metrics_in_bounds", "Every metric lies between 0 and 1.", _bounds, True),
+    Check("run_complete", "Every query has its metrics; the retriever failed on none.", _complete),
+    Check(
+        "ties_at_the_cut",
+        f"The order of tied units decides the cut of at most {TIED_SHARE:.0%} of the queries.",
+        _ties,
+    ),
+)
+COMPARISONS = (
+    Check(
+        "no_regression",
+        "No retriever is shown to be worse than the baseline by the paired test.",
+        _no_regression,
+    ),
+)
+
+
+def _answered(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
+    run, failures = artifact.table(), failures_of(artifact.manifest)
+    problems = unanswered(run, reads.queries, failures)
+    return Found(problems, WARNING, {"unanswered": len(problems), "failed": len(failures)})
+
+
+def _ordered(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
+    run = artifact.table()
+    return Found(disordered(run), not_checked=_nothing(run))
+
+
+def _known(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
+    judge = reads.pipeline.experiment.judge
+    units = reads.units(key["retriever"])
+    run = artifact.table()
+    return Found(unknown_ids(run, reads.queries, units, judge), not_checked=_nothing(run))
+
+
+def _nothing(run: pa.Table) -> str | None:
+    """Return why a run cannot be looked at; None: it can."""
+    return None if run.num_rows else "nothing was retrieved for any query"
+
+
+RUNS = (
+    Check("queries_answered", "Something was retrieved for every query.", _answered),
+    Check("ranks_and_scores", "Ranks are 1 to n and scores do not rise.", _ordered, True),
+    Check("ids_exist", "Every query, chunk and unit is one of the experiment.", _known, True),
+    DRIFT,
+)
+
+
+_OF_ASSET: dict[str, tuple[Check, ...]] = {
+    "documents": (DOCUMENTS,),
+    "queries": (QUERIES,),
+    "qrels": (QRELS,),
+    "metrics": METRICS,
+    "comparisons": COMPARISONS,
+}
+
+
+def checks_of(stage: Stage) -> tuple[Check, ...]:
+    """Return the checks of a stage's partitions; most stages have none."""
+    return RUNS if isinstance(stage, RunsStage) else _OF_ASSET.get(stage.name, ())
+
+
+def results_of(pipeline: Pipeline, stage: Stage, outcomes: Iterable[Outcome]) -> list[CheckResult]:
+    """Check partitions that are up to date; a check that nobody asked for has no result.
+
+    Raises:
+        MissingArtifact: what a check reads is not in the store.
+    """
+    reads = Reads(pipeline)
+    results = [
+        (check, outcome.key, check.find(reads, outcome.key, outcome.artifact))
+        for outcome in outcomes
+        for check in checks_of(stage)
+    ]
+    return [CheckResult(check, key, one) for check, key, one in results if one is not None]
+
+
+def results_of_unreadable(pipeline: Pipeline, stage: Stage, error: Exception) -> list[CheckResult]:
+    """Return what is wrong with source files that could not be read, all of it."""
+    checks = [check for check in checks_of(stage) if check.name == LABEL_HEALTH]
+    if not isinstance(error, DataError):
+        return []
+    problems = [problems_of_unreadable(pipeline, stage.name, error) for _ in checks]
+    key = ArtifactKey.of(stage.name)
+    return [CheckResult(check, key, one) for check, one in zip(checks, problems, strict=True)]

@@ -1,0 +1,85 @@
+"""Partitions that failed a blocking check: what reads them directly is not computed.
+
+One small file a failed artifact, in the experiment's folder of the store, so that it holds whoever
+computes next: the command line, a run of the UI, a worker on another machine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from rag_assets.pipeline.checks.check import MOST_EXAMPLES, CheckResult
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.atomic import write_text
+from rag_assets.store.canonical import fingerprint
+from rag_assets.store.remote.mirror import mirror
+
+FOLDER = "failed_checks"
+
+
+class FailedChecks:
+    """The partitions of one experiment whose blocking checks failed, as of now."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        """List what is known."""
+        self._pipeline = pipeline
+        self._folder = pipeline.root / FOLDER
+        self._names = {file.name for file in self._folder.glob("*.json")}
+
+    def failed(self, key: ArtifactKey) -> bool:
+        """Return whether the up-to-date artifact of a partition failed."""
+        return bool(self._names) and self._name(key) in self._names
+
+    def reason(self, key: ArtifactKey) -> str | None:
+        """Return what failed on the up-to-date artifact of a partition; None: nothing did."""
+        if not self.failed(key):
+            return None
+        file = self._folder / str(self._name(key))
+        try:
+            return f"{key}: {json.loads(file.read_text(encoding='utf-8'))['problems'][0]}"
+        except (OSError, ValueError, LookupError, TypeError):
+            return f"{key}: a blocking check failed; {file} is damaged, delete it to check again"
+
+    def can_be_computed(self, key: ArtifactKey) -> bool:
+        """Return whether no input failed, and none is missing because one of its own did."""
+        if not self._names:
+            return True
+        inputs = STAGES[key.asset].inputs(self._pipeline.experiment, key)
+        return self.stopped_by(key) is None and all(
+            item.optional or self._pipeline.current(item.key) for item in inputs
+        )
+
+    def stopped_by(self, key: ArtifactKey) -> ArtifactKey | None:
+        """Return an input of a partition that failed; None: it can be computed."""
+        if not self._names:
+            return None
+        inputs = STAGES[key.asset].inputs(self._pipeline.experiment, key)
+        return next((item.key for item in inputs if self.failed(item.key)), None)
+
+    def record(self, keys: Iterable[ArtifactKey], results: Sequence[CheckResult]) -> None:
+        """Remember which of the partitions failed, and that the others did not."""
+        failed: dict[ArtifactKey, list[str]] = {}
+        for result in results:
+            if result.blocks:
+                problems = result.found.problems[:MOST_EXAMPLES]
+                failed.setdefault(result.key, []).append(f"{result.check.name}: {problems[0]}")
+        for key in keys:
+            name = self._name(key)
+            if key in failed and name is not None:
+                content = {"partition": str(key), "problems": failed[key]}
+                write_text(self._folder / name, json.dumps(content, indent=1))
+                self._names.add(name)
+                mirror(self._folder / name)
+            elif name in self._names:
+                (self._folder / str(name)).unlink(missing_ok=True)
+                self._names.discard(str(name))
+                mirror(self._folder / str(name))
+
+    def _name(self, key: ArtifactKey) -> str | None:
+        artifact = self._pipeline.current(key)
+        if artifact is None:
+            return None
+        return f"{fingerprint([str(key), artifact.manifest.fingerprint])[:32]}.json"

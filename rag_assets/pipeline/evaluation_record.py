@@ -1,0 +1,231 @@
+"""Ends an evaluation: its snapshot, its row of the history, and the pointer to the current one.
+
+A snapshot says too where the evaluation comes from: who made it, from which configuration, code and
+packages. None of it can be read from the artifacts later. Keys and passwords are in none of it: a
+configuration names the environment variable of a key, and addresses are kept without user and
+query.
+"""
+
+from __future__ import annotations
+
+import getpass
+import platform
+import re
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from rag_assets.errors import StoreError
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.package_versions import version
+from rag_assets.pipeline.evaluations import (
+    CURRENT,
+    FOLDER,
+    Evaluation,
+    Origin,
+    SnapshotEntry,
+    new_evaluation_id,
+    snapshot_text,
+)
+from rag_assets.pipeline.failed_queries import failed_queries
+from rag_assets.pipeline.history import history_table
+from rag_assets.pipeline.history_files import HistoryFiles
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.rankings import ASSET as RANKINGS
+from rag_assets.pipeline.remote_sync import publish
+from rag_assets.store.artifacts import Artifact
+from rag_assets.store.atomic import remove, write_text
+from rag_assets.store.locks import check_lease
+
+PACKAGES = ("rag-assets", "dagster", "duckdb", "numpy", "pyarrow", "scipy")
+"""What computes or stores the numbers of every experiment; engines are in their own artifacts."""
+
+GIT_SECONDS = 5
+"""How long git may take before the commit is unknown."""
+
+_ADDRESS = re.compile(r"^(?P<scheme>[a-z][a-z0-9+.-]*://)(?:[^/@]*@)?(?P<place>[^?#]*)", re.I)
+
+
+def origin_of(experiment: Experiment, code_versions: Mapping[str, str]) -> Origin:
+    """Return where an evaluation that ends now comes from."""
+    source = experiment.source
+    folder = source if source.is_dir() else source.parent
+    commit = _git(folder, "rev-parse", "HEAD")
+    changed = _git(folder, "status", "--porcelain", "--", ".") if commit else None
+    return Origin(
+        user=_user(),
+        git_commit=commit,
+        git_dirty=None if changed is None else bool(changed),
+        configuration=configuration_of(experiment),
+        code_versions=code_versions,
+        packages=_packages(),
+    )
+
+
+def configuration_of(experiment: Experiment) -> Mapping[str, Any]:
+    """Return all that an ``experiment.yaml`` says, with defaults, and nothing of this machine.
+
+    The contents of the files that it names are in the digests of the artifacts, so their paths are
+    left out: a folder that was moved is the same experiment.
+    """
+    own = experiment
+    blocks = {
+        "judge": own.judge,
+        "chunking": {name: _dumped(one) for name, one in own.chunkings.items()},
+        "query_sets": {name: _dumped(one, {"path"}) for name, one in own.query_sets.items()},
+        "llm": _dumped(own.llm) if own.llm is not None else None,
+        "retrievers": {
+            name: _dumped(one, set(one.file_options)) for name, one in own.retrievers.items()
+        },
+        "top_k": list(own.top_k),
+        "metrics": [*own.metrics, *map(str, own.extra_metrics)],
+        "primary": str(own.primary),
+        "baseline": own.baseline,
+        "split": _dumped(own.split) if own.split is not None else None,
+        "weight": own.weight,
+        "statistics": _dumped(own.statistics),
+        "context_tokenizer": own.context_tokenizer,
+    }
+    return {name: _without_credentials(value) for name, value in blocks.items()}
+
+
+def _dumped(options: BaseModel, exclude: set[str] | None = None) -> dict[str, Any]:
+    return options.model_dump(mode="json", exclude=exclude)
+
+
+def _without_credentials(value: Any) -> Any:  # noqa: ANN401 (any JSON)
+    """Cut user, password and query out of every address."""
+    if isinstance(value, Mapping):
+        return {name: _without_credentials(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_without_credentials(one) for one in value]
+    address = _ADDRESS.match(value) if isinstance(value, str) else None
+    return f"{address['scheme']}{address['place']}" if address else value
+
+
+def _user() -> str | None:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # an account without a name, as in a container
+        return None
+
+
+def _git(folder: Path, *words: str) -> str | None:
+    """Return what git prints; None where there is no git, no repository or no commit."""
+    command = ["git", "-c", "core.fsmonitor=false", "-C", str(folder), *words]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=GIT_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return None
+    return done.stdout.strip()
+
+
+def _packages() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:  # run from a folder that was not installed
+            continue
+    return versions
+
+
+def record(
+    pipeline: Pipeline,
+    *,
+    started: datetime,
+    trigger: str,
+    computed: int,
+    dagster_runs: tuple[str, ...] = (),
+) -> Evaluation:
+    """Write the snapshot of what is current now and its row of the history, and make it current.
+
+    Raises:
+        StoreError: the store cannot be written, or what was found in it may be gone.
+    """
+    experiment = pipeline.experiment
+    entries = tuple(_entries(pipeline))
+    cells = len(experiment.retrievers) * len(experiment.top_k)
+    evaluation = Evaluation(
+        evaluation_id=new_evaluation_id(started),
+        experiment=experiment.name,
+        source=str(experiment.source),
+        started=started.isoformat(timespec="milliseconds"),
+        finished=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        trigger=trigger,
+        primary=str(experiment.primary),
+        baseline=experiment.baseline,
+        complete=sum(_is_cell(entry, experiment.has_qrels) for entry in entries) == cells
+        and not failed_queries(pipeline),
+        computed=computed,
+        dagster_runs=dagster_runs,
+        entries=entries,
+        rankings=tuple(_rankings(pipeline, entries)),
+        origin=origin_of(experiment, _code_versions(pipeline)),
+        unread_labels=experiment.unread_labels,
+    )
+    root = pipeline.root
+    pipeline.store.verified.save()
+    snapshot = root / FOLDER / f"{evaluation.evaluation_id}.json"
+    write_text(snapshot, snapshot_text(evaluation))
+    try:
+        check_lease(pipeline.settings.store)
+    except StoreError:
+        remove(snapshot)
+        raise
+    HistoryFiles(root, pipeline.settings.locks).add(history_table(root, [evaluation]))
+    locks = pipeline.settings.locks
+    write_text(root / CURRENT, publish(root, locks, evaluation.evaluation_id, computed=computed))
+    return evaluation
+
+
+def _is_cell(entry: SnapshotEntry, has_qrels: bool) -> bool:
+    return entry.asset == "metrics" if has_qrels else entry.asset.endswith("_runs")
+
+
+def _entries(pipeline: Pipeline) -> Iterator[SnapshotEntry]:
+    for stage in pipeline.stages():
+        for key in stage.keys(pipeline.experiment):
+            artifact = pipeline.current(key)
+            if artifact is not None:
+                yield _entry(pipeline, dict(key.partition), artifact)
+
+
+def _entry(pipeline: Pipeline, partition: Mapping[str, str], artifact: Artifact) -> SnapshotEntry:
+    manifest = artifact.manifest
+    return SnapshotEntry(
+        asset=manifest.asset,
+        partition=partition,
+        fingerprint=manifest.fingerprint,
+        digest=manifest.digests["all"],
+        rows=manifest.rows,
+        path=artifact.path.relative_to(pipeline.settings.store).as_posix(),
+        files=manifest.files,
+    )
+
+
+def _rankings(pipeline: Pipeline, entries: Iterable[SnapshotEntry]) -> Iterator[SnapshotEntry]:
+    """Yield the rankings that the runs were cut from; one that is gone is not needed for them."""
+    seen = set()
+    for entry in entries:
+        artifact = pipeline.current(entry.key) if entry.asset.endswith("_runs") else None
+        named = str(artifact.manifest.facts.get("ranking", "")) if artifact is not None else ""
+        retriever = entry.partition.get("retriever", "")
+        if named and (retriever, named) not in seen:
+            seen.add((retriever, named))
+            ranking = pipeline.store.find(RANKINGS, named)
+            if ranking is not None:
+                depth = str(ranking.manifest.facts["depth"])
+                yield _entry(pipeline, {"retriever": retriever, "depth": depth}, ranking)
+
+
+def _code_versions(pipeline: Pipeline) -> dict[str, str]:
+    """Return the version of each stage's own code, whatever the experiment names."""
+    return {stage.name: pipeline.code_version(stage.own_code()) for stage in pipeline.stages()}

@@ -1,0 +1,139 @@
+"""What a plan compares: what the store holds of a partition, and what the files say now.
+
+Tables of an experiment's files are read into memory, not into the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from rag_assets.engine.recipe import Recipe
+from rag_assets.engine.stage import Stage, TableProduct, checked, table_manifest
+from rag_assets.errors import NotEvaluated, StoreError
+from rag_assets.pipeline.evaluations import SnapshotEntry, read_current
+from rag_assets.pipeline.reasons import Reason, row_changes
+from rag_assets.query_sets.prompted import PromptedQuerySet
+from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
+
+if TYPE_CHECKING:
+    from rag_assets.pipeline.pipeline import Pipeline
+
+
+class Reference(NamedTuple):
+    """With what a partition is compared.
+
+    Attributes:
+        artifact: that of the last evaluation; None: there is none that can be read.
+        lost: fingerprint of the artifact of the last evaluation, where it cannot be read any more.
+        damaged: whether that one is still there.
+    """
+
+    artifact: Artifact | None
+    lost: str | None = None
+    damaged: bool = False
+
+
+class StoredArtifacts:
+    """The artifacts of a store, as one experiment sees them."""
+
+    def __init__(self, store: ArtifactStore, root: Path) -> None:
+        """Look into ``store``, and the experiment's folder ``root``; nothing is read yet."""
+        self._store, self._root = store, root
+        self._artifacts: dict[str, list[Artifact]] = {}
+
+    @cached_property
+    def _entries(self) -> dict[ArtifactKey, SnapshotEntry]:
+        try:
+            evaluation = read_current(self._root)
+        except (NotEvaluated, StoreError):
+            return {}
+        return {entry.key: entry for entry in evaluation.entries}
+
+    def artifacts(self, asset: str) -> list[Artifact]:
+        """Return all readable artifacts of an asset, the newest first, whoever wanted them."""
+        if asset not in self._artifacts:
+            paths = [self._store.objects / asset / name for name in self._store.names(asset)]
+            artifacts = [artifact for path in paths if (artifact := self._store.read(path))]
+            artifacts.sort(key=lambda each: (-each.path.stat().st_mtime_ns, each.path.name))
+            self._artifacts[asset] = artifacts
+        return self._artifacts[asset]
+
+    def reference(self, key: ArtifactKey) -> Reference:
+        """Return what is compared with what is wanted now."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return Reference(None)
+        path = self._store.root / entry.path
+        artifact = self._store.read(path)
+        if artifact is None:
+            return Reference(None, entry.fingerprint, path.exists())
+        return Reference(artifact)
+
+
+SOURCES = ("documents", "queries", "qrels")
+READABLE = (*SOURCES, "query_facts")
+"""Assets that are read from files in a moment, and so for a plan too."""
+
+FILES = Reason("files changed")
+
+
+@dataclass(frozen=True)
+class _TableInMemory(Artifact):
+    """An artifact that an evaluation would write, in memory."""
+
+    content: pa.Table
+
+    def table(self) -> pa.Table:
+        return self.content
+
+
+def read_source(
+    pipeline: Pipeline, stage: Stage, key: ArtifactKey, recipe: Recipe, stored: Artifact | None
+) -> list[Reason] | None:
+    """Read a table as an evaluation would, and make it the up-to-date one of ``pipeline``.
+
+    Args:
+        pipeline: of the plan.
+        stage: one of :data:`READABLE`.
+        key: its partition.
+        recipe: what determines it now.
+        stored: with what it is compared.
+
+    Returns:
+        Which of its rows differ; empty for query facts. None where it was not read: with nothing
+        stored there is nothing to compare with, neither here nor below. Queries are read also then
+        where they tell how often a language model is asked.
+
+    Raises:
+        DataError: the files break their format.
+    """
+    sets = pipeline.experiment.query_sets.values()
+    asks = stage.name == "queries" and any(
+        isinstance(query_set, PromptedQuerySet) for query_set in sets
+    )
+    if stored is None and not asks:
+        return None
+    _, product = next(iter(stage.compute(pipeline, [key])))
+    if not isinstance(product, TableProduct):
+        raise TypeError(f"{key} is no table")
+    product = checked(stage, product)
+    path = pipeline.store.path(key.asset, recipe.fingerprint)
+    manifest = table_manifest(stage, product, recipe)
+    pipeline.assume(key, _TableInMemory(path, manifest, product.table))
+    if stored is None or stage.schema is None or stage.name not in SOURCES:
+        return []
+    return row_changes(stage.name, stored.table(), product.table, stage.schema.key)
+
+
+def with_row_changes(why: Iterable[Reason], rows: list[Reason]) -> list[Reason]:
+    """Put what became of rows in place of the digest of their files."""
+    listed = list(why)
+    if FILES not in listed:
+        return listed
+    return [*rows, *(reason for reason in listed if reason != FILES)]

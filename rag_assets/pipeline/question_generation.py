@@ -1,0 +1,220 @@
+"""Questions generated from the chunks of an experiment: what is asked, of whom, at what cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from rag_assets.chunking.stage import chunks_key
+from rag_assets.errors import ConfigError, DataError, UsageError, allowed_names
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.labels.generation.question_filters import Filters
+from rag_assets.labels.generation.question_generation import (
+    SAME_LANGUAGE,
+    GeneratedQuestions,
+    Generator,
+    chunks_to_ask,
+    generate_questions,
+    question_requests,
+    question_template,
+)
+from rag_assets.llm.budget import Budget, Limits
+from rag_assets.llm.client import ChatModel
+from rag_assets.llm.completions import CompletionCache, Completions, Estimate, estimate
+from rag_assets.llm.endpoint import endpoint_from_environment
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.query_sets.prompted import Sampling
+from rag_assets.sources.stage import DOCUMENTS_KEY
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What is asked, of whom, and how much may be spent.
+
+    Attributes:
+        chunking: name of the chunking; None: the only one that the experiment has.
+        chunks: most chunks that are asked about, drawn by ``seed``; None: all.
+        n: questions a chunk.
+        language: of the questions, as the prompt says it.
+        prompt: a prompt file in place of ours.
+        temperature: 0 is the least random.
+        seed: of the draw and of the sampling.
+        max_tokens: most tokens of an answer.
+        filters: which questions are kept.
+        model: name of the model at the server, in place of that of the experiment.
+        max_calls: most requests of this run; None: as the experiment's ``llm`` says.
+        max_cost: most money of this run, in the unit of the prices; likewise.
+        prompt_price: price of a million tokens of requests; likewise.
+        completion_price: price of a million tokens of answers; likewise.
+    """
+
+    chunking: str | None = None
+    chunks: int | None = None
+    n: int = 2
+    language: str = SAME_LANGUAGE
+    prompt: Path | None = None
+    temperature: float = 0.0
+    seed: int = 0
+    max_tokens: int = 512
+    filters: Filters = field(default_factory=Filters)
+    model: str | None = None
+    max_calls: int | None = None
+    max_cost: float | None = None
+    prompt_price: float | None = None
+    completion_price: float | None = None
+
+    def generator(self) -> Generator:
+        """Return how questions are asked for.
+
+        Raises:
+            ConfigError: the prompt is none, or has no place for a language that is asked for.
+            UsageError: fewer than one question a chunk.
+        """
+        sampling = Sampling(self.temperature, self.seed, self.max_tokens)
+        template = question_template(self.prompt)
+        if self.language != SAME_LANGUAGE and "language" not in template.places:
+            problem = f"has no place for the language {self.language}; write {{language}}"
+            raise ConfigError(f"the prompt {problem}", file=self.prompt)
+        return Generator(template, self.n, self.language, sampling, self.filters)
+
+
+class Generation(NamedTuple):
+    """What came of the chunks.
+
+    Attributes:
+        found: the questions, those dropped, and the chunks without one.
+        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
+        n_chunks: chunks that were asked about.
+        n_calls: requests that were sent; all other answers were in the cache.
+        cost: of these requests, in the unit of the prices; None without prices.
+    """
+
+    found: GeneratedQuestions
+    documents: pa.Table
+    n_chunks: int
+    n_calls: int
+    cost: float | None
+
+
+def generate_from_chunks(pipeline: Pipeline, asking: Asking) -> Generation:
+    """Ask a language model for questions about the chunks of an experiment.
+
+    Documents and chunks are brought up to date in the store; neither queries nor labels are read.
+
+    Raises:
+        UsageError: the chunking does not exist, none is chosen, or no model is configured.
+        BudgetReached: the limits allow no more; what was answered is kept, and found again.
+        ModelUnavailable: the endpoint refuses everything, or does not serve; likewise.
+    """
+    generator = asking.generator()
+    chunks = _chunks(pipeline, asking)
+    with _completions(pipeline, asking, chunks.num_rows) as completions:
+        questions = generate_questions(chunks, generator, completions)
+        budget = completions.budget
+    documents = pipeline.artifact(DOCUMENTS_KEY).table()
+    cost = budget.cost if budget.limits.priced else None
+    return Generation(questions, documents, chunks.num_rows, budget.calls, cost)
+
+
+def require_questions(generation: Generation, source: Path) -> None:
+    """Check that a question was kept.
+
+    Raises:
+        DataError: none was; says how many were dropped why, and why chunks gave none.
+    """
+    questions = generation.found
+    if not questions.questions.num_rows:
+        lost = ", ".join(f"{n} {reason}" for reason, n in reasons(questions)) or "there was none"
+        problem = f"no question is left of {generation.n_chunks} chunks: {lost}"
+        raise DataError(problem, file=source)
+
+
+def reasons(questions: GeneratedQuestions) -> list[tuple[str, int]]:
+    """Return (what, how many) of dropped questions, then of chunks that gave none."""
+    dropped = [(f"dropped: {reason}", number) for reason, number in questions.counts.items()]
+    failures = Counter(f"without a question: {why}" for why in questions.failures.values())
+    return [*sorted(dropped), *sorted(failures.items())]
+
+
+def estimate_generation(pipeline: Pipeline, asking: Asking) -> Estimate:
+    """Return what :func:`generate_from_chunks` would ask; asks nothing, and needs no key.
+
+    Raises:
+        UsageError: as there.
+    """
+    identity = _identity(pipeline.experiment, asking.model)
+    requests = question_requests(_chunks(pipeline, asking), asking.generator())
+    return estimate(requests, identity, _cache(pipeline), _limits(pipeline.experiment, asking))
+
+
+def _chunks(pipeline: Pipeline, asking: Asking) -> pa.Table:
+    key = chunks_key(_chunking(pipeline.experiment, asking.chunking))
+    pipeline.materialize(DOCUMENTS_KEY.asset, [DOCUMENTS_KEY])
+    pipeline.materialize(key.asset, [key])
+    return chunks_to_ask(pipeline.artifact(key).table(), asking.chunks, asking.seed)
+
+
+def _chunking(experiment: Experiment, name: str | None) -> str:
+    names = list(experiment.chunkings)
+    if name is None and len(names) == 1:
+        return names[0]
+    if name is None:
+        raise UsageError(
+            f"{experiment.name} has several chunkings; choose one of {', '.join(names)} (chunking)"
+        )
+    if name not in names:
+        raise UsageError(f"unknown chunking {allowed_names(name, names)}")
+    return name
+
+
+@contextmanager
+def _completions(pipeline: Pipeline, asking: Asking, total: int) -> Iterator[Completions]:
+    model, budget = _model(pipeline, asking.model), Budget(_limits(pipeline.experiment, asking))
+    with pipeline.progress("ask for questions", total) as advance:
+        yield Completions(model, _cache(pipeline), budget, progress=advance)
+
+
+def _cache(pipeline: Pipeline) -> CompletionCache:
+    return CompletionCache(pipeline.settings.store / "cache" / "completions")
+
+
+def _model(pipeline: Pipeline, name: str | None) -> ChatModel:
+    """Return the experiment's model, another one of its server, or that of the environment."""
+    llm = pipeline.experiment.llm
+    if llm is not None and name is None:
+        return pipeline.chat_model
+    if llm is not None and llm.type == "openai":
+        return llm.model_copy(update={"model": name}).chat_model()
+    from rag_assets.llm.openai_compatible import OpenAICompatible
+
+    return OpenAICompatible(endpoint_from_environment(name))
+
+
+def _identity(experiment: Experiment, name: str | None) -> Mapping[str, str]:
+    """Return what stands for the model of :func:`_model`."""
+    llm = experiment.llm
+    if llm is not None and name is None:
+        return llm.identity()
+    if llm is not None and llm.type == "openai":
+        return llm.model_copy(update={"model": name}).identity()
+    return endpoint_from_environment(name).described
+
+
+def _limits(experiment: Experiment, asking: Asking) -> Limits:
+    llm = experiment.llm
+
+    def chosen(own: float | None, of_llm: float | None) -> float | None:
+        return of_llm if own is None else own
+
+    return Limits(
+        asking.max_calls if asking.max_calls is not None or llm is None else llm.max_calls,
+        chosen(asking.max_cost, llm.max_cost if llm else None),
+        chosen(asking.prompt_price, llm.prompt_price if llm else None),
+        chosen(asking.completion_price, llm.completion_price if llm else None),
+    )

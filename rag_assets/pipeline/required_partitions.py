@@ -1,0 +1,61 @@
+"""Which partitions some cells need: what they are made of, back to the source files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rag_assets.evaluation.attributions_stage import cutoffs_read
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.store.artifacts import ArtifactKey
+
+
+def required_partitions(
+    experiment: Experiment, selection: Selection
+) -> dict[str, list[ArtifactKey]]:
+    """Return, by asset in graph order, the partitions that the selected cells need."""
+    required: set[ArtifactKey] = set()
+    ends = _ends(experiment, selection.retrievers, selection.top_k)
+    while ends:
+        key = ends.pop()
+        if key in required:
+            continue
+        required.add(key)
+        inputs = STAGES[key.asset].inputs(experiment, key)
+        ends += [item.key for item in inputs if not item.optional]
+    chosen = {name: stage.keys(experiment) for name, stage in STAGES.items()}
+    return {
+        name: [key for key in keys if key in required]
+        for name, keys in chosen.items()
+        if any(key in required for key in keys)
+    }
+
+
+def _ends(
+    experiment: Experiment, retrievers: Sequence[str], cutoffs: Sequence[int]
+) -> list[ArtifactKey]:
+    """Return what nothing else needs: the metrics, or without labels the runs themselves.
+
+    Attributions too, where there are cells at the cut-offs that they read: one cell that was
+    asked for alone must not cost another.
+    """
+    cells = [(retriever, k) for retriever in retrievers for k in cutoffs]
+    alike = [
+        key
+        for key in STAGES["list_similarities"].keys(experiment)
+        if (key["retriever"], int(key["top_k"])) in cells
+    ]
+    if not experiment.has_qrels:
+        runs = [run_key(experiment, retriever, k) for retriever, k in cells]
+        pairs = STAGES["overlaps"].keys(experiment)
+        return runs + alike + [key for key in pairs if int(key["top_k"]) in cutoffs]
+    ends = [ArtifactKey.of("leaderboard"), ArtifactKey.of("answerability"), *alike]
+    ends += STAGES["comparisons"].keys(experiment)
+    for asset in ("metrics_summary", "intervals"):
+        ends += [ArtifactKey.of(asset, retriever=r) for r in retrievers]
+    if set(cutoffs_read(experiment)) <= set(cutoffs):
+        attributed = STAGES["attributions"].keys(experiment)
+        ends += [key for key in attributed if key["retriever"] in retrievers]
+    return ends + [ArtifactKey.of("metrics", retriever=r, top_k=k) for r, k in cells]

@@ -1,0 +1,113 @@
+"""What is told of retrievers before they work: too narrow searches, models that cannot read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rag_assets.errors import ModelUnavailable, RagAssetsError
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.models.token_counts import SAMPLE, unknown_share, unreadable_warning
+from rag_assets.pipeline.selection import Selection
+from rag_assets.retrieval.dense.embedding import BiEncoder
+from rag_assets.retrieval.retriever import RERANKED
+from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY, Documents
+from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.text_files import GZIP, suffix
+
+if TYPE_CHECKING:
+    from rag_assets.pipeline.pipeline import Pipeline
+    from rag_assets.sources.dataset import Read
+
+
+def hnsw_warnings(experiment: Experiment) -> list[str]:
+    """Return a line for each ``index: hnsw`` whose ``ef_search`` is below what is read."""
+    lines = []
+    for name, config in experiment.retrievers.items():
+        if not isinstance(config, BiEncoder) or config.hnsw is None:
+            continue
+        looked_at, read = config.hnsw.ef_search, experiment.depth(name)
+        if looked_at < read:
+            lines.append(
+                f"{name}: hnsw.ef_search {looked_at} is below {read}, the largest top_k or "
+                f"candidates that reads it; no query has more than {looked_at} results"
+            )
+    return lines
+
+
+QUICKLY_READ = frozenset({".jsonl", ".json", ".csv", ".tsv", ".md", ".markdown", ".txt"})
+UNPACKED = 5
+"""Text is about so many times as large as compressed."""
+
+MOST_BYTES = 20_000_000
+"""Larger corpora, and those of other files, are not read ahead of the evaluation for a warning."""
+
+
+def tokenizer_warnings(pipeline: Pipeline, selection: Selection) -> list[str]:
+    """Return a line for each retriever with work to do whose model cannot read what it is given.
+
+    Queries and documents are read here where they are not stored yet, and kept for their stages.
+    Data that is refused, or a model that is not there, is no matter of this function: the
+    evaluation itself will say so.
+    """
+    texts: Mapping[str, Sequence[str]] | None = None
+    lines: list[str] = []
+    for name in _with_work(pipeline, selection):
+        try:
+            files = pipeline.experiment.retrievers[name].read_by()
+            if files is None:
+                continue
+            texts = _texts(pipeline) if texts is None else texts
+            shares = {what: unknown_share(own, files) for what, own in texts.items()}
+        except ModelUnavailable:
+            continue
+        told = (unreadable_warning(what, share, files) for what, share in shares.items())
+        lines += [f"retriever '{name}': {line}" for line in told if line is not None]
+    return lines
+
+
+def _with_work(pipeline: Pipeline, selection: Selection) -> list[str]:
+    """Return the retrievers whose run is not up to date, with those that they read."""
+    experiment, top_k = pipeline.experiment, max(selection.top_k)
+    needed = dict.fromkeys(selection.retrievers)
+    for _ in range(RERANKED):
+        needed |= dict.fromkeys(one for name in needed for one in experiment.inputs(name))
+    keys = {name: run_key(experiment, name, top_k) for name in experiment.retrievers}
+    return [name for name in needed if pipeline.current(keys[name]) is None]
+
+
+def _texts(pipeline: Pipeline) -> Mapping[str, Sequence[str]]:
+    dataset = pipeline.experiment.dataset
+    tables = {"queries": _read(pipeline, QUERIES_KEY, dataset.read_queries)}
+    if pipeline.current(DOCUMENTS_KEY) is not None or _quickly_read(dataset.document_files()):
+        tables["documents"] = _read(pipeline, DOCUMENTS_KEY, lambda: Documents().read(pipeline))
+    return tables
+
+
+def _read(pipeline: Pipeline, key: ArtifactKey, read: Callable[[], Read]) -> list[str]:
+    artifact = pipeline.current(key)
+    try:
+        table = artifact.table() if artifact is not None else _ahead(pipeline, key, read).table
+    except RagAssetsError:
+        return []
+    step = max(1, table.num_rows // SAMPLE)
+    texts: list[str] = table.column("text")[::step].to_pylist()
+    return texts
+
+
+def _ahead(pipeline: Pipeline, key: ArtifactKey, read: Callable[[], Read]) -> Read:
+    pipeline.read_ahead[key.asset] = content = read()
+    return content
+
+
+def _quickly_read(files: Sequence[Path]) -> bool:
+    sizes = [_size(file) for file in files if suffix(file) in QUICKLY_READ]
+    return 0 < len(sizes) == len(files) and sum(sizes) <= MOST_BYTES
+
+
+def _size(file: Path) -> int:
+    """Return about how many bytes a file unpacks to."""
+    is_compressed = file.name.lower().endswith(GZIP)
+    return file.stat().st_size * (UNPACKED if is_compressed else 1)

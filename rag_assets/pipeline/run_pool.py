@@ -1,0 +1,60 @@
+"""The pool of an experiment, from its stored runs; nothing is computed."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.chunking.stage import chunks_key
+from rag_assets.errors import UsageError
+from rag_assets.evaluation.relevant_units_stage import relevant_units_key
+from rag_assets.evaluation.units import unit_spans
+from rag_assets.labels.pooling.pool import Pair, PooledUnit, Spans, pool, spans_of
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.sources.stage import DOCUMENTS_KEY
+
+
+def run_pool(pipeline: Pipeline, depth: int) -> set[PooledUnit]:
+    """Return what the retrievers found in their first ``depth`` ranks and nobody judged yet.
+
+    Raises:
+        UsageError: no run is as deep.
+        MissingArtifact: something is not up to date; the experiment must be evaluated first.
+    """
+    experiment = pipeline.experiment
+    deep_enough = [top_k for top_k in experiment.top_k if top_k >= depth]
+    if not deep_enough:
+        raise UsageError(
+            f"depth {depth} is deeper than the runs of {experiment.name}; allowed: at most "
+            f"{max(experiment.top_k)}, the largest top_k"
+        )
+    names = list(experiment.retrievers)
+    runs = {
+        name: pipeline.artifact(run_key(experiment, name, deep_enough[0])).table() for name in names
+    }
+    judged = {name: _judged(pipeline, name) for name in names} if experiment.has_qrels else {}
+    if experiment.judge != "evidence":
+        units = dict.fromkeys(names, _documents(pipeline))
+    else:
+        units = {name: _units(pipeline, name) for name in names}
+    return pool(runs, units, judged, depth=depth)
+
+
+def _documents(pipeline: Pipeline) -> Spans:
+    documents = pipeline.artifact(DOCUMENTS_KEY).table()
+    names, lengths = documents.column("document_id"), pc.utf8_length(documents.column("text"))
+    ends = zip(names.to_pylist(), lengths.to_pylist(), strict=True)
+    return {name: (name, 0, length) for name, length in ends}
+
+
+def _units(pipeline: Pipeline, retriever: str) -> Spans:
+    names = pipeline.experiment.chunkings_of(retriever)
+    tables = [unit_spans(pipeline.artifact(chunks_key(name)).table()) for name in names]
+    return spans_of(pa.concat_tables(tables))
+
+
+def _judged(pipeline: Pipeline, retriever: str) -> set[Pair]:
+    table = pipeline.artifact(relevant_units_key(retriever)).table().drop_null()
+    columns = (table.column(name).to_pylist() for name in ("query_id", "unit_id"))
+    return set(zip(*columns, strict=True))

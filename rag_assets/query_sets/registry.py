@@ -1,0 +1,24 @@
+"""All strategies for query sets: ours, and those of packages (group ``rag_assets.query_sets``)."""
+
+from __future__ import annotations
+
+from rag_assets.plugins import Kind, members
+from rag_assets.query_sets.prompted import PromptedQuerySet
+from rag_assets.query_sets.query_set import ComputedQuerySet, QuerySet
+
+BASES: tuple[type[QuerySet], ...] = (ComputedQuerySet, PromptedQuerySet)
+
+KIND = Kind("strategy", "rag_assets.query_sets", BASES, "strategy")
+
+_OWN = {
+    "file": "file:FileQuerySet",
+    "rewrite": "llm_rewrite:RewriteQuerySet",
+    "multi_query": "multi_query:MultiQuerySet",
+    "hyde": "hyde:HydeQuerySet",
+    "decompose": "decompose:DecomposeQuerySet",
+    "step_back": "step_back:StepBackQuerySet",
+}
+"""``strategy`` -> module of this package, and class, in the order in which people see them."""
+
+QUERY_SET_TYPES = members(KIND, {name: f"{__package__}.{place}" for name, place in _OWN.items()})
+"""Every ``strategy``."""

@@ -1,0 +1,243 @@
+"""Folders of Markdown, text, HTML and PDF files, with their queries and judgments.
+
+Also which files of a folder are documents, in what order, and what reads each type.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import ClassVar, NamedTuple, NoReturn
+
+from rag_assets.code_versions.closure import Root
+from rag_assets.errors import DataError
+from rag_assets.regular_files import special_kind
+from rag_assets.sources.dataset import FileDocument, Read
+from rag_assets.sources.fields import Place, checked_id, note
+from rag_assets.sources.folder_labels import LabelledFolder
+from rag_assets.sources.html_document import read_html
+from rag_assets.sources.lines import unreadable
+from rag_assets.sources.markdown_document import read_markdown
+from rag_assets.sources.pdf_document import read_pdf
+from rag_assets.sources.problems import meet, tolerated
+from rag_assets.sources.rows import DocumentRows
+from rag_assets.text_files import GZIP, existing, plain_name, suffix
+
+READERS: dict[str, Callable[[Path], FileDocument]] = {
+    ".md": read_markdown,
+    ".markdown": read_markdown,
+    ".txt": read_markdown,
+    ".html": read_html,
+    ".htm": read_html,
+    ".pdf": read_pdf,
+}
+"""A reader for each suffix, in lower case. A new type of file is added here."""
+
+_PACKAGES = {".html": "selectolax", ".htm": "selectolax", ".pdf": "pypdfium2"}
+
+UNREAD = frozenset(
+    {".adoc", ".doc", ".docx", ".epub", ".ipynb", ".mdx", ".odt", ".org", ".pptx", ".rst"}
+    | {".rtf", ".tex", ".xhtml"}
+)
+"""Suffixes of what people would call a document and no reader is for: such files are noted."""
+
+KNOWN = tuple(f"{suffix}{end}" for suffix in (*READERS, *UNREAD) for end in ("", GZIP))
+README = "readme"
+
+
+class Listing(NamedTuple):
+    """Files in the order of their paths, and names of what is left out.
+
+    ``links`` are symbolic links that were not followed, ``unread`` documents that no reader is for.
+    """
+
+    files: list[Path]
+    readme: list[str]
+    links: list[str]
+    unread: list[str]
+
+
+@dataclass(frozen=True)
+class MarkdownDataset(LabelledFolder):
+    """The documents below a folder; a document's id is its path, as ``guides/fares.md``.
+
+    Text may be compressed: the document of ``fares.md.gz`` is ``fares.md``.
+
+    Every type of file in :data:`READERS` is a document; types may be mixed.
+    """
+
+    format: ClassVar[str] = "markdown"
+    layout: ClassVar[str] = "a folder with .md, .markdown, .txt, .html, .htm or .pdf files"
+    documents: ClassVar[str] = "file of such a type"
+
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
+        """Return whether there is a document anywhere below the folder."""
+        return path.is_dir() and has_documents(path)
+
+    @classmethod
+    def opens(cls, path: Path) -> bool:
+        """Return whether it is a folder; that it holds no document is said when it is read."""
+        return path.is_dir()
+
+    def document_files(self) -> list[Path]:
+        """Return the documents, sorted by path."""
+        return document_paths(self.root).files
+
+    def read_documents(self) -> Read:
+        """Return the documents; notes name what was left out, lost or repaired."""
+        listing = document_paths(self.root)
+        rows = DocumentRows()
+        remarks: dict[str, list[str]] = {}
+        for file in listing.files:
+            name = file.relative_to(self.root).with_name(plain_name(file)).as_posix()
+            with tolerated():
+                _check_alone(file)
+                document_id = _document_id(name, self.root)
+                meet("document", document_id)
+                document = read_file(file)
+                rows.add(document_id, document.title, document.text, document.metadata)
+                for remark in document.remarks:
+                    remarks.setdefault(remark, []).append(name)
+        notes = _left_out(listing)
+        for remark, names in remarks.items():
+            notes += note(f"file {remark}", f"files {remark}", names)
+        return rows.read(Place(self.root), notes)
+
+
+def document_paths(root: Path) -> Listing:
+    """Return all files below ``root`` with the suffix of a document, sorted by path.
+
+    Hidden files and folders are passed over. A README at the top describes the folder and is no
+    document; deeper ones are documents. A link to a file inside ``root`` counts as a file; links
+    to anywhere else, to folders and to nothing are not followed.
+
+    Raises:
+        DataError: a folder cannot be read.
+    """
+    inside = root.resolve()
+    listing = Listing([], [], [], [])
+    for path in _candidates(root):
+        name = path.relative_to(root).as_posix()
+        if path.is_symlink() and not _is_file_inside(path, inside):
+            listing.links.append(name)
+        elif not path.is_file():
+            if kind := special_kind(path):
+                raise DataError(f"is {kind}, not a file", file=path)
+        elif not is_read(path):
+            listing.unread.append(name)
+        elif _is_readme(path, root):
+            listing.readme.append(name)
+        else:
+            listing.files.append(path)
+    listing.files.sort(key=lambda path: path.relative_to(root).as_posix())
+    return listing
+
+
+def has_documents(root: Path) -> bool:
+    """Return whether there is a document below ``root``; stops at the first."""
+    return any(
+        is_read(path) and path.is_file() and not _is_readme(path, root)
+        for path in _candidates(root)
+    )
+
+
+def beside(root: Path, *read: Path) -> list[str]:
+    """Return a note on documents below ``root`` that are not among those ``read``."""
+    files = [path for path in document_paths(root).files if path not in read]
+    names = [path.relative_to(root).as_posix() for path in files]
+    singular = "file beside the documents is not read"
+    return note(singular, "files beside the documents are not read", names)
+
+
+def _candidates(root: Path) -> Iterator[Path]:
+    """Yield files that may be documents, and links to folders; nothing hidden."""
+    for folder, folders, files in os.walk(root, onerror=_raise):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        here = Path(folder)
+        # Names, not paths, until one may be a document: a folder may hold much else.
+        yield from (here / name for name in sorted(files) if _may_be_document(name))
+        yield from (here / name for name in folders if (here / name).is_symlink())
+
+
+def _may_be_document(name: str) -> bool:
+    return not name.startswith(".") and name.lower().endswith(KNOWN)
+
+
+def _is_readme(path: Path, root: Path) -> bool:
+    return path.parent == root and Path(plain_name(path)).stem.lower() == README
+
+
+def _is_file_inside(link: Path, inside: Path) -> bool:
+    try:
+        target = link.resolve(strict=True)
+    except (OSError, RuntimeError):
+        return False
+    return target.is_file() and target.is_relative_to(inside)
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise unreadable(Path(str(error.filename)), error) from error
+
+
+def is_read(path: Path) -> bool:
+    """Return whether there is a reader for a file: text may be compressed, a PDF may not."""
+    return suffix(path) in READERS and not path.name.lower().endswith(f".pdf{GZIP}")
+
+
+def read_file(path: Path) -> FileDocument:
+    """Return the document of a file.
+
+    Raises:
+        DataError: it cannot be read, is damaged, or its reader is not installed.
+    """
+    return READERS[suffix(path)](path)
+
+
+def reader_code(files: Iterable[Path]) -> list[Root]:
+    """Return the roots of the code that reads ``files``."""
+    suffixes = {suffix(path) for path in files} & READERS.keys()
+    return [f"{__name__}:READERS[{name}]" for name in ("", *sorted(suffixes))]
+
+
+def engine_versions(files: Iterable[Path]) -> dict[str, str]:
+    """Return the versions of the packages that read ``files``: the text depends on them too."""
+    packages = {_PACKAGES.get(suffix(path)) for path in files}
+    return {package: _version(package) for package in sorted(filter(None, packages))}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _left_out(listing: Listing) -> list[str]:
+    links = ("link that leads to no file inside is", "links that lead to no file inside are")
+    unread = ("file of a type that cannot be read is", "files of types that cannot be read are")
+    return [
+        *note(
+            "file at the top is no document", "files at the top are no documents", listing.readme
+        ),
+        *note(f"{links[0]} not followed", f"{links[1]} not followed", listing.links),
+        *note(f"{unread[0]} left out", f"{unread[1]} left out", listing.unread),
+    ]
+
+
+def _check_alone(file: Path) -> None:
+    """Refuse a compressed file beside the same one as plain text: they would have one id."""
+    if plain_name(file) != file.name:
+        existing(file.with_name(plain_name(file)))
+
+
+def _document_id(name: str, root: Path) -> str:
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        problem = f"holds a file whose name is not UTF-8: {name!a}"
+        raise DataError(problem, file=root) from error
+    return checked_id(name, Place(root), "document_id")
