@@ -17,18 +17,19 @@ import re
 from pathlib import Path
 
 _WORD = re.compile(r"[^\W_]+(?:[-'.,][^\W_]+)*")
-_FUNCTION_WORDS = frozenset(
-    "a about an and any are as at be been being by can could did do does for from had has have how "
-    "if in into is it its many may much of on or other out over shall should some than that the "
-    "their them there these they this those to under up was were what when where which who whom "
-    "whose why will with would".split()
-)
+_FUNCTION_WORDS = """
+a about an and any are as at be been being by can could did do does for from had has have
+how if in into is it its many may much of on or other out over shall should some than that
+the their them there these they this those to under up was were what when where which who
+whom whose why will with would
+"""
 
 
 def variants(question: str) -> list[str]:
     """Return the different variants of a question, at most four."""
+    function_words = _FUNCTION_WORDS.split()
     words = _WORD.findall(question)
-    content = [word for word in words if word.lower() not in _FUNCTION_WORDS]
+    content = [word for word in words if word.lower() not in function_words]
     named = [word for word in content if not word.islower()]
     longest = sorted(content, key=len, reverse=True)[:3]
     half = (len(content) + 1) // 2
