@@ -28,11 +28,16 @@ def print_means(result: EvaluationResult, metric: str) -> None:
     for row in result.answer_summary.to_pylist():
         if row["metric"] == metric and row["mean"] is not None:
             name = f"{row['answerer']}@{row['top_k'] or '-'}"
-            text = f"{row['mean']:.4f} [{row['low']:.4f}, {row['high']:.4f}]"
+            text = f"{row['mean']:.4f} [{number(row['low'])}, {number(row['high'])}]"
             means.setdefault(name, {})[row["questions"]] = text
     for name, own in means.items():
         shown = "  ".join(f"{group} {own[group]}" for group in GROUPS if group in own)
         click.echo(f"  {name:<16} {shown}")
+
+
+def number(value: float | None, form: str = ".4f") -> str:
+    """Return a number, or a dash where too few questions define it."""
+    return "-" if value is None else format(value, form)
 
 
 def print_pairs(result: EvaluationResult, metric: str) -> None:
@@ -40,11 +45,12 @@ def print_pairs(result: EvaluationResult, metric: str) -> None:
     for row in result.answer_comparisons.to_pylist():
         if row["metric"] != metric:
             continue
-        bounds = f"{row['difference']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}]"
-        tests = f"p {row['p_randomisation']:.4f}  Holm {row['p_adjusted']:.4f}"
+        low, high = (number(row[bound], "+.4f") for bound in ("low", "high"))
+        bounds = f"{number(row['difference'], '+.4f')} [{low}, {high}]"
+        tests = f"p {number(row['p_randomisation'])}  Holm {number(row['p_adjusted'])}"
         wins = f"won {row['won']} tied {row['tied']} lost {row['lost']}"
         pair = f"{row['answerer_a']} -> {row['answerer_b']}"
-        shows = f"shows {row['detectable']:.4f}"
+        shows = f"shows {number(row['detectable'])}"
         click.echo(f"  {pair:<28} {bounds}  {tests}  {wins}  {shows}")
 
 

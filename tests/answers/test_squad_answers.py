@@ -56,6 +56,7 @@ def rows(pipeline: Pipeline, key: Any) -> list[dict[str, Any]]:
     return pipeline.artifact(key).table().to_pylist()
 
 
+@pytest.mark.slow
 @pytest.mark.real_data
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_question_by_question_as_the_script_says(
@@ -90,6 +91,7 @@ def test_question_by_question_as_the_script_says(
             assert 100 * means[group, metric] == pytest.approx(official + own / n, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.real_data
 def test_bert_is_better_than_nlnet(pipeline: Pipeline) -> None:
     """The differences of docs/results.md, whole paragraphs drawn."""
