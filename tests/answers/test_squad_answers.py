@@ -15,6 +15,7 @@ from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY, ANSWER_SUMM
 from rag_assets.evaluation.dialects.squad_v2_official import official_scores, read_golds
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.settings import StoreSettings
 
 SharedData = Callable[[str], Path]
@@ -52,8 +53,9 @@ def pipeline(shared_data: SharedData, tmp_path_factory: pytest.TempPathFactory) 
     return made
 
 
-def rows(pipeline: Pipeline, key: Any) -> list[dict[str, Any]]:
-    return pipeline.artifact(key).table().to_pylist()
+def rows(pipeline: Pipeline, key: ArtifactKey) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pipeline.artifact(key).table().to_pylist()
+    return found
 
 
 @pytest.mark.slow
