@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 
-from rag_assets.answers.waterfall import CLASSES, STAGES, UNKNOWN, WITH, shares
+from rag_assets.answers.waterfall import CLASSES, UNKNOWN, WITH, shares
 from rag_assets.errors import NotEvaluated
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.report.attribution import LEFT, LOSSES
@@ -124,17 +124,17 @@ def _total(classes: dict[str, Row]) -> int:
 
 LOST, NEUTRAL, GAINED = "lost", "neutral", "gained"
 
+_LEFT = {**LEFT, "cut_at_k": "in the first k", "dropped_from_context": "in the context"}
+
 _STEPS = (
     ("failed", ("failed",), "answered", LOST),
     ("not labelled", ("evidence_not_labelled", "answer_not_labelled"), "labelled", NEUTRAL),
     ("unanswerable, refused", ("unanswerable_refused",), "other", GAINED),
     ("unanswerable, answered", ("unanswerable_answered",), "answerable", LOST),
-    ("right without the evidence", ("right_without_evidence",), "need it", GAINED),
+    ("right without the evidence", ("right_without_evidence",), "the rest", GAINED),
     *(
-        (STAGE_NAMES[stage], (f"wrong_{stage}", f"refused_{stage}"), left, LOST)
-        for stage, left in zip(
-            STAGES, [*(LEFT[stage] for stage in STAGES[:-1]), "in the context"], strict=True
-        )
+        (name, (f"wrong_{stage}", f"refused_{stage}"), _LEFT[stage], LOST)
+        for stage, name in STAGE_NAMES.items()
     ),
     ("refused all the same", (f"refused_{WITH}", f"refused_{UNKNOWN}"), "not refused", LOST),
     ("wrong all the same", (f"wrong_{WITH}", f"wrong_{UNKNOWN}"), "right", LOST),

@@ -65,6 +65,7 @@ def answers(view: View) -> Context | None:
         "n_questions": rows[0]["n_questions"],
         "learned": any(row["learned"] for row in rows),
         "worth": _worth(view),
+        "n_unanswerable": _n_unanswerable(view),
         "right": _configured(view, "answer_metrics").get("right", RIGHT_F1),
         "answerers": list(answerers),
         "classes": [
@@ -208,6 +209,12 @@ def _worth(view: View) -> list[Context]:
     """Return each reference with its differences from the retrievers of the same generator."""
     configured = _configured(view, "answers")
     cells = _cells(view)
+    means = {
+        (AnswerCell(row["answerer"], row["top_k"]), row["metric"]): row["mean"]
+        for row in view.result.answer_summary.to_pylist()
+        if (row["split"], row["questions"]) == (view.split, "answerable")
+        and row["mean"] is not None
+    }
     parts = []
     for cell in cells:
         options = configured.get(cell.name, {})
@@ -222,15 +229,25 @@ def _worth(view: View) -> list[Context]:
             and (options["context"] != RANDOM or other.top_k == cell.top_k)
         ]
         pairs = [
-            pair
+            {**pair, "answerable": _gain(means.get((cell, metric)), means.get((other, metric)))}
             for other in others
             for metric in COMPARED
             if (pair := compared(view, metric, cell.key, other.key)) is not None
         ]
         if pairs:
-            worth = {"name": cell.key, "says": WORTH[options["context"]]}
+            refuses = options["context"] == GOLD and bool(_n_unanswerable(view))
+            worth = {"name": cell.key, "says": WORTH[options["context"]], "refuses": refuses}
             parts.append({**worth, "pairs": pairs[:MOST_PAIRS]})
     return parts
+
+
+def _gain(value: float | None, other: float | None) -> float | None:
+    return None if value is None or other is None else value - other
+
+
+def _n_unanswerable(view: View) -> int:
+    rows = answer_rows(view.result, view.split, "unanswerable")
+    return int(str(rows[0]["n_questions"])) if rows else 0
 
 
 def _cells(view: View) -> list[AnswerCell]:

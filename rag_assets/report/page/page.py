@@ -39,6 +39,7 @@ SCRIPTS = (
     "history.js",
     "explorer_data.js",
     "explorer_results.js",
+    "explorer_answers.js",
     "explorer.js",
     "start.js",
 )

@@ -7,8 +7,8 @@ function flowParts(flow, name, what) {
   const node = { label: [], x: [], y: [], color: [] };
   const link = { source: [], target: [], value: [], color: [] };
   const steps = flow.steps.length || 1;
-  const add = (label, x, y, name) => {
-    node.label.push(plain(label));
+  const add = (label, number, x, y, name) => {
+    node.label.push(`${plain(label)}<br>${number}`);
     node.x.push(x);
     node.y.push(y);
     node.color.push(colour(name));
@@ -20,16 +20,16 @@ function flowParts(flow, name, what) {
     link.value.push(value);
     link.color.push(withAlpha(colour(name), alpha));
   };
-  let place = add(`${name}: ${flow.n} ${what}`, 0.001, 0.6, "c0");
+  let place = add(name, `${flow.n} ${what}`, 0.001, 0.6, "c0");
   flow.steps.forEach((step, n) => {
     const tone = KINDS[step.kind ?? "lost"];
-    join(place, add(`${step.lost}: ${step.n_lost}`, (n + 0.6) / steps, 0.1, tone), step.n_lost, tone, 0.5);
+    join(place, add(step.lost, step.n_lost, (n + 0.6) / steps, 0.1, tone), step.n_lost, tone, 0.5);
     if (!step.n_left) return;
-    const next = add(`${step.left}: ${step.n_left}`, Math.min((n + 1) / steps, 0.999), 0.6, "c0");
+    const next = add(step.left, step.n_left, Math.min((n + 1) / steps, 0.999), 0.6, "c0");
     join(place, next, step.n_left, "c0", 0.25);
     place = next;
   });
-  if (!flow.steps.length) join(place, add(`found: ${flow.n}`, 0.999, 0.6, "c0"), flow.n, "c0", 0.25);
+  if (!flow.steps.length) join(place, add("found", flow.n, 0.999, 0.6, "c0"), flow.n, "c0", 0.25);
   return { node, link };
 }
 
@@ -47,6 +47,7 @@ function startFlowOf(names, flows, what, control, chart) {
   const drawFlow = () => {
     const number = Number(chosen.value);
     const { node, link } = flowParts(flows[number], names[number], what);
+    byId(chart).style.minWidth = `${Math.max(40, 11 * flows[number].steps.length)}rem`;
     draw(chart, [{
       type: "sankey", arrangement: "snap", link: { ...link, hoverinfo: "none" },
       node: { ...node, pad: 20, thickness: 14, line: { width: 0 }, hoverinfo: "none" },
