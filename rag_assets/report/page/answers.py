@@ -1,4 +1,4 @@
-"""The section of answers: who answers best, what perfect retrieval is worth, where answers are lost.
+"""The section of answers: who is best, what perfect retrieval is worth, where answers are lost.
 
 An answerer whose context no retriever ranks (``gold``, ``none``, ``random``) is a reference: it
 is never called the best.
@@ -54,6 +54,7 @@ def answers(view: View) -> Context | None:
         return None
     metric = _headline_metric(view)
     names = [name for name in METRICS if any(row.get(name) is not None for row in rows)]
+    names.sort(key=lambda name: name != metric)
     classes = waterfall_rows(view.result, view.split)
     answerers = by_answerer(classes)
     return {
@@ -64,7 +65,7 @@ def answers(view: View) -> Context | None:
         "groups": _groups(view, names),
         "n_questions": rows[0]["n_questions"],
         "learned": any(row["learned"] for row in rows),
-        "worth": _worth(view),
+        "worth": _worth(view, metric),
         "n_unanswerable": _n_unanswerable(view),
         "right": _configured(view, "answer_metrics").get("right", RIGHT_F1),
         "answerers": list(answerers),
@@ -90,18 +91,20 @@ def headline(view: View, rows: Sequence[Row], metric: str) -> Context:
     """Return who is best by ``metric``, and what the paired test against the next says.
 
     Keys: ``best`` (``name@k``, or None), ``value``, ``low``, ``high``, ``metric`` (its heading),
-    ``equal`` (those with the same value), ``next`` (a comparison, or None), ``candidates`` (how many
-    answerers were to choose from).
+    ``equal`` (those with the same value), ``next`` (a comparison, or None), ``candidates`` (how
+    many answerers were to choose from).
     """
-    ranked = [(_key(row), row) for row in rows if _is_candidate(view, row)]
-    ranked = [(key, row) for key, row in ranked if isinstance(row.get(metric), float)]
-    ranked.sort(key=lambda one: -float(str(one[1][metric])))
-    if not ranked:
+    values = {
+        _key(row): value
+        for row in rows
+        if _is_candidate(view, row) and (value := _mean(row, metric)) is not None
+    }
+    if not values:
         return {"best": None}
-    best, row = ranked[0]
-    value = float(str(row[metric]))
-    equal = [key for key, other in ranked[1:] if float(str(other[metric])) >= value - TIE]
-    others = [key for key, _ in ranked[1:] if key not in equal]
+    best, *ranked = sorted(values, key=lambda key: -values[key])
+    value, row = values[best], next(row for row in rows if _key(row) == best)
+    equal = [key for key in ranked if values[key] >= value - TIE]
+    others = [key for key in ranked if key not in equal]
     return {
         "best": best,
         "metric": METRICS[metric],
@@ -110,9 +113,23 @@ def headline(view: View, rows: Sequence[Row], metric: str) -> Context:
         "high": row[f"{metric}_high"],
         "equal": equal,
         "next": compared(view, metric, best, others[0]) if others else None,
-        "candidates": len(ranked),
+        "candidates": len(values),
         "n_failed": row["n_failed"],
     }
+
+
+def answers_said(head: Context) -> list[str]:
+    """Return a :func:`headline` in a sentence or two."""
+    if not head["best"]:
+        return []
+    said = [f"{head['best']} has the highest {head['metric']}, {head['value']:.4f}."]
+    if head["equal"]:
+        said.append(f"The same value: {', '.join(head['equal'])}.")
+    if head["next"]:
+        real = "real" if head["next"]["shown"] else "not shown to be real"
+        lead = f"{head['next']['difference']:+.4f} against {head['next']['other']}"
+        said.append(f"{lead}: the difference is {real}, p = {head['next']['p']}.")
+    return said
 
 
 def compared(view: View, metric: str, one: str, other: str) -> Context | None:
@@ -141,7 +158,7 @@ def compared(view: View, metric: str, one: str, other: str) -> Context | None:
 
 
 def _headline_metric(view: View) -> str:
-    """Return F1; that of the evidence where only sentences are copied, as F1 is of short answers."""
+    """Return F1, which is of short answers; where only sentences are copied, evidence cited."""
     rows = view.result.answer_summary.to_pylist()
     present = {row["metric"] for row in rows if row["mean"] is not None}
     copied = {row["answerer"] for row in rows} <= set(_sentence_copiers(view))
@@ -194,27 +211,28 @@ def _groups(view: View, names: Sequence[str]) -> list[Context]:
 
 
 def _cell(rows: Sequence[Row], row: Row, name: str) -> Context:
-    values = [float(str(one[name])) for one in rows if one.get(name) is not None]
-    value = row.get(name)
+    values = [mean for one in rows if (mean := _mean(one, name)) is not None]
+    value = _mean(row, name)
     good = name != "abstained"  # refusing is neither good nor bad in itself
     return {
         "value": value,
         "low": row.get(f"{name}_low"),
         "high": row.get(f"{name}_high"),
-        "best": good and value is not None and float(str(value)) >= max(values) - TIE,
+        "best": good and value is not None and value >= max(values) - TIE,
     }
 
 
-def _worth(view: View) -> list[Context]:
-    """Return each reference with its differences from the retrievers of the same generator."""
+def _worth(view: View, first: str) -> list[Context]:
+    """Return each reference with its differences from the retrievers of the same generator.
+
+    Args:
+        view: the evaluation.
+        first: the metric that is shown first.
+    """
     configured = _configured(view, "answers")
     cells = _cells(view)
-    means = {
-        (AnswerCell(row["answerer"], row["top_k"]), row["metric"]): row["mean"]
-        for row in view.result.answer_summary.to_pylist()
-        if (row["split"], row["questions"]) == (view.split, "answerable")
-        and row["mean"] is not None
-    }
+    answerable = answer_rows(view.result, view.split, "answerable")
+    means = {(_key(row), name): _mean(row, name) for row in answerable for name in COMPARED}
     parts = []
     for cell in cells:
         options = configured.get(cell.name, {})
@@ -229,16 +247,24 @@ def _worth(view: View) -> list[Context]:
             and (options["context"] != RANDOM or other.top_k == cell.top_k)
         ]
         pairs = [
-            {**pair, "answerable": _gain(means.get((cell, metric)), means.get((other, metric)))}
+            {
+                **pair,
+                "answerable": _gain(*(means.get((key, name)) for key in (cell.key, other.key))),
+            }
             for other in others
-            for metric in COMPARED
-            if (pair := compared(view, metric, cell.key, other.key)) is not None
+            for name in sorted(COMPARED, key=lambda one: one != first)
+            if (pair := compared(view, name, cell.key, other.key)) is not None
         ]
         if pairs:
             refuses = options["context"] == GOLD and bool(_n_unanswerable(view))
             worth = {"name": cell.key, "says": WORTH[options["context"]], "refuses": refuses}
             parts.append({**worth, "pairs": pairs[:MOST_PAIRS]})
     return parts
+
+
+def _mean(row: Row, name: str) -> float | None:
+    value = row.get(name)
+    return value if isinstance(value, float) else None
 
 
 def _gain(value: float | None, other: float | None) -> float | None:

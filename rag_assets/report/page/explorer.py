@@ -42,7 +42,7 @@ ANSWER_CHARACTERS, GOLDS, CONTEXT_UNITS = 400, 6, 10
 """Longer answers are cut; right answers of a query, and units of a context that are shown."""
 
 CELLS = 10_000
-"""Queries times retrievers and answerers, at most; fewer where these rows leave too little for texts."""
+"""Queries times retrievers and answerers, at most; fewer where they leave too little for texts."""
 
 RESULTS = 50_000
 """Results in all, as long as each list keeps :data:`FEWEST`."""
