@@ -79,6 +79,10 @@ def present_classes(rows: Sequence[Row]) -> list[str]:
     return [name for name in CLASSES if name in present]
 
 
+_CLASS_WIDTH, _COUNT_WIDTH = 22, 9
+"""Characters to which names of classes, and those of answerers, are folded."""
+
+
 def waterfall_view(experiment: str, rows: Sequence[Row]) -> RenderableType:
     """Return a table, a row a class and a column an answerer.
 
@@ -88,9 +92,9 @@ def waterfall_view(experiment: str, rows: Sequence[Row]) -> RenderableType:
     """
     answerers = by_answerer(rows)
     table = FittedTable()
-    table.text_column("class")
+    table.text_column("class", min_width=_CLASS_WIDTH)
     for name in answerers:
-        table.number_column(plain_cell(name))
+        table.add_column(plain_cell(name), justify="right", overflow="fold", min_width=_COUNT_WIDTH)
     for outcome in present_classes(rows):
         cells = [_count(classes.get(outcome)) for classes in answerers.values()]
         table.add_row(CLASS_NAMES[outcome], *cells)
