@@ -131,19 +131,21 @@ def compare(
 
     Args:
         path: as for :func:`load_experiment`.
-        retrievers: two names: the second is compared with the first; none for all pairs.
+        retrievers: two names: the second is compared with the first; none for all pairs. An
+            answerer is named with its cut-off, as ``plain@5``.
         store: as for :func:`evaluate`.
-        metric: such as ``recall@10``; the primary metric when absent.
+        metric: such as ``recall@10`` or ``answer_f1``; the primary metric when absent, of
+            answerers F1 where there are right answers.
         split: whose queries; the one to show when absent.
 
     Raises:
         NotEvaluated: no evaluation, no labels, or no such cell.
         UsageError: not two retrievers, or an unknown retriever, metric or split.
     """
-    from rag_assets.pipeline.selection import Selection
+    from rag_assets.pipeline.selection import check_cell_names
     from rag_assets.report.comparison_views import Comparison
 
-    Selection.of(load_experiment(path), retrievers)
+    check_cell_names(load_experiment(path), retrievers)
     return Comparison.of(leaderboard(path, store), retrievers, metric, split)
 
 

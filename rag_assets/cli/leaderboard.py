@@ -17,7 +17,8 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.report.formats import Row
 from rag_assets.report.latency import latency_rows, latency_view
 from rag_assets.report.leaderboard import leaderboard_view, result_rows
-from rag_assets.report.result import EvaluationResult, metric_at
+from rag_assets.report.metric_choice import metric_at
+from rag_assets.report.result import EvaluationResult
 from rag_assets.report.slice_tables import slices_view
 from rag_assets.report.slices import TAG, Slice
 from rag_assets.store.settings import StoreSettings

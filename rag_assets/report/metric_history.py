@@ -18,6 +18,7 @@ from rag_assets.report.history import (
     time_text,
     what_changed,
 )
+from rag_assets.report.metric_choice import metric_at
 from rag_assets.report.notebook import (
     Cell,
     Tabular,
@@ -29,7 +30,6 @@ from rag_assets.report.notebook import (
     table_html,
     words,
 )
-from rag_assets.report.result import metric_at
 from rag_assets.store.remote.mirror import shown_store
 
 if TYPE_CHECKING:
