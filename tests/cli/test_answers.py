@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import Result
 
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY
-from tests.answers.answering import GOLDS, PREDICTIONS, with_answers
+from tests.answers.answering import GOLDS, PREDICTIONS, with_answers, write_predictions
 from tests.tiny_experiment import Tiny
 
 Invoke = Callable[..., Result]
@@ -102,3 +103,105 @@ def test_what_cannot_be_compared(run: Invoke, arguments: list[str], problem: str
     failed = run("compare", *arguments)
     assert failed.exit_code == 2
     assert problem in failed.stderr
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """Two evaluations: other predictions, another retriever, and a document with another text."""
+    tiny = Tiny(tmp_path_factory.mktemp("answers")).write()
+    with_answers(
+        tiny,
+        generators={
+            "predicted": {"type": "file", "path": "predictions.json"},
+            "spans": {"type": "extractive"},
+        },
+        answers={
+            "official": {"generator": "predicted"},
+            "copy": {"generator": "spans", "retriever": "bm25", "top_k": [3]},
+            "perfect": {"generator": "spans", "context": "gold", "chunking": "parts"},
+        },
+    )
+    tiny.run()
+    tiny.snapshot()
+    write_predictions(tiny, {**OTHER, "q6": "after 500 hours", "q7": ""})
+    tiny.replace("fares.md", "A dog needs a ticket of 10", "A dog needs a new ticket of 10")
+    tiny.replace("judgments.jsonl", "A dog needs a ticket of 10", "A dog needs a new ticket of 10")
+    tiny.run()
+    tiny.snapshot()
+    return tiny
+
+
+@pytest.fixture(scope="module")
+def over(twice: Tiny, invoke: Invoke) -> Invoke:
+    def command(name: str, *arguments: object) -> Result:
+        return invoke(name, twice.folder, *arguments, "--store", twice.root / "store")
+
+    return command
+
+
+def test_answers_that_changed_and_what_changed_them(over: Invoke) -> None:
+    result = over("diff", "previous", "latest", "--intersection", "--format", "json")
+    rows = {(row["answerer"], row["query_id"]): row for row in parsed(result)["answers"]}
+    assert {one: row["cause"] for one, row in rows.items()} == {
+        ("official@-", "q1"): "generator",
+        ("official@-", "q2"): "generator",
+        ("official@-", "q3"): "generator",
+        ("official@-", "q5"): "generator",
+        ("official@-", "q6"): "generator",
+        ("copy@3", "q1"): "context",
+        ("perfect@-", "q1"): "context",
+    }
+    first = rows["official@-", "q2"]
+    assert (first["old"], first["new"]) == ("in the wind", GOLDS["q2"][0])
+    assert first["answer_f1_change"] == pytest.approx(7 / 9)
+    assert first["answer_em_change"] == 1.0
+    assert rows["official@-", "q5"]["old"] is None
+
+
+def test_a_diff_of_other_labels_is_of_what_is_the_same(over: Invoke) -> None:
+    refused = over("diff", "previous", "latest", "--answerer", "official@-")
+    assert refused.exit_code == 1
+    assert "1 labelled query with other labels" in refused.stderr
+    assert "official@-: 5 by generator" in refused.stdout
+    row = parsed(
+        over(
+            *("diff", "previous", "latest", "--answerer", "official@-"),
+            *("--intersection", "--format", "json"),
+        )
+    )["answer_metrics"][0]
+    assert (row["answerer"], row["metric"], row["n"]) == ("official@-", "answer_f1", 6)
+    # q2 7/9, q3 2/3, q5 1/3, q6 1/5; q4 and q7 as before.
+    assert row["difference"] == pytest.approx((7 / 9 + 2 / 3 + 1 / 3 + 1 / 5) / 6)
+    shown = over("diff", "previous", "latest", "--intersection").stdout
+    assert "answer_f1 on 6 questions" in shown or "answer_f1 on 6 queries" in shown
+    assert "ndcg@5 on" in shown
+
+
+def test_a_gate_of_answers(over: Invoke) -> None:
+    against = ["--against", "previous", "--intersection"]
+    passed = over("gate", "--answerer", "official@-", *against, "--format", "json")
+    outcome = parsed(passed)
+    assert (outcome["metric"], outcome["passed"]) == ("answer_f1", True)
+    (check,) = outcome["checks"]
+    assert (check["retriever"], check["drop"]["n"]) == ("official@-", 6)
+    every = parsed(over("gate", "--metric", "answer_em", *against, "--format", "json"))
+    names = [check["retriever"] for check in every["checks"]]
+    assert names == ["official@-", "copy@3", "perfect@-"]
+    assert "answerer" in over("gate", "--metric", "answer_em", *against).stdout
+    both = over("gate", "--answerer", "copy@3", "--retriever", "bm25", *against)
+    assert both.exit_code == 2
+    assert "give one of them" in both.stderr
+    baseline = over("gate", "--metric", "answer_f1", "--against", "baseline")
+    assert "answerers have no baseline" in baseline.stderr
+
+
+def test_a_gate_fails_where_answers_got_worse(twice: Tiny, tmp_path: Path, invoke: Invoke) -> None:
+    worse = twice.copy_to(tmp_path / "copy")
+    write_predictions(worse, {f"q{n}": "no" for n in range(1, 8)})
+    worse.run()
+    worse.snapshot()
+    arguments = ("--against", "previous", "--store", worse.root / "store")
+    failed = invoke("gate", worse.folder, "--metric", "answer_f1", *arguments)
+    assert failed.exit_code == 1
+    assert "failed: official@-: dropped by" in failed.stdout
+    assert invoke("gate", worse.folder, *arguments).exit_code == 0
