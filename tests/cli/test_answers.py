@@ -7,10 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
 
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY
+from rag_assets.pipeline.history_gathering import add_rows
 from tests.answers.answering import GOLDS, PREDICTIONS, with_answers, write_predictions
 from tests.tiny_experiment import Tiny
 
@@ -205,3 +207,37 @@ def test_a_gate_fails_where_answers_got_worse(twice: Tiny, tmp_path: Path, invok
     assert failed.exit_code == 1
     assert "failed: official@-: dropped by" in failed.stdout
     assert invoke("gate", worse.folder, *arguments).exit_code == 0
+
+
+def test_the_history_of_answerers(over: Invoke) -> None:
+    rows = parsed(over("history", "--answerer", "official@-", "--format", "json"))
+    assert [row["answerer"] for row in rows] == ["official@-"] * 2
+    assert rows[0]["value"] == pytest.approx((1 + 2 / 9 + 1 + 0.8 + 1) / 7)
+    assert rows[1]["n_queries"] == 7
+    assert rows[1]["comparable"] is False
+    assert rows[1]["change"] is None
+    every = over("history", "--metric", "answer_em").stdout
+    assert "answerer" in every.splitlines()[0]
+    assert all(name in every for name in ("official@-", "copy@3", "perfect@-"))
+    unknown = over("history", "--answerer", "copy@9")
+    assert "unknown answerer 'copy@9' (did you mean 'copy@3'?)" in unknown.stderr
+
+
+def test_a_history_without_answers_is_read_and_gets_them(
+    twice: Tiny, tmp_path: Path, invoke: Invoke
+) -> None:
+    older = twice.copy_to(tmp_path / "copy")
+    folder = older.artifacts / "history"
+    for file in folder.glob("*.parquet"):
+        add_rows(folder, pq.read_table(file).drop_columns(["answers"]))
+    arguments = ("history", older.folder, "--store", older.root / "store")
+    assert invoke(*arguments).exit_code == 0
+    failed = invoke(*arguments, "--metric", "answer_f1")
+    assert failed.stderr == "error: none of these evaluations has a cell of answer_f1\n"
+    older.snapshot()
+    rows = parsed(invoke(*arguments, "--metric", "answer_f1", "--format", "json"))
+    assert [row["answerer"] for row in rows if row["value"] is not None] == [
+        "copy@3",
+        "official@-",
+        "perfect@-",
+    ]
