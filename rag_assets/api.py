@@ -67,6 +67,7 @@ def evaluate(
         :data:`rag_assets.schemas.LEADERBOARD`, all means in [0, 1]. Without labels there is none,
         and ``result.overlaps`` compares the retrievers at each top_k. A notebook shows headline and
         leaderboard; ``to_arrow()``, ``to_pandas()``, ``to_polars()`` and ``plot()`` are for more.
+        ``result.answers`` is the same of answerers.
 
     Raises:
         UsageError: nothing at ``path``, a retriever or cut-off is not the experiment's, or another
@@ -162,9 +163,9 @@ def history(
 
     Args:
         path: as for :func:`load_experiment`.
-        metric: such as ``recall@10``; the primary metric when absent.
+        metric: such as ``recall@10`` or ``answer_f1``; the primary metric when absent.
         store: as for :func:`evaluate`.
-        retrievers: whose values; all when empty.
+        retrievers: whose values, answerers as ``plain@5``; all when empty.
         split: whose queries; ``test`` where there is one when absent.
         last: so many of the newest evaluations.
 

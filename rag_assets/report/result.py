@@ -29,7 +29,7 @@ from rag_assets.report.metric_choice import (
     is_of_answers,
     metric_at,
 )
-from rag_assets.report.slices import TAG, Slice, members_by, slices
+from rag_assets.report.slices import DOCUMENT, TAG, Slice, members_by, slices
 from rag_assets.schemas import ANSWER_COMPARISONS, ANSWER_SUMMARY, TableSchema
 from rag_assets.store.artifacts import ArtifactKey, Manifest
 
@@ -255,9 +255,9 @@ class EvaluationResult:
         """Return a metric by query tag or by a field; empty when no answerable query is in any.
 
         Args:
-            retrievers: whose means to give; all of the evaluation when absent.
+            retrievers: whose means to give, or answerers, as ``plain@5``; all when absent.
             by: ``tag``, ``query.<field>`` or ``document.<field>`` (of the relevant documents).
-            metric: with a cut-off; the primary metric when absent.
+            metric: with a cut-off, or one of answers; the primary metric when absent.
             split: whose queries to count; the one to show when absent.
 
         Raises:
@@ -272,6 +272,8 @@ class EvaluationResult:
         }
         if not cells:
             return []
+        if by.startswith(DOCUMENT):
+            self.check_labels()
         members = members_by(by, self.table_of)
         return slices(cells, members, metric.column, self.weights(self.chosen_split(split)))
 

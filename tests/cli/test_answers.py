@@ -7,12 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
 
+import rag_assets
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY
+from rag_assets.cli.completion import complete_answerers, complete_compared
 from rag_assets.pipeline.history_gathering import add_rows
+from rag_assets.pipeline.warehouse import rebuild
+from rag_assets.report.evaluation_table import EvaluationTable
 from tests.answers.answering import GOLDS, PREDICTIONS, with_answers, write_predictions
 from tests.tiny_experiment import Tiny
 
@@ -241,3 +247,86 @@ def test_a_history_without_answers_is_read_and_gets_them(
         "official@-",
         "perfect@-",
     ]
+
+
+def test_the_answerers_for_programs(run: Invoke) -> None:
+    official, read = parsed(run("leaderboard", "--answers", "--format", "json"))
+    assert (official["answerer"], official["top_k"], official["n_failed"]) == ("official", None, 1)
+    assert (read["answerer"], read["top_k"]) == ("read", 3)
+    assert official["answer_em"] == pytest.approx(3 / 7)
+    assert official["answer_em_low"] <= official["answer_em"] <= official["answer_em_high"]
+    header, *lines = run("leaderboard", "--answers", "--format", "csv").stdout.splitlines()
+    assert header.startswith("answerer,top_k,split,answer_em,answer_em_low,")
+    assert len(lines) == 2
+    assert "answers to 7 questions" in run("leaderboard", "--answers").stdout
+    refused = run("leaderboard", "--answers", "--ties")
+    assert "--ties does not apply to --answers" in refused.stderr
+
+
+def test_slices_of_answerers(run: Invoke) -> None:
+    arguments = ("leaderboard", "--by", "tag", "--metric", "answer_f1")
+    rows = parsed(run(*arguments, "--format", "json"))
+    safety = {row["answerer"]: row["answer_f1"] for row in rows if row["tag"] == "safety"}
+    assert safety == {"official@-": pytest.approx(0.5), "read@3": pytest.approx(5 / 6)}
+    assert "answer_f1 by query tag" in run(*arguments).stdout
+
+
+def test_answers_without_labels_of_retrieval(tiny: Tiny, tmp_path: Path, invoke: Invoke) -> None:
+    bare = tiny.copy_to(tmp_path / "copy")
+    (bare.folder / "judgments.jsonl").unlink()
+    arguments = ("--store", bare.root / "store")
+    evaluated = invoke("evaluate", bare.folder, *arguments)
+    assert evaluated.exit_code == 0, evaluated.output
+    assert "answers to 7 questions" in evaluated.stdout
+    pair = invoke("compare", bare.folder, "official@-", "read@3", "--format", "json", *arguments)
+    assert parsed(pair)["won"] == 3
+    invoke("evaluate", bare.folder, *arguments)
+    gated = invoke("gate", bare.folder, "--metric", "answer_f1", "--against", "latest", *arguments)
+    assert gated.exit_code == 0, gated.output
+    board = invoke("leaderboard", bare.folder, "--answers", "--format", "json", *arguments)
+    assert len(parsed(board)) == 2
+    assert invoke("gate", bare.folder, "--against", "latest", *arguments).exit_code == 2
+
+
+def test_answers_in_python_and_in_a_notebook(tiny: Tiny) -> None:
+    result = EvaluationTable.current(tiny.artifacts)
+    frame = result.answers.to_pandas()
+    assert list(frame["questions"].unique()) == ["all", "answerable", "unanswerable"]
+    shown = result._repr_html_()
+    assert "answers to 7 questions" in shown
+    assert "read@3" in shown
+    figure = result.answers.plot("answer_em")
+    assert figure.data[0].x == ("official@-", "read@3")
+    assert figure.data[0].y[0] == pytest.approx(3 / 7)
+    compared = rag_assets.compare(
+        tiny.folder, "official@-", "read@3", store=tiny.root / "store", metric="answer_em"
+    )
+    assert compared.to_arrow().to_pylist()[0]["answerer_b"] == "read@3"
+    assert "read@3 - official@-" in compared._repr_html_()
+    over_time = rag_assets.history(tiny.folder, "answer_em", store=tiny.root / "store")
+    assert over_time.to_arrow()["answerer"].to_pylist() == ["official@-", "read@3"]
+
+
+def test_what_a_shell_completes(tiny: Tiny) -> None:
+    context = click.Context(click.Command("compare"))
+    context.params = {"path": tiny.folder, "store": tiny.root / "store"}
+    parameter = click.Argument(["retrievers"])
+    every = [item.value for item in complete_compared(context, parameter, "")]
+    assert {"bm25", "official@-", "read@3"} <= set(every)
+    assert [item.value for item in complete_answerers(context, parameter, "r")] == ["read@3"]
+
+
+def test_the_warehouse_has_answers(tiny: Tiny) -> None:
+    warehouse = rebuild(tiny.settings)
+    with duckdb.connect(str(warehouse), read_only=True) as connection:
+        rows = connection.sql(
+            "SELECT answerer, value FROM history_answers WHERE metric = 'answer_em' ORDER BY 1"
+        ).fetchall()
+        assert rows[0] == ("official@-", pytest.approx(3 / 7))
+        joined = connection.sql(
+            "SELECT count(*) FROM answers "
+            "JOIN answer_metrics USING (experiment, answerer, query_id)"
+        ).fetchall()
+        assert joined == [(14,)]
+        names = {row[0] for row in connection.sql("SHOW TABLES").fetchall()}
+    assert {"answer_summary", "answer_comparisons", "answer_waterfall", "answer_contexts"} <= names
