@@ -17,11 +17,8 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import re
-import string
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +28,8 @@ import numpy as np
 import pyarrow as pa
 from data_sets import find
 
+from rag_assets.answers.metrics.token_f1 import token_f1
+from rag_assets.answers.normalisation import words
 from rag_assets.answers.span_reader import Example, SpanReader, best_sentence, train
 from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.statistics.intervals import bootstrap_intervals
@@ -38,7 +37,6 @@ from rag_assets.statistics.resampling import Resampling
 from rag_assets.statistics.units import units_of
 
 PAIRS = (("gold", "top 1"), ("gold", "top 3"), ("top 1", "top 3"), ("top 1", "random"))
-_DELETED = str.maketrans("", "", string.punctuation)
 
 
 @dataclass(frozen=True)
@@ -65,17 +63,6 @@ def read(file: Path) -> tuple[list[str], list[Question]]:
                     questions.append(Question(question["question"], len(paragraphs), answers))
             paragraphs.append(paragraph["context"])
     return paragraphs, questions
-
-
-def words(text: str) -> list[str]:
-    """Return the words of SQuAD's official normal form."""
-    return re.sub(r"\b(a|an|the)\b", " ", text.lower().translate(_DELETED)).split()
-
-
-def token_f1(gold: Sequence[str], answer: Sequence[str]) -> float:
-    """Return 2PR / (P + R) over the words; 1 where both are empty."""
-    same = (Counter(gold) & Counter(answer)).total()
-    return 2 * same / (len(gold) + len(answer)) if gold and answer else float(gold == answer)
 
 
 def bm25(paragraphs: Sequence[str], questions: Sequence[str], depth: int) -> list[list[int]]:

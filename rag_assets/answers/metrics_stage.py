@@ -98,7 +98,9 @@ def golds_in(context: StageContext) -> pa.Table:
     facts = context.artifact(QUERY_FACTS_KEY).table()
     has_labels = context.experiment.has_qrels
     qrels = context.artifact(QRELS_KEY).table() if has_labels else None
-    return golds_of(facts, qrels, context.experiment.judge)
+    # Chunks are judged only where every chunk is a whole document, and has its id.
+    judge = "document" if context.experiment.judge == "chunk" else context.experiment.judge
+    return golds_of(facts, qrels, judge)
 
 
 def check_golds(experiment: Experiment, golds: pa.Table) -> None:

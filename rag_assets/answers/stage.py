@@ -18,6 +18,7 @@ from rag_assets.answers.generators.base import (
     Tools,
 )
 from rag_assets.answers.generators.llm import LlmGenerator
+from rag_assets.answers.options import NONE
 from rag_assets.answers.span_readers_stage import span_reader_names, span_readers_key
 from rag_assets.code_versions.closure import Root
 from rag_assets.engine.failures import UNANSWERED, failures_of
@@ -72,7 +73,7 @@ class Answers(Stage):
             llm = context.experiment.language_model(generator.llm)
         failed = _failed_before(context, key)
         return {
-            "generator": dict(generator.described()),
+            "generator": dict(generator.described(alone=answers_alone(context.experiment, key))),
             **({"llm": dict(llm.identity())} if llm is not None else {}),
             **({"failed": dict(failed)} if failed else {}),
         }
@@ -97,7 +98,8 @@ class Answers(Stage):
             label = f"answer by {key['answerer']}"
             reader = _reader(context.experiment, key)
             folder = context.artifact(reader).path if reader is not None else None
-            tools = Tools(partial(context.completions, label), folder)
+            alone = answers_alone(context.experiment, key)
+            tools = Tools(partial(context.completions, label), folder, alone)
             found = generator.answer(questions, tools)
             ids = [question.query_id for question in questions]
             answers = dict(zip(ids, found.answers, strict=True))
@@ -165,6 +167,11 @@ def _reader(experiment: Experiment, key: ArtifactKey) -> ArtifactKey | None:
     """Return the span reader that was trained for a generator; None: none is."""
     name = experiment.answerers[experiment.answer_cells[key["answerer"]].name].generator
     return span_readers_key(name) if name in span_reader_names(experiment) else None
+
+
+def answers_alone(experiment: Experiment, key: ArtifactKey) -> bool:
+    """Return whether an answerer has no context by intention."""
+    return experiment.answerers[experiment.answer_cells[key["answerer"]].name].context == NONE
 
 
 def generator_of(experiment: Experiment, key: ArtifactKey) -> Generator:

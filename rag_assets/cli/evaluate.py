@@ -27,7 +27,12 @@ from rag_assets.cli.terminal import (
 from rag_assets.errors import Incomplete
 from rag_assets.experiment.hosts import clients, host_notes
 from rag_assets.pipeline.evaluations import is_of_older_store
-from rag_assets.pipeline.failed_queries import try_again, unanswered, unfinished
+from rag_assets.pipeline.failed_queries import (
+    failed_answers,
+    try_again,
+    unanswered,
+    unfinished,
+)
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.retriever_warnings import hnsw_warnings, tokenizer_warnings
@@ -111,8 +116,9 @@ def command(
     if form == "table" and verbosity() is not Verbosity.QUIET:
         _print_places(settings, report, work)
     failed = unfinished(pipeline, selection.retrievers)
-    if failed:
-        raise Incomplete(_incomplete(failed, result.queries.num_rows))
+    answers = failed_answers(pipeline)
+    if failed or answers:
+        raise Incomplete(_incomplete(failed, answers, result.queries.num_rows))
 
 
 OLDER_STORE = (
@@ -120,11 +126,14 @@ OLDER_STORE = (
 )
 
 
-def _incomplete(failed: Mapping[str, Collection[str]], n_queries: int) -> str:
+def _incomplete(
+    failed: Mapping[str, Collection[str]], answers: Mapping[str, int], n_queries: int
+) -> str:
     told = [
         f"{name} failed on {len(queries)} of {n_queries} queries"
         for name, queries in failed.items()
     ]
+    told += [f"{name} lacks {n} of {n_queries} answers" for name, n in answers.items()]
     return f"incomplete: {', '.join(told)}; `rag-assets report` says why"
 
 

@@ -65,7 +65,9 @@ DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
 @click.option(
     "--dialect",
     type=click.Choice([*DIALECTS, squad_v2_official.NAME]),
-    help="Print that tool's numbers under its names. With squad_v2_official, --run is a file of "
+    metavar="TOOL",
+    help=f"Print that tool's numbers under its names: {', '.join(DIALECTS)} or "
+    f"{squad_v2_official.NAME}. With squad_v2_official, --run is a file of "
     "answers and --qrels a SQuAD file.",
 )
 @click.option(

@@ -8,7 +8,7 @@ from pathlib import Path
 from rag_assets.answers.generators.llm import LlmGenerator
 from rag_assets.answers.metrics import METRICS
 from rag_assets.answers.options import GOLD, NONE, RANDOM, AnswererOptions
-from rag_assets.errors import allowed_names
+from rag_assets.errors import UsageError, allowed_names
 from rag_assets.experiment.config import ExperimentConfig, GeneratorConfig
 from rag_assets.experiment.llm_rules import check_llm
 from rag_assets.experiment.retriever_rules import Fail
@@ -33,7 +33,17 @@ def generators_of(config: ExperimentConfig, base: Path, fail: Fail) -> dict[str,
         if isinstance(generator, LlmGenerator):
             check_llm(generator.llm, ("generators", name), config, fail)
         found[name] = generator.model_copy(update=absolute)
+        _check_prompt(name, found[name], fail)
     return found
+
+
+def _check_prompt(name: str, generator: GeneratorConfig, fail: Fail) -> None:
+    if not isinstance(generator, LlmGenerator):
+        return
+    try:
+        generator.template()
+    except UsageError as error:
+        raise fail(("generators", name, "prompt"), str(error)) from error
 
 
 def check_answer_metrics(config: ExperimentConfig, fail: Fail) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rag_assets.answers.contexts_stage import answer_contexts_key
 from rag_assets.answers.generators.llm import LlmGenerator
-from rag_assets.answers.stage import generator_of, questions_of
+from rag_assets.answers.stage import answers_alone, generator_of, questions_of
 from rag_assets.chunking.chunk_table import indexed_texts
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.experiment.hosts import Client, llm_client, retriever_client
@@ -137,7 +137,8 @@ def answers_needed(pipeline: Pipeline, key: ArtifactKey) -> Estimate | None:
     read = STAGES["answers"].inputs(pipeline.experiment, key)
     if llm is None or any(pipeline.current(item.key) is None for item in read):
         return None
-    requests = generator.requests(questions_of(pipeline, key))
+    alone = answers_alone(pipeline.experiment, key)
+    requests = generator.requests(questions_of(pipeline, key), alone=alone)
     return estimate(requests, llm.identity(), pipeline.replies, llm.limits())
 
 

@@ -137,6 +137,17 @@ def test_passages_are_numbered_between_marks_and_instructions_stay_data(
     assert "[1]" in text
 
 
+def test_without_a_context_the_model_is_asked_for_what_it_knows(
+    asking: Tiny, server: Server
+) -> None:
+    asking.config["answers"] = {"alone": {"generator": "writer", "context": "none"}}
+    asking.write_config()
+    assert requests(asking, server) == 7
+    text = server.received[0].text
+    assert "passages" not in text
+    assert "unanswerable" in text
+
+
 def test_what_a_reply_says_becomes_the_answer(asking: Tiny, server: Server) -> None:
     server.on("dog", says("<think>hm</think> 10 crowns [1, 2]"))
     server.on("southern harbour", refuses())

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rag_assets.experiment import Experiment
+from tests.walked_page import DOCS
 
 Load = Callable[[str | bytes], Experiment]
 Problem = Callable[[str | bytes], str]
@@ -99,6 +100,14 @@ def test_an_unknown_key_of_a_generator(problem: Problem) -> None:
     assert problem(text) == f":1: `generators.w.trian`: {expected}"
 
 
+def test_a_prompt_without_a_place_for_the_context(problem: Problem, folder: Path) -> None:
+    (folder / "p.txt").write_text("version: 1\n[user]\n{question}\n", encoding="utf-8")
+    text = "llm: {type: local}\ngenerators: {w: {type: llm, prompt: p.txt}}"
+    found = problem(text)
+    assert found.startswith(":2: `generators.w.prompt`: ")
+    assert "the prompt has no place for it; write {context}" in found
+
+
 def test_a_model_by_name(problem: Problem, load: Load) -> None:
     models = (
         "llms: {small: {base_url: 'http://127.0.0.1:1/v1', model: a}, large: {type: local}}\n"
@@ -158,3 +167,14 @@ def test_gold_needs_labels(problem: Problem, folder: Path) -> None:
     assert problem(text) == (
         ":5: `answers.a.context`: gold is the evidence of a question, and the data has no labels"
     )
+
+
+def test_the_block_of_the_documentation_loads(load: Load) -> None:
+    page = (DOCS / "answers.md").read_text(encoding="utf-8")
+    block = page.split("```yaml\n")[1].split("```")[0]
+    both = "x: {type: tfidf}, bm25: {type: bm25}, hybrid: {type: rrf, inputs: [bm25, x]}"
+    experiment = load(f"retrievers: {{{both}}}\n{block}")
+    assert list(experiment.answer_cells) == [
+        *("plain@1", "plain@3", "plain@5", "edges@5", "perfect@-", "alone@-", "chance@5"),
+        "official@-",
+    ]

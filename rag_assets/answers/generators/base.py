@@ -78,10 +78,12 @@ class Tools:
     Attributes:
         completions: opens a language model, by the number of requests and its name.
         reader: folder of the span reader that was trained for it; None: there is none.
+        alone: whether it answers without any context, and is to know so.
     """
 
     completions: Callable[[int, str | None], AbstractContextManager[Completions]]
     reader: Path | None = None
+    alone: bool = False
 
 
 class Generator(Options):
@@ -102,8 +104,12 @@ class Generator(Options):
         named = {option: getattr(self, option) for option in self.file_options}
         return {option: Path(value) for option, value in named.items() if value is not None}
 
-    def described(self) -> Mapping[str, Any]:
-        """Return what of the options determines the answers, besides files and the model."""
+    def described(self, *, alone: bool = False) -> Mapping[str, Any]:
+        """Return what of the options determines the answers, besides files and the model.
+
+        Args:
+            alone: whether it answers without any context.
+        """
         return self.model_dump(mode="json", exclude=set(self.file_options))
 
     def code_roots(self) -> list[Root]:

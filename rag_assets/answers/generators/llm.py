@@ -29,7 +29,8 @@ class LlmGenerator(Generator):
     """An answer that a language model writes.
 
     ``llm`` names one of the experiment's ``llms``; without it, it is the experiment's ``llm``.
-    ``prompt`` is a prompt file in place of ours, with places for ``question`` and ``context``.
+    ``prompt`` is a prompt file in place of ours, with places for ``question`` and ``context``. Of
+    ours there is another one where there is no context: from what the model knows.
     ``window`` is how many tokens the model reads and writes in all: what is longer is sent all the
     same, and counted, since some servers cut it without a word.
     """
@@ -44,28 +45,30 @@ class LlmGenerator(Generator):
     max_tokens: Annotated[int, Field(ge=1, strict=True)] = 128
     window: Annotated[int, Field(ge=1, strict=True)] | None = None
 
-    def described(self) -> Mapping[str, Any]:
+    def described(self, *, alone: bool = False) -> Mapping[str, Any]:
         """Return the options and the prompt; which model it is says its identity."""
-        template = self.template()
+        template = self.template(alone=alone)
         return {
             **self.model_dump(mode="json", exclude={"llm", "prompt"}),
             "template": template.label,
             "messages": [list(message) for message in template.messages],
         }
 
-    def template(self) -> Template:
-        """Return the prompt.
+    def template(self, *, alone: bool = False) -> Template:
+        """Return the prompt: ours for a context, or for none, or the file's for both.
 
         Raises:
             ConfigError: the file is no prompt with places for a question and a context.
         """
+        if self.prompt is None and alone:
+            return packaged_template("answer_alone", ["question"], ())
         if self.prompt is None:
             return packaged_template("answer", PLACES, ())
         return read_template(self.prompt, PLACES, ())
 
-    def requests(self, questions: Sequence[Question]) -> list[ChatRequest]:
-        """Return what is asked, question by question."""
-        template = self.template()
+    def requests(self, questions: Sequence[Question], *, alone: bool = False) -> list[ChatRequest]:
+        """Return what is asked, question by question; ``alone`` is for answers from no context."""
+        template = self.template(alone=alone)
         return [
             ChatRequest(
                 template.filled(
@@ -82,7 +85,7 @@ class LlmGenerator(Generator):
     def answer(self, questions: Sequence[Question], tools: Tools) -> GeneratorAnswers:
         """Ask for each answer that is not stored."""
         with tools.completions(len(questions), self.llm) as completions:
-            found = completions.answer(self.requests(questions))
+            found = completions.answer(self.requests(questions, alone=tools.alone))
             served = [one.name for one in completions.store.served(completions.model.identity)]
         answers = [_answer(one) for one in found]
         return GeneratorAnswers(answers, self._notes(questions), served)

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rag_assets.answers.metrics_stage import metric_names
 from rag_assets.evaluation.table_checks import out_of_bounds
-from rag_assets.pipeline.checks.check import WARNING, Check, Found
+from rag_assets.pipeline.checks.check import WARNING, Check, Found, Reads
 from rag_assets.store.artifacts import Artifact, ArtifactKey
-
-if TYPE_CHECKING:
-    from rag_assets.pipeline.checks.check import Reads
 
 
 def _answered(reads: Reads, key: ArtifactKey, artifact: Artifact) -> Found:
