@@ -90,7 +90,7 @@ def _changes(a: EvaluationResult, b: EvaluationResult, answerer: str) -> list[Ro
 def _by_question(result: EvaluationResult, answerer: str) -> dict[str, Row]:
     """Return question -> its answer, the model that wrote it, and the metrics."""
     answers = result.table(answers_key(answerer)).select(["query_id", "answer", "served_model"])
-    rows = {row["query_id"]: row for row in answers.to_pylist()}
+    rows: dict[str, Row] = {row["query_id"]: row for row in answers.to_pylist()}
     for row in result.answer_metrics[answerer].to_pylist():
         rows[row["query_id"]] |= {name: row.get(name) for name in COMPARED}
     return rows

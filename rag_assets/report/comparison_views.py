@@ -66,8 +66,7 @@ def pairs_view(compared: Compared, rows: Sequence[dict[str, Any]]) -> Renderable
 def pair_view(
     compared: Compared,
     row: dict[str, Any],
-    moved: tuple[Sequence[MovedQuery], Sequence[MovedQuery]]
-    | tuple[Sequence[MovedAnswer], Sequence[MovedAnswer]],
+    moved: tuple[Sequence[MovedQuery | MovedAnswer], Sequence[MovedQuery | MovedAnswer]],
 ) -> RenderableType:
     """Return everything on one pair: means, tests, the verdict, and the queries that moved most."""
     a, b = str(row["retriever_a"]), str(row["retriever_b"])
