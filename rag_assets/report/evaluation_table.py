@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import metric_columns
+from rag_assets.report.answer_table import AnswerTable
 from rag_assets.report.board_columns import NOTEBOOK, POSITION, RETRIEVER, BoardColumn, columns_of
 from rag_assets.report.notebook import (
     Cell,
@@ -43,6 +44,15 @@ class EvaluationTable(EvaluationResult, Tabular):
         """
         return _table(self)
 
+    @property
+    def answers(self) -> AnswerTable:
+        """The answerers as a table of their own.
+
+        Raises:
+            NotEvaluated: there are none.
+        """
+        return AnswerTable(self)
+
     def plot(self, metric: str | None = None, *, dark: bool = False) -> go.Figure:
         """Return bars of a metric by retriever and top_k, with intervals.
 
@@ -57,7 +67,8 @@ class EvaluationTable(EvaluationResult, Tabular):
         return _figure(self, metric, dark)
 
     def _repr_html_(self) -> str:
-        return _html(self)
+        answers = self.answers._repr_html_() if self.answer_metrics else ""
+        return _html(self) + answers
 
 
 def _table(result: EvaluationResult) -> pa.Table:
