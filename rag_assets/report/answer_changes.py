@@ -80,7 +80,7 @@ def _changes(a: EvaluationResult, b: EvaluationResult, answerer: str) -> list[Ro
         if not causes:
             same_model = old[query]["served_model"] == new[query]["served_model"]
             causes = ["asked again" if same_model else "model"]
-        row = {"answerer": answerer, "query_id": query}
+        row: Row = {"answerer": answerer, "query_id": query}
         row |= {"old": old[query]["answer"], "new": new[query]["answer"]}
         row |= {f"{name}_change": _change(name, old[query], new[query]) for name in COMPARED}
         rows.append({**row, "cause": " and ".join(causes)})
