@@ -11,6 +11,7 @@ VARIABLE = "RAG_ASSETS_SHARED_DATA"
 PLACES = {
     "cranfield": ("cranfield",),
     "squad": ("squad_dev_v2/dev-v2.0.rebuilt.json", "dev-v2.0.json", "squad_answerable.json"),
+    "squad_train": ("squad_train_part/train-part.json", "train-v1.1.json"),
 }
 """Name -> where it may lie below a folder of data; the first that is there is taken."""
 

@@ -10,8 +10,8 @@ from typing import Protocol
 class Advance(Protocol):
     """Called now and then with how many units (queries, texts) are done so far, of how many."""
 
-    def __call__(self, done: int, total: int | None = None, /) -> None:
-        """Show it; a ``total`` replaces the one announced before."""
+    def __call__(self, done: int, total: int | None = None, note: str = "", /) -> None:
+        """Show it; a ``total`` replaces the one announced before, ``note`` says more."""
 
 
 Progress = Callable[[str, int], AbstractContextManager[Advance]]
@@ -23,5 +23,5 @@ def no_progress(label: str, total: int) -> AbstractContextManager[Advance]:
     return nullcontext(_ignore)
 
 
-def _ignore(done: int, total: int | None = None, /) -> None:
+def _ignore(done: int, total: int | None = None, note: str = "", /) -> None:
     """Take no notice."""

@@ -268,6 +268,72 @@ RETRIEVER_CONTEXTS = TableSchema(
     ),
 )
 
+_UNIT = (
+    Column("unit_id", TEXT, "the unit: the id of a chunk, of its parent or of a document"),
+    *_CONTEXT,
+)
+
+PASSAGES = TableSchema(
+    "passages",
+    "one unit that a retriever hands over for one query, as text",
+    ("query_id", "rank"),
+    (Column("query_id", TEXT, "the query"), Column("rank", INT, "1 is the best"), *_UNIT),
+)
+
+PASSAGE_LISTS = TableSchema(
+    "passage_lists",
+    "what a retriever hands over for one query at one cut-off, in all",
+    ("query_id", "top_k"),
+    (
+        Column("query_id", TEXT, "the query"),
+        Column("top_k", INT, "cut-off"),
+        Column("n_passages", COUNT, "units, at most top_k"),
+        Column("n_tokens", COUNT, "tokens of their texts"),
+        Column("digest", TEXT, "hash of the units, their places, their texts and their order"),
+    ),
+)
+
+ANSWER_CONTEXTS = TableSchema(
+    "answer_contexts",
+    "one unit of the context that one question is answered from",
+    ("query_id", "position"),
+    (
+        Column("query_id", TEXT, "the question"),
+        Column("position", INT, "its number in the context, from 1"),
+        Column("rank", INT, "the rank that a retriever gave it; null: none did", True),
+        *_UNIT,
+    ),
+)
+
+ANSWERS = TableSchema(
+    "answers",
+    "the answer of one answerer to one question",
+    ("query_id",),
+    (
+        Column("query_id", TEXT, "the question"),
+        Column("answer", TEXT, "empty: refused; null: failed", True),
+        Column("abstained", BOOL, "what the generator says; null: the text tells", True),
+        Column(
+            "cited",
+            pa.list_(INT),
+            "numbers of units of the context, from 1; null: the generator cites nothing",
+            True,
+        ),
+        Column(
+            "spans",
+            pa.list_(pa.struct([("unit", INT), ("start", INT), ("end", INT)])),
+            "characters [start, end) of the text of units of the context; null: it copies nothing",
+            True,
+        ),
+        Column("score", FLOAT, "higher: rather no answer; null: not known", True),
+        Column("error", TEXT, "why there is no answer; null: there is one", True),
+        Column("prompt_tokens", COUNT, "as the server counts, null when it does not", True),
+        Column("completion_tokens", COUNT, "likewise", True),
+        Column("finish_reason", TEXT, "stop, length, refusal, ...; null: no model wrote it", True),
+        Column("served_model", TEXT, "the name that the server gave its model; null: none", True),
+    ),
+)
+
 QUERY_METRICS = TableSchema(
     "query_metrics",
     "one query of one retriever at one top_k; a float64 column for each metric",
@@ -448,6 +514,43 @@ COMPARISONS = TableSchema(
     ),
 )
 
+ANSWER_SUMMARY = TableSchema(
+    "answer_summary",
+    "one metric of one answerer at one cut-off, over a group of the questions of one split",
+    ("answerer", "top_k", "split", "questions", "metric"),
+    (
+        Column("answerer", TEXT, "name from experiment.yaml"),
+        Column("top_k", INT, "cut-off of its retriever; null: it has none", True),
+        Column("split", TEXT, "all, or dev or test"),
+        Column("questions", TEXT, "all of the split, or the answerable or unanswerable ones"),
+        Column("metric", TEXT, "the metric's column in answer_metrics"),
+        Column("n_questions", COUNT, "questions of the group"),
+        Column("n_failed", COUNT, "those without an answer: 0 in every metric that is defined"),
+        Column("n", COUNT, "questions that have a value: what the mean is over"),
+        Column("mean", FLOAT, "weighted mean; null without such a question", True),
+        Column("low", FLOAT, "lower bound; null for fewer than two independent units", True),
+        Column("high", FLOAT, "upper bound, null as low is", True),
+        Column("confidence", FLOAT, "of the interval, such as 0.95"),
+        Column("resamples", COUNT, "bootstrap samples behind it"),
+        Column("learned", BOOL, "the generator was trained on questions of this split"),
+    ),
+)
+
+ANSWER_COMPARISONS = TableSchema(
+    "answer_comparisons",
+    "two answerers, each at one cut-off, on the same questions, by one metric",
+    ("split", "metric", "answerer_a", "answerer_b"),
+    (
+        Column("answerer_a", TEXT, "name@k, or name@-; before answerer_b in the experiment"),
+        Column("answerer_b", TEXT, "name@k, or name@-"),
+        *(
+            column
+            for column in COMPARISONS.columns
+            if column.name not in {"retriever_a", "retriever_b", "top_k"}
+        ),
+    ),
+)
+
 ATTRIBUTIONS = TableSchema(
     "attributions",
     "one positive evidence of one query: where a retriever found or lost it",
@@ -513,6 +616,20 @@ HISTORY_METRICS = TableSchema(
     ),
 )
 
+HISTORY_ANSWERS = TableSchema(
+    "history_answers",
+    "one metric of one answerer on one split of one evaluation",
+    ("answerer", "split", "metric"),
+    (
+        Column("answerer", TEXT, "name@k, or name@- of one without a cut-off"),
+        Column("split", TEXT, "dev or test; all where the queries are not split"),
+        Column("metric", TEXT, "the metric's column in answer_metrics"),
+        Column("value", FLOAT, "its weighted mean"),
+        Column("n_questions", COUNT, "questions that have a value"),
+        Column("n_failed", COUNT, "questions without an answer: 0 in every metric"),
+    ),
+)
+
 _TIME = pa.timestamp("ms", "UTC")
 
 HISTORY = TableSchema(
@@ -554,6 +671,12 @@ HISTORY = TableSchema(
             pa.list_(pa.struct(list(HISTORY_METRICS.arrow()))),
             "every metric of every cell",
         ),
+        Column(
+            "answers",
+            pa.list_(pa.struct(list(HISTORY_ANSWERS.arrow()))),
+            "every metric of every answerer; null: of an older version",
+            True,
+        ),
         Column("schema_version", INT, "version of these columns"),
     ),
 )
@@ -571,6 +694,12 @@ ALL_TABLES = (
     QUERY_VECTORS,
     CONTEXTS,
     RETRIEVER_CONTEXTS,
+    PASSAGES,
+    PASSAGE_LISTS,
+    ANSWER_CONTEXTS,
+    ANSWERS,
+    ANSWER_SUMMARY,
+    ANSWER_COMPARISONS,
     QUERY_METRICS,
     METRICS_SUMMARY,
     LEADERBOARD,
@@ -582,5 +711,6 @@ ALL_TABLES = (
     TUNING,
     HISTORY_RETRIEVERS,
     HISTORY_METRICS,
+    HISTORY_ANSWERS,
     HISTORY,
 )

@@ -44,7 +44,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 ENGINE = ("engine", "pipeline", "store", "code_versions")
-PACKAGES = ("evaluation", "statistics", "retrieval/fusion", *ENGINE)
+PACKAGES = ("answers", "evaluation", "statistics", "retrieval/fusion", *ENGINE)
 
 BUILD = REPOSITORY / "build" / "mutants"
 LINES, DURATIONS = BUILD / "coverage", BUILD / "durations.xml"

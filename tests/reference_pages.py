@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 import click
 
 from rag_assets import schemas
+from rag_assets.answers.generators.registry import GENERATOR_TYPES
+from rag_assets.answers.metrics import METRICS as ANSWER_METRICS
+from rag_assets.answers.options import AnswererOptions, AnswerMetricsOptions
 from rag_assets.chunking.chunker import Chunker
 from rag_assets.chunking.registry import CHUNKING_TYPES
 from rag_assets.cli import main as program
@@ -48,8 +51,12 @@ EXPERIMENT_KEYS: Mapping[str, str] = {
     "chunking": "name of a chunking -> [how it cuts](#chunking)",
     "query_sets": "name of a query set -> [how it is made](../query_sets.md)",
     "llm": "[the language model](#llm) behind query sets, questions and listwise reranking",
+    "llms": "name of a language model -> [its options](#llm); query sets name one by `llm`",
     "retrievers": "name of a retriever -> [its type and options](../retrievers.md); without any "
     "BM25, MiniLM, their fusion, and that reranked",
+    "generators": "name of a generator -> [what writes an answer](#generators)",
+    "answers": "name of an answerer -> [a generator and its context](#answers)",
+    "answer_metrics": "[how answers are measured](#answer_metrics)",
     "top_k": "the cut-offs of runs and metrics",
     "metrics": "[metrics](metrics.md) at each top_k; one with a cut-off of its own adds that one",
     "primary": "the metric that ranks the leaderboard, and that gates and tests go by; `ndcg@10`, "
@@ -81,6 +88,7 @@ BLOCKS: Mapping[str, type[Options]] = {
     "checks.drift": DriftConfig,
     "schedule": ScheduleConfig,
     "compute": ComputeConfig,
+    "answer_metrics": AnswerMetricsOptions,
 }
 
 
@@ -135,6 +143,10 @@ def experiment_page() -> str:
     parts.append("\n## chunking\n\nA block a chunking, by the name that retrievers use.\n")
     for name, model in CHUNKING_TYPES.items():
         parts.append(f"\n### {name}\n\n{_block(model)}")
+    parts.append("\n## generators\n\nA block a generator, by the name that answerers use.\n")
+    for name, model in GENERATOR_TYPES.items():
+        parts.append(f"\n### {name}\n\n{_block(model)}")
+    parts.append(f"\n## answers\n\nA block an answerer.\n\n{_block(AnswererOptions)}")
     return "".join(parts)
 
 
@@ -184,6 +196,12 @@ def metrics_page() -> str:
         names = ", ".join(f"`{alias}`" for alias, known in ALIASES.items() if known == measure)
         needed = "; needs a cut-off" if needs_cutoff(measure) else ""
         parts.append(f"| `{measure}` | {_cell(formulas[measure])}{needed} | {given} | {names} |\n")
+    parts.append(
+        "\n## Of answers\n\nEdge cases of them stand in [answers.md](../answers.md).\n\n"
+        "| metric | formula | source |\n|---|---|---|\n"
+    )
+    for name, metric in ANSWER_METRICS.items():
+        parts.append(f"| `{name}` | {_cell(metric.formula)} | {_cell(metric.source)} |\n")
     return "".join(parts)
 
 

@@ -73,6 +73,18 @@ def test_a_sample_keeps_every_paragraph_and_is_the_same_again(run: Run, tmp_path
         assert not {"q0", "q3", "q6", "q9"} & set(ids), "these have no answer"
 
 
+def test_the_span_reader_is_measured_on_squad_files(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    file = squad(tmp_path / "all.json")
+    run("answers_squad.py", "--train", file, "--dev", file, "--questions", 8)
+    rows = {line[:22].strip(): line[22:].split() for line in capsys.readouterr().out.splitlines()}
+    assert rows["gold"][:4] == ["EM", "100.0", "F1", "100.0"]
+    assert rows["top 1"][:2] == ["EM", "0.0"], "BM25 finds nothing: no paragraph has 'when'"
+    assert rows["gold - top 1"][:4] == ["EM", "+100.0", "[+100.0,", "+100.0]"]
+
+
 def test_published_ranks_come_back(run: Run, tmp_path: Path) -> None:
     data = {
         "queries": {"a": "?", "b": "?", "c": "?"},

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from rag_assets.evaluation.answer_hits import holds
 from rag_assets.sources.document_folder import MarkdownDataset
 
 HANDBOOK = Path(__file__).resolve().parents[1] / "data" / "handbook"
@@ -141,6 +142,33 @@ def test_multi_evidence_needs_several_and_the_others_one() -> None:
                 assert len(evidences) >= 2, query_id
             else:
                 assert len(evidences) == 1, query_id
+
+
+def test_answerable_queries_have_short_answers_and_the_others_none() -> None:
+    for query in QUERIES:
+        answers = query.get("answers", [])
+        assert isinstance(answers, list)
+        assert bool(answers) == (query["tags"] != ["unanswerable"]), query["query_id"]
+        assert len(set(answers)) == len(answers)
+        assert min((len(answer.split()) for answer in answers), default=0) <= 25
+
+
+def test_an_answer_stands_in_the_evidence() -> None:
+    """Word for word: one of the answers, or all parts of one that answers several questions.
+
+    Four join words of the evidence with words of the question, or of a table's head.
+    """
+    elsewhere = set()
+    for query in QUERIES:
+        quotes = [str(row["quote"]) for row in JUDGMENTS.get(str(query["query_id"]), [])]
+        answers = query.get("answers", [])
+        assert isinstance(answers, list)
+        parts = [[answer] for answer in answers] + [answer.split("; ") for answer in answers]
+        if answers and not any(
+            all(any(holds(quote, part) for quote in quotes) for part in both) for both in parts
+        ):
+            elsewhere.add(query["query_id"])
+    assert elsewhere == {"fleet-044", "safety-041", "safety-043", "terminals-048"}
 
 
 def test_every_evidence_has_an_answer_and_support_is_below_it() -> None:

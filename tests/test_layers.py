@@ -20,7 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("experiment*",),
     ("labels*",),
     ("retrieval*",),
-    ("query_sets*", "chunking*", "evaluation*"),
+    ("query_sets*", "chunking*", "evaluation*", "answers*"),
     ("sources*", "statistics*"),
     ("llm*",),
     ("models*",),

@@ -12,8 +12,11 @@ from typing import Any
 
 import dagster as dg
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from rag_assets.answers.answer_metrics import answer_means
+from rag_assets.answers.metrics_stage import metric_names
 from rag_assets.assets.names import asset_key
 from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.leaderboard import splits_of, summarise
@@ -21,12 +24,13 @@ from rag_assets.evaluation.query_facts import facts_table
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.ties import TIES
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.column_lineage import ColumnLineage
+from rag_assets.pipeline.column_lineage import ColumnLineage, metrics_of
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.plain_text import markdown, printable
 from rag_assets.report.board_columns import LEADING
 from rag_assets.report.html import REPORT_FILE
 from rag_assets.schemas import QUERY_METRICS, TableSchema
+from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import Artifact
 
 DIGITS = 6
@@ -48,6 +52,8 @@ def numbers_of(stage: Stage, outcome: Outcome, pipeline: Pipeline) -> Numbers:
             rows, split = _rows_to_show(outcome.artifact.table())
             means = {f"{measure}@{row['top_k']}": row.get(measure) for row in rows}
             return {**_floats(means), **split}
+        case "answer_metrics":
+            return _of_answers(outcome, pipeline)
         case "leaderboard":
             return _rows_to_show(outcome.artifact.table())[1]
         case _:
@@ -63,6 +69,19 @@ def _of_cell(outcome: Outcome, pipeline: Pipeline) -> Numbers:
     counting = facts.table() if facts is not None else facts_table(query_ids, {}, {}, {}, {})
     rows, split = _rows_to_show(summarise({top_k: table}, {top_k: measures}, counting))
     return {**_floats({name: rows[0][name] for name in measures}), **split} if rows else {}
+
+
+def _of_answers(outcome: Outcome, pipeline: Pipeline) -> Numbers:
+    """Return the mean of every metric over the questions of the split to show."""
+    table, facts = outcome.artifact.table(), pipeline.current(QUERY_FACTS_KEY)
+    names = metric_names(pipeline.experiment)
+    if facts is None:
+        return _floats({name: one.mean for name, one in answer_means(table, names).items()})
+    rows, split = _rows_to_show(facts.table().select(["query_id", "weight", "split"]))
+    weights = {str(row["query_id"]): float(str(row["weight"])) for row in rows}
+    own = table.filter(pc.is_in(table["query_id"], value_set=pa.array(list(weights), pa.string())))
+    means = answer_means(own, names, weights)
+    return {**_floats({name: one.mean for name, one in means.items()}), **split}
 
 
 def _rows_to_show(table: pa.Table) -> tuple[list[dict[str, object]], Numbers]:
@@ -83,6 +102,7 @@ BOARD_ROWS = 100
 """Of the leaderboard more is shown: it is what people look for."""
 
 PREVIEW_CHARACTERS = 120
+_BESIDE_GOLD = ("query_id", "question", "gold", "answer")
 
 Metadata = dict[str, dg.MetadataValue]
 
@@ -96,7 +116,7 @@ def of_asset(stage: Stage, origins: ColumnLineage) -> Metadata:
     if stage.schema is None:
         return shown
     experiment = origins.experiment
-    measures = experiment.metrics if stage.schema.open_columns else ()
+    measures = metrics_of(stage.schema, experiment)
     columns = [*_columns(stage.schema), *(_metric_column(name) for name in measures)]
     shown["dagster/column_schema"] = dg.MetadataValue.table_schema(dg.TableSchema(columns))
     lineage = {
@@ -143,7 +163,7 @@ def _columns(schema: TableSchema) -> list[dg.TableColumn]:
 
 
 def _metric_column(name: str) -> dg.TableColumn:
-    return dg.TableColumn(name, "double", description="metric at top_k, null: not answerable")
+    return dg.TableColumn(name, "double", description="metric; null: not defined for the query")
 
 
 def of_materialization(
@@ -158,6 +178,8 @@ def of_materialization(
     if stage.schema is not None:
         preview = _board if stage.name == "leaderboard" else _preview
         shown["preview"] = preview(artifact, stage.schema)
+    if stage.name == "answers":
+        shown["beside_gold"] = _beside_gold(artifact, pipeline)
     if stage.name == "leaderboard":
         shown["report"] = dg.MetadataValue.url((pipeline.root / REPORT_FILE).as_uri())
     shown |= {name: _fact(value) for name, value in _brief(manifest.facts).items()}
@@ -218,6 +240,25 @@ def _board(artifact: Artifact, schema: TableSchema) -> dg.MetadataValue:
     board = artifact.table()
     rows = [row for row in board.to_pylist() if row["split"] in splits_of(board)[:1]]
     return _table(rows[:BOARD_ROWS], _what_counts_first(list(board.schema), schema))
+
+
+def _beside_gold(artifact: Artifact, pipeline: Pipeline) -> dg.MetadataValue:
+    """Return the first answers beside the questions and the answers that are right."""
+    queries = pipeline.artifact(QUERIES_KEY).table()
+    texts = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
+    facts = pipeline.current(QUERY_FACTS_KEY)
+    known = facts.table().select(["query_id", "answers"]).to_pylist() if facts else []
+    golds = {row["query_id"]: " | ".join(row["answers"]) for row in known}
+    rows = [
+        {
+            "query_id": row["query_id"],
+            "question": texts.get(row["query_id"], ""),
+            "gold": golds.get(row["query_id"], ""),
+            "answer": row["answer"] if row["error"] is None else f"failed: {row['error']}",
+        }
+        for row in artifact.table().slice(0, PREVIEW_ROWS).to_pylist()
+    ]
+    return _table(rows, [pa.field(name, pa.string()) for name in _BESIDE_GOLD])
 
 
 def _what_counts_first(fields: Sequence[pa.Field], schema: TableSchema) -> list[pa.Field]:

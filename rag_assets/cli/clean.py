@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,12 +12,14 @@ import click
 from rag_assets.cli.options import MOST_DAYS, Number, format_option, store_option
 from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.errors import UsageError, allowed_names
+from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline.cleaning import removable
 from rag_assets.pipeline.history import fill_in
 from rag_assets.pipeline.remote_sync import bring_records, experiment_roots
 from rag_assets.report.formats import Row, formatted, size_text
 from rag_assets.report.store_contents import removed_rows
 from rag_assets.report.terminal_table import rows_view
+from rag_assets.store.cache_files import CACHE, COMPLETIONS
 from rag_assets.store.locks import removing
 from rag_assets.store.remote.removals import remove_everywhere
 from rag_assets.store.settings import StoreSettings
@@ -74,7 +76,15 @@ def alone(settings: StoreSettings, command: str, *, yes: bool) -> AbstractContex
     Raises:
         StoreError: an evaluation runs, or something else removes.
     """
-    return removing(settings.store, f"`rag-assets {command}`") if yes else nullcontext()
+    return _settled(settings, command) if yes else nullcontext()
+
+
+@contextmanager
+def _settled(settings: StoreSettings, command: str) -> Iterator[None]:
+    """Have it alone, with the replies that killed processes left where all are looked for."""
+    with removing(settings.store, f"`rag-assets {command}`"):
+        ReplyStore(settings.store / CACHE / COMPLETIONS).settle()
+        yield
 
 
 def brought_roots(store: Path, experiment: str | None) -> list[Path]:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import click
+from rich.console import Group
 
 from rag_assets.assets.evaluate import evaluate
 from rag_assets.assets.evaluation_steps import EvaluationSummary
@@ -24,13 +25,20 @@ from rag_assets.cli.terminal import (
     verbosity,
 )
 from rag_assets.errors import Incomplete
+from rag_assets.experiment.hosts import clients, host_notes
 from rag_assets.pipeline.evaluations import is_of_older_store
-from rag_assets.pipeline.failed_queries import try_again, unanswered, unfinished
+from rag_assets.pipeline.failed_queries import (
+    failed_answers,
+    try_again,
+    unanswered,
+    unfinished,
+)
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.retriever_warnings import hnsw_warnings, tokenizer_warnings
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.analyzers import unlabelled_findings
+from rag_assets.report.answers import answer_parts
 from rag_assets.report.formats import Row, formatted
 from rag_assets.report.html import write_report
 from rag_assets.report.label_health import pooling_advice
@@ -67,7 +75,7 @@ def command(
 
     Exit code 3: a retriever failed on queries; what is printed is of the others.
 
-    Without labels it prints how alike the retrievers rank, and no metric.
+    Without labels it prints how alike the retrievers rank, and the answerers, by what is known.
 
     PATH is a folder with an experiment.yaml, such a file, or any dataset folder or file, which
     gets the default experiment (BM25, MiniLM, their fusion, reranked).
@@ -82,7 +90,8 @@ def command(
         print_note(OLDER_STORE)
     if retry_failed:
         messages().print(f"asked again: {try_again(pipeline)} queries that failed")
-    for line in (*hnsw_warnings(experiment), *tokenizer_warnings(pipeline, selection)):
+    notes = (*hnsw_warnings(experiment), *tokenizer_warnings(pipeline, selection))
+    for line in (*notes, *host_notes(clients(experiment))):
         messages().print(f"warning: {line}", soft_wrap=True)
     with work_board(lambda: f"{pipeline.n_computed} partitions computed  {pipeline.at_work}"):
         work = evaluate(pipeline, selection)
@@ -100,14 +109,16 @@ def command(
     elif labelled:
         _print_tables(result.slices(selection.retrievers), result, rows)
     else:
-        output().print(overlaps_view(result, rows))
+        parts = answer_parts(result, result.chosen_split()) if result.answer_metrics else []
+        output().print(Group(overlaps_view(result, rows), *parts))
     _print_advice(result, path)
     _print_unanswered(pipeline)
     if form == "table" and verbosity() is not Verbosity.QUIET:
         _print_places(settings, report, work)
     failed = unfinished(pipeline, selection.retrievers)
-    if failed:
-        raise Incomplete(_incomplete(failed, result.queries.num_rows))
+    answers = failed_answers(pipeline)
+    if failed or answers:
+        raise Incomplete(_incomplete(failed, answers, result.queries.num_rows))
 
 
 OLDER_STORE = (
@@ -115,11 +126,14 @@ OLDER_STORE = (
 )
 
 
-def _incomplete(failed: Mapping[str, Collection[str]], n_queries: int) -> str:
+def _incomplete(
+    failed: Mapping[str, Collection[str]], answers: Mapping[str, int], n_queries: int
+) -> str:
     told = [
         f"{name} failed on {len(queries)} of {n_queries} queries"
         for name, queries in failed.items()
     ]
+    told += [f"{name} lacks {n} of {n_queries} answers" for name, n in answers.items()]
     return f"incomplete: {', '.join(told)}; `rag-assets report` says why"
 
 
@@ -127,10 +141,14 @@ def _print_notes(pipeline: Pipeline) -> None:
     """Print what the readers found odd; nothing is dropped without a word."""
     for stage in pipeline.stages():
         lines: dict[str, None] = {}  # cells that are cut from one ranking have the same notes
+        told: set[Path] = set()
         for key in stage.keys(pipeline.experiment):
             artifact = pipeline.current(key)
+            if artifact is None or artifact.path in told:
+                continue
+            told.add(artifact.path)
             names = [value for _, value in key.partition[:1]]
-            for note in artifact.manifest.facts.get("notes", []) if artifact else []:
+            for note in artifact.manifest.facts.get("notes", []):
                 lines[": ".join([stage.name, *names, note])] = None
         for line in lines:
             messages().print(f"note: {line}")

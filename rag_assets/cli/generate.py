@@ -17,11 +17,13 @@ from rag_assets.cli.options import (
     store_option,
 )
 from rag_assets.cli.progress_bars import progress_bar
-from rag_assets.cli.terminal import print_line
+from rag_assets.cli.terminal import messages, print_line
 from rag_assets.errors import UsageError
+from rag_assets.experiment import load_experiment
+from rag_assets.experiment.hosts import host_notes
 from rag_assets.labels.generation.question_filters import Filters
 from rag_assets.labels.generation.question_generation import SAME_LANGUAGE
-from rag_assets.pipeline.question_generation import Asking, Generation, reasons
+from rag_assets.pipeline.question_generation import Asking, Generation, asked_host, reasons
 
 FILE = click.Path(path_type=Path)
 _DEFAULT = Asking()
@@ -130,7 +132,8 @@ def command(
 
     With --sheet people say first which of them are good; --import makes a dataset of those, --out
     without it one of all. The model is that of `llm` in experiment.yaml, else
-    RAG_ASSETS_LLM_MODEL at OPENAI_BASE_URL. Answers are kept: a run that was stopped goes on.
+    RAG_ASSETS_LLM_MODEL at OPENAI_BASE_URL, if that is on this machine. Answers are kept: a
+    run that was stopped goes on.
 
     Example: rag-assets generate data/handbook --sheet review.csv
     """
@@ -144,6 +147,7 @@ def command(
         return
     if sheet is None and out is None:
         raise UsageError("name what to write: --sheet FILE, --out FOLDER, or both")
+    _warn(path, asking)
     made = api.generate(path, sheet, out, asking, store=store, force=force, progress=progress_bar)
     _report(made, [place for place in (sheet, out) if place is not None])
 
@@ -152,6 +156,12 @@ def _asking(options: dict[str, Any]) -> Asking:
     names = ("min_words", "max_copied", "near_duplicate")
     filters = Filters(**{name: options.pop(name) for name in names})
     return Asking(**options, filters=filters)
+
+
+def _warn(path: Path, asking: Asking) -> None:
+    client = asked_host(load_experiment(path), asking)
+    for line in host_notes([client] if client is not None else []):
+        messages().print(f"warning: {line}", soft_wrap=True)
 
 
 def _import(path: Path, reviewed: Path, sheet: Path | None, out: Path | None, force: bool) -> None:
@@ -165,6 +175,7 @@ def _import(path: Path, reviewed: Path, sheet: Path | None, out: Path | None, fo
 
 
 def _estimate(path: Path, store: Path | None, asking: Asking) -> None:
+    _warn(path, asking)
     estimate = api.estimate_generation(path, asking, store=store, progress=progress_bar)
     cost = "" if estimate.cost_at_most is None else f", cost at most {estimate.cost_at_most:.4g}"
     print_line(f"{estimate.calls} requests to send{cost}; {estimate.cached} answers are known")

@@ -99,6 +99,7 @@ class Pace:
         self._clock = clock
         self.started = clock()
         self.total = total
+        self.note = ""
         self._seen = deque([(self.started, 0)])
 
     @property
@@ -161,8 +162,9 @@ def progress_bar(label: str, total: int) -> Iterator[Advance]:
     with drawn(bar):
         task = bar.add_task(label, total=total)
 
-        def advance(done: int, new_total: int | None = None, /) -> None:
+        def advance(done: int, new_total: int | None = None, note: str = "", /) -> None:
             pace.report(done, new_total or total)
+            pace.note = note
             bar.update(task, completed=done, total=pace.total)
 
         yield advance
@@ -179,6 +181,7 @@ def _bar(pace: Pace) -> Progress:
         MofNCompleteColumn(),
         _Live(lambda: rate_text(pace.rate())),
         _Live(lambda: remaining_text(pace.remaining())),
+        _Live(lambda: pace.note),
     )
     return Progress(*columns, console=messages(), transient=True, disable=not is_significant())
 

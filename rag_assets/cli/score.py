@@ -7,10 +7,11 @@ from pathlib import Path
 
 import click
 
+from rag_assets.answers.prediction_files import read_answers, read_na_probs
 from rag_assets.cli.options import format_option
 from rag_assets.cli.terminal import messages, output, print_data, print_line
-from rag_assets.errors import UsageError
-from rag_assets.evaluation.dialects import DIALECTS
+from rag_assets.errors import UsageError, allowed_names
+from rag_assets.evaluation.dialects import DIALECTS, squad_v2_official
 from rag_assets.evaluation.dialects.dialect import (
     Dialect,
     Outcome,
@@ -63,8 +64,16 @@ DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
 )
 @click.option(
     "--dialect",
-    type=click.Choice(list(DIALECTS)),
-    help="Print that tool's numbers under its names.",
+    type=click.Choice([*DIALECTS, squad_v2_official.NAME]),
+    metavar="TOOL",
+    help=f"Print that tool's numbers under its names: {', '.join(DIALECTS)} or "
+    f"{squad_v2_official.NAME}. With squad_v2_official, --run is a file of "
+    "answers and --qrels a SQuAD file.",
+)
+@click.option(
+    "--na-prob-file",
+    type=click.Path(path_type=Path),
+    help="With squad_v2_official: probability that a question has no answer, as JSON.",
 )
 @click.option(
     "--explain-dialects",
@@ -84,6 +93,7 @@ def command(
     per_query: bool,
     trec_mean: bool,
     dialect: str | None,
+    na_prob_file: Path | None,
     explain_dialects: bool,
     ties: bool,
     form: str,
@@ -100,6 +110,11 @@ def command(
         raise UsageError("--explain-dialects goes query by query; leave out --per-query")
     if ties and (per_query or trec_mean or dialect or explain_dialects):
         raise UsageError("--ties shows means over answerable queries; leave out the other flag")
+    if dialect == squad_v2_official.NAME:
+        _print_squad(run_file, qrels_file, na_prob_file, metrics, per_query, form)
+        return
+    if na_prob_file is not None:
+        raise UsageError(f"--na-prob-file is for --dialect {squad_v2_official.NAME}")
     if dialect:
         _print_dialect(dialect, run_file, qrels_file, metrics, per_query, form)
         return
@@ -154,6 +169,37 @@ def _print_dialect(
         _print_means(means, form)
     _print_repetitions(data)
     _print_notes(dialect, data, outcomes)
+
+
+def _print_squad(
+    answers_file: Path,
+    golds_file: Path,
+    na_prob_file: Path | None,
+    metrics: str | None,
+    per_query: bool,
+    form: str,
+) -> None:
+    """Print what SQuAD's script prints, and on stderr for which questions there is no answer."""
+    golds = squad_v2_official.read_golds(golds_file)
+    rows = read_answers(answers_file)
+    answers = {query_id: row["answer"] for query_id, row in rows.items() if "answer" in row}
+    probs = read_na_probs(na_prob_file) if na_prob_file is not None else None
+    scores = squad_v2_official.official_scores(golds, answers, probs)
+    names = _names_in(metrics) if metrics is not None else list(scores.values)
+    for name in names:
+        if name not in scores.values:
+            allowed = allowed_names(name, scores.values)
+            raise UsageError(f"dialect {squad_v2_official.NAME}: unknown metric {allowed}")
+    if per_query:
+        values = {query_id: scores.per_question.get(query_id, (None, None)) for query_id in golds}
+        _print_rows([{"query_id": q, "exact": e, "f1": f} for q, (e, f) in values.items()], form)
+    else:
+        _print_means({name: scores.values[name] for name in names}, form)
+    parts = [f"as evaluate-v2.0.py; {len(golds) - len(scores.missing)} of {len(golds)} questions"]
+    if scores.missing:
+        named = ", ".join(scores.missing[:SHOWN_REPETITIONS])
+        parts.append(f"without a prediction, and in no mean of all: {named}")
+    messages().print("; ".join(parts), soft_wrap=True)
 
 
 def _print_explanation(run_file: Path, qrels_file: Path, metrics: str, form: str) -> None:

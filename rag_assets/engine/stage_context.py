@@ -170,8 +170,16 @@ class StageContext(Protocol):
             DataError: it cannot be read.
         """
 
-    def completions(self, label: str, total: int) -> AbstractContextManager[Completions]:
-        """Open the language model with its cache; one budget holds for the whole evaluation."""
+    def completions(
+        self, label: str, total: int, llm: str | None = None
+    ) -> AbstractContextManager[Completions]:
+        """Open a language model with its replies; its budget holds for the whole evaluation.
+
+        Args:
+            label: of the progress bar.
+            total: requests.
+            llm: one of the experiment's ``llms``; None: its ``llm``.
+        """
 
     def check_source(self, part: str) -> None:
         """Check that files which were just read are still those that were hashed.

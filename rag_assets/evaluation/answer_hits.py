@@ -72,7 +72,7 @@ ORDER BY run, top_k, query_id
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _DELETED = str.maketrans("", "", string.punctuation)
 
-_WITHOUT_BLANKS = re.compile(
+WITHOUT_BLANKS = re.compile(
     "(["
     "\u0e00-\u0eff"  # Thai, Lao
     "\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f"  # Burmese
@@ -170,7 +170,7 @@ def normalised(text: str) -> str:
     """Return ``text`` as words with one blank between; the same again when applied again."""
     plain = text.lower().translate(_DELETED)
     if not plain.isascii():
-        plain = _WITHOUT_BLANKS.sub(r" \1 ", plain.translate(_separators()))
+        plain = WITHOUT_BLANKS.sub(r" \1 ", plain.translate(_separators()))
     return " ".join(_ARTICLES.sub(" ", plain).split())
 
 

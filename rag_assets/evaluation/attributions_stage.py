@@ -41,7 +41,7 @@ class Attributions(Stage):
 
     def __init__(self, rankers: Sequence[RunsStage]) -> None:
         """Know the stages that rank, of all families."""
-        self._rankers = {stage.family: stage for stage in rankers}
+        self._rankings = RankingsRead(rankers)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         names = experiment.retrievers if experiment.has_qrels else ()
@@ -83,9 +83,53 @@ class Attributions(Stage):
                 yield item.role, artifact.manifest.digests[item.projection] if artifact else None
             elif artifact is None:
                 missing.add(item.key["retriever"])
-        for number, (name, top_k, depth) in enumerate(_looked_at(context.experiment, key)):
-            digest = None if name in missing else self._digest(context, name, top_k, depth)
-            yield f"ranking_{number}", digest
+        read = self._rankings.digests(context, key["retriever"], int(key["top_k"]))
+        for number, (name, digest) in enumerate(read):
+            yield f"ranking_{number}", None if name in missing else digest
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        for key in keys:
+            yield (
+                key,
+                TableProduct(
+                    self._rankings.attributions(context, key["retriever"], int(key["top_k"]))
+                ),
+            )
+
+
+class RankingsRead:
+    """The rankings by which evidence is found or lost: a retriever's, and those of its inputs."""
+
+    def __init__(self, rankers: Sequence[RunsStage]) -> None:
+        """Know the stages that rank, of all families."""
+        self._rankers = {stage.family: stage for stage in rankers}
+
+    def digests(
+        self, context: StageContext, retriever: str, k: int
+    ) -> Iterator[tuple[str, str | None]]:
+        """Yield (retriever, digest) of each ranking; None: it is not there."""
+        for name, top_k, depth in _looked_at(context.experiment, retriever, k):
+            yield name, self._digest(context, name, top_k, depth)
+
+    def attributions(self, context: StageContext, retriever: str, k: int) -> pa.Table:
+        """Return where a retriever found or lost each evidence at a cut-off.
+
+        Returns:
+            Table of :data:`rag_assets.schemas.ATTRIBUTIONS`.
+        """
+        corpus = context.artifact(DOCUMENTS_KEY).file
+        own, *inputs = _looked_at(context.experiment, retriever, k)
+        return attributions(
+            self._ranking(context, *own),
+            context.artifact(relevant_units_key(retriever)).table(),
+            context.artifact(QRELS_KEY).table(),
+            read_parquet(corpus, ["document_id"]),
+            k=k,
+            family=context.experiment.family(retriever),
+            inputs={item[0]: self._ranking(context, *item) for item in inputs},
+        )
 
     def _digest(self, context: StageContext, name: str, top_k: int, depth: int) -> str | None:
         """Return the digest of a ranking; a ranking that is a cell may be gone, the cell is not."""
@@ -97,36 +141,14 @@ class Attributions(Stage):
     def _ranker(self, context: StageContext, name: str) -> RunsStage:
         return self._rankers[context.experiment.family(name)]
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
-        experiment = context.experiment
-        qrels = context.artifact(QRELS_KEY).table()
-        corpus = context.artifact(DOCUMENTS_KEY).file
-        documents = read_parquet(corpus, ["document_id"])
-        for key in keys:
-            retriever = key["retriever"]
-            own, *inputs = _looked_at(experiment, key)
-            table = attributions(
-                self._ranking(context, *own),
-                context.artifact(relevant_units_key(retriever)).table(),
-                qrels,
-                documents,
-                k=int(key["top_k"]),
-                family=experiment.family(retriever),
-                inputs={item[0]: self._ranking(context, *item) for item in inputs},
-            )
-            yield key, TableProduct(table)
-
     def _ranking(self, context: StageContext, name: str, top_k: int, depth: int) -> pa.Table:
         if depth == top_k:
             return context.artifact(run_key(context.experiment, name, top_k)).table()
         return context.rankings.table(self._ranker(context, name), name, top_k, depth).table
 
 
-def _looked_at(experiment: Experiment, key: ArtifactKey) -> list[tuple[str, int, int]]:
+def _looked_at(experiment: Experiment, name: str, k: int) -> list[tuple[str, int, int]]:
     """Return (retriever, top_k, depth) of the rankings that matter: its own, then its inputs'."""
-    name, k = key["retriever"], int(key["top_k"])
     candidates = getattr(experiment.retrievers[name], "candidates", 0)
     if candidates == "top_k":
         return [(name, k, k), *[(name_of_input, k, k) for name_of_input in experiment.inputs(name)]]

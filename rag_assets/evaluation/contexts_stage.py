@@ -36,7 +36,7 @@ class Contexts(Stage):
     group = "chunks"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        names = experiment.chunkings if experiment.has_qrels else ()
+        names = experiment.chunkings if experiment.measures_texts else ()
         return [contexts_key(name) for name in names]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
@@ -96,7 +96,7 @@ class RetrieverContexts(Stage):
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {"tokens": ("context_id", "n_tokens")}
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        names = experiment.retrievers if experiment.has_qrels else ()
+        names = experiment.retrievers if experiment.measures_texts else ()
         return [retriever_contexts_key(name) for name in names]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:

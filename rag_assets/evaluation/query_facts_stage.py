@@ -57,11 +57,11 @@ class QueryFacts(Stage):
     }
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [QUERY_FACTS_KEY] if experiment.has_qrels else []
+        return [QUERY_FACTS_KEY] if experiment.measures_texts else []
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         queries = [Input("queries", QUERIES_KEY, "metadata")]
-        if experiment.statistics.cluster == DOCUMENT:
+        if experiment.statistics.cluster == DOCUMENT and experiment.has_qrels:
             queries.append(Input("qrels", QRELS_KEY))
         return queries
 
@@ -100,7 +100,7 @@ def _weights(experiment: Experiment, metadata: Mapping[str, Fields]) -> dict[str
 
 def _clusters(context: StageContext, metadata: Mapping[str, Fields]) -> dict[str, str]:
     cluster, clusters = context.experiment.statistics.cluster, dict[str, str]()
-    if cluster == DOCUMENT:
+    if cluster == DOCUMENT and context.experiment.has_qrels:
         clusters = document_clusters(context.artifact(QRELS_KEY).table())
     elif cluster.startswith(QUERY):
         fail = _failing(context.experiment, "statistics", "cluster")

@@ -12,6 +12,9 @@ from pydantic import (
     model_validator,
 )
 
+from rag_assets.answers.generators.base import Generator
+from rag_assets.answers.generators.registry import GENERATOR_TYPES
+from rag_assets.answers.options import AnswererOptions, AnswerMetricsOptions
 from rag_assets.chunking.chunker import Chunker
 from rag_assets.chunking.registry import CHUNKING_TYPES
 from rag_assets.compute.options import ComputeConfig
@@ -69,6 +72,7 @@ class DatasetConfig(Options):
 QuerySetConfig = Annotated[QuerySet, OneOf(QUERY_SET_TYPES, "strategy")]
 ChunkingConfig = Annotated[Chunker, OneOf(CHUNKING_TYPES, "strategy")]
 RetrieverConfig = Annotated[Retriever, OneOf(RETRIEVER_TYPES, "type")]
+GeneratorConfig = Annotated[Generator, OneOf(GENERATOR_TYPES, "type")]
 
 
 class SplitConfig(Options):
@@ -136,7 +140,11 @@ class ExperimentConfig(Options):
     chunking: dict[Name, ChunkingConfig] = Field(default_factory=dict)
     query_sets: dict[Name, QuerySetConfig] = Field(default_factory=dict)
     llm: LlmConfig | None = None
+    llms: dict[Name, LlmConfig] = Field(default_factory=dict)
     retrievers: dict[Name, RetrieverConfig] = Field(default_factory=dict)
+    generators: dict[Name, GeneratorConfig] = Field(default_factory=dict)
+    answers: dict[Name, AnswererOptions] = Field(default_factory=dict)
+    answer_metrics: AnswerMetricsOptions = AnswerMetricsOptions()
     top_k: tuple[Depth, ...] = Field(default=(1, 3, 5, 10, 100), min_length=1)
     metrics: tuple[str, ...] = Field(
         default=("hit_rate", "mrr", "ndcg", "recall", "precision", "map"), min_length=1

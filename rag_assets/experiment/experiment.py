@@ -8,11 +8,18 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from rag_assets.answers.options import (
+    AnswerCell,
+    AnswererOptions,
+    AnswerMetricsOptions,
+    answer_cells,
+)
 from rag_assets.compute.options import ComputeConfig
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
 from rag_assets.experiment.checks import ChecksConfig
 from rag_assets.experiment.config import (
     ChunkingConfig,
+    GeneratorConfig,
     MeasurementsConfig,
     QuerySetConfig,
     RetrieverConfig,
@@ -42,7 +49,8 @@ class Experiment:
         judge: the unit that is judged: ``document``, ``chunk`` or ``evidence``.
         has_qrels: whether there are labels; without them no metric exists.
         query_sets: variants of the queries besides the original, by name.
-        llm: the language model that writes some of them.
+        llm: the language model that writes those of them that name none.
+        llms: further ones, by name.
         top_k: all cut-offs, ascending; one cell for each retriever and cut-off.
         listed_top_k: those under ``top_k``; the others serve one metric only (``recall@30``).
         metrics: columns of metrics (:attr:`Metric.column`), computed at each listed top_k.
@@ -60,6 +68,9 @@ class Experiment:
         keeps_unknown: whether judgments of documents that are not in the corpus are kept.
         owners: e-mail addresses or ``team:<name>``, shown at the assets; nothing depends on them.
         context_tokenizer: counts the tokens of what a retriever returns.
+        generators: what writes answers, by name.
+        answerers: generators with contexts, by name; ``top_k`` is given where there is a cut-off.
+        answer_metrics: how answers are measured.
     """
 
     name: str
@@ -90,6 +101,14 @@ class Experiment:
     checks: ChecksConfig = field(default_factory=ChecksConfig)
     owners: tuple[str, ...] = ()
     keeps_unknown: bool = False
+    generators: Mapping[str, GeneratorConfig] = field(default_factory=dict)
+    answerers: Mapping[str, AnswererOptions] = field(default_factory=dict)
+    answer_metrics: AnswerMetricsOptions = field(default_factory=AnswerMetricsOptions)
+    llms: Mapping[str, LlmConfig] = field(default_factory=dict)
+
+    def language_model(self, name: str | None) -> LlmConfig | None:
+        """Return one of ``llms`` by its name; None: the experiment's ``llm``, if it has one."""
+        return self.llm if name is None else self.llms[name]
 
     def read_qrels(self, documents: pa.Table, queries: pa.Table) -> Read:
         """Return the labels; judgments of unknown documents are kept where that is wanted.
@@ -104,6 +123,22 @@ class Experiment:
     def unread_labels(self) -> str | None:
         """One line about files that look like labels, where there are no labels."""
         return unread_labels(self.dataset)
+
+    @property
+    def answer_cells(self) -> dict[str, AnswerCell]:
+        """Partition key -> answerer and cut-off, in the order of the YAML."""
+        return answer_cells(self.answerers)
+
+    @property
+    def answer_cutoffs(self) -> tuple[int, ...]:
+        """All cut-offs at which anything is answered, ascending."""
+        found = {k for options in self.answerers.values() for k in options.top_k or ()}
+        return tuple(sorted(found))
+
+    @property
+    def measures_texts(self) -> bool:
+        """Whether anything reads what a retriever returns: metrics, or answerers."""
+        return self.has_qrels or bool(self.answerers)
 
     def family(self, retriever: str) -> str:
         """Return ``lexical``, ``embedding``, ``imported``, ``fused`` or ``reranked``."""

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from rag_assets.errors import UsageError
 from rag_assets.llm.budget import Limits
 from rag_assets.llm.client import ChatModel
-from rag_assets.llm.endpoint import BASE_URL_VARIABLE, DEFAULT_BASE_URL, MODEL_VARIABLE, Endpoint
+from rag_assets.llm.endpoint import MODEL_VARIABLE, Endpoint, address_of
 from rag_assets.options import Number, Options
 
 Count = Annotated[int, Field(ge=1, strict=True)]
@@ -24,10 +24,11 @@ OF_SERVER = frozenset(
 
 
 class LlmConfig(Options):
-    """The language model that writes query variants and questions.
+    """A language model that writes query variants and questions.
 
-    ``type: openai`` is any server that speaks that protocol; without ``model`` or ``base_url``
-    those of the environment variables ``RAG_ASSETS_LLM_MODEL`` and ``OPENAI_BASE_URL``. The key is
+    ``type: openai`` is any server that speaks that protocol, by ``base_url``, or OpenAI's own
+    where the type alone is given. Without ``model`` it is that of the environment variable
+    ``RAG_ASSETS_LLM_MODEL``; ``OPENAI_BASE_URL`` counts for a server on this machine. The key is
     read from the environment variable ``api_key_env``, null for a server that needs none.
     ``type: local`` is the small model of the extra ``local-llm``, and has no options of a server.
     ``max_calls`` and ``max_cost`` bound one evaluation; prices are money a million tokens.
@@ -66,6 +67,16 @@ class LlmConfig(Options):
         """
         return Limits(self.max_calls, self.max_cost, self.prompt_price, self.completion_price)
 
+    @property
+    def names_host(self) -> bool:
+        """Whether it says where texts go: by an address, or by a type that is written down."""
+        return self.base_url is not None or "type" in self.model_fields_set
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it says how much may be asked."""
+        return self.max_calls is not None or self.max_cost is not None
+
     def chat_model(self) -> ChatModel:
         """Return the model; nothing is sent or loaded yet.
 
@@ -94,11 +105,12 @@ class LlmConfig(Options):
         """Return the server.
 
         Raises:
-            UsageError: the address is none, or no model is named.
+            UsageError: the address is none, or another machine's that only the environment
+                names; or no model is named.
         """
         return Endpoint(
             self.model or os.environ.get(MODEL_VARIABLE, ""),
-            self.base_url or os.environ.get(BASE_URL_VARIABLE) or DEFAULT_BASE_URL,
+            address_of(self.base_url),
             self.api_key_env,
             timeout=self.timeout,
             concurrency=self.concurrency,

@@ -14,6 +14,11 @@ from rag_assets.chunking.registry import CHUNKING_TYPES
 from rag_assets.errors import ConfigError, UsageError, allowed_names
 from rag_assets.evaluation.measures import MEASURE_TYPES
 from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.experiment.answer_rules import (
+    answerers_of,
+    check_answer_metrics,
+    generators_of,
+)
 from rag_assets.experiment.config import (
     ChunkingConfig,
     DatasetConfig,
@@ -29,7 +34,7 @@ from rag_assets.experiment.defaults import (
 )
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.grids import expand_grids
-from rag_assets.experiment.llm import LlmConfig
+from rag_assets.experiment.llm_rules import check_llm, check_llms
 from rag_assets.experiment.names import name_from
 from rag_assets.experiment.older_names import with_names_of_today
 from rag_assets.experiment.retriever_rules import (
@@ -159,6 +164,7 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         name: _with_filters(options, config.filters) for name, options in retrievers.items()
     }
     check_retrievers(retrievers, fail)
+    check_llms(config.llms, fail)
     query_sets = _query_sets(source, config, retrievers, fail)
     base = source.parent if yaml_file is not None else source
     retrievers = {
@@ -170,6 +176,11 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         _check_given_chunks(chunkings, fail)
     measures, extra = _metrics(config, fail)
     primary = _primary(config, measures, extra, fail)
+    check_answer_metrics(config, fail)
+    generators = generators_of(config, base, fail)
+    answerers = answerers_of(
+        config, list(retrievers), list(chunkings), fail, has_labels=dataset.has_qrels
+    )
     baseline = config.baseline or next(iter(retrievers))
     if baseline not in retrievers:
         raise fail(("baseline",), f"unknown retriever {allowed_names(baseline, retrievers)}")
@@ -194,6 +205,7 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         chunkings=chunkings,
         query_sets=query_sets,
         llm=config.llm,
+        llms=config.llms,
         retrievers=retrievers,
         top_k=tuple(sorted({*listed, *cutoffs})),
         listed_top_k=listed,
@@ -212,6 +224,9 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
         tuned=tuned_retrievers(retrievers),
         schedule=config.schedule,
         compute=config.compute,
+        generators=generators,
+        answerers=answerers,
+        answer_metrics=config.answer_metrics,
     )
 
 
@@ -293,19 +308,18 @@ def _query_sets(
             problem = f"unknown query set {allowed_names(retriever.query_set, names)}"
             raise fail(("retrievers", name, "query_set"), problem)
     return {
-        name: _query_set(source.parent, name, query_set, config.llm, fail)
+        name: _query_set(source.parent, name, query_set, config, fail)
         for name, query_set in config.query_sets.items()
     }
 
 
 def _query_set(
-    base: Path, name: str, config: QuerySetConfig, llm: LlmConfig | None, fail: Fail
+    base: Path, name: str, config: QuerySetConfig, experiment: ExperimentConfig, fail: Fail
 ) -> QuerySetConfig:
     given = config.files()
     config = _with_files("query_sets", name, config, base, fail)
     if isinstance(config, PromptedQuerySet):
-        if llm is None:
-            raise fail(("query_sets", name), "is written by a language model; add the key `llm`")
+        check_llm(config.llm, ("query_sets", name), experiment, fail)
         try:
             places = config.prompted().template.places
         except UsageError as error:

@@ -7,6 +7,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
+from rag_assets.answers.generators.registry import GENERATOR_TYPES
+from rag_assets.answers.options import AnswererOptions, AnswerMetricsOptions
 from rag_assets.chunking.registry import (
     CHILD_CHUNKING_TYPES,
     CHUNKING_TYPES,
@@ -39,6 +41,7 @@ _TYPES: Mapping[str, Mapping[str, type[BaseModel]]] = {
     "retrievers": RETRIEVER_TYPES,
     "chunking": CHUNKING_TYPES,
     "query_sets": QUERY_SET_TYPES,
+    "generators": GENERATOR_TYPES,
 }
 _INNER_TYPES = {"child": CHILD_CHUNKING_TYPES, "parent": PARENT_CHUNKING_TYPES}
 _EXPANSION_TYPES: Mapping[str, type[BaseModel]] = {"window": WindowExpansion, "rm3": Rm3Expansion}
@@ -47,6 +50,7 @@ _SECTIONS: Mapping[str, type[BaseModel]] = {
     "dataset": DatasetConfig,
     "split": SplitConfig,
     "statistics": StatisticsConfig,
+    "answer_metrics": AnswerMetricsOptions,
     "llm": LlmConfig,
     "context": ContextConfig,
     "measurements": MeasurementsConfig,
@@ -157,7 +161,9 @@ def _keys_at(location: Location) -> list[str]:
             return _keys_of(_types_at(location)[str(tag)])
         case ("retrievers", _, _, "tune"):
             return _keys_of(Tune)
-        case (("retrievers" | "chunking" | "query_sets") as section, _, tag):
+        case ("answers", _):
+            return _keys_of(AnswererOptions)
+        case (("retrievers" | "chunking" | "query_sets" | "generators") as section, _, tag):
             return _keys_of(_TYPES[str(section)][str(tag)])
         case (("retrievers") as section, _, tag, str() as key):
             return _keys_of(_block(_TYPES[section][str(tag)], key))

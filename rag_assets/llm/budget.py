@@ -19,7 +19,7 @@ MESSAGE_TOKENS = 16
 
 
 class BudgetReached(RagAssetsError):
-    """The next batch does not fit ``max_calls`` or ``max_cost``; what was answered is kept."""
+    """The next request does not fit ``max_calls`` or ``max_cost``; what was answered is kept."""
 
     exit_code = 3
 
@@ -74,7 +74,7 @@ class Limits:
 
     def cost_at_most(self, request: ChatRequest) -> float:
         """Return more than a request will cost: a token for each byte, and the longest answer."""
-        return self.cost(_prompt_tokens_at_most(request), request.max_tokens)
+        return self.cost(prompt_tokens_at_most(request), request.max_tokens)
 
 
 class Budget:
@@ -86,25 +86,27 @@ class Budget:
         self.calls = 0
         self.cost = 0.0
         self.tokens = 0  # of requests and answers, as far as the server tells
+        self._sent: list[ChatRequest] = []
 
-    def affordable(self, requests: Sequence[ChatRequest]) -> int:
-        """Return how many requests, from the first on, surely fit into what is left."""
+    def reserve(self, request: ChatRequest) -> bool:
+        """Count a request that is sent now; False, and not counted, where it may not fit.
+
+        It is held for the most that it can cost until :meth:`spend` says what it did.
+        """
         limits = self.limits
-        number = len(requests)
-        if limits.max_calls is not None:
-            number = min(number, max(limits.max_calls - self.calls, 0))
-        if limits.max_cost is None:
-            return number
-        cost = self.cost
-        for position, request in enumerate(requests[:number]):
-            cost += limits.cost_at_most(request)
-            if cost > limits.max_cost:
-                return position
-        return number
+        if limits.max_calls is not None and self.calls >= limits.max_calls:
+            return False
+        if limits.max_cost is not None:
+            held = sum(map(limits.cost_at_most, (*self._sent, request)))
+            if self.cost + held > limits.max_cost:
+                return False
+        self.calls += 1
+        self._sent.append(request)
+        return True
 
     def spend(self, request: ChatRequest, answer: Answer) -> None:
-        """Count a call; where the server tells no usage, the most that it can have cost."""
-        self.calls += 1
+        """Count what a request cost; where the server tells no usage, the most that it can have."""
+        self._sent.remove(request)
         if isinstance(answer, Failure):
             self.cost += self.limits.cost_at_most(request) if answer.maybe_paid else 0.0
         elif answer.prompt_tokens is None or answer.completion_tokens is None:
@@ -125,6 +127,36 @@ class Budget:
         )
 
 
+class CallLimit:
+    """``max_calls`` of a server that is no language model: of embeddings, or a reranker."""
+
+    def __init__(self, max_calls: int | None) -> None:
+        """Begin with no request; None: any number is allowed."""
+        self._max_calls = max_calls
+        self._calls = 0
+
+    def take(self, wishes: Sequence[int]) -> int:
+        """Count the requests of the first wishes that fit; return how many wishes these are.
+
+        Args:
+            wishes: of each piece of work, how many requests it takes; at least one piece.
+
+        Raises:
+            BudgetReached: not even the first one fits.
+        """
+        for taken_wishes, requests in enumerate(wishes):
+            if self._max_calls is not None and self._calls + requests > self._max_calls:
+                if taken_wishes:
+                    return taken_wishes
+                raise BudgetReached(
+                    f"stopped before max_calls {self._max_calls} would be passed ({self._calls} "
+                    "requests); what was answered is kept, run again to ask only for the rest, or "
+                    "raise the limit"
+                )
+            self._calls += requests
+        return len(wishes)
+
+
 def taken(
     answers: Mapping[str, Sequence[Completion]], limits: Limits
 ) -> tuple[dict[str, float], float | None]:
@@ -139,7 +171,7 @@ def taken(
     return seconds, sum(told) / len(told) if told and len(told) == len(costs) else None
 
 
-def _prompt_tokens_at_most(request: ChatRequest) -> int:
+def prompt_tokens_at_most(request: ChatRequest) -> int:
     """Return a bound: no tokenizer makes more tokens than UTF-8 bytes."""
     lengths = [len(message.content.encode()) + MESSAGE_TOKENS for message in request.messages]
     return sum(lengths) + MESSAGE_TOKENS

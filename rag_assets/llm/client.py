@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal, NamedTuple, Protocol
 
 STOP = "stop"
@@ -32,7 +33,8 @@ class ChatRequest:
         temperature: 0 is the least random; None leaves it to the model's own default.
         seed: of the sampling, where the server honours it; None sends none.
         max_tokens: most tokens of the answer.
-        template: name and version of the prompt, as ``hyde/1``.
+        template: name and version of the prompt, as ``hyde/1``; no part of what is asked.
+        sample: 0, 1, ... where the same is asked more than once, for several answers.
     """
 
     messages: tuple[Message, ...]
@@ -40,15 +42,16 @@ class ChatRequest:
     seed: int | None = 0
     max_tokens: int = 256
     template: str = ""
+    sample: int = 0
 
     def content(self) -> dict[str, object]:
-        """Return what identifies the request, as JSON can hold it."""
+        """Return what identifies the request, as JSON can hold it: what a server sees of it."""
         return {
             "messages": [list(message) for message in self.messages],
             "temperature": None if self.temperature is None else float(self.temperature),
             "seed": self.seed,
             "max_tokens": self.max_tokens,
-            "template": self.template,
+            "sample": self.sample,
         }
 
 
@@ -61,6 +64,8 @@ class Completion(NamedTuple):
         completion_tokens: tokens of the answer, likewise.
         finish_reason: ``stop``, ``length``, ``refusal``, or another word of the server's.
         seconds: what the request took when it was made; None where nobody looked.
+        served_model: the name that the server gives the model that answered; None: it gives none.
+        time: when the answer came, in ISO 8601, UTC; None where nobody looked.
     """
 
     text: str
@@ -68,6 +73,8 @@ class Completion(NamedTuple):
     completion_tokens: int | None
     finish_reason: str
     seconds: float | None = None
+    served_model: str | None = None
+    time: str | None = None
 
 
 FailureKind = Literal["answer", "transient", "endpoint"]
@@ -92,6 +99,11 @@ class Failure(NamedTuple):
 Answer = Completion | Failure
 
 
+def now() -> str:
+    """Return the time as :attr:`Completion.time` has it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
 class ChatModel(Protocol):
     """A language model behind a server or in this process."""
 
@@ -100,6 +112,11 @@ class ChatModel(Protocol):
         """What determines the model's answers besides the request; holds no secret."""
         ...
 
-    def complete(self, requests: Sequence[ChatRequest]) -> list[Answer]:
-        """Answer each request, in order; a bad answer is a :class:`Failure`, never an error."""
+    @property
+    def concurrency(self) -> int:
+        """How many requests it may be given at a time."""
+        ...
+
+    def answer(self, request: ChatRequest) -> Answer:
+        """Answer a request, in any thread; a bad answer is a :class:`Failure`, never an error."""
         ...

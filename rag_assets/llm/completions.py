@@ -1,59 +1,47 @@
-"""Answers for many requests: from the cache, and in batches from the model, within a budget.
+"""Answers for many requests: those that are stored, and the others from the model, in a budget.
 
-Answers are kept by content: what was asked once is never paid for again. The key of an answer is
-the SHA-256 of all that determines it: the model's identity, the messages, temperature, seed, most
-tokens, and the name and version of the prompt. Failures are not kept, so that they are asked again;
-a refusal and a half answer are answers.
+Only distinct requests that are not stored are asked, as many at a time as the model allows, and
+each reply is on the disk before its place is given to another request. So a process that is killed
+repeats at most that many.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from pathlib import Path
-
-import pyarrow as pa
+from typing import NamedTuple
 
 from rag_assets.errors import ModelUnavailable, NotServed
-from rag_assets.llm.budget import Budget, Limits
+from rag_assets.llm.budget import Budget, Limits, prompt_tokens_at_most
 from rag_assets.llm.client import Answer, ChatModel, ChatRequest, Completion, Failure
-from rag_assets.store.canonical import canonical_json
-from rag_assets.store.segments import KEY, Segments
-
-BATCH = 16
-
+from rag_assets.llm.replies import Journal, ReplyStore, request_text
+from rag_assets.progress import Advance
 
 GIVE_UP_AFTER = 8
 """Requests in a row that a server did not serve in spite of retries: it will not serve the rest."""
 
 
-Progress = Callable[[int, int], None]
+class Counts(NamedTuple):
+    """How far it is, in distinct requests.
 
+    Attributes:
+        done: answered, now or before.
+        failed: asked in vain.
+        remaining: not asked yet, or on their way.
+        cost: of the budget so far, in the unit of its prices; None without prices.
+    """
 
-SECONDS = "seconds"
-"""Column of what an answer took; files of older versions have none."""
+    done: int
+    failed: int
+    remaining: int
+    cost: float | None
 
-
-_VALUES = {
-    "text": pa.string(),
-    "prompt_tokens": pa.int64(),
-    "completion_tokens": pa.int64(),
-    "finish_reason": pa.string(),
-}
-
-
-_SCHEMA = pa.schema(
-    [
-        pa.field("key", KEY, False),
-        pa.field("request", pa.string(), False),  # for people: what the key is the hash of
-        pa.field("text", pa.string(), False),
-        pa.field("prompt_tokens", pa.int64()),
-        pa.field("completion_tokens", pa.int64()),
-        pa.field("finish_reason", pa.string(), False),
-        pa.field(SECONDS, pa.float64()),
-    ]
-)
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.done + self.failed + self.remaining
 
 
 @dataclass(frozen=True)
@@ -61,177 +49,165 @@ class Estimate:
     """What requests would need.
 
     Attributes:
-        cached: different requests whose answer is known.
+        cached: different requests whose answer is stored.
         calls: different requests that would be sent.
         cost_at_most: what these cost at most, in the unit of the prices; None without prices.
+        tokens_at_most: of these requests, at most a token for each byte, and of their answers.
     """
 
     cached: int
     calls: int
     cost_at_most: float | None
+    tokens_at_most: int = 0
 
 
 def estimate(
     requests: Sequence[ChatRequest],
     identity: Mapping[str, str],
-    cache: CompletionCache,
+    store: ReplyStore,
     limits: Limits,
 ) -> Estimate:
     """Return what the answers of the model ``identity`` would need; no model and no key does it."""
-    distinct = list(dict.fromkeys(requests))
-    missing = _missing(distinct, cache.get(identity, distinct))
+    distinct = _distinct(identity, requests)
+    known = store.get(identity, distinct)
+    missing = [one for one, reply in zip(distinct, known, strict=True) if reply is None]
     cost = sum(limits.cost_at_most(request) for request in missing) if limits.priced else None
-    return Estimate(len(distinct) - len(missing), len(missing), cost)
+    tokens = sum(prompt_tokens_at_most(request) + request.max_tokens for request in missing)
+    return Estimate(len(distinct) - len(missing), len(missing), cost, tokens)
+
+
+def shown_by(advance: Advance) -> Callable[[Counts], None]:
+    """Return a progress callback that shows its counts in a bar."""
+
+    def show(counts: Counts) -> None:
+        notes = [f"{counts.failed} failed"] if counts.failed else []
+        notes += [f"cost {counts.cost:.4g}"] if counts.cost is not None else []
+        advance(counts.done + counts.failed, counts.total, ", ".join(notes))
+
+    return show
 
 
 class Completions:
-    """A model with its cache and its budget."""
+    """A model with the store of its replies and its budget."""
 
     def __init__(
         self,
         model: ChatModel,
-        cache: CompletionCache,
+        store: ReplyStore,
         budget: Budget | None = None,
         *,
-        batch: int = BATCH,
-        progress: Progress | None = None,
+        progress: Callable[[Counts], None] | None = None,
     ) -> None:
-        """Ask ``model`` for what ``cache`` does not hold.
+        """Ask ``model`` for what ``store`` does not hold.
 
         Args:
             model: who answers.
-            cache: where every answer is kept as soon as its batch is there.
-            budget: asked before each batch; shared by all that one evaluation does.
-            batch: requests that are sent together, and lost together when the process is killed.
-            progress: called with (answers of this call that are there, all of them).
+            store: where every reply is stored as it arrives.
+            budget: asked before each request; shared by all that one evaluation does.
+            progress: called at the beginning and after each request.
         """
         self.model = model
+        self.store = store
         self.budget = budget or Budget()
-        self._cache = cache
-        self._batch = batch
         self._progress = progress
 
     def answer(self, requests: Sequence[ChatRequest]) -> list[Answer]:
-        """Return the answer to each request, in order; equal requests are asked once.
+        """Return the answer to each request, in order; raises as :meth:`complete`."""
+        answers = dict(self.complete(requests))
+        return [answers[number] for number in range(len(requests))]
+
+    def complete(self, requests: Sequence[ChatRequest]) -> Iterator[tuple[int, Answer]]:
+        """Yield (number of a request, its answer): first what is stored, then as it arrives.
+
+        Equal requests are asked once. A request without an answer has a :class:`Failure` with its
+        reason, and is asked again the next time.
 
         Raises:
-            BudgetReached: the limits allow no more; what was answered is in the cache.
+            BudgetReached: the limits allow no more; what was answered is stored.
             ModelUnavailable: the endpoint refuses everything, or does not serve; likewise.
-            StoreError: the cache cannot be written.
+            StoreError: the store cannot be written.
         """
-        distinct = list(dict.fromkeys(requests))
-        known = self._cache.get(self.model.identity, distinct)
-        answers: dict[ChatRequest, Answer] = {
-            request: answer
-            for request, answer in zip(distinct, known, strict=True)
-            if answer is not None
-        }
-        missing = _missing(distinct, known)
+        identity = self.model.identity
+        numbers: dict[str, list[int]] = {}
+        for number, request in enumerate(requests):
+            numbers.setdefault(request_text(identity, request), []).append(number)
+        same = {own[0]: own for own in numbers.values()}
+        known = self.store.get(identity, [requests[first] for first in same])
+        replies = dict(zip(same, known, strict=True))
+        missing = [first for first, reply in replies.items() if reply is None]
+        tally = _Tally(len(same) - len(missing), len(missing), self._tell)
+        for first, reply in replies.items():
+            if reply is not None:
+                yield from ((number, reply) for number in same[first])
+        with self.store.journal(identity) as journal:
+            for first, answer in self._ask({one: requests[one] for one in missing}, journal, tally):
+                yield from ((number, answer) for number in same[first])
+
+    def _ask(
+        self, requests: Mapping[int, ChatRequest], journal: Journal, tally: _Tally
+    ) -> Iterator[tuple[int, Answer]]:
+        waiting = deque(requests)
+        sent: dict[Future[Answer], int] = {}
         unserved: list[Failure] = []
-        while missing:
-            self._tell(len(answers), len(distinct))
-            allowed = self.budget.affordable(missing[: self._batch])
-            if not allowed:
-                raise self.budget.reached(len(answers), len(missing))
-            batch, missing = missing[:allowed], missing[allowed:]
-            found = self._ask(batch)
-            answers.update(zip(batch, found, strict=True))
-            unserved = _unserved(unserved, found)
-        self._tell(len(answers), len(distinct))
-        return [answers[request] for request in requests]
+        width = self.model.concurrency
+        with ThreadPoolExecutor(width, thread_name_prefix="llm") as pool:
+            while waiting or sent:
+                while waiting and len(sent) < width and self.budget.reserve(requests[waiting[0]]):
+                    number = waiting.popleft()
+                    sent[pool.submit(self._stored_answer, requests[number], journal)] = number
+                if not sent:
+                    raise self.budget.reached(tally.done, len(waiting))
+                arrived, _ = wait(sent, return_when=FIRST_COMPLETED)
+                for future in [one for one in sent if one in arrived]:
+                    number = sent.pop(future)
+                    answer = future.result()
+                    self.budget.spend(requests[number], answer)
+                    tally.count(answer)
+                    unserved = _unserved(unserved, answer)
+                    yield number, answer
 
-    def _ask(self, batch: Sequence[ChatRequest]) -> list[Answer]:
-        """Return the answers to a batch, after they are counted and kept."""
-        found = self.model.complete(batch)
-        paid = []
-        for request, answer in zip(batch, found, strict=True):
-            self.budget.spend(request, answer)
-            if isinstance(answer, Completion):
-                paid.append((request, answer))
-        self._cache.put(self.model.identity, paid)
-        return found
+    def _stored_answer(self, request: ChatRequest, journal: Journal) -> Answer:
+        answer = self.model.answer(request)
+        if isinstance(answer, Completion):
+            journal.add(request, answer)
+        return answer
 
-    def _tell(self, done: int, total: int) -> None:
+    def _tell(self, done: int, failed: int, remaining: int) -> None:
         if self._progress is not None:
-            self._progress(done, total)
+            cost = self.budget.cost if self.budget.limits.priced else None
+            self._progress(Counts(done, failed, remaining, cost))
 
 
-def _missing(
-    requests: Sequence[ChatRequest], known: Sequence[Completion | None]
-) -> list[ChatRequest]:
-    return [request for request, answer in zip(requests, known, strict=True) if answer is None]
+class _Tally:
+    """Counts answers, and tells."""
+
+    def __init__(self, done: int, remaining: int, tell: Callable[[int, int, int], None]) -> None:
+        self.done, self.failed, self.remaining = done, 0, remaining
+        self._tell = tell
+        tell(self.done, self.failed, self.remaining)
+
+    def count(self, answer: Answer) -> None:
+        is_failure = isinstance(answer, Failure)
+        self.done += not is_failure
+        self.failed += is_failure
+        self.remaining -= 1
+        self._tell(self.done, self.failed, self.remaining)
 
 
-def _unserved(before: list[Failure], found: Sequence[Answer]) -> list[Failure]:
+def _distinct(identity: Mapping[str, str], requests: Iterable[ChatRequest]) -> list[ChatRequest]:
+    return list({request_text(identity, request): request for request in requests}.values())
+
+
+def _unserved(before: list[Failure], answer: Answer) -> list[Failure]:
     """Return the failures to serve at the end of the row of answers; refuse a row too long."""
-    row = before
-    for answer in found:
-        if isinstance(answer, Failure) and answer.kind == "endpoint":
-            raise ModelUnavailable(f"LLM: {answer.reason}")
-        transient = isinstance(answer, Failure) and answer.kind == "transient"
-        row = [*row, answer] if transient and isinstance(answer, Failure) else []
-        if len(row) >= GIVE_UP_AFTER:
-            raise NotServed(
-                f"LLM: {len(row)} requests in a row were not served in spite of retries, the last "
-                f"one: {row[-1].reason}; what was answered is kept, run again later"
-            )
+    if not isinstance(answer, Failure) or answer.kind == "answer":
+        return []
+    if answer.kind == "endpoint":
+        raise ModelUnavailable(f"LLM: {answer.reason}")
+    row = [*before, answer]
+    if len(row) >= GIVE_UP_AFTER:
+        raise NotServed(
+            f"LLM: {len(row)} requests in a row were not served in spite of retries, the last "
+            f"one: {row[-1].reason}; what was answered is kept, run again later"
+        )
     return row
-
-
-class CompletionCache:
-    """The answers in one folder; several processes may read and write it at once."""
-
-    def __init__(self, folder: Path) -> None:
-        """Use ``folder``; it is created by the first ``put``."""
-        self._segments = Segments(folder, [*_VALUES, SECONDS], _check, "completion cache")
-
-    def get(
-        self, identity: Mapping[str, str], requests: Sequence[ChatRequest]
-    ) -> list[Completion | None]:
-        """Return the answer of the model ``identity`` to each request, None where there is none."""
-        answers: list[Completion | None] = [None] * len(requests)
-        keys = _keys(request_text(identity, request) for request in requests)
-        for part in self._segments.find(keys):
-            rows = part.values.take(pa.array(part.rows))
-            names = [name for name in (*_VALUES, SECONDS) if name in rows.column_names]
-            columns = (rows.column(name).to_pylist() for name in names)
-            for asked, values in zip(part.asked.tolist(), zip(*columns, strict=True), strict=True):
-                answers[asked] = Completion(*values)
-        return answers
-
-    def put(
-        self, identity: Mapping[str, str], answers: Sequence[tuple[ChatRequest, Completion]]
-    ) -> None:
-        """Add answers of the model ``identity``; what is known already stays as it is.
-
-        Raises:
-            StoreError: the folder cannot be written.
-        """
-        by_text = {request_text(identity, request): answer for request, answer in answers}
-        texts = list(by_text)
-        keys = _keys(texts)
-        new = self._segments.unknown(keys)
-        if not new.size:
-            return
-        chosen = [texts[i] for i in new.tolist()]
-        values = zip(*(by_text[text] for text in chosen), strict=True)
-        columns = [keys.take(pa.array(new)), pa.array(chosen)]
-        typed = zip(values, [*_VALUES.values(), pa.float64()], strict=True)
-        columns += [pa.array(column, kind) for column, kind in typed]
-        self._segments.add(pa.Table.from_arrays(columns, schema=_SCHEMA))
-
-
-def request_text(identity: Mapping[str, str], request: ChatRequest) -> str:
-    """Return the canonical JSON whose SHA-256 is the key of an answer."""
-    return canonical_json({"model": dict(identity), "request": request.content()})
-
-
-def _keys(texts: Iterable[str]) -> pa.Array:
-    digests = [hashlib.sha256(text.encode()).digest() for text in texts]
-    return pa.array(digests, KEY)
-
-
-def _check(schema: pa.Schema) -> None:
-    for name, kind in _VALUES.items():
-        if schema.field(name).type != kind:
-            raise ValueError(f"column {name} is {schema.field(name).type}")

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from rag_assets.errors import UsageError
+from rag_assets.servers.hosts import host_of, is_loopback
 from rag_assets.servers.transport import MEBIBYTE, Server
 
 BASE_URL_VARIABLE = "OPENAI_BASE_URL"
@@ -121,6 +122,31 @@ class Endpoint:
         return key
 
 
+def address_of(base_url: str | None, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the address of an experiment's language model.
+
+    Texts leave this machine only for a host that the experiment names. So ``OPENAI_BASE_URL``
+    counts for a server on this machine alone; whoever can set a variable gets no documents.
+
+    Args:
+        base_url: as the experiment names it; None: that of the variable, else OpenAI's.
+        environ: the variables.
+
+    Raises:
+        UsageError: only the variable names it, and it is another machine's.
+    """
+    given = environ.get(BASE_URL_VARIABLE)
+    if base_url or not given:
+        return base_url or DEFAULT_BASE_URL
+    if not is_loopback(given):
+        raise UsageError(
+            f"{BASE_URL_VARIABLE} names {host_of(given)}, and the experiment does not: texts leave "
+            "this machine only for a host that the experiment names; add to `llm` the line "
+            f"`base_url: {Server(given).place}`, or unset the variable"
+        )
+    return given
+
+
 def endpoint_from_environment(
     model: str | None = None, environ: Mapping[str, str] = os.environ
 ) -> Endpoint:
@@ -134,11 +160,10 @@ def endpoint_from_environment(
         environ: the variables.
 
     Raises:
-        UsageError: no model is named, or the address is none.
+        UsageError: no model is named, or the address is none, or that of another machine.
     """
-    base_url = environ.get(BASE_URL_VARIABLE) or DEFAULT_BASE_URL
-    local = urlsplit(base_url).hostname in ("127.0.0.1", "::1", "localhost")
-    needs_key = bool(environ.get(API_KEY_VARIABLE)) or not local
+    base_url = address_of(None, environ)
+    needs_key = bool(environ.get(API_KEY_VARIABLE)) or not is_loopback(base_url)
     return Endpoint(
         model or environ.get(MODEL_VARIABLE, ""),
         base_url,

@@ -8,14 +8,14 @@ is no measure of quality.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rag_assets.errors import ModelUnavailable, UsageError
-from rag_assets.llm.client import LENGTH, STOP, Answer, ChatRequest, Completion, Failure
+from rag_assets.llm.client import LENGTH, STOP, Answer, ChatRequest, Completion, Failure, now
 from rag_assets.models.model_files import sha256
 from rag_assets.models.quiet import quiet_models
 
@@ -60,10 +60,15 @@ class LocalGguf:
             "engine": f"transformers {version('transformers')}, fp32",
         }
 
-    def complete(self, requests: Sequence[ChatRequest]) -> list[Answer]:
-        """Answer each request in turn."""
+    @property
+    def concurrency(self) -> int:
+        """One."""
+        return 1
+
+    def answer(self, request: ChatRequest) -> Answer:
+        """Answer a request."""
         with quiet_models():
-            return [self._answer(request) for request in requests]
+            return self._answer(request)
 
     def _answer(self, request: ChatRequest) -> Answer:
         tokenizer, model = self._load()
@@ -82,7 +87,8 @@ class LocalGguf:
         ended = bool(written) and written[-1] in (ends if isinstance(ends, list) else [ends])
         text = tokenizer.decode(written, skip_special_tokens=True).strip()
         seconds = time.perf_counter() - started
-        return Completion(text, n_asked, len(written), STOP if ended else LENGTH, seconds)
+        reason = STOP if ended else LENGTH
+        return Completion(text, n_asked, len(written), reason, seconds, time=now())
 
     def _generate(self, model: Any, asked: Any, request: ChatRequest) -> Any:  # noqa: ANN401
         import torch

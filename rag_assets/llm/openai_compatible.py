@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rag_assets.errors import UsageError
@@ -17,6 +16,7 @@ from rag_assets.llm.client import (
     Completion,
     Failure,
     FailureKind,
+    now,
 )
 from rag_assets.llm.endpoint import Endpoint
 from rag_assets.servers.failures import ServerFailure, answered, malformed, wait_before
@@ -50,20 +50,27 @@ class OpenAICompatible:
         server = endpoint.server()
         self._secrets = server.secrets
         self._client = open_client(server)
+        self._quiet_until = 0.0
 
     @property
     def identity(self) -> Mapping[str, str]:
         """The model's name and its server."""
         return self._endpoint.described
 
-    def complete(self, requests: Sequence[ChatRequest]) -> list[Answer]:
-        """Answer each request, several at a time, in the order of the requests."""
-        workers = min(self._endpoint.concurrency, len(requests)) or 1
-        with ThreadPoolExecutor(workers, thread_name_prefix="llm") as pool:
-            return list(pool.map(self._answer, requests))
+    @property
+    def concurrency(self) -> int:
+        """As the endpoint says."""
+        return self._endpoint.concurrency
 
-    def _answer(self, request: ChatRequest) -> Answer:
-        end = self._endpoint
+    def answer(self, request: ChatRequest) -> Answer:
+        """Ask, and ask again where the server did not serve.
+
+        A server that says how long it wants to be left alone (``Retry-After``) is left alone by
+        the requests after this one too.
+        """
+        end, quiet = self._endpoint, self._quiet_until - time.monotonic()
+        if quiet > 0:
+            self._sleep(quiet)
         for attempt in range(end.retries + 1):
             last = self._attempt(request)
             if not last.again or attempt == end.retries:
@@ -71,6 +78,8 @@ class OpenAICompatible:
             wait = wait_before(attempt, last.asked, end.backoff, end.max_backoff)
             if wait is None:
                 break
+            if last.asked is not None:
+                self._quiet_until = max(self._quiet_until, time.monotonic() + wait)
             _log.info("%s: %s; again in %.1f s", end.place, last.answer, wait)
             self._sleep(wait)
         return Failure(f"told to wait {last.asked:.0f} s, which is too long", "transient")
@@ -82,7 +91,7 @@ class OpenAICompatible:
         except ServerFailure as failure:
             return self._failed(failure)
         if isinstance(found, Completion):
-            found = found._replace(seconds=time.perf_counter() - started)
+            found = found._replace(seconds=time.perf_counter() - started, time=now())
         return _Attempt(found)
 
     def _send(self, request: ChatRequest) -> object:
@@ -152,9 +161,12 @@ def _completion(response: Any) -> Answer:  # noqa: ANN401  (servers send what th
         text, reason = str(text or ""), REFUSAL
     if not isinstance(text, str):
         raise malformed("it has no text")
-    if not (text + reason).isascii():
-        (text + reason).encode()  # half a character of JSON, such as \ud800, cannot be stored
-    return Completion(text, *counts, reason)
+    served = getattr(response, "model", None)
+    served = served if isinstance(served, str) and served else None
+    told = f"{text}{reason}{served}"
+    if not told.isascii():
+        told.encode()  # half a character of JSON, such as \ud800, cannot be stored
+    return Completion(text, *counts, reason, served_model=served)
 
 
 def _count(usage: object, name: str) -> int | None:

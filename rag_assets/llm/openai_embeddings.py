@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from rag_assets.errors import ModelUnavailable, NotServed
+from rag_assets.llm.budget import CallLimit
 from rag_assets.llm.endpoint import Endpoint
 from rag_assets.llm.openai_compatible import open_client
 from rag_assets.models.batches import CacheWriter
@@ -117,6 +118,7 @@ class OpenAIEmbeddings:
         *,
         dimensions: int | None = None,
         batch_size: int = 64,
+        max_calls: int | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Read the key from its environment variable; nothing is sent yet.
@@ -125,6 +127,7 @@ class OpenAIEmbeddings:
             endpoint: the server.
             dimensions: asks the server for shorter vectors; None takes the model's own.
             batch_size: texts a request.
+            max_calls: most requests that are answered or fail; None: any number.
             sleep: waits between attempts.
 
         Raises:
@@ -133,6 +136,7 @@ class OpenAIEmbeddings:
         self._endpoint = endpoint
         self._dimensions = dimensions
         self._batch_size = batch_size
+        self._calls = CallLimit(max_calls)
         self._sleep = sleep
         server = endpoint.server(_MOST_MEBIBYTES)
         self._secrets = server.secrets
@@ -159,12 +163,14 @@ class OpenAIEmbeddings:
         Raises:
             ModelUnavailable: the server refuses, cannot be reached, or answers something else; one
                 line, without the key.
+            BudgetReached: ``max_calls`` allow no more; what was given before stays known.
         """
         end, size = self._endpoint, self._batch_size
         batches = [list(texts[start : start + size]) for start in range(0, len(texts), size)]
         with ThreadPoolExecutor(end.concurrency, thread_name_prefix="embeddings") as pool:
-            for start in range(0, len(batches), end.concurrency):
-                group = batches[start : start + end.concurrency]
+            while batches:
+                allowed = self._calls.take([1] * len(batches[: end.concurrency]))
+                group, batches = batches[:allowed], batches[allowed:]
                 found = list(pool.map(self._embed, group))
                 dimension = dimension or found[0].shape[1]
                 for vectors in found:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from rag_assets.answers.metrics_stage import metric_names
+from rag_assets.answers.tables import ANSWER_METRICS
 from rag_assets.engine.stage import Stage
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.schemas import METRICS_SUMMARY
+from rag_assets.schemas import METRICS_SUMMARY, TableSchema
 
 OPEN = "*"
 """Stands for the columns of metrics; as an origin, for the column of the same name, or for all."""
@@ -32,6 +34,12 @@ _QUERY = "runs.query_id|query_sets.query_id|queries.query_id"
 _WEIGHED = "query_metrics.{} query_facts.weight query_facts.split"
 _MEANS = "query_metrics.* query_facts.weight query_facts.split"
 _DIFFERENCES = "query_metrics.primary query_facts.weight query_facts.split"
+_COMPARED = (
+    "n n_clusters mean_a mean_b difference low high p_randomisation p_t p_wilcoxon "
+    "p_adjusted effect_size won tied lost detectable"
+)
+_PLACES = "document_id start end n_tokens text_digest"
+_ASKED = "queries.text answer_contexts.text_digest"
 
 ORIGINS: Mapping[str, Mapping[str, str]] = {
     "documents": {},
@@ -101,12 +109,7 @@ ORIGINS: Mapping[str, Mapping[str, str]] = {
     }
     | _each(OPEN, f"metrics_summary.{OPEN}"),
     "intervals": _each("split", "query_facts.split") | _each("n mean low high", _MEANS),
-    "comparisons": _each("split", "query_facts.split")
-    | _each(
-        "n n_clusters mean_a mean_b difference low high p_randomisation p_t p_wilcoxon "
-        "p_adjusted effect_size won tied lost detectable",
-        _DIFFERENCES,
-    ),
+    "comparisons": _each("split", "query_facts.split") | _each(_COMPARED, _DIFFERENCES),
     "answerability": _each("split", "query_facts.split")
     | _each("n_answerable n_unanswerable", "qrels.query_id qrels.grade")
     | _each("auroc threshold coverage rejected", "runs.score qrels.query_id qrels.grade"),
@@ -117,8 +120,45 @@ ORIGINS: Mapping[str, Mapping[str, str]] = {
     | _each("lost_at", "runs.rank runs.unit_id relevant_units.unit_id documents.document_id")
     | _each("rank input_ranks", "runs.rank runs.unit_id relevant_units.unit_id")
     | _each("n_relevant_units", "relevant_units.unit_id"),
+    "passages": _each("query_id", "runs.query_id")
+    | _each("rank", "runs.rank")
+    | _each("unit_id", "runs.unit_id retriever_contexts.context_id")
+    | {name: f"retriever_contexts.{name}" for name in _PLACES.split()},
+    "passage_lists": _each("query_id", "queries.query_id")
+    | _each("n_passages", "passages.rank")
+    | _each("n_tokens", "passages.n_tokens")
+    | _each("digest", "passages.unit_id passages.rank passages.text_digest"),
+    "answer_contexts": _each("query_id", "passages.query_id|qrels.query_id|queries.query_id")
+    | _each("position rank", "passages.rank|contexts.start")
+    | _each("unit_id", "passages.unit_id|contexts.unit_id")
+    | {name: f"passages.{name}|contexts.{name}" for name in _PLACES.split()},
+    "answers": _each("query_id", "queries.query_id")
+    | _each("answer abstained cited spans score error", _ASKED)
+    | _each("prompt_tokens completion_tokens finish_reason served_model", _ASKED),
+    "answer_metrics": _each("query_id", "queries.query_id")
+    | _each("failed", "answers.answer")
+    | _each("answerable", "query_facts.answers")
+    | _each(OPEN, "answers.answer query_facts.answers"),
+    "answer_summary": _each("split", "query_facts.split")
+    | _each("questions", "answer_metrics.answerable")
+    | _each("n_questions", "answer_metrics.query_id query_facts.split")
+    | _each("n_failed", "answer_metrics.failed query_facts.split")
+    | _each("n mean low high", "answer_metrics.* query_facts.weight query_facts.split"),
+    "answer_comparisons": _each("split", "query_facts.split")
+    | _each(_COMPARED, "answer_metrics.* query_facts.weight query_facts.split"),
+    "answer_waterfall": _each("query_id", "answer_metrics.query_id")
+    | _each("outcome", "answer_metrics.failed answer_metrics.answerable qrels.document_id")
+    | _each("n_evidence", "qrels.evidence_id")
+    | _each("n_in_context", "qrels.evidence_id"),
 }
 """Table -> column -> its origins; a column that is absent is made of no other column."""
+
+
+def metrics_of(schema: TableSchema, experiment: Experiment) -> tuple[str, ...]:
+    """Return the columns that an experiment adds to a table: metrics of answers, or of runs."""
+    if not schema.open_columns:
+        return ()
+    return metric_names(experiment) if schema == ANSWER_METRICS else experiment.metrics
 
 
 class ColumnLineage:
@@ -136,7 +176,7 @@ class ColumnLineage:
         declared = dict(ORIGINS[stage.schema.name])
         every_metric = declared.pop(OPEN, None)
         if every_metric is not None:
-            declared |= dict.fromkeys(self.experiment.metrics, every_metric)
+            declared |= dict.fromkeys(metrics_of(stage.schema, self.experiment), every_metric)
         levels = list(self._levels(stage))
         origins = {
             column: [
@@ -155,12 +195,14 @@ class ColumnLineage:
             for level in levels:
                 holders = [s for s in level if s.schema is not None and s.schema.name == table]
                 if holders:
-                    names = self._names(name, column)
+                    names = self._names(name, column, table)
                     return [(holder.name, one) for holder in holders for one in names]
         return []
 
-    def _names(self, name: str, column: str) -> tuple[str, ...]:
+    def _names(self, name: str, column: str, table: str) -> tuple[str, ...]:
         metrics = self.experiment.metrics
+        if table == ANSWER_METRICS.name:
+            metrics = metric_names(self.experiment)
         if name == PRIMARY:
             return (self.experiment.primary.column,)
         if name == OPEN:

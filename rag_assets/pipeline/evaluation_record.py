@@ -32,7 +32,7 @@ from rag_assets.pipeline.evaluations import (
     new_evaluation_id,
     snapshot_text,
 )
-from rag_assets.pipeline.failed_queries import failed_queries
+from rag_assets.pipeline.failed_queries import failed_answers, failed_queries
 from rag_assets.pipeline.history import history_table
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.pipeline.pipeline import Pipeline
@@ -79,6 +79,7 @@ def configuration_of(experiment: Experiment) -> Mapping[str, Any]:
         "chunking": {name: _dumped(one) for name, one in own.chunkings.items()},
         "query_sets": {name: _dumped(one, {"path"}) for name, one in own.query_sets.items()},
         "llm": _dumped(own.llm) if own.llm is not None else None,
+        **({"llms": {name: _dumped(one) for name, one in own.llms.items()}} if own.llms else {}),
         "retrievers": {
             name: _dumped(one, set(one.file_options)) for name, one in own.retrievers.items()
         },
@@ -91,6 +92,12 @@ def configuration_of(experiment: Experiment) -> Mapping[str, Any]:
         "statistics": _dumped(own.statistics),
         "context_tokenizer": own.context_tokenizer,
     }
+    if own.answerers:
+        blocks["generators"] = {
+            name: _dumped(one, set(one.file_options)) for name, one in own.generators.items()
+        }
+        blocks["answers"] = {name: _dumped(one) for name, one in own.answerers.items()}
+        blocks["answer_metrics"] = _dumped(own.answer_metrics)
     return {name: _without_credentials(value) for name, value in blocks.items()}
 
 
@@ -163,7 +170,8 @@ def record(
         primary=str(experiment.primary),
         baseline=experiment.baseline,
         complete=sum(_is_cell(entry, experiment.has_qrels) for entry in entries) == cells
-        and not failed_queries(pipeline),
+        and not failed_queries(pipeline)
+        and not failed_answers(pipeline),
         computed=computed,
         dagster_runs=dagster_runs,
         entries=entries,

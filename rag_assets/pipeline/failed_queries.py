@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import pyarrow.compute as pc
 
-from rag_assets.engine.failures import failures_of
+from rag_assets.answers.stage import Answers
+from rag_assets.engine.failures import UNANSWERED, failures_of
 from rag_assets.engine.recipe import Recipe
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.pipeline import Pipeline
@@ -28,6 +29,19 @@ def failed_queries(pipeline: Pipeline) -> dict[str, set[str]]:
                     failures.setdefault(key["retriever"], set()).update(
                         failures_of(artifact.manifest)
                     )
+    return failures
+
+
+def failed_answers(pipeline: Pipeline) -> dict[str, int]:
+    """Return answerer and cut-off -> how many of its answers a server did not give; only if some.
+
+    Another evaluation may have them; what a file lacks is a finding.
+    """
+    failures: dict[str, int] = {}
+    for key in STAGES["answers"].keys(pipeline.experiment):
+        artifact = pipeline.current(key)
+        if artifact is not None and artifact.manifest.facts.get(UNANSWERED):
+            failures[key["answerer"]] = artifact.manifest.facts[UNANSWERED]
     return failures
 
 
@@ -61,7 +75,7 @@ def unanswered(pipeline: Pipeline) -> dict[ArtifactKey, int]:
     """
     numbers: dict[ArtifactKey, int] = {}
     for stage in pipeline.stages():
-        if not isinstance(stage, QuerySetAnswers | RerankedRuns):
+        if not isinstance(stage, QuerySetAnswers | RerankedRuns | Answers):
             continue
         seen = set()
         for key in stage.keys(pipeline.experiment):
@@ -100,6 +114,8 @@ def _unanswered_in(pipeline: Pipeline, key: ArtifactKey) -> int:
         table = artifact.table()
         without = table.filter(pc.is_null(table.column("text")))
         return int(pc.count_distinct(without.column("query_id")).as_py())
+    if key.asset == Answers.name:
+        return int(artifact.manifest.facts.get(UNANSWERED, 0))
     (name,) = pipeline.experiment.inputs(key["retriever"])
     before = pipeline.artifact(run_key(pipeline.experiment, name, key["top_k"]))
     return len(failures_of(artifact.manifest).keys() - failures_of(before.manifest).keys())

@@ -41,6 +41,7 @@ from rag_assets.retrieval.workspace import Measure, Usage, Workspace, unmeasured
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.lines import unreadable
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest
+from rag_assets.store.cache_files import COMPLETIONS
 from rag_assets.store.file_stamps import SourceFiles
 from rag_assets.store.locks import working
 from rag_assets.store.remote.mirror import working_copy_of
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from rag_assets.llm.budget import Budget
     from rag_assets.llm.client import ChatModel
     from rag_assets.llm.completions import Completions
+    from rag_assets.llm.replies import ReplyStore
 
 _log = logging.getLogger(__name__)
 
@@ -106,7 +108,8 @@ class Pipeline:
         self.n_computed = 0
         self.at_work = ""
         self.read_ahead: dict[str, Read] = {}
-        self._llm_budget: Budget | None = None
+        self._chat_models: dict[str | None, ChatModel] = {}
+        self._budgets: dict[str | None, Budget] = {}
         self._current: dict[ArtifactKey, Artifact] = {}
         self._computed: set[ArtifactKey] = set()
         self._told: set[ArtifactKey] = set()
@@ -193,29 +196,38 @@ class Pipeline:
         except OSError as error:
             raise unreadable(file, error) from error
 
-    @cached_property
-    def chat_model(self) -> ChatModel:
-        """The language model of the experiment.
+    def chat_model(self, llm: str | None = None) -> ChatModel:
+        """Return a language model of the experiment, opened once.
 
         Raises:
             UsageError: none is configured, an extra is not installed, or its key is not set.
         """
-        if self.experiment.llm is None:
-            raise UsageError(f"{self.experiment.name} has no language model; add `llm`")
-        return self.experiment.llm.chat_model()
+        from rag_assets.llm.budget import Budget
+
+        if llm not in self._chat_models:
+            config = self.experiment.language_model(llm)
+            if config is None:
+                raise UsageError(f"{self.experiment.name} has no language model; add `llm`")
+            self._chat_models[llm] = config.chat_model()
+            self._budgets[llm] = Budget(config.limits())
+        return self._chat_models[llm]
+
+    @property
+    def replies(self) -> ReplyStore:
+        """What language models said, in any experiment of the store."""
+        from rag_assets.llm.replies import ReplyStore
+
+        return ReplyStore(self.cache_folder(COMPLETIONS))
 
     @contextmanager
-    def completions(self, label: str, total: int) -> Iterator[Completions]:
-        """Open the language model with its cache; one budget holds for the whole evaluation."""
-        from rag_assets.llm.budget import Budget
-        from rag_assets.llm.completions import CompletionCache, Completions
+    def completions(self, label: str, total: int, llm: str | None = None) -> Iterator[Completions]:
+        """Open a language model with its replies; its budget holds for the whole evaluation."""
+        from rag_assets.llm.completions import Completions, shown_by
 
-        if self._llm_budget is None:
-            limits = self.experiment.llm.limits() if self.experiment.llm else None
-            self._llm_budget = Budget(limits)
-        cache = CompletionCache(self.cache_folder("completions"))
+        model = self.chat_model(llm)
         with self.progress(label, total) as advance:
-            yield Completions(self.chat_model, cache, self._llm_budget, progress=advance)
+            show = shown_by(advance)
+            yield Completions(model, self.replies, self._budgets[llm], progress=show)
 
     def check_source(self, part: str) -> None:
         """Check that files which were just read are still those that were hashed.

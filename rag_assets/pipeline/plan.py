@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage
+from rag_assets.pipeline.outgoing import Outgoing, answers_needed, outgoing, variants_needed
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan_sources import (
     READABLE,
@@ -31,11 +32,9 @@ from rag_assets.pipeline.reasons import DAMAGED, DELETED, NOTHING_STORED, Reason
 from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.query_sets.prompted import PromptedQuerySet
 from rag_assets.query_sets.stage import query_set_key
 from rag_assets.retrieval.lexical.analyzers import AUTO
 from rag_assets.retrieval.runs_stage import RunsStage
-from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
 COMPUTE, CHECK, REUSE = "compute", "check", "reuse"
@@ -78,6 +77,7 @@ class Plan:
         max_cost: what that may cost, in the unit of its prices; likewise.
         analyzers: retriever -> what ``analyzer: auto`` is for it; None where its index, which
             chooses by its chunks, is to be computed first.
+        outgoing: what is sent to other machines, at most.
     """
 
     experiment: str
@@ -86,6 +86,7 @@ class Plan:
     max_calls: int | None = None
     max_cost: float | None = None
     analyzers: Mapping[str, str | None] = field(default_factory=dict)
+    outgoing: tuple[Outgoing, ...] = ()
 
     @property
     def artifacts(self) -> tuple[Step, ...]:
@@ -125,6 +126,14 @@ def plan(pipeline: Pipeline, selection: Selection) -> Plan:
         llm.max_calls if llm else None,
         llm.max_cost if llm else None,
         _chosen_analyzers(pipeline, planner.steps.values()),
+        outgoing(
+            pipeline,
+            [
+                step.key
+                for step in planner.steps.values()
+                if step.action != REUSE and step.same_as is None
+            ],
+        ),
     )
 
 
@@ -296,8 +305,10 @@ def _expected_work(pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, int] | 
     ``llm_calls`` are requests to a language model whose answers are not in the cache. ``texts`` are
     those that an embedding retriever needs as vectors; the ones in the cache are not embedded.
     """
-    if key.asset == "query_set_answers":
-        return _calls(pipeline, key["query_set"])
+    if key.asset in ("query_set_answers", "answers"):
+        is_answer = key.asset == "answers"
+        needs = answers_needed(pipeline, key) if is_answer else variants_needed(pipeline, key)
+        return {LLM_CALLS: needs.calls} if needs is not None else None
     experiment = pipeline.experiment
     match key.asset:
         case "embedding_index":
@@ -308,19 +319,3 @@ def _expected_work(pipeline: Pipeline, key: ArtifactKey) -> Mapping[str, int] | 
             return None
     artifact = pipeline.current(read)
     return {TEXTS: artifact.manifest.rows} if artifact is not None else None
-
-
-def _calls(pipeline: Pipeline, query_set: str) -> Mapping[str, int] | None:
-    queries, llm = pipeline.current(QUERIES_KEY), pipeline.experiment.llm
-    config = pipeline.experiment.query_sets[query_set]
-    if queries is None or llm is None or not isinstance(config, PromptedQuerySet):
-        return None
-    from rag_assets.llm.completions import CompletionCache, request_text
-    from rag_assets.query_sets.prompted import requests_for
-
-    identity = llm.identity()
-    prompts = requests_for(queries.table(), config.prompted())
-    requests = {request_text(identity, request): request for request in prompts}
-    cache = CompletionCache(pipeline.settings.store / "cache" / "completions")
-    answers = cache.get(identity, list(requests.values()))
-    return {LLM_CALLS: sum(answer is None for answer in answers)}

@@ -16,6 +16,7 @@ import pyarrow as pa
 from rag_assets.engine.recipe import Recipe
 from rag_assets.engine.stage import Stage, TableProduct, checked, table_manifest
 from rag_assets.errors import NotEvaluated, StoreError
+from rag_assets.experiment.hosts import clients
 from rag_assets.pipeline.evaluations import SnapshotEntry, read_current
 from rag_assets.pipeline.reasons import Reason, row_changes
 from rag_assets.query_sets.prompted import PromptedQuerySet
@@ -108,15 +109,14 @@ def read_source(
     Returns:
         Which of its rows differ; empty for query facts. None where it was not read: with nothing
         stored there is nothing to compare with, neither here nor below. Queries are read also then
-        where they tell how often a language model is asked.
+        where they tell how often a language model, or a server elsewhere, is asked.
 
     Raises:
         DataError: the files break their format.
     """
     sets = pipeline.experiment.query_sets.values()
-    asks = stage.name == "queries" and any(
-        isinstance(query_set, PromptedQuerySet) for query_set in sets
-    )
+    is_prompted = any(isinstance(query_set, PromptedQuerySet) for query_set in sets)
+    asks = stage.name == "queries" and (is_prompted or clients(pipeline.experiment))
     if stored is None and not asks:
         return None
     _, product = next(iter(stage.compute(pipeline, [key])))

@@ -46,6 +46,9 @@ from rag_assets.store.text_search import Fragments
 INDEXES = ("term_counts", "lexical_index", "embedding_index")
 """Folders that hold words or vectors of chunks, and whose units say of which documents."""
 
+MADE_OF_TEXTS = ("answers", "span_readers")
+"""What was made of texts, and may tell of them in words of its own."""
+
 LAST = ("chunks", "documents")
 """Removed last, in this order: a purge that was killed finds by them what is left."""
 
@@ -160,13 +163,14 @@ def to_purge(
     if not texts.manifests:
         return None
     fragments = texts.fragments
+    derived = _digests_shown(contents, texts)
     files: list[Item] = []
     kept: list[Path] = []
     for item in contents:
         if item.kind in (SNAPSHOTS, HISTORY):
             # What is lost there is lost; a configuration may quote anything.
             kept += [item.path] if fragments.in_file(item.path) else []
-        elif _goes(item, texts, fragments):
+        elif _goes(item, texts, fragments) or _is_made_of(item, derived):
             by = {item.experiment} - {""} | named.get(item.path, set())
             files.append(replace(item, experiment=", ".join(sorted(by)), reason="holds the text"))
     files.sort(key=lambda one: LAST.index(one.kind) if one.kind in LAST else -1)
@@ -221,6 +225,32 @@ def _goes(item: Item, texts: _Texts, fragments: Fragments) -> bool:
             return True
     files = item.path.rglob("*") if item.path.is_dir() else [item.path]
     return any(fragments.in_file(file) for file in files if file.is_file())
+
+
+def _digests_shown(contents: Iterable[Item], texts: _Texts) -> set[str]:
+    """Return digests of documents with the text, and of contexts that show some of it."""
+    digests = {one for own in texts.manifests.values() if own for one in own.digests.values()}
+    ids = pa.array(sorted({one for own in texts.ids.values() for one in own}), pa.string())
+    for item in contents:
+        manifest = read_manifest(item.path) if item.kind == "answer_contexts" else None
+        if manifest is None:
+            continue
+        try:
+            shown = read_parquet(table_file(item.path), ["document_id"])["document_id"]
+        except (OSError, pa.ArrowException):
+            shown = ids  # nobody knows what it shows, and it is made again
+        if pc.any(pc.is_in(shown, ids)).as_py():
+            digests.update(manifest.digests.values())
+    return digests
+
+
+def _is_made_of(item: Item, digests: set[str]) -> bool:
+    """Return whether answers were written, or a reader trained, from one of these artifacts.
+
+    A short answer is too short to be found as a piece of the text.
+    """
+    manifest = read_manifest(item.path) if item.kind in MADE_OF_TEXTS else None
+    return manifest is not None and not digests.isdisjoint(manifest.inputs.values())
 
 
 def _entries(store: Path, contents: Iterable[Item], texts: _Texts) -> Iterator[Dropped]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import ConfigError, DataError, UsageError, allowed_names
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.experiment.hosts import Client, llm_client
 from rag_assets.labels.generation.question_filters import Filters
 from rag_assets.labels.generation.question_generation import (
     SAME_LANGUAGE,
@@ -26,10 +27,11 @@ from rag_assets.labels.generation.question_generation import (
 )
 from rag_assets.llm.budget import Budget, Limits
 from rag_assets.llm.client import ChatModel
-from rag_assets.llm.completions import CompletionCache, Completions, Estimate, estimate
+from rag_assets.llm.completions import Completions, Estimate, estimate, shown_by
 from rag_assets.llm.endpoint import endpoint_from_environment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.query_sets.prompted import Sampling
+from rag_assets.servers.hosts import is_loopback
 from rag_assets.sources.stage import DOCUMENTS_KEY
 
 
@@ -150,7 +152,22 @@ def estimate_generation(pipeline: Pipeline, asking: Asking) -> Estimate:
     """
     identity = _identity(pipeline.experiment, asking.model)
     requests = question_requests(_chunks(pipeline, asking), asking.generator())
-    return estimate(requests, identity, _cache(pipeline), _limits(pipeline.experiment, asking))
+    return estimate(requests, identity, pipeline.replies, _limits(pipeline.experiment, asking))
+
+
+def asked_host(experiment: Experiment, asking: Asking) -> Client | None:
+    """Return the client to which chunks are sent; None: they stay on this machine.
+
+    Raises:
+        UsageError: as in :func:`generate_from_chunks`.
+    """
+    limits = _limits(experiment, asking)
+    is_bounded = limits.max_calls is not None or limits.max_cost is not None
+    if experiment.llm is not None and (asking.model is None or experiment.llm.type == "openai"):
+        client = llm_client(experiment, None)
+        return None if client is None else replace(client, is_bounded=is_bounded)
+    place = endpoint_from_environment(asking.model).place
+    return None if is_loopback(place) else Client("llm", place, False, is_bounded)
 
 
 def _chunks(pipeline: Pipeline, asking: Asking) -> pa.Table:
@@ -177,18 +194,14 @@ def _chunking(experiment: Experiment, name: str | None) -> str:
 def _completions(pipeline: Pipeline, asking: Asking, total: int) -> Iterator[Completions]:
     model, budget = _model(pipeline, asking.model), Budget(_limits(pipeline.experiment, asking))
     with pipeline.progress("ask for questions", total) as advance:
-        yield Completions(model, _cache(pipeline), budget, progress=advance)
-
-
-def _cache(pipeline: Pipeline) -> CompletionCache:
-    return CompletionCache(pipeline.settings.store / "cache" / "completions")
+        yield Completions(model, pipeline.replies, budget, progress=shown_by(advance))
 
 
 def _model(pipeline: Pipeline, name: str | None) -> ChatModel:
     """Return the experiment's model, another one of its server, or that of the environment."""
     llm = pipeline.experiment.llm
     if llm is not None and name is None:
-        return pipeline.chat_model
+        return pipeline.chat_model()
     if llm is not None and llm.type == "openai":
         return llm.model_copy(update={"model": name}).chat_model()
     from rag_assets.llm.openai_compatible import OpenAICompatible

@@ -47,6 +47,7 @@ def _ends(
         for key in STAGES["list_similarities"].keys(experiment)
         if (key["retriever"], int(key["top_k"])) in cells
     ]
+    alike += _answered(experiment, retrievers, cutoffs)
     if not experiment.has_qrels:
         runs = [run_key(experiment, retriever, k) for retriever, k in cells]
         pairs = STAGES["overlaps"].keys(experiment)
@@ -59,3 +60,31 @@ def _ends(
         attributed = STAGES["attributions"].keys(experiment)
         ends += [key for key in attributed if key["retriever"] in retrievers]
     return ends + [ArtifactKey.of("metrics", retriever=r, top_k=k) for r, k in cells]
+
+
+def _answered(
+    experiment: Experiment, retrievers: Sequence[str], cutoffs: Sequence[int]
+) -> list[ArtifactKey]:
+    """Return what is measured of the answerers of some cells, and what sums up those there are.
+
+    An answerer that reads no retriever belongs to all of them together.
+    """
+    every = set(retrievers) == set(experiment.retrievers)
+    found = []
+    for name, cell in experiment.answer_cells.items():
+        retriever = experiment.answerers[cell.name].retriever
+        chosen = every if retriever is None else retriever in retrievers
+        if chosen and (cell.top_k is None or cell.top_k in cutoffs):
+            found.append(ArtifactKey.of("answer_metrics", answerer=name))
+    chosen_keys = {key["answerer"] for key in found}
+    # Of retrievers by which nothing is answered too: Dagster shows partitions that are missing.
+    found += [
+        key
+        for asset in ("passages", "passage_lists")
+        for key in STAGES[asset].keys(experiment)
+        if key["retriever"] in retrievers and set(experiment.answer_cutoffs) <= set(cutoffs)
+    ]
+    classed = STAGES["answer_waterfall"].keys(experiment)
+    found += [key for key in classed if key["answerer"] in chosen_keys]
+    sums = ("answer_summary", "answer_comparisons") if chosen_keys else ()
+    return found + [key for asset in sums for key in STAGES[asset].keys(experiment)]

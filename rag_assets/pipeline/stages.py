@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rag_assets.answers.contexts_stage import AnswerContexts, PassageLists, Passages
+from rag_assets.answers.metrics_stage import AnswerMetricsStage
+from rag_assets.answers.span_readers_stage import SpanReaders
+from rag_assets.answers.stage import Answers
+from rag_assets.answers.summary_stage import AnswerComparisons, AnswerSummary
+from rag_assets.answers.waterfall_stage import AnswerWaterfall
 from rag_assets.chunking.stage import Chunks
 from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.answerability_stage import Answerability
@@ -37,6 +43,7 @@ _IMPORTED_RUNS = ImportedRuns()
 _BASE_RUNS = {stage.family: stage for stage in (_LEXICAL_RUNS, _EMBEDDING_RUNS, _IMPORTED_RUNS)}
 _FUSED_RUNS = FusedRuns(_BASE_RUNS)
 _RERANKED_RUNS = RerankedRuns({**_BASE_RUNS, _FUSED_RUNS.family: _FUSED_RUNS})
+_ALL_RUNS = (*_BASE_RUNS.values(), _FUSED_RUNS, _RERANKED_RUNS)
 
 STAGES: Mapping[str, Stage] = {
     stage.name: stage
@@ -74,7 +81,16 @@ STAGES: Mapping[str, Stage] = {
         Comparisons(),
         Answerability(),
         Overlaps(),
-        Attributions((*_BASE_RUNS.values(), _FUSED_RUNS, _RERANKED_RUNS)),
+        Attributions(_ALL_RUNS),
+        Passages(),
+        PassageLists(),
+        AnswerContexts(),
+        SpanReaders(),
+        Answers(),
+        AnswerMetricsStage(),
+        AnswerSummary(),
+        AnswerComparisons(),
+        AnswerWaterfall(_ALL_RUNS),
     )
 }
 """Every asset of the graph, each after its inputs."""

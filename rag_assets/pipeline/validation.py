@@ -45,6 +45,7 @@ from rag_assets.labels.health.unusable_labels import (
     unmatched_filters,
     unreachable_evidence,
 )
+from rag_assets.pipeline.answer_findings import answer_findings
 from rag_assets.pipeline.checks.drift import drift_findings
 from rag_assets.pipeline.evaluations import Evaluation, read_current, table_of
 from rag_assets.pipeline.pipeline import Pipeline
@@ -125,6 +126,10 @@ def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD)
     else:
         unread = experiment.unread_labels
         skipped.append(f"labels: there are none yet{f'; {unread}' if unread else ''}")
+    if experiment.answerers and not sources.problems.num_rows:
+        answers, notes = answer_findings(pipeline)
+        tables.append(answers)
+        skipped += notes
     if evaluation is None:
         skipped.append("judged@k, label churn and drift: there is no evaluation yet")
     else:

@@ -96,7 +96,7 @@ def usable_text(answer: Answer, original: str = "") -> str | Unusable:
     """Return what the model wrote, without its thinking; Unusable for failures and refusals."""
     if isinstance(answer, Failure):
         return Unusable(answer.reason)
-    text = _THINKING.sub("", answer.text).strip()
+    text = without_thinking(answer.text)
     if answer.finish_reason == REFUSAL:
         said = f": {_shown(text)}" if text else ""
         return Unusable(f"the model refused{said}")
@@ -105,6 +105,11 @@ def usable_text(answer: Answer, original: str = "") -> str | Unusable:
     if not text:
         return _HALF if is_cut(answer) else Unusable("the answer is empty")
     return text
+
+
+def without_thinking(text: str) -> str:
+    """Return what a model wrote without the part in which it thinks, finished or not."""
+    return _THINKING.sub("", text).strip()
 
 
 def is_cut(answer: Answer) -> bool:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 from pydantic import Field
@@ -90,13 +90,15 @@ class Strategy:
 
 
 class PromptedQuerySet(QuerySet, ABC):
-    """Variants that the experiment's ``llm`` writes.
+    """Variants that a language model writes.
 
+    ``llm`` names one of the experiment's ``llms``; without it, it is the experiment's ``llm``.
     ``language`` is said to the model as it stands; ``template`` is a prompt file in place of ours.
     """
 
     file_options: ClassVar[tuple[str, ...]] = ("template",)
 
+    llm: str | None = None
     language: str = SAME_LANGUAGE
     template: Path | None = None
     temperature: Annotated[Number, Field(ge=0)] | None = 0.0
@@ -106,6 +108,10 @@ class PromptedQuerySet(QuerySet, ABC):
     def sampling(self) -> Sampling:
         """Return how answers are drawn."""
         return Sampling(self.temperature, self.seed, self.max_tokens)
+
+    def described(self) -> Mapping[str, Any]:
+        """Return the options that determine the variants: not the name of the model."""
+        return self.model_dump(mode="json", exclude={*self.file_options, "llm"})
 
     @abstractmethod
     def prompted(self) -> Strategy:
@@ -125,12 +131,14 @@ class PromptedVariants(NamedTuple):
         failures: query id -> why it has its original alone.
         answers: table of :data:`ANSWERS`, sorted as the queries.
         completions: query id -> its answers; without queries that got none to one of its requests.
+        served_models: the names that the server gave the model, by the first reply that is stored.
     """
 
     variants: pa.Table
     failures: dict[str, str]
     answers: pa.Table
     completions: Mapping[str, Sequence[Completion]] = {}
+    served_models: Sequence[str] = ()
 
 
 def load_template(name: str, path: Path | None, values: Sequence[str]) -> Template:
@@ -162,7 +170,7 @@ def prompted_variants(
     Args:
         queries: table of :data:`rag_assets.schemas.QUERIES`.
         strategy: what to ask, and how to read the answer.
-        completions: the model, its cache and its budget.
+        completions: the model, the store of its replies and its budget.
 
     Raises:
         BudgetReached: the limits allow no more; what was answered is in the cache.
@@ -193,7 +201,9 @@ def prompted_variants(
                 answer for answer in answers_of_query if isinstance(answer, Completion)
             ]
     lost = {query_id: reason for query_id, reason in failures.items() if query_id not in texts}
-    return PromptedVariants(variant_table(queries, texts), lost, ANSWERS.from_rows(rows), completed)
+    served = [one.name for one in completions.store.served(completions.model.identity)]
+    table = ANSWERS.from_rows(rows)
+    return PromptedVariants(variant_table(queries, texts), lost, table, completed, served)
 
 
 def _request(text: str, strategy: Strategy, sample: int) -> ChatRequest:
@@ -216,6 +226,11 @@ def _row(request: ChatRequest, answer: Answer) -> dict[str, object]:
     }
     if not isinstance(answer, Completion):
         return request_fields
-    answer_fields = answer._asdict()
-    del answer_fields["seconds"]  # a table holds no time: equal answers are an equal table
-    return {**request_fields, **answer_fields}
+    # A table holds no time: equal answers are an equal table.
+    return {
+        **request_fields,
+        "text": answer.text,
+        "finish_reason": answer.finish_reason,
+        "prompt_tokens": answer.prompt_tokens,
+        "completion_tokens": answer.completion_tokens,
+    }

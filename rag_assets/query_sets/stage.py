@@ -33,6 +33,9 @@ from rag_assets.store.artifacts import ArtifactKey
 
 WRITE = "write"
 
+SERVED_MODELS = "served_models"
+"""Fact of an artifact: the names that a server gave the model, in the order of its replies."""
+
 
 class QuerySetAnswers(Stage):
     """One partition a query set that a language model writes."""
@@ -67,7 +70,9 @@ class QuerySetAnswers(Stage):
     ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
         for key in keys:
             answers = _asked(context, key["query_set"], measured=True)
-            facts = {"failed_queries": len(answers.failures)}
+            facts: dict[str, Any] = {"failed_queries": len(answers.failures)}
+            if answers.served_models:
+                facts[SERVED_MODELS] = answers.served_models
             unanswered = answers.answers.filter(pc.is_null(answers.answers.column("text"))).num_rows
             yield (
                 key,
@@ -166,8 +171,9 @@ def writer_code(strategy: type[QuerySet] | None) -> list[Root]:
 
 def _asked(context: StageContext, query_set: str, *, measured: bool = False) -> PromptedVariants:
     queries = context.artifact(QUERIES_KEY).table()
-    strategy = _prompted(context.experiment, query_set).prompted()
-    with context.completions(f"ask for {query_set}", queries.num_rows) as completions:
+    config = _prompted(context.experiment, query_set)
+    strategy, label = config.prompted(), f"ask for {query_set}"
+    with context.completions(label, queries.num_rows, config.llm) as completions:
         budget, started = completions.budget, time.perf_counter()
         calls, tokens, cost = budget.calls, budget.tokens, budget.cost
         answers = prompted_variants(queries, strategy, completions)
@@ -210,7 +216,7 @@ def writing_parts(context: StageContext, retriever: str) -> list[Part] | None:
 
 def _prompted_config(context: StageContext, query_set: str) -> Mapping[str, Any]:
     config = _prompted(context.experiment, query_set)
-    strategy, llm = config.prompted(), context.experiment.llm
+    strategy, llm = config.prompted(), context.experiment.language_model(config.llm)
     return {
         **config.described(),
         "template": strategy.template.label,

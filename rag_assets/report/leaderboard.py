@@ -21,6 +21,7 @@ from rag_assets.evaluation.query_facts import ALL, TEST
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.analyzers import likely_cause
 from rag_assets.report.answerability import answerability_parts
+from rag_assets.report.answers import answer_parts
 from rag_assets.report.board_columns import (
     CEILING,
     LEADING,
@@ -132,6 +133,7 @@ def leaderboard_view(result: EvaluationResult, rows: Sequence[Row]) -> Renderabl
         parts += ["", title_line(f"{measure} by top_k"), _curve(rows, measure, cutoffs)]
     parts += [*_interval_parts(result, rows), *answerability_parts(result, at_cutoff)]
     parts += similarity_parts(result, at_cutoff)
+    parts += answer_parts(result, str(rows[0]["split"]))
     return Group(*parts, *(_warnings(result, at_cutoff)))
 
 

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from rag_assets.pipeline.outgoing import Outgoing
 from rag_assets.pipeline.plan import ACTIONS, CHECK, COMPUTE, REUSE, Plan, Step
 from rag_assets.report.formats import Row
 from rag_assets.report.terminal_table import FittedTable, plain_cell
@@ -127,6 +128,24 @@ def _sums(plan: Plan) -> Iterable[str]:
         yield f"language model: {calls} calls{_limits(plan)}"
     if texts is not None:
         yield f"embeddings: at most {texts} texts; those in the cache are not embedded again"
+    for one in plan.outgoing:
+        yield f"to {one.host} ({one.client}), at most: {_amounts(one)}"
+
+
+def _amounts(one: Outgoing) -> str:
+    amounts = {
+        "requests": one.requests,
+        "questions": one.questions,
+        "passages": one.passages,
+        "tokens": one.tokens,
+    }
+    shown = [f"{value} {what}" for what, value in amounts.items() if value]
+    unknown = [what for what, value in amounts.items() if value is None]
+    shown += [f"{' and '.join(unknown)} not known yet"] if unknown else []
+    shown += [f"cost {one.cost:.4g}"] if one.cost is not None else []
+    limits = {"max_calls": one.max_calls, "max_cost": one.max_cost}
+    given = [f"{name} {value:g}" for name, value in limits.items() if value is not None]
+    return "; ".join([", ".join(shown) or "nothing", *(given or ["no limit"])])
 
 
 def _limits(plan: Plan) -> str:

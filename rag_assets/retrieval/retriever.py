@@ -127,6 +127,7 @@ class Retriever(Options):
     search_options: ClassVar[frozenset[str]] = frozenset()
     model_kind: ClassVar[str | None] = None
     search_kind: ClassVar[str | None] = None
+    provider: ClassVar[str | None] = None
     file_options: ClassVar[tuple[str, ...]] = ()
 
     type: str

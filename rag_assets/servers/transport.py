@@ -36,6 +36,7 @@ from rag_assets.servers.failures import (
     retry_after,
     unconnected,
 )
+from rag_assets.servers.hosts import is_loopback
 from rag_assets.servers.secrets import Secrets
 
 MEBIBYTE = 2**20
@@ -419,9 +420,12 @@ def _inflated(inflater: Any, raw: bytes, most: int) -> bytes:  # noqa: ANN401 (z
 
 
 def _proxy_of(address: str) -> str | None:
-    """Return the proxy that the environment names for an address, as httpx and urllib do."""
+    """Return the proxy that the environment names for an address, as httpx and urllib do.
+
+    None for this machine: what is sent to it leaves it by no variable.
+    """
     parts = urlsplit(address)
-    if proxy_bypass(parts.hostname or ""):
+    if is_loopback(address) or proxy_bypass(parts.hostname or ""):
         return None
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")

@@ -48,13 +48,15 @@ def units_of(values: Floats, weights: Floats, clusters: Sequence[str]) -> Units:
 
     Args:
         values: shape (queries, columns); NaN where a query has no value.
-        weights: shape (queries,), 0 or more; a query of weight 0 is not there.
+        weights: shape (queries,) or (queries, columns), 0 or more; a query of weight 0 is not
+            there.
         clusters: a name for each query; its own id where it stands alone.
     """
     number = {name: i for i, name in enumerate(sorted(set(clusters)))}
     rows = np.fromiter((number[name] for name in clusters), np.intp, len(clusters))
     has_value = ~np.isnan(values)
-    weighted = np.where(has_value, weights[:, None], 0.0)
+    by_column = weights if weights.ndim == 2 else weights[:, None]
+    weighted = np.where(has_value, by_column, 0.0)
     sums = np.zeros((len(number), values.shape[1]))
     totals = np.zeros_like(sums)
     np.add.at(sums, rows, np.where(has_value, values, 0.0) * weighted)

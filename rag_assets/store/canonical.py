@@ -131,6 +131,9 @@ def _update(digest: hashlib._Hash, values: pa.Array) -> None:
     if pa.types.is_list(values.type):
         digest.update(_bytes_of(pc.fill_null(pc.list_value_length(values), -1)))
         _update(digest, values.flatten())
+    elif pa.types.is_struct(values.type):
+        for field in values.flatten():
+            _update(digest, field)
     elif pa.types.is_string(values.type):
         digest.update(_bytes_of(pc.binary_length(pc.fill_null(values, ""))))
         digest.update(_text_bytes(values))

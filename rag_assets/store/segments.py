@@ -125,6 +125,14 @@ class Segments:
         self._refresh()
         return np.flatnonzero(self._places(keys) < 0)
 
+    def tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield these columns of every segment, by age; those of an older version may lack some."""
+        self._refresh()
+        for segment in list(self._segments):
+            table = self._read(segment.path, list(columns))
+            if table is not None:
+                yield table
+
     def add(self, table: pa.Table) -> None:
         """Write a segment: a column ``key``, of whose equal values the first wins, and the others.
 

@@ -159,6 +159,15 @@ def test_a_dry_run_needs_no_key(ferry: Path, monkeypatch: pytest.MonkeyPatch) ->
         0,
         "16 requests to send; 0 answers are known\n",
     )
+    unnamed = "llm: texts are sent to api.openai.com, which the experiment does not name"
+    assert f"warning: {unnamed}" in planned.stderr
+    assert "asked without a limit" in planned.stderr
+    assert "limit" not in invoke("ferry", "--dry-run", "--max-calls", 9).stderr
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://e.org/v1")
+    refused = invoke("ferry", "--dry-run")
+    assert refused.exit_code == 2
+    assert "add to `llm` the line `base_url: https://e.org/v1`" in refused.stderr
+    monkeypatch.delenv("OPENAI_BASE_URL")
     assert "OPENAI_API_KEY is not set" in invoke("ferry", "--out", "x").stderr
 
 

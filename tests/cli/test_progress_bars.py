@@ -69,7 +69,7 @@ def drawn() -> str:
         "import time\n"
         "from rag_assets.cli.progress_bars import progress_bar\n"
         "with progress_bar('search bm25', 200) as advance:\n"
-        "    time.sleep(0.2); advance(100); time.sleep(0.3)\n"
+        "    time.sleep(0.2); advance(100, None, '2 failed, cost 0.31'); time.sleep(0.3)\n"
     )
     return ESCAPE.sub("", written_to_terminal(["-c", code], {}))
 
@@ -77,4 +77,7 @@ def drawn() -> str:
 def test_a_terminal_sees_rate_and_remaining_time(drawn: str) -> None:
     lines = [line for line in re.split(r"[\r\n]+", drawn) if line.strip()]
     assert all(len(line) <= 80 for line in lines)
-    assert any(re.search(r"search bm25 .*100/200 \d+/s 0:0\d left", line) for line in lines)
+    assert any(
+        re.search(r"search bm25 .*100/200 \d+/s 0:0\d left 2 failed, cost 0.31", line)
+        for line in lines
+    )

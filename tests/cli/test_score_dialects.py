@@ -168,3 +168,51 @@ def test_the_commands_and_the_output_of_the_page(invoke: Invoke, tmp_path: Path)
         result = invoke(*words)
         assert result.exit_code == 0
         assert result.stdout == output
+
+
+@pytest.fixture
+def answers(tmp_path: Path) -> tuple[object, ...]:
+    """A right answer, a wrong one to an unanswerable question, and none to a third question."""
+    named = {"a": [{"text": "right", "answer_start": 0}], "b": [], "c": []}
+    qas = [{"id": name, "question": "?", "answers": given} for name, given in named.items()]
+    dev = {"data": [{"title": "t", "paragraphs": [{"context": "right", "qas": qas}]}]}
+    (tmp_path / "dev.json").write_text(json.dumps(dev), encoding="utf-8")
+    (tmp_path / "answers.json").write_text('{"a": "Right.", "b": "wrong"}', encoding="utf-8")
+    files = ("--run", tmp_path / "answers.json", "--qrels", tmp_path / "dev.json")
+    return ("score", *files, "--dialect", "squad_v2_official")
+
+
+def test_squads_own_numbers(invoke: Invoke, answers: tuple[object, ...], tmp_path: Path) -> None:
+    result = invoke(*answers, "--format", "json")
+    assert json.loads(result.stdout) == {
+        "exact": 50.0,
+        "f1": 50.0,
+        "total": 2,
+        "HasAns_exact": 100.0,
+        "HasAns_f1": 100.0,
+        "HasAns_total": 1,
+        "NoAns_exact": None,
+        "NoAns_f1": None,
+        "NoAns_total": 2,
+    }
+    say = "as evaluate-v2.0.py; 2 of 3 questions; without a prediction, and in no mean of all: c"
+    assert " ".join(result.stderr.split()) == say
+    (tmp_path / "na.json").write_text('{"a": 0.5, "b": 0.5}', encoding="utf-8")
+    best = ("--na-prob-file", tmp_path / "na.json", "--metrics", "best_exact,best_exact_thresh")
+    assert invoke(*answers, *best).stdout.split() == [
+        *("best_exact", "150.0000"),
+        *("best_exact_thresh", "0.5000"),
+    ]
+    rows = invoke(*answers, "--per-query", "--format", "csv").stdout
+    assert rows.split() == ["query_id,exact,f1", "a,1.0,1.0", "b,0.0,0.0", "c,,"]
+
+
+def test_squads_own_names(invoke: Invoke, answers: tuple[object, ...], tmp_path: Path) -> None:
+    result = invoke(*answers, "--metrics", "exact_match")
+    assert result.exit_code == 2
+    problem = "dialect squad_v2_official: unknown metric 'exact_match'"
+    assert problem in " ".join(result.stderr.split())
+    other = [*answers[:-1], "beir", "--na-prob-file", tmp_path / "na.json"]
+    result = invoke(*other)
+    assert result.exit_code == 2
+    assert "--na-prob-file is for --dialect squad_v2_official" in " ".join(result.stderr.split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from inspect import getsourcelines
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,14 @@ import pytest
 from rag_assets.code_versions.closure import Closure
 from rag_assets.code_versions.source_modules import Definition
 from rag_assets.code_versions.versions import FOLDER, CodeVersions
+from rag_assets.llm.completions import Counts, shown_by
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.testing.retrievers import DOCUMENTS, QUERIES
+from tests.answers.answering import with_answers
 from tests.assets.test_graph import use_everything
 from tests.code_versions.tracer import Place, Tracer
+from tests.llm.server import serving
 from tests.retrieval.contract import EvaluatedWithFiles
 from tests.retrieval.test_contract import retrievers
 from tests.tiny_experiment import Tiny
@@ -88,3 +92,28 @@ def test_every_stage_of_an_experiment_with_labels(tmp_path: Path) -> None:
     used = {stage.name for stage in pipeline.stages()}
     assert used - tracer.executed.keys() == set()
     assert missing(tracer, pipeline) == {}
+
+
+def test_every_stage_and_generator_of_answers(tmp_path: Path) -> None:
+    tiny = with_answers(Tiny(tmp_path / "tiny").write(), split={"dev": 0.5, "seed": 0})
+    with serving(lambda text: "40 crowns [1]") as server:
+        model = {"base_url": server.base_url, "model": "m", "api_key_env": None}
+        tiny.config["llms"] = {"near": model}
+        tiny.config["generators"] |= {
+            "spans": {"type": "extractive"},
+            "writer": {"type": "llm", "llm": "near", "window": 50},
+        }
+        for name in ("spans", "writer"):
+            tiny.config["answers"][name] = {"generator": name, "retriever": "bm25", "budget": 30}
+        tiny.write_config()
+        tracer = Tracer()
+        with tracer.watching():
+            tiny.run()
+    used = {stage.name for stage in tiny.pipeline().stages()}
+    assert used - tracer.executed.keys() == set()
+    # What a progress bar shows is no result.
+    for one in (shown_by, Counts.__dict__["total"].fget):
+        source, first = getsourcelines(one)
+        shown = range(first, first + len(source))
+        tracer.executed["answers"] -= {("llm/completions.py", line) for line in shown}
+    assert missing(tracer, tiny.pipeline()) == {}

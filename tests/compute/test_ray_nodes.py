@@ -114,7 +114,7 @@ def test_the_results_are_the_same_when_a_node_dies(
 
     @contextmanager
     def killing(label: str, total: int) -> Iterator[Advance]:
-        def advance(done: int, all_of_them: int | None = None, /) -> None:
+        def advance(done: int, all_of_them: int | None = None, note: str = "", /) -> None:
             if label == "embed chunks for static" and not killed:
                 nodes.kill_one()
                 killed.append(done)

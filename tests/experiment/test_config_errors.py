@@ -18,7 +18,8 @@ from rag_assets.retrieval.registry import RETRIEVER_TYPES
 Problem = Callable[[str | bytes], str]
 
 TOP_KEYS = (
-    "name, dataset, chunking, query_sets, llm, retrievers, top_k, metrics, primary, baseline, "
+    "name, dataset, chunking, query_sets, llm, llms, retrievers, generators, answers, "
+    "answer_metrics, top_k, metrics, primary, baseline, "
     "split, weight, statistics, measurements, context, checks, owners, filters, schedule, "
     "compute"
 )

@@ -265,6 +265,15 @@ def test_a_language_model_may_be_named_by_the_environment(monkeypatch: pytest.Mo
     assert found == {"model": "from-outside", "server": "http://127.0.0.1:1/v1"}
     named = LlmConfig(model="m", base_url="http://127.0.0.1:2/v1").identity()
     assert named == {"model": "m", "server": "http://127.0.0.1:2/v1"}
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://elsewhere.org:8/v1?key=hidden")
+    assert LlmConfig(base_url="http://127.0.0.1:2/v1", model="m").identity() == named
+    with pytest.raises(UsageError) as refused:
+        LlmConfig().identity()
+    assert str(refused.value) == (
+        "OPENAI_BASE_URL names elsewhere.org:8, and the experiment does not: texts leave this "
+        "machine only for a host that the experiment names; add to `llm` the line `base_url: "
+        "https://elsewhere.org:8/v1`, or unset the variable"
+    )
     monkeypatch.delenv("OPENAI_BASE_URL")
     assert LlmConfig().identity()["server"] == "https://api.openai.com/v1"
     monkeypatch.delenv("RAG_ASSETS_LLM_MODEL")

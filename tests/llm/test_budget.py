@@ -6,7 +6,7 @@ import pytest
 
 from rag_assets.errors import UsageError
 from rag_assets.llm.budget import MESSAGE_TOKENS, Budget, Limits
-from rag_assets.llm.client import Completion, Failure
+from rag_assets.llm.client import Answer, Completion, Failure
 from tests.llm.requests import asking
 
 PRICED = Limits(prompt_price=2.0, completion_price=10.0)
@@ -14,25 +14,37 @@ ASKED = asking("x" * 100, max_tokens=50)
 MOST = (100 + 2 * MESSAGE_TOKENS) * 2e-6 + 50 * 10e-6
 
 
+def reserved(limits: Limits, wishes: int = 5) -> int:
+    """How many requests may be on their way at once."""
+    budget = Budget(limits)
+    return sum(budget.reserve(ASKED) for _ in range(wishes))
+
+
+def after(limits: Limits, answer: Answer) -> Budget:
+    """The budget when one request is answered."""
+    budget = Budget(limits)
+    assert budget.reserve(ASKED)
+    budget.spend(ASKED, answer)
+    return budget
+
+
 def test_without_limits_it_counts() -> None:
-    budget = Budget()
-    assert budget.affordable([ASKED] * 5) == 5
-    budget.spend(ASKED, Completion("a", 5, 5, "stop"))
-    assert (budget.calls, budget.cost) == (1, 0.0)
+    assert reserved(Limits()) == 5
+    budget = after(Limits(), Completion("a", 5, 5, "stop"))
+    assert (budget.calls, budget.cost, budget.tokens) == (1, 0.0, 10)
 
 
 def test_calls() -> None:
-    budget = Budget(Limits(max_calls=3))
-    assert budget.affordable([ASKED] * 5) == 3
+    assert reserved(Limits(max_calls=3)) == 3
+    assert reserved(Limits(max_calls=0)) == 0
     for answer in (Completion("a", 1, 1, "stop"), Failure("no", "transient")):
-        budget.spend(ASKED, answer)
-    assert budget.affordable([ASKED] * 5) == 1
-    assert Budget(Limits(max_calls=0)).affordable([ASKED]) == 0
+        budget = after(Limits(max_calls=3), answer)
+        assert [budget.reserve(ASKED) for _ in range(3)] == [True, True, False]
+        assert budget.calls == 3
 
 
 def test_cost_is_what_the_server_counts() -> None:
-    budget = Budget(replace(PRICED, max_cost=1.0))
-    budget.spend(ASKED, Completion("a", 1_000, 500, "stop"))
+    budget = after(replace(PRICED, max_cost=1.0), Completion("a", 1_000, 500, "stop"))
     assert budget.cost == pytest.approx(0.002 + 0.005, abs=1e-15)
 
 
@@ -46,15 +58,16 @@ def test_cost_is_what_the_server_counts() -> None:
     ],
 )
 def test_unknown_cost_counts_as_the_most(answer: Completion | Failure, cost: float) -> None:
-    budget = Budget(PRICED)
-    budget.spend(ASKED, answer)
+    budget = after(PRICED, answer)
     assert budget.cost == pytest.approx(cost, abs=1e-15)
 
 
-def test_only_what_surely_fits_is_affordable() -> None:
-    assert Budget(replace(PRICED, max_cost=2.5 * MOST)).affordable([ASKED] * 5) == 2
-    assert Budget(replace(PRICED, max_cost=0.9 * MOST)).affordable([ASKED] * 5) == 0
-    assert Budget(replace(PRICED, max_calls=1, max_cost=9.0)).affordable([ASKED] * 5) == 1
+def test_only_what_surely_fits_is_sent() -> None:
+    assert reserved(replace(PRICED, max_cost=2.5 * MOST)) == 2
+    assert reserved(replace(PRICED, max_cost=0.9 * MOST)) == 0
+    assert reserved(replace(PRICED, max_calls=1, max_cost=9.0)) == 1
+    cheap = after(replace(PRICED, max_cost=2.5 * MOST), Completion("a", 0, 0, "stop"))
+    assert [cheap.reserve(ASKED) for _ in range(3)] == [True, True, False]
 
 
 def test_bytes_are_counted_not_characters() -> None:
@@ -80,6 +93,7 @@ def test_wrong_limits(settings: dict[str, float], problem: str) -> None:
 def test_message_says_which_limit() -> None:
     budget = Budget(replace(PRICED, max_calls=1, max_cost=9.0))
     assert "LLM max_cost 9.0" in str(budget.reached(0, 5))
+    assert budget.reserve(ASKED)
     budget.spend(ASKED, Completion("a", 1_000, 500, "stop"))
     error = budget.reached(1, 4)
     assert "LLM max_calls 1 would be passed (1 calls, cost 0.007)" in str(error)

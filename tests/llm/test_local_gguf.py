@@ -9,7 +9,7 @@ import pytest
 from rag_assets.errors import ModelUnavailable, UsageError
 from rag_assets.llm.client import LENGTH
 from rag_assets.llm.local_gguf import DEFAULT_PACKAGE, DEFAULT_SHA256, LocalGguf
-from tests.llm.requests import asking, completion, failure
+from tests.llm.requests import answers_of, asking, completion, failure, untimed
 
 READABLE = find_spec("gguf") is not None and find_spec("accelerate") is not None
 needs_extra = pytest.mark.skipif(not READABLE, reason="the extra local-llm is not installed")
@@ -35,7 +35,7 @@ def test_files_that_are_no_model(tmp_path: Path) -> None:
         LocalGguf(tmp_path / "gone.gguf")
     (tmp_path / "broken.gguf").write_bytes(b"GGUF" + b"\xff" * 100)
     with pytest.raises(ModelUnavailable, match=r"broken\.gguf: is not a model"):
-        LocalGguf(tmp_path / "broken.gguf").complete([asking("x")])
+        LocalGguf(tmp_path / "broken.gguf").answer(asking("x"))
 
 
 @needs_extra
@@ -58,8 +58,8 @@ def test_default_model_answers() -> None:
         asking("What is salt?", seed=2, **drawn),
         asking("What is salt?", max_tokens=100_000),
     ]
-    answers = model.complete(asked)
-    assert model.complete(asked) == answers
+    answers = answers_of(model, asked)
+    assert untimed(answers_of(model, asked)) == untimed(answers)
     assert answers[0] != answers[1] != answers[2]
     first = completion(answers[0])
     assert (first.completion_tokens, first.finish_reason) == (6, LENGTH)

@@ -6,36 +6,28 @@ import sys
 import pytest
 
 from rag_assets.errors import UsageError
-from rag_assets.llm.client import LENGTH, REFUSAL, STOP, Answer, Completion
+from rag_assets.llm.client import LENGTH, REFUSAL, STOP, Completion
 from rag_assets.llm.endpoint import Endpoint, endpoint_from_environment
 from rag_assets.llm.openai_compatible import OpenAICompatible
 from rag_assets.llm.openai_embeddings import OpenAIEmbeddings
 from tests.llm import server as replies
-from tests.llm.requests import asking, completion, endpoint, failure, model
+from tests.llm.requests import answers_of, asking, completion, endpoint, failure, model, untimed
 from tests.llm.server import Server
-
-
-def untimed(answers: list[Answer]) -> list[Answer]:
-    """The answers without their times, which every one has."""
-    assert all(one.seconds and one.seconds > 0 for one in answers if isinstance(one, Completion))
-    return [one._replace(seconds=None) if isinstance(one, Completion) else one for one in answers]
 
 
 def test_answers_come_in_the_order_of_the_requests(server: Server) -> None:
     asked = [asking(f"question {i}") for i in range(12)]
-    answers = model(server).complete(asked)
+    answers = answers_of(model(server), asked)
     assert untimed(answers) == [
-        Completion(f"answer to: question {i}", 10, 4, STOP) for i in range(12)
+        Completion(f"answer to: question {i}", 10, 4, STOP, served_model="tiny") for i in range(12)
     ]
     assert server.most_at_once <= 4
-    assert model(server).complete([]) == []
 
 
 def test_body_holds_what_determines_the_answer(server: Server) -> None:
-    model(server).complete([asking("a", temperature=0.5, seed=7, max_tokens=33)])
-    model(server, token_limit="max_completion_tokens").complete(
-        [asking("b", temperature=None, seed=None)]
-    )
+    model(server).answer(asking("a", temperature=0.5, seed=7, max_tokens=33))
+    other = model(server, token_limit="max_completion_tokens")
+    other.answer(asking("b", temperature=None, seed=None))
     first, second = (request.body for request in server.received)
     assert first == {
         "model": "tiny",
@@ -50,7 +42,7 @@ def test_body_holds_what_determines_the_answer(server: Server) -> None:
 def test_retries_until_it_is_served(server: Server) -> None:
     trouble = [replies.rate_limited(), replies.error(500), replies.error(503)]
     server.on("x", *trouble, replies.half_answer(), replies.says("at last"))
-    assert completion(model(server).complete([asking("x")])[0]).text == "at last"
+    assert completion(model(server).answer(asking("x"))).text == "at last"
     assert len(server.received) == 5
 
 
@@ -58,13 +50,28 @@ def test_retry_after_is_honoured(server: Server) -> None:
     server.on("x", replies.rate_limited("0.2"), replies.says("fine"))
     waits: list[float] = []
     slow = OpenAICompatible(endpoint(server, backoff=0.0), sleep=waits.append)
-    assert completion(slow.complete([asking("x")])[0]).text == "fine"
+    assert completion(slow.answer(asking("x"))).text == "fine"
     assert waits == [0.2]
+
+
+def test_a_server_that_wants_to_be_left_alone_is_so_by_all(server: Server) -> None:
+    server.on("x", replies.rate_limited("30"), replies.says("fine"))
+    server.on("z", replies.error(503), replies.says("fine"))
+    waits: list[float] = []
+    chat = OpenAICompatible(endpoint(server, backoff=0.0), sleep=waits.append)
+    chat.answer(asking("z"))
+    assert waits == [0.0]  # a server that says nothing is not waited for by others
+    chat.answer(asking("y"))
+    chat.answer(asking("x"))
+    chat.answer(asking("y again"))
+    assert waits[:2] == [0.0, 30.0]
+    assert 0 < waits[2] <= 30
+    assert len(waits) == 3
 
 
 def test_too_long_a_wait_is_a_failure(server: Server) -> None:
     server.on("x", replies.rate_limited("86400"))
-    found = failure(model(server).complete([asking("x")])[0])
+    found = failure(model(server).answer(asking("x")))
     assert found.kind == "transient"
     assert "86400" in found.reason
     assert len(server.received) == 1
@@ -72,14 +79,14 @@ def test_too_long_a_wait_is_a_failure(server: Server) -> None:
 
 def test_gives_up_after_the_retries(server: Server) -> None:
     server.on("x", replies.rate_limited())
-    found = failure(model(server, retries=2).complete([asking("x")])[0])
+    found = failure(model(server, retries=2).answer(asking("x")))
     assert found == ("HTTP 429: slow down", "transient", False)
     assert len(server.received) == 3
 
 
 def test_time_out(server: Server) -> None:
     server.on("slow", replies.hangs(), replies.hangs())
-    answers = model(server, timeout=0.2, retries=1).complete([asking("slow"), asking("fast")])
+    answers = answers_of(model(server, timeout=0.2, retries=1), [asking("slow"), asking("fast")])
     assert failure(answers[0]) == ("no answer within 0.2 s", "transient", True)
     assert completion(answers[1]).text == "answer to: fast"
 
@@ -87,7 +94,7 @@ def test_time_out(server: Server) -> None:
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_wrong_requests_are_not_repeated(server: Server, status: int) -> None:
     server.on("x", replies.error(status, "too many tokens"))
-    found = failure(model(server).complete([asking("x")])[0])
+    found = failure(model(server).answer(asking("x")))
     assert found == (f"HTTP {status}: too many tokens", "answer", False)
     assert len(server.received) == 1
 
@@ -95,7 +102,7 @@ def test_wrong_requests_are_not_repeated(server: Server, status: int) -> None:
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_a_wrong_endpoint(server: Server, status: int) -> None:
     server.on("x", replies.error(status, "no"))
-    found = failure(model(server).complete([asking("x")])[0])
+    found = failure(model(server).answer(asking("x")))
     assert found.kind == "endpoint"
     assert server.base_url in found.reason
     assert "'tiny'" in found.reason
@@ -119,7 +126,7 @@ def test_a_wrong_endpoint(server: Server, status: int) -> None:
 )
 def test_bad_answers_are_failures(server: Server, reply: replies.Reply) -> None:
     server.on("bad", reply)
-    answers = model(server).complete([asking("bad"), asking("good")])
+    answers = answers_of(model(server), [asking("bad"), asking("good")])
     found = failure(answers[0])
     assert found.kind == "answer"
     assert found.maybe_paid
@@ -132,19 +139,19 @@ def test_half_answers_and_refusals_are_answers(server: Server) -> None:
     server.on("evil", replies.refuses("I will not."))
     server.on("bomb", replies.filtered())
     server.on("free", replies.no_usage("no bill"))
-    answers = model(server).complete([asking(text) for text in ("long", "evil", "bomb", "free")])
+    answers = answers_of(model(server), [asking(text) for text in ("long", "evil", "bomb", "free")])
     assert untimed(answers) == [
-        Completion("only the beg", 10, 3, LENGTH),
-        Completion("I will not.", 10, 0, REFUSAL),
-        Completion("", 10, 0, REFUSAL),
-        Completion("no bill", None, None, STOP),
+        Completion("only the beg", 10, 3, LENGTH, served_model="tiny"),
+        Completion("I will not.", 10, 0, REFUSAL, served_model="tiny"),
+        Completion("", 10, 0, REFUSAL, served_model="tiny"),
+        Completion("no bill", None, None, STOP, served_model="tiny"),
     ]
 
 
 def test_nobody_listens() -> None:
     with replies.serving() as gone:
         pass
-    found = failure(model(gone, retries=1).complete([asking("x")])[0])
+    found = failure(model(gone, retries=1).answer(asking("x")))
     assert found.kind == "transient"
     assert "connection failed" in found.reason
 
@@ -157,7 +164,7 @@ def test_the_key_shows_nowhere(
     server.on("y", replies.error(401, "bad key sk-very-secret"))
     with caplog.at_level(logging.DEBUG):
         asked = model(server, api_key_variable="MY_KEY", retries=1)
-        answers = asked.complete([asking("x"), asking("y")])
+        answers = answers_of(asked, [asking("x"), asking("y")])
     assert {r.headers["authorization"] for r in server.received} == {"Bearer sk-very-secret"}
     assert "[key]" in failure(answers[0]).reason
     assert "[key]" in failure(answers[1]).reason
@@ -168,7 +175,7 @@ def test_where_no_key_is_named_none_is_sent(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another-server")
-    completion(model(server, api_key_variable=None).complete([asking("x")])[0])
+    completion(model(server, api_key_variable=None).answer(asking("x")))
     list(OpenAIEmbeddings(endpoint(server, api_key_variable=None)).embed(["x"]))
     assert len(server.received) == 2
     assert all("authorization" not in request.headers for request in server.received)
@@ -204,6 +211,8 @@ def test_endpoint_from_environment() -> None:
     assert (keyed.model, keyed.api_key({"OPENAI_API_KEY": " k "})) == ("other", "k")
     with pytest.raises(UsageError, match="set RAG_ASSETS_LLM_MODEL"):
         endpoint_from_environment(environ={})
+    with pytest.raises(UsageError, match=r"add to `llm` the line `base_url: http://e.org/v1`"):
+        endpoint_from_environment("m", {"OPENAI_BASE_URL": "http://me:secret@e.org/v1?key=x"})
     remote = endpoint_from_environment("m", {})
     with pytest.raises(UsageError, match="OPENAI_API_KEY is not set"):
         remote.api_key({})
@@ -228,5 +237,5 @@ def test_waits_between_attempts_double(server: Server) -> None:
     server.on("x", replies.error(502))
     waits: list[float] = []
     patient = OpenAICompatible(endpoint(server, backoff=1.0, max_backoff=3.0), sleep=waits.append)
-    failure(patient.complete([asking("x")])[0])
+    failure(patient.answer(asking("x")))
     assert waits == [1.0, 2.0, 3.0, 3.0]

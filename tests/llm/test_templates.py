@@ -9,7 +9,7 @@ from rag_assets.errors import ConfigError
 from rag_assets.llm.client import Message
 from rag_assets.llm.templates import Template, packaged_template, read_template
 
-PLACES = ("query", "n", "language", "title", "text", "passages")
+PLACES = ("query", "n", "language", "title", "text", "passages", "context", "question")
 
 
 def write(folder: Path, text: str) -> Path:

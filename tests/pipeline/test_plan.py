@@ -11,13 +11,14 @@ import pytest
 
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.llm.client import Completion
-from rag_assets.llm.completions import CompletionCache
 from rag_assets.pipeline.plan import CHECK, COMPUTE, REUSE, Plan
 from rag_assets.pipeline.reasons import Reason
 from rag_assets.pipeline.selection import Selection
 from rag_assets.query_sets.llm_rewrite import RewriteQuerySet
 from rag_assets.query_sets.prompted import requests_for
+from rag_assets.store.cache_files import COMPLETIONS
 from tests.changed_code import change_code
+from tests.llm.requests import store_replies
 from tests.planned import by_action, is_done, planned
 from tests.tiny_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Tiny, matching, materialize, short
 
@@ -298,8 +299,9 @@ def test_calls_of_a_language_model_are_those_that_are_not_in_the_cache(fresh: Ti
     assert isinstance(config, RewriteQuerySet)
     assert model is not None
     requests = requests_for(experiment.dataset.read_queries().table, config.prompted())
-    cache = CompletionCache(fresh.settings.store / "cache" / "completions")
-    cache.put(model.identity(), [(one, Completion("x", 1, 1, "stop")) for one in requests[:2]])
+    folder = fresh.pipeline().cache_folder(COMPLETIONS)
+    known = [(one, Completion("x", 1, 1, "stop")) for one in requests[:2]]
+    store_replies(folder, model.identity(), known)
     found = planned(fresh)
     assert {short(s.key): s.work for s in found.steps if s.work} == {
         "query_set_answers/clear": {"llm_calls": 4}

@@ -15,13 +15,16 @@ from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
 from rag_assets.llm.client import ChatRequest, Completion, Message
-from rag_assets.llm.completions import CompletionCache
+from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.history import History
+from rag_assets.pipeline.purging import to_purge
 from rag_assets.report.evaluation_pairs import comparability
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.text_search import Fragments
 from rag_assets.store.vector_caches import VectorCache
+from tests.answers.answering import with_answers
+from tests.llm.requests import store_replies
 from tests.tiny_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Tiny
 
 SECRET = [
@@ -70,7 +73,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     answers = [
         (asked(text), Completion(text, 1, 1, "stop")) for text in (SECRET[1], "Another passage.")
     ]
-    CompletionCache(store / "cache" / "completions").put(MODEL, answers)
+    store_replies(store / "cache" / "completions", MODEL, answers)
     (tiny.artifacts / "report.html").write_text(f"<p>{SECRET[2]}</p>")
     (tiny.objects("chunks") / "0.parquet.tmp-0123").write_bytes(SECRET[0].encode())
     return tiny
@@ -133,7 +136,7 @@ def test_what_is_no_text_of_it_stays(purged: Tiny) -> None:
     assert command(purged, "leaderboard", str(purged.folder)).exit_code == 0
     _, known = VectorCache(store / "cache" / "embeddings", "a" * 64).get(["another text"])
     assert known.all()
-    answers = CompletionCache(store / "cache" / "completions").get(
+    answers = ReplyStore(store / "cache" / "completions").get(
         MODEL, [asked(SECRET[1]), asked("Another passage.")]
     )
     assert [answer is not None for answer in answers] == [False, True]
@@ -193,3 +196,22 @@ def test_fragments_are_found_in_json_in_parquet_and_in_bytes(tmp_path: Path, tex
     assert fragments.in_file(tmp_path / "t.parquet")
     pq.write_table(pa.table({"a": ["another text"]}), tmp_path / "u.parquet")
     assert not fragments.in_file(tmp_path / "u.parquet")
+
+
+def test_answers_that_were_written_from_it_go_too(fresh: Tiny) -> None:
+    with_answers(fresh, split={"dev": 0.5, "seed": 0})
+    fresh.config["generators"] = {"spans": {"type": "extractive"}}
+    short = {"generator": "spans", "retriever": "bm25", "top_k": [3]}
+    fresh.config["answers"] = {"copy": short, "none": {"generator": "spans", "context": "none"}}
+    fresh.write_config()
+    fresh.run()
+    fresh.snapshot()
+    shown = {*fresh.stored("answers", "copy@3"), *fresh.stored("span_readers")}
+    blind = fresh.stored("answers", "none@-")
+    assert len(shown) == 2
+    purge = to_purge(fresh.settings, "fares.md")
+    assert purge is not None
+    gone = {item.path for item in purge.files}
+    assert shown <= gone
+    assert gone.isdisjoint(blind)
+    assert gone.isdisjoint(fresh.stored("answer_metrics"))

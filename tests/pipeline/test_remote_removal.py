@@ -9,13 +9,14 @@ from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
 from rag_assets.llm.client import ChatRequest, Completion, Message
-from rag_assets.llm.completions import CompletionCache
+from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline.cleaning import removable
 from rag_assets.pipeline.evaluation_names import snapshot_ids
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.purging import to_purge
 from rag_assets.store.locks import working
 from rag_assets.store.remote.removals import remove_everywhere
+from tests.llm.requests import store_replies
 from tests.remote_machines import Machine, Machines
 
 MODEL = {"model": "m"}
@@ -29,15 +30,16 @@ def command(machine: Machine, *words: str) -> Result:
     return CliRunner(env=variables).invoke(main, words)
 
 
-def answers(machine: Machine) -> CompletionCache:
-    return CompletionCache(machine.settings.store / "cache" / "completions")
+def answers(machine: Machine) -> ReplyStore:
+    return ReplyStore(machine.settings.store / "cache" / "completions")
 
 
 @pytest.fixture
 def two(unsent: Machines) -> tuple[Machine, Machine]:
     """Two machines that both evaluated, and so have all tables."""
     a, b = unsent["a"], unsent["b"]
-    answers(a).put(MODEL, [(REQUEST, Completion("What does a dog pay?", 1, 1, "stop"))])
+    reply = Completion("What does a dog pay?", 1, 1, "stop")
+    store_replies(answers(a).folder, MODEL, [(REQUEST, reply)])
     for machine in (a, b):
         machine.evaluate()
     assert answers(b).get(MODEL, [REQUEST]) != [None]

@@ -37,6 +37,15 @@ LABELLED = {
     "query_facts",
 }
 UNUSED = {
+    "passages",
+    "passage_lists",
+    "answer_contexts",
+    "span_readers",
+    "answers",
+    "answer_metrics",
+    "answer_summary",
+    "answer_comparisons",
+    "answer_waterfall",
     "list_similarities",
     "dev_relevant_units",
     "tuning",

@@ -10,7 +10,8 @@ import pytest
 
 from rag_assets.errors import ConfigError, UsageError
 from rag_assets.llm.budget import Budget, BudgetReached, Limits
-from rag_assets.llm.completions import CompletionCache, Completions
+from rag_assets.llm.completions import Completions
+from rag_assets.llm.replies import ReplyStore
 from rag_assets.query_sets.decompose import decomposing
 from rag_assets.query_sets.hyde import hypothetical_documents
 from rag_assets.query_sets.llm_rewrite import rewriting
@@ -40,7 +41,7 @@ def server() -> Iterator[Server]:
 def made(
     server: Server, folder: Path, strategy: Strategy, limits: Limits | None = None
 ) -> PromptedVariants:
-    asked = Completions(model(server, retries=0), CompletionCache(folder), Budget(limits), batch=2)
+    asked = Completions(model(server, retries=0), ReplyStore(folder), Budget(limits))
     return prompted_variants(QUERIES, strategy, asked)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from rag_assets.errors import ConfigError, ModelUnavailable, UsageError
 from rag_assets.experiment import load_experiment
+from rag_assets.llm.budget import BudgetReached
 from rag_assets.retrieval.dense.openai_embedding import OpenAIEmbedding
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.retrieval.workspace import Workspace
@@ -187,3 +188,18 @@ def test_an_address_that_is_none(bm25_only: Tiny) -> None:
     bm25_only.configure("vectors", type="openai_embedding", model="m", base_url="localhost:80/v1")
     with pytest.raises(ConfigError, match=r"`retrievers.vectors`: .*'localhost:80/v1' is no addre"):
         load_experiment(bm25_only.folder)
+
+
+def test_max_calls_are_never_passed_and_what_was_embedded_is_kept(
+    server: Server, tmp_path: Path
+) -> None:
+    texts = [f"text {number}" for number in range(9)]
+    few = OpenAIEmbedding(**options(server, batch_size=3, concurrency=4, max_calls=2))
+    plain = OpenAIEmbedding(**options(server))
+    assert few.describe("query") == plain.describe("query")
+    assert few.search_config() == plain.search_config()
+    with pytest.raises(BudgetReached, match=r"max_calls 2 would be passed \(2 requests\)"):
+        encode(few, texts, tmp_path)
+    assert len(server.received) == 2
+    assert np.allclose(encode(few, texts, tmp_path), [unit(text) for text in texts], atol=1e-6)
+    assert len(server.received) == 3

@@ -254,7 +254,7 @@ ANSWERS: Mapping[str, Answer] = {
 
 def _chat(endpoint: Endpoint) -> object:
     request = ChatRequest((Message("user", "my text"),))
-    return OpenAICompatible(endpoint).complete([request])
+    return OpenAICompatible(endpoint).answer(request)
 
 
 def _embed(endpoint: Endpoint) -> object:

@@ -153,7 +153,7 @@ def generate_questions(
     Args:
         chunks: table of :data:`rag_assets.schemas.CHUNKS`; see :func:`chunks_to_ask`.
         generator: how to ask, and what to keep.
-        completions: the model, its cache and its budget.
+        completions: the model, the store of its replies and its budget.
 
     Raises:
         BudgetReached: the limits allow no more; what was answered is in the cache.

@@ -38,12 +38,14 @@ class OpenAIEmbedding(EmbeddingRetriever):
     The key is read from the environment variable ``api_key_env``, null for a server that needs
     none. ``dimensions`` asks for shorter vectors. The prompts are put before every query or
     document. How often and how fast is asked changes no result, nor does ``price``, that of a
-    million tokens, for the cost that ``leaderboard --latency`` shows.
+    million tokens, for the cost that ``leaderboard --latency`` shows. ``max_calls`` bounds the
+    requests of an index, or of the queries, besides those of ``latency_sample``.
     """
 
     asks_server: ClassVar[bool] = True
     model_kind: ClassVar[str | None] = "openai"
     search_kind: ClassVar[str | None] = "faiss"
+    provider: ClassVar[str | None] = "openai"
 
     type: Literal["openai_embedding"]
     model: str = Field(min_length=1)
@@ -59,6 +61,7 @@ class OpenAIEmbedding(EmbeddingRetriever):
     retries: Annotated[int, Field(ge=0, strict=True)] = 4
     backoff: Annotated[Number, Field(ge=0)] = 1.0
     price: Annotated[Number, Field(ge=0)] | None = None
+    max_calls: Annotated[int, Field(ge=0, strict=True)] | None = None
 
     @model_validator(mode="after")
     def _address(self) -> OpenAIEmbedding:
@@ -152,7 +155,10 @@ class OpenAIEmbedding(EmbeddingRetriever):
 
     def _server(self) -> OpenAIEmbeddings:
         return OpenAIEmbeddings(
-            self._endpoint(), dimensions=self.dimensions, batch_size=self.batch_size
+            self._endpoint(),
+            dimensions=self.dimensions,
+            batch_size=self.batch_size,
+            max_calls=self.max_calls,
         )
 
     def _endpoint(self) -> Endpoint:

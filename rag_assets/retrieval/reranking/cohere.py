@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -42,6 +42,8 @@ class Cohere(ServerReranker):
     thousand search units, for the cost that ``leaderboard --latency`` shows, and changes no result.
     A query that the server does not score has no results, and says why.
     """
+
+    provider: ClassVar[str | None] = "cohere"
 
     type: Literal["cohere"]
     base_url: Address = DEFAULT_BASE_URL

@@ -25,15 +25,17 @@ from pydantic import Field, model_validator
 from rag_assets.errors import UsageError
 from rag_assets.llm.budget import Budget, Limits, taken
 from rag_assets.llm.client import ChatRequest, Completion
-from rag_assets.llm.completions import CompletionCache, Completions
+from rag_assets.llm.completions import Completions
 from rag_assets.llm.endpoint import DEFAULT_BASE_URL, Endpoint
 from rag_assets.llm.openai_compatible import OpenAICompatible
+from rag_assets.llm.replies import ReplyStore
 from rag_assets.llm.templates import Template, packaged_template, read_template
 from rag_assets.options import Number
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
 from rag_assets.retrieval.reranking.permutation import NoOrder, read_permutation
 from rag_assets.retrieval.workspace import Usage, Workspace
+from rag_assets.store.cache_files import COMPLETIONS
 
 TEMPLATE = "listwise"
 
@@ -93,7 +95,7 @@ class Listwise(RerankedRetriever):
             raise ValueError(f"step {self.step} is above window {self.window}: it skips candidates")
         try:
             self._endpoint()
-            self._limits()
+            self.limits()
         except UsageError as error:
             raise ValueError(str(error)) from error
         return self
@@ -122,7 +124,27 @@ class Listwise(RerankedRetriever):
 
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         """Ask for the order of every window that was not asked for before."""
-        prompt = WindowPrompt(
+        prompt = self._prompt()
+        model = OpenAICompatible(self._endpoint())
+        with (
+            _replies(workspace) as replies,
+            workspace.progress("rerank", len(candidates)) as advance,
+        ):
+            budget, started = Budget(self.limits()), time.perf_counter()
+            completions = Completions(model, replies, budget)
+            scores, failures, answers = rerank_listwise(candidates, prompt, completions, advance)
+        seconds = time.perf_counter() - started
+        cost = budget.cost if budget.limits.priced else None
+        tokens = budget.tokens or None
+        workspace.measure(Usage("ask", budget.calls, seconds, tokens=tokens, cost=cost))
+        return Reranked(scores, failures, *taken(answers, budget.limits))
+
+    def empty_request(self) -> ChatRequest:
+        """Return what is asked about no passages: what a prompt takes besides them."""
+        return self._prompt().request("", [])
+
+    def _prompt(self) -> WindowPrompt:
+        return WindowPrompt(
             self._template(),
             window=self.window,
             step=self.step,
@@ -131,26 +153,18 @@ class Listwise(RerankedRetriever):
             seed=self.seed,
             max_tokens=self.max_tokens,
         )
-        model = OpenAICompatible(self._endpoint())
-        with (
-            _cache(workspace) as cache,
-            workspace.progress("rerank", len(candidates)) as advance,
-        ):
-            budget, started = Budget(self._limits()), time.perf_counter()
-            completions = Completions(model, cache, budget)
-            scores, failures, answers = rerank_listwise(candidates, prompt, completions, advance)
-        seconds = time.perf_counter() - started
-        cost = budget.cost if budget.limits.priced else None
-        tokens = budget.tokens or None
-        workspace.measure(Usage("ask", budget.calls, seconds, tokens=tokens, cost=cost))
-        return Reranked(scores, failures, *taken(answers, budget.limits))
 
     def _template(self) -> Template:
         if self.template is None:
             return packaged_template(TEMPLATE, PLACES, ["n"])
         return read_template(self.template, PLACES, ["n"])
 
-    def _limits(self) -> Limits:
+    def limits(self) -> Limits:
+        """Return what one ranking may spend.
+
+        Raises:
+            UsageError: ``max_cost`` without prices.
+        """
         return Limits(self.max_calls, self.max_cost, self.prompt_price, self.completion_price)
 
     def _endpoint(self) -> Endpoint:
@@ -178,7 +192,7 @@ def rerank_listwise(
     Args:
         candidates: of each query, in the order of the input.
         prompt: how they are shown.
-        completions: the model, its cache and its budget.
+        completions: the model, the store of its replies and its budget.
         progress: called with (queries that are done, queries).
 
     Returns:
@@ -312,11 +326,11 @@ def _opened(one: Candidates, prompt: WindowPrompt) -> _List:
 
 
 @contextmanager
-def _cache(workspace: Workspace) -> Iterator[CompletionCache]:
-    """Open the answers that are kept; where nothing is, they are kept as long as the block."""
-    folder = workspace.cache_of("completions")
+def _replies(workspace: Workspace) -> Iterator[ReplyStore]:
+    """Open the store of replies; where nothing is stored, one for as long as the block."""
+    folder = workspace.cache_of(COMPLETIONS)
     if folder is not None:
-        yield CompletionCache(folder)
+        yield ReplyStore(folder)
         return
     with TemporaryDirectory(prefix="rag-assets-") as temporary:
-        yield CompletionCache(Path(temporary))
+        yield ReplyStore(Path(temporary))

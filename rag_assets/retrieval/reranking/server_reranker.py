@@ -22,7 +22,7 @@ from rag_assets.retrieval.reranking.server_scores import (
 from rag_assets.retrieval.workspace import Usage, Workspace
 
 TRANSPORT_OPTIONS = frozenset(
-    {"api_key_env", "timeout", "retries", "backoff", "concurrency", "batch_size"}
+    {"api_key_env", "timeout", "retries", "backoff", "concurrency", "batch_size", "max_calls"}
 )
 """Options that change no score."""
 
@@ -85,7 +85,10 @@ Address = Annotated[str, AfterValidator(_address)]
 
 
 class ServerReranker(RerankedRetriever, ABC):
-    """A reranker that a server scores for; its key is in the variable ``api_key_env``."""
+    """A reranker that a server scores for; its key is in the variable ``api_key_env``.
+
+    ``max_calls`` bounds the requests that one ranking may take.
+    """
 
     model_kind: ClassVar[str | None] = "http"
 
@@ -97,6 +100,7 @@ class ServerReranker(RerankedRetriever, ABC):
     timeout: Number = Field(default=60.0, gt=0)
     retries: int = Field(default=4, ge=0, le=20, strict=True)
     backoff: Number = Field(default=1.0, ge=0)
+    max_calls: int | None = Field(default=None, ge=0, strict=True)
 
     def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
         """Return the options that determine results."""
@@ -110,6 +114,7 @@ class ServerReranker(RerankedRetriever, ABC):
             listwise=listwise,
             concurrency=self.concurrency,
             cache=workspace.cache_of("pair_scores"),
+            max_calls=self.max_calls,
         )
 
     def endpoint(self) -> Endpoint:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from rag_assets.errors import ModelUnavailable, NotServed
+from rag_assets.llm.budget import CallLimit
 from rag_assets.llm.endpoint import Endpoint
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
 from rag_assets.retrieval.reranking.pair_scores import cache_scores
@@ -59,6 +60,7 @@ class RequestOptions:
         listwise: whether scores depend on the other documents of the request.
         concurrency: queries at a time.
         cache: folder of the pair score cache; None remembers nothing.
+        max_calls: most requests of one ranking; None: any number.
     """
 
     described: Mapping[str, Any]
@@ -66,6 +68,11 @@ class RequestOptions:
     listwise: bool = False
     concurrency: int = 4
     cache: Path | None = None
+    max_calls: int | None = None
+
+    def batch_of(self, question: _Question) -> int:
+        """Return how many documents of a question go into one request."""
+        return len(question.documents) if self.listwise else self.batch_size
 
 
 def rerank_by_server(
@@ -89,6 +96,7 @@ def rerank_by_server(
     Raises:
         ModelUnavailable: no request can succeed, or the server does not serve any more; what was
             scored is kept.
+        BudgetReached: ``max_calls`` allow no more; likewise.
         StoreError: the cache cannot be written.
     """
     questions_by_name = _questions(candidates, options.listwise)
@@ -146,21 +154,20 @@ def _ask_all(
 ) -> None:
     """Ask for all that is not known, several queries at a time; new scores are always kept."""
     incomplete = [question for question in questions if np.isnan(question.scores).any()]
-    unserved = 0
+    unserved, total, limit = 0, len(incomplete), CallLimit(options.max_calls)
     with ThreadPoolExecutor(options.concurrency, thread_name_prefix="rerank") as pool:
         try:
-            for start in range(0, len(incomplete), options.concurrency):
-                block = incomplete[start : start + options.concurrency]
-                sizes = [
-                    len(question.documents) if options.listwise else options.batch_size
-                    for question in block
-                ]
+            while incomplete:
+                block = incomplete[: options.concurrency]
+                allowed = limit.take([one.requests(options.batch_of(one)) for one in block])
+                block, incomplete = block[:allowed], incomplete[allowed:]
+                sizes = [options.batch_of(question) for question in block]
                 asked = pool.map(_Question.ask, block, [endpoint] * len(block), sizes)
                 for question, rows in zip(block, asked, strict=True):
                     writer.add(question, rows)
                     unserved = _unserved(question, unserved)
                 if progress is not None:
-                    progress(start + len(block), len(incomplete))
+                    progress(total - len(incomplete), total)
         finally:
             writer.flush()
 
@@ -194,6 +201,10 @@ class _Question:
         self.scores: Scores = np.full(len(self.documents), np.nan)
         self.failed: Failed | None = None
         self.seconds: float | None = None
+
+    def requests(self, batch_size: int) -> int:
+        """Return how many requests its missing scores take."""
+        return -(-int(np.isnan(self.scores).sum()) // batch_size)
 
     def ask(self, endpoint: DocumentScorer, batch_size: int) -> list[int]:
         """Ask for the scores that are missing, and return which documents have a new one."""

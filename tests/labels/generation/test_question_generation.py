@@ -24,7 +24,8 @@ from rag_assets.labels.generation.question_generation import (
     question_template,
 )
 from rag_assets.llm.client import Completion
-from rag_assets.llm.completions import CompletionCache, Completions
+from rag_assets.llm.completions import Completions
+from rag_assets.llm.replies import ReplyStore
 from rag_assets.query_sets.model_output import Unusable
 from rag_assets.schemas import CHUNKS, DOCUMENTS
 from rag_assets.sources.record_folders import JsonlDataset
@@ -64,7 +65,7 @@ def asked(*pairs: tuple[str, str]) -> replies.Reply:
 
 
 def generated(server: Server, folder: Path, n: int = 3) -> GeneratedQuestions:
-    asking = Completions(model(server, retries=0), CompletionCache(folder))
+    asking = Completions(model(server, retries=0), ReplyStore(folder))
     generator = Generator(question_template(), n, "English")
     return generate_questions(chunks_to_ask(chunks()), generator, asking)
 

@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from rag_assets.errors import ModelUnavailable
+from rag_assets.llm.budget import BudgetReached
 from rag_assets.retrieval.derived import Reranked
 from rag_assets.retrieval.reranking.candidates import Candidates
 from rag_assets.retrieval.reranking.rerank_api import RerankApi
@@ -145,3 +146,18 @@ def test_the_key_and_how_is_asked_determine_no_result(
 def test_an_address_holds_no_secret(server: Server, base_url: str, problem: str) -> None:
     with pytest.raises(ValidationError, match=problem):
         config(server, base_url=base_url)
+
+
+def test_max_calls_are_never_passed_and_what_was_scored_is_kept(
+    server: Server, tmp_path: Path
+) -> None:
+    queries = [f"wind {number}" for number in range(4)]
+    few = config(server, batch_size=2, max_calls=5)  # three different documents: two requests
+    assert few.described() == config(server).described()
+    with pytest.raises(BudgetReached, match=r"max_calls 5 would be passed \(4 requests\)"):
+        rerank(few, queries, tmp_path)
+    assert len(server.received) == 4
+    found = rerank(few, queries, tmp_path)
+    assert len(server.received) == 8
+    assert found.failures == {}
+    assert np.isfinite(np.concatenate(found.scores)).all()

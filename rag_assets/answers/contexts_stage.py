@@ -1,0 +1,308 @@
+"""``passages``, ``passage_lists`` and ``answer_contexts``: what each question is answered from.
+
+Dagster maps cells of retriever x top_k to partitions of one dimension only where that is one of the
+two. So an answerer, whose partition is ``name@k``, reads ``passage_lists[retriever]``, which says
+what the cells ``passages[retriever x top_k]`` of the retriever hold; its recipe names the one cell
+that it is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.answers.contexts import (
+    gold_contexts,
+    passage_lists,
+    passages,
+    random_contexts,
+    ranked_contexts,
+)
+from rag_assets.answers.options import GOLD, NONE, RANDOM, AnswererOptions
+from rag_assets.answers.tables import ANSWER_CONTEXTS as TEXTS
+from rag_assets.chunking.stage import chunks_key
+from rag_assets.engine.failures import failures_of
+from rag_assets.engine.recipe import Input
+from rag_assets.engine.stage import Stage, TableProduct
+from rag_assets.engine.stage_context import StageContext
+from rag_assets.errors import ConfigError
+from rag_assets.evaluation.contexts import context_column, text_of
+from rag_assets.evaluation.contexts_stage import contexts_key, retriever_contexts_key
+from rag_assets.evaluation.relevant_units_stage import relevant_units
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.experiment.yaml_file import read_yaml
+from rag_assets.package_versions import version
+from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.schemas import ANSWER_CONTEXTS, PASSAGE_LISTS, PASSAGES
+from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
+from rag_assets.store.artifacts import ArtifactKey
+
+
+class Passages(Stage):
+    """One partition a retriever and cut-off at which anything is answered."""
+
+    name = "passages"
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever", "top_k")
+    schema = PASSAGES
+    row = "One unit that a retriever hands over for one query: its text's place and tokens."
+    group = "answers"
+    projections: ClassVar[Mapping[str, tuple[str, ...]]] = {"counts": ("query_id", "rank")}
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        cutoffs = experiment.answer_cutoffs
+        # All retrievers, as Dagster maps a dimension only to an equal one.
+        return [passages_key(name, k) for name in experiment.retrievers for k in cutoffs]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return [
+            Input("run", run_key(experiment, key["retriever"], key["top_k"])),
+            Input("contexts", retriever_contexts_key(key["retriever"])),
+        ]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        return {"judge": context.experiment.judge}
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        column = context_column(context.experiment.judge)
+        for key in keys:
+            run = context.artifact(run_key(context.experiment, key["retriever"], key["top_k"]))
+            contexts = context.artifact(retriever_contexts_key(key["retriever"])).table()
+            table = passages(run.table(), contexts, column)
+            yield key, TableProduct(table, failures=failures_of(run.manifest))
+
+
+class PassageLists(Stage):
+    """One partition a retriever: all its cells, as hashes and sizes."""
+
+    name = "passage_lists"
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    schema = PASSAGE_LISTS
+    row = "One query at one cut-off: how many units and tokens are handed over, and their hash."
+    group = "answers"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        names = experiment.retrievers if experiment.answer_cutoffs else ()
+        return [passage_lists_key(name) for name in names]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        cells = [
+            Input(f"top_k_{k}", passages_key(key["retriever"], k))
+            for k in experiment.answer_cutoffs
+        ]
+        return [*cells, Input("queries", QUERIES_KEY, "ids")]
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        query_ids = context.artifact(QUERIES_KEY).table()["query_id"].to_pylist()
+        for key in keys:
+            cells = {
+                k: context.artifact(passages_key(key["retriever"], k)).table()
+                for k in context.experiment.answer_cutoffs
+            }
+            yield key, TableProduct(passage_lists(cells, query_ids))
+
+
+class AnswerContexts(Stage):
+    """One partition an answerer that has a context; equal contexts are one artifact."""
+
+    name = "answer_contexts"
+    dimensions: ClassVar[tuple[str, ...]] = ("answerer",)
+    schema = ANSWER_CONTEXTS
+    row = "One unit of the context that one question is answered from, at its place."
+    group = "answers"
+    projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "texts": ("query_id", "position", "text_digest")
+    }
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        cells = experiment.answer_cells
+        return [
+            answer_contexts_key(key)
+            for key, cell in cells.items()
+            if has_context(experiment.answerers[cell.name])
+        ]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        options, _ = _answerer(experiment, key)
+        # An edge of the graph exists for all partitions or for none.
+        gold = any(one.context == GOLD for one in experiment.answerers.values())
+        labels = [Input("qrels", QRELS_KEY)] if gold else []
+        if options.context == GOLD:
+            chunking = options.chunking or ""
+            units = Input("units", contexts_key(chunking))
+            return [*labels, Input("chunks", chunks_key(chunking), "spans"), units]
+        if options.retriever is None:
+            return labels
+        lists = Input("passages", passage_lists_key(options.retriever))
+        drawn = Input("units", retriever_contexts_key(options.retriever))
+        return [*labels, lists, *([drawn] if options.context == RANDOM else [])]
+
+    def input_digests(
+        self, context: StageContext, key: ArtifactKey
+    ) -> Iterator[tuple[str, str | None]]:
+        """Yield the digest of the one cell that is read in place of the list of all."""
+        options, top_k = _answerer(context.experiment, key)
+        for item, (role, digest) in zip(
+            self.inputs(context.experiment, key), super().input_digests(context, key), strict=True
+        ):
+            if item.role == "passages" and options.retriever is not None:
+                cell = context.current(passages_key(options.retriever, top_k))
+                part = "counts" if options.context == RANDOM else "all"
+                yield role, cell.manifest.digests[part] if cell and digest else None
+            elif item.role != "qrels" or options.context == GOLD:
+                yield role, digest
+            elif digest is None:
+                yield "", None
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        options, _ = _answerer(context.experiment, key)
+        budget = {"budget": options.budget}
+        match options.context:
+            case "gold":
+                return {"context": GOLD, **budget}
+            case "none":
+                return {"context": NONE}
+            case "random":
+                return {"context": RANDOM, "seed": options.seed, **budget}
+            case _:
+                return {"context": "retriever", "order": options.order, **budget}
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        options, _ = _answerer(context.experiment, key)
+        uses = {GOLD: "duckdb", RANDOM: "numpy"}.get(options.context or "")
+        return {uses: version(uses)} if uses else {}
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        for key in keys:
+            options, top_k = _answerer(context.experiment, key)
+            if options.context == NONE:
+                yield key, TableProduct(ANSWER_CONTEXTS.empty())
+            elif options.context == GOLD:
+                yield key, _gold(context, key, options)
+            else:
+                yield key, _retrieved(context, key, options, top_k)
+
+
+def _gold(context: StageContext, key: ArtifactKey, options: AnswererOptions) -> TableProduct:
+    chunking = options.chunking or ""
+    chunks = context.artifact(chunks_key(chunking)).table()
+    units = context.artifact(contexts_key(chunking)).table()
+    units = units.drop_columns(["chunk_id"]).group_by(units.column_names[1:]).aggregate([])
+    labels = context.artifact(QRELS_KEY).table()
+    # By spans where there are any, whatever is judged: a whole document is evidence without one.
+    found = relevant_units(labels, chunks, "evidence")
+    table = gold_contexts(found, units, options.budget)
+    good = found.filter(pc.greater(found["grade"], 0))
+    check_budget(
+        context.experiment,
+        _name(context, key),
+        units.filter(pc.is_in(units["unit_id"], value_set=good["unit_id"].combine_chunks())),
+    )
+    return TableProduct(table, _sizes(table))
+
+
+def _retrieved(
+    context: StageContext, key: ArtifactKey, options: AnswererOptions, top_k: int
+) -> TableProduct:
+    retriever = options.retriever or ""
+    cell = context.artifact(passages_key(retriever, top_k))
+    handed_over = cell.table()
+    if options.context == RANDOM:
+        units = context.artifact(retriever_contexts_key(retriever)).table()
+        counts = {
+            row["values"]: row["counts"]
+            for row in handed_over["query_id"].value_counts().to_pylist()
+        }
+        table = random_contexts(counts, units, options.seed, options.budget)
+        check_budget(context.experiment, _name(context, key), units)
+    else:
+        table = ranked_contexts(handed_over, options.order, options.budget)
+        check_budget(context.experiment, _name(context, key), handed_over)
+    facts = {**_sizes(table), "n_dropped": handed_over.num_rows - table.num_rows}
+    if options.budget is not None and facts["n_dropped"]:
+        facts["notes"] = [
+            f"the budget leaves {facts['n_dropped']} of {handed_over.num_rows} units out"
+        ]
+    return TableProduct(table, facts, failures_of(cell.manifest))
+
+
+def _sizes(table: pa.Table) -> dict[str, Any]:
+    """Return how many questions have a context, and how many tokens it has on average."""
+    n = pc.count_distinct(table["query_id"]).as_py()
+    tokens = pc.sum(table["n_tokens"]).as_py() or 0
+    return {"n_questions": n, "tokens_a_question": round(tokens / n, 1) if n else 0.0}
+
+
+def check_budget(experiment: Experiment, answerer: str, units: pa.Table) -> None:
+    """Refuse a budget in which no unit fits.
+
+    Args:
+        experiment: the experiment.
+        answerer: its name.
+        units: with the column ``n_tokens``: what may stand in its context.
+
+    Raises:
+        ConfigError: the budget is smaller than the smallest unit.
+    """
+    budget, smallest = experiment.answerers[answerer].budget, pc.min(units["n_tokens"]).as_py()
+    if budget is None or smallest is None or budget >= smallest:
+        return
+    file, location = experiment.source, ("answers", answerer, "budget")
+    raise ConfigError(
+        f"{budget} tokens hold not one unit: the smallest has {smallest}; allowed: {smallest} or "
+        "more",
+        file=file,
+        line=read_yaml(file).line_of(location),
+        key=".".join(location),
+    )
+
+
+def _name(context: StageContext, key: ArtifactKey) -> str:
+    return context.experiment.answer_cells[key["answerer"]].name
+
+
+def _answerer(experiment: Experiment, key: ArtifactKey) -> tuple[AnswererOptions, int]:
+    """Return the options of a partition, and its cut-off, 0 where it has none."""
+    cell = experiment.answer_cells[key["answerer"]]
+    return experiment.answerers[cell.name], cell.top_k or 0
+
+
+def has_context(options: AnswererOptions) -> bool:
+    """Return whether it is known what an answerer reads: not of answers in a file alone."""
+    return options.retriever is not None or options.context is not None
+
+
+def with_texts(contexts: pa.Table, documents: Mapping[str, str]) -> pa.Table:
+    """Return contexts with the texts of their units.
+
+    Args:
+        contexts: table of :data:`rag_assets.schemas.ANSWER_CONTEXTS`.
+        documents: the texts of the documents by id.
+    """
+    places = (contexts[name].to_pylist() for name in ("document_id", "start", "end"))
+    texts = [text_of(documents, place) for place in zip(*places, strict=True)]
+    table = contexts.append_column("text", pa.array(texts, pa.string()))
+    return table.select(TEXTS.arrow().names)
+
+
+def passages_key(retriever: str, top_k: int) -> ArtifactKey:
+    """Return what a retriever hands over at a cut-off."""
+    return ArtifactKey.of("passages", retriever=retriever, top_k=top_k)
+
+
+def passage_lists_key(retriever: str) -> ArtifactKey:
+    """Return the sizes and hashes of all that a retriever hands over."""
+    return ArtifactKey.of("passage_lists", retriever=retriever)
+
+
+def answer_contexts_key(answerer: str) -> ArtifactKey:
+    """Return the contexts of one answerer at its cut-off, such as ``plain@5``."""
+    return ArtifactKey.of("answer_contexts", answerer=answerer)

@@ -1,0 +1,1 @@
+"""What writes an answer from a context, one type a module."""

@@ -1,0 +1,74 @@
+"""``answers`` in an ``experiment.yaml``: what writes an answer, and from which context."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field
+
+from rag_assets.options import Depth, Number, Options
+
+GOLD, NONE, RANDOM = "gold", "none", "random"
+"""Contexts that no retriever ranks."""
+
+NO_CUTOFF = "-"
+"""Stands for the cut-off in the key of an answerer that has none."""
+
+
+class AnswererOptions(Options):
+    """An answerer: a generator, and the context that it answers from.
+
+    The context is what ``retriever`` returns at each of ``top_k``, a part of the experiment's list
+    (all of it if absent). ``context`` takes its place: ``gold``, all units of ``chunking`` that
+    hold evidence, in document order; ``none``; or ``random``, as many units as ``retriever``
+    returns, drawn with ``seed`` from all that it can return. ``order`` says how the units stand in
+    the context: the best first, last, or (``edges``) the best first, the second last, and so on
+    towards the middle. ``budget`` is the most tokens of a context, by the experiment's
+    ``context.tokenizer``: units count in the order of their ranks, and the first that does not fit
+    ends it.
+    """
+
+    generator: str
+    retriever: str | None = None
+    context: Literal["gold", "none", "random"] | None = None
+    chunking: str | None = None
+    top_k: Annotated[tuple[Depth, ...], Field(min_length=1)] | None = None
+    order: Literal["rank", "reversed", "edges"] = "rank"
+    budget: Annotated[int, Field(ge=1, strict=True)] | None = None
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] = 0
+
+
+class AnswerMetricsOptions(Options):
+    """How answers are measured.
+
+    ``metrics`` are those that are computed; all that the labels allow if absent. ``language`` says
+    how texts become words: ``cjk`` takes characters. An answer is ``right`` when it equals a right
+    one, or when its F1 is above this.
+    """
+
+    metrics: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    language: Literal["standard", "cjk"] = "standard"
+    right: Annotated[Number, Field(ge=0, lt=1)] = 0.5
+
+
+class AnswerCell(NamedTuple):
+    """An answerer at one cut-off; None where it has none."""
+
+    name: str
+    top_k: int | None
+
+    @property
+    def key(self) -> str:
+        """Its partition: ``plain@5``, or ``perfect@-``."""
+        return f"{self.name}@{NO_CUTOFF if self.top_k is None else self.top_k}"
+
+
+def answer_cells(answerers: Mapping[str, AnswererOptions]) -> dict[str, AnswerCell]:
+    """Return partition key -> answerer and cut-off, in the order of the experiment."""
+    cells = [
+        AnswerCell(name, top_k)
+        for name, options in answerers.items()
+        for top_k in (options.top_k or (None,))
+    ]
+    return {cell.key: cell for cell in cells}

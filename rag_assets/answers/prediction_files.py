@@ -1,0 +1,202 @@
+"""Answers that were made elsewhere: SQuAD's predictions, or JSON lines.
+
+``.json`` is one object ``{question: answer}``; the empty answer and null refuse. ``.jsonl`` has an
+object a line: ``query_id`` and ``answer`` (null refuses), where they are known ``cited`` (numbers
+of units of the context, from 1), ``na_prob`` (higher: rather no answer) and ``abstained`` (whether
+it refuses, whatever it says); or ``error`` in the place of an answer, why there is none. Other keys
+are ignored. Both may be ``.gz``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from rag_assets.answers.tables import ANSWERS
+from rag_assets.errors import DataError
+from rag_assets.sources.fields import Place, Row, identifier, note, optional_string
+from rag_assets.sources.ids import UniqueIds
+from rag_assets.sources.lines import read_text
+from rag_assets.sources.strict_json import JsonError, parse_json, read_objects, type_name
+from rag_assets.text_files import suffix
+
+MISSING = "no prediction"
+"""The error of a question that a file lacks."""
+
+LARGEST_UNIT = 2**31 - 1
+_STRING = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?', re.S)
+
+
+class Predictions(NamedTuple):
+    """The answers of a file.
+
+    Attributes:
+        answers: table of :data:`~rag_assets.answers.tables.ANSWERS`, one row a question of
+            the experiment, sorted by query id.
+        missing: questions of the experiment that the file lacks; they failed.
+        others: questions of the file that the experiment lacks; they are left out.
+    """
+
+    answers: pa.Table
+    missing: tuple[str, ...]
+    others: tuple[str, ...]
+
+    def notes(self) -> list[str]:
+        """Return a line for people about each of the two lists that is not empty."""
+        one = "question has no prediction, and counts as failed"
+        many = "questions have no prediction, and count as failed"
+        told = note(one, many, self.missing)
+        one = "prediction is for no question of the experiment, and is left out"
+        many = "predictions are for no question of the experiment, and are left out"
+        return told + note(one, many, self.others)
+
+
+def read_predictions(path: Path, query_ids: Collection[str]) -> Predictions:
+    """Read the answers to the questions of an experiment.
+
+    Raises:
+        DataError: as :func:`read_answers`, or the file has none of the questions.
+    """
+    rows = read_answers(path)
+    others = tuple(sorted(rows.keys() - set(query_ids)))
+    missing = tuple(sorted(set(query_ids) - rows.keys()))
+    if query_ids and len(missing) == len(set(query_ids)):
+        problem = f"has none of the experiment's {len(missing)} questions"
+        first = f"; its first is '{next(iter(rows))}'" if rows else ""
+        raise DataError(problem + first, file=path)
+    table = ANSWERS.from_rows(
+        [
+            {"query_id": query_id, **rows.get(query_id, {"error": MISSING})}
+            for query_id in sorted(set(query_ids))
+        ]
+    )
+    return Predictions(table, missing, others)
+
+
+def read_answers(path: Path) -> dict[str, dict[str, Any]]:
+    """Read a file as question -> columns of :data:`~rag_assets.answers.tables.ANSWERS`.
+
+    Raises:
+        DataError: it cannot be read, has another form, or a question stands twice; names the file,
+            the line and the key.
+    """
+    if suffix(path) == ".json":
+        return dict(_of_object(path))
+    if suffix(path) == ".jsonl":
+        return dict(_of_lines(path))
+    raise DataError("must be a .json or .jsonl file, .gz or not", file=path)
+
+
+def read_na_probs(path: Path) -> dict[str, float]:
+    """Read ``{question: probability that it has no answer}``, as the official script does.
+
+    Raises:
+        DataError: as :func:`read_answers`, or a value is not a finite number.
+    """
+    value, text = _object(path)
+    return {
+        query_id: _number(number, Place(path, _line_of(text, query_id)), query_id)
+        for query_id, number in value.items()
+    }
+
+
+def _of_object(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    value, text = _object(path)
+    for query_id, answer in value.items():
+        if answer is not None and not isinstance(answer, str):
+            problem = f"is {type_name(answer)}; must be a string, or null for no answer"
+            raise Place(path, _line_of(text, query_id)).error(problem, query_id)
+        yield query_id, {"answer": answer or ""}
+
+
+def _object(path: Path) -> tuple[Mapping[str, Any], str]:
+    text = read_text(path)
+    try:
+        value = parse_json(text)
+    except JsonError as error:
+        _refuse_repetition(text, path)
+        raise DataError(error.problem, file=path, line=error.line) from error
+    if not isinstance(value, dict):
+        problem = f"found {type_name(value)}; must be one object, question to value"
+        raise DataError(problem, file=path)
+    return value, text
+
+
+def _keys(text: str) -> Iterator[tuple[str, int]]:
+    """Yield every key of a JSON text with its line."""
+    for match in _STRING.finditer(text):
+        if match[2] is not None:
+            yield json.loads(match[1]), text.count("\n", 0, match.start()) + 1
+
+
+def _line_of(text: str, key: str) -> int | None:
+    return next((line for name, line in _keys(text) if name == key), None)
+
+
+def _refuse_repetition(text: str, path: Path) -> None:
+    lines: dict[str, int] = {}
+    try:
+        keys = list(_keys(text))
+    except ValueError:
+        return  # the text is broken in another way, which the parser tells
+    for key, line in keys:
+        if key in lines:
+            problem = f"question '{key}' stands already on line {lines[key]}"
+            raise DataError(problem, file=path, line=line, key=key)
+        lines[key] = line
+
+
+def _of_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    ids = UniqueIds("query", "query_id")
+    for number, row in read_objects(path):
+        place = Place(path, number)
+        query_id = identifier(row, "query_id", place)
+        ids.add(query_id, place)
+        yield query_id, _columns(row, place)
+
+
+def _columns(row: Row, place: Place) -> dict[str, Any]:
+    error = optional_string(row, "error", place)
+    if error is not None:
+        if not error.strip():
+            raise place.error("is blank; it must say why there is no answer", "error")
+        if row.get("answer"):
+            raise place.error("stands beside `answer`; a question failed or has one", "error")
+        return {"error": " ".join(error.split())}
+    if "answer" not in row:
+        raise place.error("is missing; null refuses, `error` tells of a failure", "answer")
+    cited, na_prob, abstained = (row.get(key) for key in ("cited", "na_prob", "abstained"))
+    if abstained is not None and not isinstance(abstained, bool):
+        raise place.error(f"is {type_name(abstained)}; must be true or false", "abstained")
+    return {
+        "answer": optional_string(row, "answer", place) or "",
+        "abstained": abstained,
+        "cited": None if cited is None else _units(cited, place),
+        "score": None if na_prob is None else _number(na_prob, place, "na_prob"),
+    }
+
+
+def _units(value: object, place: Place) -> list[int]:
+    if not isinstance(value, list) or not all(
+        isinstance(n, int) and not isinstance(n, bool) and 1 <= n <= LARGEST_UNIT for n in value
+    ):
+        raise place.error("must be a list of numbers of units, integers from 1", "cited")
+    return value
+
+
+def _number(value: object, place: Place, key: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise place.error(f"is {type_name(value)}; must be a number", key)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise place.error("must be a finite number", key)
+    return number

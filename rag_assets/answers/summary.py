@@ -1,0 +1,160 @@
+"""Means of the metrics of answers with their intervals, and answerers compared two by two."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.answers.metrics import METRICS
+from rag_assets.answers.options import AnswerCell
+from rag_assets.schemas import ANSWER_COMPARISONS, ANSWER_SUMMARY
+from rag_assets.statistics.intervals import bootstrap_intervals, number_or_none
+from rag_assets.statistics.pairs import all_pairs, comparisons
+from rag_assets.statistics.resampling import Floats, Resampling
+from rag_assets.statistics.units import Counted, units_of, weighted_mean
+
+GROUPS = ("all", "answerable", "unanswerable")
+"""The questions of a split that a mean is over."""
+
+
+def answer_summary(
+    tables: Mapping[AnswerCell, pa.Table],
+    counting: pa.Table,
+    names: Sequence[str],
+    resampling: Resampling,
+    learned: Collection[tuple[str, str]],
+) -> pa.Table:
+    """Return the mean of every metric over every group of questions, with its interval.
+
+    Failed answers are in every mean, with 0 where the metric is defined. A metric that is no plain
+    mean is one of values that count several times
+    (:meth:`~rag_assets.answers.metrics.base.AnswerMetric.multiplicity`).
+
+    Args:
+        tables: answerer and cut-off -> table of :data:`~rag_assets.answers.tables.ANSWER_METRICS`.
+        counting: query_id, weight, split, cluster of every query.
+        names: the metrics.
+        resampling: level, number and seed of the bootstrap.
+        learned: (answerer, split) where the generator was trained on questions of the split.
+
+    Returns:
+        Table of :data:`rag_assets.schemas.ANSWER_SUMMARY`.
+    """
+    rows: list[dict[str, object]] = []
+    columns = [(cell, name) for cell in tables for name in names]
+    for group, counted in _groups(counting, tables.values()) if columns else ():
+        values = np.column_stack([counted.values(tables[cell], name) for cell, name in columns])
+        weights = counted.weights[:, None] * _multiplicities(values, columns)
+        units = units_of(values, weights, counted.clusters)
+        low, high = bootstrap_intervals(units, resampling)
+        failed = {cell: _n_failed(table, counted) for cell, table in tables.items()}
+        for number, (cell, name) in enumerate(columns):
+            rows.append(
+                {
+                    "answerer": cell.name,
+                    "top_k": cell.top_k,
+                    "split": counted.split,
+                    "questions": group,
+                    "metric": name,
+                    "n_questions": len(counted.query_ids),
+                    "n_failed": failed[cell],
+                    "n": int(np.count_nonzero(~np.isnan(values[:, number]))),
+                    "mean": weighted_mean(*units.column(number)),
+                    "low": number_or_none(low[number]),
+                    "high": number_or_none(high[number]),
+                    "confidence": resampling.confidence,
+                    "resamples": resampling.resamples,
+                    "learned": (cell.name, counted.split) in learned,
+                }
+            )
+    return ANSWER_SUMMARY.from_rows(rows)
+
+
+def answer_comparisons(
+    tables: Mapping[AnswerCell, pa.Table],
+    counting: pa.Table,
+    names: Sequence[str],
+    resampling: Resampling,
+) -> pa.Table:
+    """Compare every pair of answerers by every metric whose mean is a plain one.
+
+    The pairs of one metric are the family of tests that Holm's method adjusts. A failed answer
+    counts 0, so it is in both means.
+
+    Args:
+        tables: answerer and cut-off -> table of :data:`~rag_assets.answers.tables.ANSWER_METRICS`.
+        counting: query_id, weight, split, cluster of every query.
+        names: the metrics.
+        resampling: of intervals and of the randomisation test.
+
+    Returns:
+        Table of :data:`rag_assets.schemas.ANSWER_COMPARISONS`.
+    """
+    one = {cell.key: comparable(table) for cell, table in tables.items()}
+    found = [ANSWER_COMPARISONS.empty()]
+    for name in (name for name in names if METRICS[name].is_mean):
+        table = comparisons(one, counting, (name, 0), resampling, all_pairs(list(one)))
+        table = table.drop_columns(["top_k"]).rename_columns(
+            {"retriever_a": "answerer_a", "retriever_b": "answerer_b"}
+        )
+        # Where a metric is defined for none of the two, nothing is compared.
+        found.append(ANSWER_COMPARISONS.check(table.filter(pc.greater(table["n"], 0))))
+    return pa.concat_tables(found).combine_chunks()
+
+
+def comparable(metrics: pa.Table) -> pa.Table:
+    """Return metrics of answers as statistics of retrieval read them.
+
+    Of retrievers answerable queries are compared; of answerers, all questions that have a value.
+
+    Args:
+        metrics: table of :data:`~rag_assets.answers.tables.ANSWER_METRICS`.
+    """
+    return metrics.append_column("n_relevant", pa.array([1] * metrics.num_rows, pa.int32()))
+
+
+def _groups(counting: pa.Table, tables: Collection[pa.Table]) -> Iterator[tuple[str, Counted]]:
+    """Yield the questions of each group of each split that has any."""
+    answerable: set[str] = set()
+    for table in tables:
+        answerable.update(table.filter(table["answerable"])["query_id"].to_pylist())
+    rows = sorted(
+        (row for row in counting.to_pylist() if row["weight"]), key=lambda row: str(row["query_id"])
+    )
+    for split in sorted({row["split"] for row in rows}):
+        for group in GROUPS:
+            chosen = [
+                row
+                for row in rows
+                if row["split"] == split
+                and (group == "all" or (row["query_id"] in answerable) == (group == "answerable"))
+            ]
+            if chosen:
+                yield (
+                    group,
+                    Counted(
+                        split,
+                        tuple(row["query_id"] for row in chosen),
+                        np.array([row["weight"] for row in chosen], dtype=np.float64),
+                        tuple(row["cluster"] for row in chosen),
+                    ),
+                )
+
+
+def _multiplicities(values: Floats, columns: Sequence[tuple[AnswerCell, str]]) -> Floats:
+    """Return how often each value counts, beside the weights of the questions."""
+    counts = np.ones_like(values)
+    for number, (_, name) in enumerate(columns):
+        metric = METRICS[name]()
+        if not metric.is_mean:
+            own = [1.0 if np.isnan(v) else metric.multiplicity(float(v)) for v in values[:, number]]
+            counts[:, number] = own
+    return counts
+
+
+def _n_failed(table: pa.Table, counted: Counted) -> int:
+    failed = table.filter(table["failed"])["query_id"]
+    return int(pc.sum(pc.is_in(failed, value_set=pa.array(counted.query_ids))).as_py() or 0)

@@ -1,0 +1,141 @@
+"""``answer_summary`` and ``answer_comparisons``: all answerers side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import pyarrow as pa
+
+from rag_assets.answers.metrics_stage import answer_metrics_key, metric_names
+from rag_assets.answers.options import AnswerCell
+from rag_assets.answers.span_readers_stage import learns_from_dev
+from rag_assets.answers.summary import answer_comparisons, answer_summary
+from rag_assets.engine.recipe import Input
+from rag_assets.engine.stage import Stage, TableProduct
+from rag_assets.engine.stage_context import StageContext
+from rag_assets.evaluation.query_facts import DEV, NONE, with_shared_documents
+from rag_assets.evaluation.query_facts_stage import COUNTING_INPUT, counting_of, resampling_of
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.package_versions import version
+from rag_assets.schemas import ANSWER_COMPARISONS, ANSWER_SUMMARY
+from rag_assets.sources.stage import QRELS_KEY
+from rag_assets.statistics.comparisons_stage import SHARED
+from rag_assets.store.artifacts import ArtifactKey
+
+ANSWER_SUMMARY_KEY = ArtifactKey.of("answer_summary")
+ANSWER_COMPARISONS_KEY = ArtifactKey.of("answer_comparisons")
+
+
+class AnswerSummary(Stage):
+    """All answerers whose metrics are up to date."""
+
+    name = "answer_summary"
+    schema = ANSWER_SUMMARY
+    row = "One metric of one answerer over a group of questions: its mean and interval."
+    group = "answers"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [ANSWER_SUMMARY_KEY] if experiment.answerers else []
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return [*_metrics_read(experiment), COUNTING_INPUT]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        experiment = context.experiment
+        return {
+            "answerers": list(experiment.answer_cells),
+            "metrics": list(metric_names(experiment)),
+            "learned": sorted(map(list, _learned(experiment))),
+            **asdict(resampling_of(experiment)),
+        }
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return {"numpy": version("numpy")}
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        experiment = context.experiment
+        counting = counting_of(lambda key: context.artifact(key).table())
+        for key in keys:
+            table = answer_summary(
+                _tables(context),
+                counting,
+                metric_names(experiment),
+                resampling_of(experiment),
+                _learned(experiment),
+            )
+            yield key, TableProduct(table)
+
+
+class AnswerComparisons(Stage):
+    """All pairs of answerers whose metrics are up to date."""
+
+    name = "answer_comparisons"
+    schema = ANSWER_COMPARISONS
+    row = "Two answerers by one metric: their difference, and whether it may be chance."
+    group = "answers"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [ANSWER_COMPARISONS_KEY] if len(experiment.answer_cells) > 1 else []
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        shared = [Input("qrels", QRELS_KEY)] if _shares_documents(experiment) else []
+        return [*_metrics_read(experiment), COUNTING_INPUT, *shared]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        experiment = context.experiment
+        return {
+            "answerers": list(experiment.answer_cells),
+            "metrics": list(metric_names(experiment)),
+            **asdict(resampling_of(experiment)),
+            SHARED: _shares_documents(experiment),
+        }
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return {"numpy": version("numpy"), "scipy": version("scipy")}
+
+    def compute(
+        self, context: StageContext, keys: Sequence[ArtifactKey]
+    ) -> Iterator[tuple[ArtifactKey, TableProduct]]:
+        experiment = context.experiment
+        counting = counting_of(lambda key: context.artifact(key).table())
+        if _shares_documents(experiment):
+            counting, _ = with_shared_documents(counting, context.artifact(QRELS_KEY).table())
+        for key in keys:
+            names = metric_names(experiment)
+            tables = _tables(context)
+            found = answer_comparisons(tables, counting, names, resampling_of(experiment))
+            yield key, TableProduct(found)
+
+
+def _shares_documents(experiment: Experiment) -> bool:
+    return experiment.statistics.cluster == NONE and experiment.has_qrels
+
+
+def _metrics_read(experiment: Experiment) -> list[Input]:
+    return [
+        Input(f"metrics_of_{key}", answer_metrics_key(key), optional=True)
+        for key in experiment.answer_cells
+    ]
+
+
+def _tables(context: StageContext) -> dict[AnswerCell, pa.Table]:
+    """Return the metrics that are up to date, in the order of the experiment."""
+    found = {}
+    for key, cell in context.experiment.answer_cells.items():
+        artifact = context.current(answer_metrics_key(key))
+        if artifact is not None:
+            found[cell] = artifact.table()
+    return found
+
+
+def _learned(experiment: Experiment) -> set[tuple[str, str]]:
+    """Return (answerer, split) where the generator was trained on questions of the split."""
+    return {
+        (name, DEV)
+        for name, options in experiment.answerers.items()
+        if learns_from_dev(experiment, options.generator)
+    }

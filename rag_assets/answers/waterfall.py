@@ -1,0 +1,176 @@
+"""One waterfall from corpus to answer: every question is in exactly one class.
+
+The first that holds is the class:
+
+1. ``failed``: there is no answer.
+2. ``evidence_not_labelled``: the question is answerable, and no evidence of it is labelled.
+   ``answer_not_labelled``: it is answerable, and no answer of it is.
+3. ``unanswerable_refused``, ``unanswerable_answered``.
+4. ``right_with_evidence``: right, and the context holds all evidences; ``right_without_evidence``.
+5. ``wrong_...`` or ``refused_...``, by the first stage that lost an evidence of the question:
+   ``not_in_corpus``, ``no_chunk``, ``below_candidates`` (not retrieved), ``cut_at_k``,
+   ``lost_in_fusion``, ``lost_in_reranking`` (the places of
+   :mod:`rag_assets.evaluation.attribution`), ``dropped_from_context`` (among the first k, and left
+   out by order or budget), or ``with_evidence``: the context holds all of it.
+
+A question with several evidences is lost where the first of them was, in the order of the stages.
+An evidence that the context holds was not lost, whatever a retriever did. Where no retriever was
+asked (no or a random context), what is not there is ``below_candidates``. Where the context is not
+known, the last part of 4 and 5 is ``context_unknown``.
+
+Right is EM = 1, or F1 above a threshold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from rag_assets.answers.cases import question_of, units_of
+from rag_assets.answers.evidence import evidence_ids_in
+from rag_assets.answers.tables import ANSWER_METRICS, GOLDS
+from rag_assets.evaluation.attribution import FOUND
+from rag_assets.schemas import ATTRIBUTIONS, Column, TableSchema
+
+RIGHT_F1 = 0.5
+"""An answer with F1 above it is right: more of its words are common than not."""
+
+STAGES = (
+    "not_in_corpus",
+    "no_chunk",
+    "below_candidates",
+    "cut_at_k",
+    "lost_in_fusion",
+    "lost_in_reranking",
+    "dropped_from_context",
+)
+"""Where an evidence can be lost, the first stage first."""
+
+WITH, WITHOUT, UNKNOWN = "with_evidence", "without_evidence", "context_unknown"
+
+CLASSES = (
+    "failed",
+    "evidence_not_labelled",
+    "answer_not_labelled",
+    "unanswerable_refused",
+    "unanswerable_answered",
+    *(f"right_{context}" for context in (WITH, WITHOUT, UNKNOWN)),
+    *(f"{kind}_{stage}" for kind in ("wrong", "refused") for stage in (*STAGES, WITH, UNKNOWN)),
+)
+"""All classes, in the order in which they are decided."""
+
+WATERFALL = TableSchema(
+    "answer_waterfall",
+    "one question of one answerer: what became of it",
+    ("query_id",),
+    (
+        Column("query_id", pa.string(), "the question"),
+        Column("outcome", pa.string(), "class of the question"),
+        Column("n_evidence", pa.int32(), "labelled evidences"),
+        Column("n_in_context", pa.int32(), "those that the context holds; null: not known", True),
+    ),
+)
+
+
+def waterfall(
+    metrics: pa.Table,
+    golds: pa.Table,
+    contexts: pa.Table | None,
+    attributions: pa.Table | None,
+    *,
+    right_above: float = RIGHT_F1,
+) -> pa.Table:
+    """Return the class of every question.
+
+    Args:
+        metrics: table of :data:`~rag_assets.answers.tables.ANSWER_METRICS` with the columns
+            ``answer_em``, ``answer_f1`` and ``abstained``, of the questions that are classed.
+        golds: table of :data:`~rag_assets.answers.tables.GOLDS`.
+        contexts: table of :data:`~rag_assets.answers.tables.ANSWER_CONTEXTS`, after order
+            and budget; None: not known.
+        attributions: table of :data:`rag_assets.schemas.ATTRIBUTIONS` of the retriever, at the
+            cut-off of the answerer; None: no retriever was asked.
+        right_above: an answer with F1 above it is right.
+
+    Returns:
+        Table of :data:`WATERFALL`, in the order of ``metrics``.
+    """
+    questions = {q.query_id: q for q in map(question_of, GOLDS.check(golds).to_pylist())}
+    units = None if contexts is None else units_of(contexts)
+    places: dict[str, dict[str, str]] = {}
+    if attributions is not None:
+        for row in ATTRIBUTIONS.check(attributions).to_pylist():
+            places.setdefault(row["query_id"], {})[row["evidence_id"]] = row["lost_at"]
+    rows = []
+    for row in ANSWER_METRICS.check(metrics).to_pylist():
+        query_id = row["query_id"]
+        evidence = questions[query_id].evidence
+        ids = {one.evidence_id for one in evidence}
+        held = None
+        if units is not None:
+            held = evidence_ids_in(evidence, [unit.place for unit in units.get(query_id, ())])
+        stage = _stage(ids, held, places.get(query_id, {}))
+        rows.append(
+            {
+                "query_id": query_id,
+                "outcome": _outcome(row, len(ids), stage, right_above),
+                "n_evidence": len(ids),
+                "n_in_context": None if held is None else len(held),
+            }
+        )
+    return WATERFALL.from_rows(rows)
+
+
+def _stage(ids: set[str], held: set[str] | None, lost_at: Mapping[str, str]) -> str:
+    """Return the first stage that lost one of the evidences, or what is known of the context."""
+    if held is None:
+        return UNKNOWN
+    lost = {lost_at.get(evidence_id, "below_candidates") for evidence_id in ids - held}
+    lost = {"dropped_from_context" if place == FOUND else place for place in lost}
+    return min(lost, key=STAGES.index, default=WITH)
+
+
+def _outcome(row: Mapping[str, Any], n_evidence: int, stage: str, right_above: float) -> str:
+    if row["failed"]:
+        return "failed"
+    if not row["answerable"]:
+        return "unanswerable_refused" if row["abstained"] else "unanswerable_answered"
+    if n_evidence == 0:
+        return "evidence_not_labelled"
+    if row["answer_em"] is None:
+        return "answer_not_labelled"
+    if row["answer_em"] == 1 or row["answer_f1"] > right_above:
+        return f"right_{stage if stage in (WITH, UNKNOWN) else WITHOUT}"
+    return f"{'refused' if row['abstained'] else 'wrong'}_{stage}"
+
+
+class Share(NamedTuple):
+    """How many questions are in a class, and their part of all, by weight."""
+
+    outcome: str
+    n: int
+    share: float
+
+
+def shares(table: pa.Table, weights: Mapping[str, float] | None = None) -> list[Share]:
+    """Return the share of each class that has a question, in the order of :data:`CLASSES`.
+
+    They sum to 1, but for rounding in the last digit.
+
+    Args:
+        table: of :func:`waterfall`.
+        weights: query id -> how much it counts; each 1 without them.
+    """
+    by_class: dict[str, list[float]] = {}
+    for row in table.select(["query_id", "outcome"]).to_pylist():
+        weight = (weights or {}).get(row["query_id"], 1.0)
+        by_class.setdefault(row["outcome"], []).append(weight)
+    total = math.fsum(weight for one in by_class.values() for weight in one)
+    return [
+        Share(name, len(by_class[name]), math.fsum(by_class[name]) / total)
+        for name in CLASSES
+        if name in by_class
+    ]

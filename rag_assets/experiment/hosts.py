@@ -1,0 +1,101 @@
+"""To which hosts an experiment sends texts: only those that it names, and with a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from rag_assets.answers.generators.llm import LlmGenerator
+from rag_assets.errors import UsageError
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.query_sets.prompted import PromptedQuerySet
+from rag_assets.servers.hosts import host_of, is_loopback
+from rag_assets.servers.transport import Server
+
+NEXT_VERSION = "the next version refuses it"
+
+
+@dataclass(frozen=True)
+class Client:
+    """Something in an experiment that asks a server on another machine.
+
+    Attributes:
+        key: where it stands in the YAML: ``llm``, ``llms.small`` or ``retrievers.jina``.
+        address: of the server, without user, password and query.
+        is_named: whether the experiment names the host, by its address or by a provider's type.
+        is_bounded: whether ``max_calls`` or ``max_cost`` says how much may be asked.
+    """
+
+    key: str
+    address: str
+    is_named: bool
+    is_bounded: bool
+
+    @property
+    def host(self) -> str:
+        """The host of the address."""
+        return host_of(self.address)
+
+
+def llm_client(experiment: Experiment, name: str | None) -> Client | None:
+    """Return a language model as a client; None: it is on this machine, or there is none.
+
+    Raises:
+        UsageError: no model is named, or only the environment names its host.
+    """
+    llm = experiment.language_model(name)
+    if llm is None or llm.type == "local":
+        return None
+    key, address = "llm" if name is None else f"llms.{name}", llm.endpoint().place
+    return None if is_loopback(address) else Client(key, address, llm.names_host, llm.is_bounded)
+
+
+def retriever_client(experiment: Experiment, retriever: str) -> Client | None:
+    """Return a retriever as a client; None: it asks no server, or one on this machine.
+
+    A collection of vectors that is searched as it lies on a server (``url``) costs nothing by
+    request, and needs no limit.
+    """
+    config = experiment.retrievers[retriever]
+    address = getattr(config, "base_url", None) or getattr(config, "url", None)
+    if not isinstance(address, str) or is_loopback(address):
+        return None
+    is_named = bool({"base_url", "url"} & config.model_fields_set) or config.provider is not None
+    limits = [getattr(config, name, None) for name in ("max_calls", "max_cost")]
+    is_bounded = limits != [None, None] or not hasattr(config, "base_url")
+    return Client(f"retrievers.{retriever}", Server(address).place, is_named, is_bounded)
+
+
+def clients(experiment: Experiment) -> list[Client]:
+    """Return all that asks servers on other machines: models that are used, then retrievers."""
+    prompted = [s for s in experiment.query_sets.values() if isinstance(s, PromptedQuerySet)]
+    used = {options.generator for options in experiment.answerers.values()}
+    writers = [
+        one
+        for name, one in experiment.generators.items()
+        if name in used and isinstance(one, LlmGenerator)
+    ]
+    names = [*(one.llm for one in prompted), *(one.llm for one in writers)]
+    found: list[Client | None] = []
+    with suppress(UsageError):  # said where it is asked
+        found += [llm_client(experiment, name) for name in dict.fromkeys(names)]
+    found += [retriever_client(experiment, name) for name in experiment.retrievers]
+    return [client for client in found if client is not None]
+
+
+def host_notes(found: Iterable[Client]) -> list[str]:
+    """Return a line for each client whose host is not named, or that is asked without a limit."""
+    lines = []
+    for one in found:
+        if not one.is_named:
+            lines.append(
+                f"{one.key}: texts are sent to {one.host}, which the experiment does not name; "
+                f"{NEXT_VERSION}: add `base_url: {one.address}`"
+            )
+        if not one.is_bounded:
+            lines.append(
+                f"{one.key}: {one.host} is asked without a limit; {NEXT_VERSION}: add "
+                "`max_calls`, or `max_cost` where there is one"
+            )
+    return lines

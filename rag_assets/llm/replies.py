@@ -1,0 +1,271 @@
+"""Replies of language models, each stored as it arrives: what was asked once is never paid again.
+
+A reply is addressed by its request alone: the model that was asked for, the endpoint, messages,
+parameters and the number of the sample (SHA-256 of their canonical JSON). No version of any code
+is part of it. What is stored is what the server sent; what is made of it is computed when it is
+read, by pure functions (:mod:`rag_assets.query_sets.model_output`, for one), so another parser asks
+nothing again.
+
+Replies go to a journal: a file of JSON lines that belongs to one writer alone, brought to the disk
+line by line, so two processes never meet and a line that was torn is the last one. At the end of
+its work a writer puts its journal into a segment (:mod:`rag_assets.store.segments`) and deletes it.
+The journal of a process that was killed stays, is read like a segment, and becomes one when
+somebody has the store alone (:func:`settle`).
+
+Failures are not stored, so that they are asked again; a refusal and a half answer are replies.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any, BinaryIO, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.errors import StoreError
+from rag_assets.llm.client import ChatRequest, Completion
+from rag_assets.store.canonical import canonical_json
+from rag_assets.store.segments import KEY, Segments, text_keys
+
+JOURNALS = "*.jsonl"
+
+_REQUEST = pa.field("request", pa.string(), False)  # what the key is the hash of
+_SINCE_EVER = [
+    pa.field("text", pa.string(), False),
+    pa.field("prompt_tokens", pa.int64()),
+    pa.field("completion_tokens", pa.int64()),
+    pa.field("finish_reason", pa.string(), False),
+]
+_ADDED = [  # in the order in which versions added them: older files lack them
+    pa.field("seconds", pa.float64()),
+    pa.field("served_model", pa.string()),
+    pa.field("time", pa.string()),
+]
+_REPLY = [field.name for field in (*_SINCE_EVER, *_ADDED)]
+_SCHEMA = pa.schema([pa.field("key", KEY, False), _REQUEST, *_SINCE_EVER, *_ADDED])
+
+_log = logging.getLogger(__name__)
+
+
+class Served(NamedTuple):
+    """A model that answered under the name that was asked for.
+
+    Attributes:
+        name: as the server gives it, such as ``gpt-4o-mini-2024-07-18``.
+        first: when its first stored reply came, in ISO 8601, UTC.
+        last: likewise its last one.
+        replies: how many are stored.
+    """
+
+    name: str
+    first: str
+    last: str
+    replies: int
+
+
+class ReplyStore:
+    """The replies in one folder; several processes may read and write it at once.
+
+    Of two replies to the same request the older one is read, so what is read does not change.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Use ``folder``; it is created by the first reply."""
+        self.folder = folder
+        self._segments = Segments(folder, _REPLY, _check, "completion cache")
+
+    def get(
+        self, identity: Mapping[str, str], requests: Sequence[ChatRequest]
+    ) -> list[Completion | None]:
+        """Return the reply of the model ``identity`` to each request, None where there is none."""
+        replies = self._look_up([request_text(identity, request) for request in requests])
+        missing = [number for number, reply in enumerate(replies) if reply is None]
+        old = self._look_up([_old_text(identity, requests[number]) for number in missing])
+        for number, reply in zip(missing, old, strict=True):
+            replies[number] = reply
+        return replies
+
+    @contextmanager
+    def journal(self, identity: Mapping[str, str]) -> Iterator[Journal]:
+        """Open a journal for replies of the model ``identity``; at the end it is a segment.
+
+        Raises:
+            StoreError: the folder cannot be written.
+        """
+        journal = Journal(self.folder, identity)
+        try:
+            yield journal
+        finally:
+            if journal.close():
+                self._settle(journal.path)
+
+    def served(self, identity: Mapping[str, str]) -> list[Served]:
+        """Return who answered when the model ``identity`` was asked for, by the first reply.
+
+        More than one name means that the server exchanged the model behind the one that is asked
+        for: replies of both do not belong into one evaluation. Servers that give no name, and
+        replies of versions that did not store it, are left out.
+        """
+        of_model = f'{{"model":{canonical_json(dict(identity))},'
+        times: dict[str, list[str]] = {}
+        columns = ["request", "served_model", "time"]
+        for table in (*self._journal_tables(), *self._segments.tables(columns)):
+            if not set(columns) <= set(table.column_names):
+                continue  # of an older version
+            rows = table.filter(pc.starts_with(table["request"], of_model))
+            for name, when in zip(*(rows[one].to_pylist() for one in columns[1:]), strict=True):
+                if name is not None:
+                    times.setdefault(name, []).append(when or "")
+        found = [Served(name, min(own), max(own), len(own)) for name, own in times.items()]
+        return sorted(found, key=lambda one: (one.first, one.name))
+
+    def settle(self) -> None:
+        """Make segments of the journals that killed processes left.
+
+        Only for who has the store alone: the journal of a process that lives must stay.
+
+        Raises:
+            StoreError: the folder cannot be written.
+        """
+        for path in sorted(self.folder.glob(JOURNALS)):
+            self._settle(path)
+
+    def _look_up(self, texts: Sequence[str]) -> list[Completion | None]:
+        # Before the segments: a journal that becomes one meanwhile is seen in one of the two.
+        journals = {row["request"]: row for row in reversed(list(self._journal_rows()))}
+        replies: list[Completion | None] = [None] * len(texts)
+        for part in self._segments.find(text_keys(texts)):
+            rows = part.values.take(pa.array(part.rows)).to_pylist()
+            for number, row in zip(part.asked.tolist(), rows, strict=True):
+                replies[number] = Completion(**row)
+        for number, text in enumerate(texts):
+            if replies[number] is None and text in journals:
+                row = journals[text]
+                replies[number] = Completion(**{name: row[name] for name in _REPLY})
+        return replies
+
+    def _journal_rows(self) -> Iterator[Mapping[str, Any]]:
+        for path in sorted(self.folder.glob(JOURNALS)):
+            yield from read_journal(path)
+
+    def _journal_tables(self) -> Iterator[pa.Table]:
+        yield _table(list(self._journal_rows()))
+
+    def _settle(self, path: Path) -> None:
+        """Put a journal into a segment; killed in between, its rows are known the next time."""
+        first = {row["request"]: row for row in reversed(list(read_journal(path)))}
+        if first:
+            table = _table(first.values())
+            new = self._segments.unknown(table.column("key").combine_chunks())
+            if new.size:
+                self._segments.add(table.take(pa.array(new)))
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot remove {path}: {error.strerror or error}") from error
+
+
+class Journal:
+    """What one writer stores; a file that is created by the first reply."""
+
+    def __init__(self, folder: Path, identity: Mapping[str, str]) -> None:
+        """Write into ``folder``."""
+        self.path = folder / f"{time.time_ns():020d}-{uuid.uuid4().hex[:12]}.jsonl"
+        self._identity = identity
+        self._file: BinaryIO | None = None
+        self._lock = Lock()
+
+    def add(self, request: ChatRequest, reply: Completion) -> None:
+        """Store a reply; it is on the disk when this returns. For any thread.
+
+        Raises:
+            StoreError: the folder cannot be written.
+        """
+        row = {"request": request_text(self._identity, request), **reply._asdict()}
+        line = json.dumps(row, ensure_ascii=False).encode() + b"\n"
+        with self._lock:
+            try:
+                if self._file is None:
+                    self._file = _created(self.path)
+                self._file.write(line)
+                self._file.flush()
+                os.fsync(self._file.fileno())
+            except OSError as error:
+                raise StoreError(f"cannot write {self.path}: {error.strerror or error}") from error
+
+    def close(self) -> bool:
+        """Close the file; return whether there is one."""
+        if self._file is None:
+            return False
+        self._file.close()
+        return True
+
+
+def read_journal(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the replies of a journal; nothing of one that is gone, or of a line that is torn.
+
+    Raises:
+        StoreError: it is there and cannot be read.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return  # its writer has made a segment of it
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+    whole = content.split(b"\n")[:-1]
+    for number, line in enumerate(whole, start=1):
+        try:
+            row = json.loads(line)
+            _table([row])
+        except (ValueError, KeyError, TypeError, pa.ArrowException):
+            _log.warning("completion cache: %s:%d is damaged and left out", path, number)
+            continue
+        yield row
+
+
+def request_text(identity: Mapping[str, str], request: ChatRequest) -> str:
+    """Return the canonical JSON whose SHA-256 is the address of a reply."""
+    return canonical_json({"model": dict(identity), "request": request.content()})
+
+
+def _old_text(identity: Mapping[str, str], request: ChatRequest) -> str:
+    """Return the address that versions before the sample number gave, with the prompt's name."""
+    content: dict[str, object] = {**request.content(), "template": request.template}
+    if content.pop("sample") != 0:
+        return ""  # they had none, and none has this address
+    return canonical_json({"model": dict(identity), "request": content})
+
+
+def _created(path: Path) -> BinaryIO:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open("xb")
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return file
+
+
+def _table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    found = list(rows)
+    keys = text_keys([row["request"] for row in found])
+    fields = list(_SCHEMA)[1:]
+    columns = [pa.array([row[field.name] for row in found], field.type) for field in fields]
+    return pa.Table.from_arrays([keys, *columns], schema=_SCHEMA)
+
+
+def _check(schema: pa.Schema) -> None:
+    for field in _SINCE_EVER:
+        if schema.field(field.name).type != field.type:
+            raise ValueError(f"column {field.name} is {schema.field(field.name).type}")

@@ -1,0 +1,329 @@
+"""Faults are planted in a small world; the tables that the pipeline computes put them in place."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_assets.answers.answer_metrics import answer_metrics
+from rag_assets.answers.waterfall import (
+    CLASSES,
+    STAGES,
+    UNKNOWN,
+    WITH,
+    WITHOUT,
+    shares,
+    waterfall,
+)
+from rag_assets.evaluation.attribution import FOUND, LOST_IN, PLACES, attributions
+from rag_assets.evaluation.relevant_units_stage import relevant_units
+from rag_assets.schemas import CHUNKS, QRELS
+from tests.answers.made_answers import Place, Unit, answer_table, context_table, gold_table
+from tests.made_tables import run_table
+
+K = 3
+LENGTH = 10
+HELD, DROPPED = "held", "dropped_from_context"
+GOLD = "forty crowns a person"
+NEEDED = {LOST_IN[family]: family for family in LOST_IN}
+METRICS = ["answer_em", "answer_f1", "abstained"]
+REFUSALS = ("", "I do not know.")
+ANSWERS = {"right": (GOLD, "forty crowns"), "wrong": ("ten euros",), "refused": REFUSALS}
+
+
+@dataclass(frozen=True)
+class Planted:
+    """One question: what becomes of each of its evidences, and of its answer."""
+
+    query_id: str
+    outcome: str
+    fates: tuple[str, ...]
+    answer: str | None
+    family: str = "lexical"
+    golds: tuple[str, ...] = (GOLD,)
+    answerable: bool = True
+
+
+def plant(outcome: str, number: int, rng: random.Random) -> Planted:
+    """Return a question that belongs into a class."""
+    query_id = f"{outcome}#{number}"
+    kind, _, where = outcome.partition("_")
+    if outcome == "failed":
+        return Planted(query_id, outcome, fates_of(rng.choice(STAGES), rng), None)
+    if outcome == "evidence_not_labelled":
+        return Planted(query_id, outcome, (), rng.choice((GOLD, "ten euros", "")))
+    if outcome == "answer_not_labelled":
+        return Planted(query_id, outcome, (HELD,), rng.choice((GOLD, "")), golds=())
+    if kind == "unanswerable":
+        answers = REFUSALS if where == "refused" else (GOLD, "ten euros")
+        return Planted(query_id, outcome, (), rng.choice(answers), golds=(), answerable=False)
+    stage = {WITH: HELD, WITHOUT: rng.choice(STAGES)}.get(where, where)
+    family = NEEDED.get(stage, rng.choice(("lexical", "fused", "reranked")))
+    fates = (HELD,) * rng.randint(1, K) if stage == HELD else fates_of(stage, rng, family)
+    return Planted(query_id, outcome, fates, rng.choice(ANSWERS[kind]), family)
+
+
+def fates_of(stage: str, rng: random.Random, family: str = "lexical") -> tuple[str, ...]:
+    """One evidence is lost at a stage; others are held, or lost there or later."""
+    later = [one for one in STAGES[STAGES.index(stage) :] if NEEDED.get(one, family) == family]
+    fates = [stage, *(rng.choice((HELD, *later)) for _ in range(rng.randint(0, K - 1)))]
+    rng.shuffle(fates)
+    return tuple(fates)
+
+
+def document(query_id: str) -> str:
+    return f"document of {query_id}"
+
+
+def unit(query_id: str, number: int) -> str:
+    start = number * LENGTH
+    return f"{document(query_id)}#{start}-{start + LENGTH}"
+
+
+def fillers(query_id: str, name: str) -> list[str]:
+    return [f"{name} {n} for {query_id}" for n in range(K)]
+
+
+def lists(one: Planted) -> dict[str, list[str]]:
+    """Return what the retriever ranks, and what each of its inputs does."""
+    units: dict[str, list[str]] = {}
+    for number, fate in enumerate(one.fates):
+        units.setdefault(fate, []).append(unit(one.query_id, number))
+    near = units.get(HELD, []) + units.get(DROPPED, [])
+    lost = units.get(LOST_IN.get(one.family, ""), [])
+    cut = units.get("cut_at_k", [])
+    filled = fillers(one.query_id, "filler")
+    ranking = (near + filled)[: max(K, len(near))] + fillers(one.query_id, "more") + lost + cut
+    if one.family == "lexical":
+        return {"ranking": ranking}
+    first = (lost + near + filled)[:K]
+    deep = [item for item in near if item not in first]
+    return {
+        "ranking": ranking,
+        "one": first + deep + fillers(one.query_id, "more") + cut,
+        "two": fillers(one.query_id, "other") + cut,
+    }
+
+
+def evidence(one: Planted) -> list[Place]:
+    return [
+        (f"e{number}", document(one.query_id), number * LENGTH, (number + 1) * LENGTH)
+        if fate != "not_in_corpus"
+        else (f"e{number}", "gone", 0, LENGTH)
+        for number, fate in enumerate(one.fates)
+    ]
+
+
+def context(one: Planted) -> list[Unit]:
+    """The first k in another order, without what was dropped."""
+    held = [number for number, fate in enumerate(one.fates) if fate == HELD]
+    units: list[Unit] = [("x" * LENGTH, document(one.query_id), n * LENGTH) for n in held]
+    return [*reversed(units), ("filler", "filler", 0)]
+
+
+def chunks(planted: Iterable[Planted]) -> pa.Table:
+    """Every evidence that exists has a chunk, unless that is its fate."""
+    return CHUNKS.from_rows(
+        [
+            {
+                "chunk_id": unit(one.query_id, number),
+                "document_id": document(one.query_id),
+                "start": number * LENGTH,
+                "end": (number + 1) * LENGTH,
+                "title": "",
+                "text": "x" * LENGTH,
+                "heading_path": "",
+            }
+            for one in planted
+            for number, fate in enumerate(one.fates)
+            if fate not in ("not_in_corpus", "no_chunk")
+        ]
+    )
+
+
+def attributed(planted: Sequence[Planted]) -> pa.Table:
+    """Return where each evidence was lost, by the pipeline's own functions."""
+    tables = []
+    for family in ("lexical", "fused", "reranked"):
+        group = [one for one in planted if one.family == family and one.fates]
+        qrels = QRELS.from_rows(
+            [
+                {
+                    "query_id": one.query_id,
+                    "evidence_id": evidence_id,
+                    "document_id": document_id,
+                    "start": start,
+                    "end": end,
+                    "grade": 1,
+                }
+                for one in group
+                for evidence_id, document_id, start, end in evidence(one)
+            ]
+        )
+        named: Mapping[str, list[str]] = {"lexical": ["ranking"]}
+        runs = {
+            name: run_table({one.query_id: lists(one)[name] for one in group})
+            for name in named.get(family, ["ranking", "one", "two"])
+        }
+        corpus = [document(one.query_id) for one in group]
+        table = attributions(
+            runs.pop("ranking"),
+            relevant_units(qrels, chunks(group), "evidence"),
+            qrels,
+            pa.table({"document_id": pa.array(corpus, pa.string())}),
+            k=K,
+            family=family,
+            inputs=runs,
+        )
+        tables.append(table)
+    return pa.concat_tables(tables)
+
+
+def outcomes(
+    planted: Sequence[Planted], *, known: bool = True, retrieved: bool = True
+) -> dict[str, str]:
+    answers = answer_table({one.query_id: one.answer for one in planted})
+    golds = gold_table(
+        {one.query_id: one.golds for one in planted},
+        {one.query_id: evidence(one) for one in planted},
+        [one.query_id for one in planted if not one.answerable],
+    )
+    contexts = context_table({one.query_id: context(one) for one in planted}) if known else None
+    metrics = answer_metrics(answers, golds, contexts, METRICS)
+    table = waterfall(metrics, golds, contexts, attributed(planted) if retrieved else None)
+    assert math.isclose(math.fsum(share.share for share in shares(table)), 1)
+    assert sum(share.n for share in shares(table)) == len(planted)
+    return {row["query_id"]: row["outcome"] for row in table.to_pylist()}
+
+
+KNOWN = [name for name in CLASSES if not name.endswith(UNKNOWN)]
+EACH = 10
+
+
+@cache
+def planted_faults() -> tuple[Planted, ...]:
+    rng = random.Random(7)
+    return tuple(plant(name, number, rng) for name in KNOWN for number in range(EACH))
+
+
+def test_every_planted_fault_is_in_its_class() -> None:
+    planted = planted_faults()
+    assert len(planted) >= 200
+    found = outcomes(planted)
+    wrong = [(one, found[one.query_id]) for one in planted if found[one.query_id] != one.outcome]
+    assert wrong == []
+    assert Counter(found.values()) == dict.fromkeys(KNOWN, EACH)
+
+
+def test_the_faults_are_of_every_kind() -> None:
+    """Several evidences, lost at one stage, at several stages, in part; every family."""
+    fates = [one.fates for one in planted_faults()]
+    assert {one.family for one in planted_faults()} == {"lexical", *LOST_IN}
+    assert any(HELD in one and set(one) - {HELD} for one in fates)
+    assert any(len(set(one) - {HELD}) > 1 for one in fates)
+    assert {fate for one in fates for fate in one} == {HELD, *STAGES}
+
+
+def test_where_the_context_is_not_known() -> None:
+    found = outcomes(planted_faults(), known=False)
+    for one in planted_faults():
+        kind = one.outcome.partition("_")[0]
+        known = kind in ("right", "wrong", "refused")
+        assert found[one.query_id] == (f"{kind}_{UNKNOWN}" if known else one.outcome)
+
+
+def test_where_no_retriever_was_asked() -> None:
+    """What a gold, random or empty context lacks was not retrieved."""
+    found = outcomes(planted_faults(), retrieved=False)
+    for one in planted_faults():
+        kind, _, where = one.outcome.partition("_")
+        lost = kind in ("wrong", "refused") and where != WITH
+        assert found[one.query_id] == (f"{kind}_below_candidates" if lost else one.outcome)
+
+
+def test_an_evidence_in_the_context_was_not_lost() -> None:
+    """Another document of the context holds an alternative of it."""
+    golds = gold_table({"q": ["x"]}, {"q": [("e", "gone", 0, 5), ("e", "d", None, None)]})
+    contexts = context_table({"q": [("y", "d", 0)]})
+    metrics = answer_metrics(answer_table({"q": "z"}), golds, contexts, METRICS)
+    (row,) = waterfall(metrics, golds, contexts, None).to_pylist()
+    assert row == {"query_id": "q", "outcome": "wrong_with_evidence"} | {
+        "n_evidence": 1,
+        "n_in_context": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "above", "outcome"),
+    [
+        ("forty crowns", 0.5, "right"),  # F1 is 2 * 1 * 2/3 / (1 + 2/3) = .8
+        ("forty crowns", 0.79, "right"),
+        ("forty crowns", 0.81, "wrong"),
+        ("the forty-crowns person", 0.5, "wrong"),  # .4
+        (GOLD, 1.0, "right"),
+    ],
+)
+def test_right_is_em_or_f1_above_a_threshold(answer: str, above: float, outcome: str) -> None:
+    golds = gold_table({"q": [GOLD]}, {"q": [("e", "d", 0, 5)]})
+    contexts = context_table({"q": [("12345", "d", 0)]})
+    metrics = answer_metrics(answer_table({"q": answer}), golds, contexts, METRICS)
+    table = waterfall(metrics, golds, contexts, None, right_above=above)
+    assert table["outcome"].to_pylist() == [f"{outcome}_with_evidence"]
+
+
+def test_exactly_half_is_not_above() -> None:
+    golds = gold_table({"q": ["forty crowns"]}, {"q": [("e", "d", 0, 5)]})
+    metrics = answer_metrics(answer_table({"q": "forty euros"}), golds, None, METRICS)
+    assert metrics["answer_f1"].to_pylist() == [0.5]
+    table = waterfall(metrics, golds, None, None)
+    assert table["outcome"].to_pylist() == ["wrong_context_unknown"]
+
+
+def test_shares_by_weight() -> None:
+    golds = gold_table({"a": ["x"], "b": ["x"]})
+    metrics = answer_metrics(answer_table({"a": "x"}), golds, None, METRICS)
+    table = waterfall(metrics, golds, None, None)
+    assert shares(table, {"a": 3.0}) == [
+        ("failed", 1, 0.25),
+        ("evidence_not_labelled", 1, 0.75),
+    ]
+    assert shares(table.slice(0, 0)) == []
+
+
+def test_the_stages_are_those_of_attribution() -> None:
+    assert set(STAGES) - {DROPPED} == set(PLACES) - {FOUND}
+    assert len(set(CLASSES)) == len(CLASSES)
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([None, "", GOLD, "forty crowns", "ten"]),
+            st.booleans(),
+            st.sampled_from([(), (GOLD,)]),
+            st.lists(st.sampled_from([HELD, *STAGES[:4], DROPPED]), max_size=K),
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_every_question_is_in_one_class(
+    cases: list[tuple[str | None, bool, tuple[str, ...], list[str]]],
+) -> None:
+    planted = [
+        Planted(f"q{number}", "", tuple(fates), answer, golds=golds, answerable=answerable)
+        for number, (answer, answerable, golds, fates) in enumerate(cases)
+    ]
+    found = outcomes(planted)
+    assert found.keys() == {one.query_id for one in planted}
+    assert set(found.values()) <= set(CLASSES)

@@ -1,0 +1,127 @@
+"""Answers in Dagster: exact edges, fresh after an evaluation, one partition from the UI."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+
+from rag_assets.answers.metrics_stage import answer_metrics_key
+from rag_assets.answers.stage import answers_key
+from rag_assets.assets.build import build_assets
+from rag_assets.assets.names import asset_key, partition_key
+from rag_assets.pipeline.stages import STAGES
+from tests.answers.answering import with_answers, write_predictions
+from tests.dagster_state import (
+    definitions,
+    evaluate_now,
+    latest,
+    not_fresh,
+    run_as_ui,
+)
+from tests.tiny_experiment import Tiny
+
+OF_ANSWERS = (
+    "passages",
+    "passage_lists",
+    "answer_contexts",
+    "span_readers",
+    "answers",
+    "answer_metrics",
+    "answer_summary",
+    "answer_comparisons",
+    "answer_waterfall",
+)
+
+
+@pytest.fixture
+def answering(fresh: Tiny) -> Tiny:
+    """The tiny experiment with every kind of answerer, one of them with a trained reader."""
+    with_answers(fresh, split={"dev": 0.5, "seed": 0})
+    fresh.config["generators"]["spans"] = {"type": "extractive"}
+    fresh.config["answers"]["copy"] = {"generator": "spans", "retriever": "bm25", "top_k": [3]}
+    fresh.write_config()
+    return fresh
+
+
+def test_every_edge_is_exact_in_both_directions(answering: Tiny) -> None:
+    experiment = answering.pipeline().experiment
+    graph = definitions(answering).resolve_asset_graph()
+    n_pairs = 0
+    with dg.partition_loading_context():
+        for child in OF_ANSWERS:
+            child_key = asset_key("tiny", child)
+            keys = STAGES[child].keys(experiment)
+            assert keys
+            for parent_key in graph.get(child_key).parent_keys:
+                parent = parent_key.path[-1]
+                if not STAGES[parent].dimensions:
+                    continue
+                pairs = set()
+                for key in keys:
+                    inputs = STAGES[child].inputs(experiment, key)
+                    expected = {partition_key(i.key) for i in inputs if i.key.asset == parent}
+                    found = graph.get_parent_partition_keys_for_child(
+                        partition_key(key), parent_key, child_key
+                    )
+                    assert set(found.partitions_subset.get_partition_keys()) == expected
+                    pairs |= {(name, partition_key(key)) for name in expected}
+                for key in STAGES[parent].keys(experiment):
+                    children = {one for name, one in pairs if name == partition_key(key)}
+                    if STAGES[child].dimensions:
+                        name = partition_key(key)
+                        assert name is not None
+                        back = graph.get_child_partition_keys_of_parent(name, parent_key, child_key)
+                        assert set(back) == children
+                n_pairs += len(pairs)
+    assert n_pairs > 50
+
+
+def test_everything_is_fresh_after_an_evaluation_and_nothing_is_done_again(
+    answering: Tiny,
+) -> None:
+    evaluate_now(answering)
+    assert not_fresh(answering) == {}
+    again = evaluate_now(answering)
+    assert again.computed == 0
+    assert again.evaluation.dagster_runs == ()
+
+
+def test_other_predictions_make_stale_what_reads_them(answering: Tiny) -> None:
+    evaluate_now(answering)
+    write_predictions(answering, {"q1": "ten crowns"})
+    done = evaluate_now(answering)
+    # One object of answers for all answerers of the file, and one of metrics for each context.
+    assert done.computed > 0
+    assert not_fresh(answering) == {}
+    event = latest(answering, answers_key("gold@-"))
+    assert event.metadata["reused"].value in {True, False}
+
+
+def test_one_partition_as_the_ui_materializes_it(answering: Tiny) -> None:
+    evaluate_now(answering)
+    answering.lose("answer_metrics", "read@3")
+    assert run_as_ui(answering, ["answer_metrics"], partition="read@3").success
+    event = latest(answering, answer_metrics_key("read@3"))
+    assert event.metadata["reused"].value is False
+    assert event.metadata["answer_em"].value == pytest.approx(0.5)  # of the four of test
+    assert run_as_ui(answering, ["answers"], partition="read@3").success
+    table = latest(answering, answers_key("read@3")).metadata["beside_gold"]
+    assert isinstance(table, dg.TableMetadataValue)
+    first = table.records[0].data
+    assert first["gold"] == "10 crowns"
+    assert first["answer"] == "10 crowns"
+    assert not_fresh(answering) == {}
+
+
+def test_columns_have_lineage_and_metrics_their_own(answering: Tiny) -> None:
+    assets = build_assets(answering.pipeline().experiment, answering.pipeline)
+    by_name = {asset.key.path[-1]: asset for asset in assets}
+    metadata = by_name["answer_metrics"].metadata_by_key[asset_key("tiny", "answer_metrics")]
+    columns = [column.name for column in metadata["dagster/column_schema"].schema.columns]
+    assert "answer_f1" in columns
+    assert "ndcg" not in columns
+    lineage = metadata["dagster/column_lineage"].column_lineage.deps_by_column
+    assert {(dep.asset_key.path[-1], dep.column_name) for dep in lineage["answer_f1"]} == {
+        ("answers", "answer"),
+        ("query_facts", "answers"),
+    }

@@ -1,0 +1,220 @@
+"""The official script's numbers, its faults, and every difference from ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from rag_assets.answers.answer_metrics import answer_means, answer_metrics
+from rag_assets.answers.prediction_files import Predictions, read_predictions
+from rag_assets.errors import DataError
+from rag_assets.evaluation.dialects.squad_v2_official import official_scores, read_golds
+from tests.answers.made_answers import answer_table, gold_table
+
+SharedData = Callable[[str], Path]
+
+PUBLISHED = {
+    "bert": (
+        78.74168280973637,
+        81.77528052374723,
+        74.10593792172739,
+        80.18183293833508,
+        83.36417157275021,
+    ),
+    "nlnet": (
+        75.82750779078582,
+        78.77776770381462,
+        69.61875843454791,
+        75.52773885752187,
+        82.01850294365012,
+    ),
+}
+"""EM, F1, HasAns EM, HasAns F1, NoAns of the script itself on SQuAD 2.0 dev.
+
+nlnet's EM is 9,003 of 11,873. It is also told as 75.82750778078582, which no count gives.
+"""
+
+RIGHT = {"bert": (9349, 4393, 4956), "nlnet": (9003, 4127, 4876)}
+"""Questions with EM 1: all, answerable, unanswerable."""
+
+NAMES = ("exact", "f1", "HasAns_exact", "HasAns_f1", "NoAns_exact")
+
+REFUSED_IN_WORDS = {
+    "5ad14966645df0001a2d1580": "None",
+    "5ad3a893604f3c001a3feafe": "I don't know in what way they could be brought back.\"",
+}
+"""nlnet's answers, both to unanswerable questions, that refuse in words: to ours they are right."""
+
+
+@pytest.fixture(scope="module")
+def golds(shared_data: SharedData) -> dict[str, tuple[str, ...]]:
+    return read_golds(shared_data("squad_dev_v2") / "dev-v2.0.rebuilt.json")
+
+
+def predictions(
+    shared_data: SharedData, system: str, golds: dict[str, tuple[str, ...]]
+) -> Predictions:
+    return read_predictions(shared_data("squad_predictions") / f"{system}.json", list(golds))
+
+
+def texts(table: pa.Table) -> dict[str, str]:
+    return dict(zip(table["query_id"].to_pylist(), table["answer"].to_pylist(), strict=True))
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("system", PUBLISHED)
+def test_published_systems(
+    shared_data: SharedData, golds: dict[str, tuple[str, ...]], system: str
+) -> None:
+    read = predictions(shared_data, system, golds)
+    scores = official_scores(golds, texts(read.answers))
+    found = [scores.values[name] for name in NAMES]
+    assert found == pytest.approx(PUBLISHED[system], abs=1e-9)
+    assert scores.values["NoAns_f1"] == scores.values["NoAns_exact"]
+    totals = [scores.values[name] for name in ("total", "HasAns_total", "NoAns_total")]
+    assert totals == [11873, 5928, 5945]
+    counts = [
+        round((scores.values[name] or 0) * total / 100)
+        for name, total in zip(
+            ("exact", "HasAns_exact", "NoAns_exact"), (11873, 5928, 5945), strict=True
+        )
+    ]
+    assert tuple(counts) == RIGHT[system]
+    assert (read.missing, read.others, scores.missing) == ((), (), ())
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("system", PUBLISHED)
+def test_ours_on_published_systems(
+    shared_data: SharedData, golds: dict[str, tuple[str, ...]], system: str
+) -> None:
+    """Question by question the same, but for refusals in words."""
+    answers = predictions(shared_data, system, golds).answers
+    without = [query_id for query_id, gold in golds.items() if not gold]
+    table = answer_metrics(
+        answers, gold_table(golds, unanswerable=without), None, ["answer_em", "answer_f1"]
+    )
+    official = official_scores(golds, texts(answers)).per_question
+    differ = {
+        row["query_id"]: (row["answer_em"], row["answer_f1"])
+        for row in table.to_pylist()
+        if (row["answer_em"], row["answer_f1"]) != official[row["query_id"]]
+    }
+    explained = REFUSED_IN_WORDS if system == "nlnet" else {}
+    assert differ == dict.fromkeys(explained, (1.0, 1.0))
+    given = texts(answers)
+    assert {query_id: given[query_id] for query_id in explained} == explained
+    means = answer_means(table, ["answer_em"])["answer_em"]
+    more = 100 * len(explained) / len(golds)
+    assert means.mean is not None
+    assert 100 * means.mean == pytest.approx(PUBLISHED[system][0] + more, abs=1e-9)
+
+
+UNIT_VECTORS = [
+    (("Denver Broncos",), "Broncos of Denver", 0, 0.8),
+    (("10th", "10th century"), "the 10th century AD", 0, 0.8),
+    (("a b b c",), "b b b", 0, 2 / 3),
+    (("25%",), "25 percent", 0, 2 / 3),
+    (("The",), "", 1, 1),
+    ((), "", 1, 1),
+    ((), "no answer", 0, 0),
+    (("\u2014",), "", 0, 0),
+]
+
+
+@pytest.mark.parametrize(("gold", "answer", "exact", "f1"), UNIT_VECTORS)
+def test_unit_vectors(gold: tuple[str, ...], answer: str, exact: float, f1: float) -> None:
+    scores = official_scores({"q": gold}, {"q": answer})
+    assert scores.per_question["q"] == pytest.approx((exact, f1), abs=1e-6)
+
+
+def test_an_article_as_gold_answer_makes_a_question_answerable() -> None:
+    values = official_scores({"q": ("The",)}, {"q": ""}).values
+    assert (values["HasAns_exact"], values["HasAns_total"]) == (100, 1)
+    assert "NoAns_exact" not in values
+
+
+GOLDS = {"a": ("right",), "b": (), "c": ()}
+ANSWERS = {"a": "right", "b": "wrong", "c": "wrong"}
+"""a is answerable, and right; b and c are not, and answered."""
+
+
+@pytest.mark.parametrize("tie", [0.5, 0.0])
+def test_fault_ties_are_split(tie: float) -> None:
+    """100 % at the tie; the script itself, with that threshold, gives 66.7."""
+    probs = {"a": tie, "b": tie, "c": 0.9}
+    values = official_scores(GOLDS, ANSWERS, probs).values
+    assert (values["best_exact"], values["best_exact_thresh"]) == (100, tie)
+    assert (values["best_f1"], values["best_f1_thresh"]) == (100, tie)
+    applied = official_scores(GOLDS, ANSWERS, probs, threshold=tie).values
+    assert applied["exact"] == pytest.approx(100 * 2 / 3)
+
+
+def test_fault_to_answer_nothing_is_written_as_zero() -> None:
+    golds, answers = {"a": (), "b": ()}, {"a": "x", "b": "y"}
+    probs = {"a": 0.0, "b": 0.0}
+    values = official_scores(golds, answers, probs).values
+    assert (values["best_exact"], values["best_exact_thresh"]) == (100, 0.0)
+    assert official_scores(golds, answers, probs, threshold=0.0).values["exact"] == 0
+
+
+def test_fault_a_missing_prediction_makes_the_best_exceed_100() -> None:
+    given = {"a": "right", "b": "wrong"}
+    scores = official_scores(GOLDS, given, {"a": 0.5, "b": 0.5, "c": 0.9})
+    assert scores.values["best_exact"] == 150
+    assert scores.missing == ("c",)
+    # The mean of all has a smaller denominator; that of the group is a KeyError.
+    assert (scores.values["exact"], scores.values["total"]) == (50, 2)
+    assert (scores.values["NoAns_exact"], scores.values["HasAns_exact"]) == (None, 100)
+    golds = gold_table(GOLDS, unanswerable=("b", "c"))
+    ours = answer_metrics(answer_table(dict(given)), golds, None, ["answer_em"])
+    assert ours["answer_em"].to_pylist() == [1, 0, 0]
+
+
+def test_the_threshold_is_strict_and_its_default_takes_nothing_back() -> None:
+    probs = {"a": 1.0, "b": 0.4, "c": 0.5}
+    exact = [official_scores(GOLDS, ANSWERS, probs, t).per_question for t in (1.0, 0.5, 0.4)]
+    assert [{q for q, pair in one.items() if pair == (1, 1)} for one in exact] == [
+        {"a"},
+        set(),
+        {"c"},
+    ]
+
+
+def test_best_follows_the_order_of_the_file_among_equals() -> None:
+    """With b before a the prefix that answers only a is not looked at."""
+    values = official_scores(GOLDS, ANSWERS, {"b": 0.5, "a": 0.5, "c": 0.9}).values
+    assert values["best_exact"] == pytest.approx(100 * 2 / 3)
+
+
+def test_without_probabilities_there_is_no_best_threshold() -> None:
+    assert not [name for name in official_scores(GOLDS, ANSWERS).values if "best" in name]
+
+
+def squad_file(path: Path, questions: dict[str, list[str]]) -> Path:
+    qas = [
+        {"id": name, "question": "?", "answers": [{"text": t, "answer_start": 0} for t in answers]}
+        for name, answers in questions.items()
+    ]
+    data = [{"title": "t", "paragraphs": [{"context": "c", "qas": qas}]}]
+    path.write_text(json.dumps({"data": data}), encoding="utf-8")
+    return path
+
+
+def test_gold_answers_are_read_as_they_are_written(tmp_path: Path) -> None:
+    """Also those that do not stand in the paragraph: the script never looks."""
+    path = squad_file(tmp_path / "dev.json", {"a": ["The", "x", "x"], "b": []})
+    assert read_golds(path) == {"a": ("The", "x", "x"), "b": ()}
+
+
+def test_a_question_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    path = squad_file(tmp_path / "dev.json", {"a": []})
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["data"] *= 2
+    path.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(DataError, match="query id 'a' occurs twice"):
+        read_golds(path)

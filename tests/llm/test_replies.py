@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from rag_assets.cli.main import main
+from rag_assets.errors import StoreError
+from rag_assets.llm.client import ChatRequest, Completion, Message
+from rag_assets.llm.replies import ReplyStore, Served, read_journal
+from rag_assets.store.canonical import canonical_json
+from rag_assets.store.segments import Found
+from tests.llm.requests import asking, store_replies
+
+MODEL = {"model": "tiny", "server": "http://here/v1"}
+ANSWER = Completion("4 \N{SNOWMAN}\r\x85\n", 3, None, "stop", 0.5, "tiny-2", "2026-01-02T03:04:05Z")
+
+
+def journal_left(folder: Path, *replies: tuple[ChatRequest, Completion]) -> Path:
+    """Return the journal of a process that was killed."""
+    with ReplyStore(folder).journal(MODEL) as journal:
+        for request, reply in replies:
+            journal.add(request, reply)
+        content = journal.path.read_bytes()
+        left = journal.path.with_name(f"{journal.path.stem}-left.jsonl")
+    for segment in folder.glob("*.parquet"):
+        segment.unlink()
+    left.write_bytes(content)
+    return left
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    store = ReplyStore(tmp_path / "answers")
+    assert store.get(MODEL, [asking("a")]) == [None]
+    store_replies(store.folder, MODEL, [])
+    assert not list(tmp_path.iterdir())
+    other = Completion("", None, 0, "refusal")
+    store_replies(store.folder, MODEL, [(asking("a"), ANSWER)])
+    store_replies(store.folder, MODEL, [(asking("b"), other)])
+    for reader in (store, ReplyStore(tmp_path / "answers")):
+        found = reader.get(MODEL, [asking("b"), asking("c"), asking("a"), asking("b")])
+        assert found == [other, None, ANSWER, other]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        asking("b"),
+        asking("a", temperature=0.1),
+        asking("a", temperature=None),
+        asking("a", seed=1),
+        asking("a", seed=None),
+        asking("a", max_tokens=9),
+        asking("a", sample=1),
+        ChatRequest((Message("system", "a"),), template="test/1"),
+        ChatRequest((Message("user", "a"), Message("user", "")), template="test/1"),
+    ],
+)
+def test_everything_that_is_asked_is_in_the_address(tmp_path: Path, request_: ChatRequest) -> None:
+    store = ReplyStore(tmp_path)
+    store_replies(tmp_path, MODEL, [(asking("a"), ANSWER)])
+    assert store.get(MODEL, [request_]) == [None]
+    assert store.get({**MODEL, "model": "big"}, [asking("a")]) == [None]
+    assert store.get({**MODEL, "server": "http://there/v1"}, [asking("a")]) == [None]
+    assert store.get(MODEL, [asking("a", temperature=0)]) == [ANSWER]
+    # The name of the prompt is not sent, so the same question under another one is the same.
+    assert store.get(MODEL, [ChatRequest((Message("user", "a"),))]) == [ANSWER]
+
+
+def test_address_is_the_hash_of_what_is_asked(tmp_path: Path) -> None:
+    store_replies(tmp_path, MODEL, [(asking("a", sample=2), ANSWER)])
+    (segment,) = tmp_path.iterdir()
+    text = (
+        '{"model":{"model":"tiny","server":"http://here/v1"},"request":{"max_tokens":256,'
+        '"messages":[["user","a"]],"sample":2,"seed":0,"temperature":0.0}}'
+    )
+    assert pq.read_table(segment)["key"].to_pylist() == [hashlib.sha256(text.encode()).digest()]
+
+
+def test_replies_of_older_versions_are_read(tmp_path: Path) -> None:
+    content = {**asking("a").content(), "template": "test/1"}
+    del content["sample"]
+    text = canonical_json({"model": MODEL, "request": content})
+    row = {"request": text, "text": "old", "prompt_tokens": 1, "completion_tokens": None}
+    table = pa.table(
+        {
+            "key": pa.array([hashlib.sha256(text.encode()).digest()], pa.binary(32)),
+            **{name: pa.array([value]) for name, value in row.items() if value is not None},
+            "completion_tokens": pa.array([None], pa.int64()),
+            "finish_reason": pa.array(["stop"]),
+        }
+    )
+    pq.write_table(table, tmp_path / "00000000000000000001-0123456789ab.parquet")
+    store = ReplyStore(tmp_path)
+    old = Completion("old", 1, None, "stop")
+    other_prompt = ChatRequest((Message("user", "a"),), template="test/2")
+    asked = [asking("a"), asking("a", sample=1), other_prompt]
+    assert store.get(MODEL, asked) == [old, None, None]
+    assert store.served(MODEL) == []
+
+
+def test_first_answer_stays(tmp_path: Path) -> None:
+    store_replies(tmp_path, MODEL, [(asking("a"), ANSWER)])
+    twice = [(asking("a"), ANSWER._replace(text="5")), (asking("b"), ANSWER)]
+    store_replies(tmp_path, MODEL, [*twice, (asking("b"), ANSWER._replace(text="6"))])
+    assert ReplyStore(tmp_path).get(MODEL, [asking("a"), asking("b")]) == [ANSWER, ANSWER]
+    assert [pq.read_metadata(path).num_rows for path in sorted(tmp_path.iterdir())] == [1, 1]
+
+
+def test_a_reply_is_there_before_its_writer_ends(tmp_path: Path) -> None:
+    reader = ReplyStore(tmp_path)
+    with ReplyStore(tmp_path).journal(MODEL) as journal:
+        for text in "ab":
+            journal.add(asking(text), ANSWER)
+            assert reader.get(MODEL, [asking(text)]) == [ANSWER]
+    assert reader.get(MODEL, [asking("a"), asking("b")]) == [ANSWER, ANSWER]
+    assert [path.suffix for path in tmp_path.iterdir()] == [".parquet"]
+
+
+def test_a_journal_that_becomes_a_segment_meanwhile_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = journal_left(tmp_path, (asking("a"), ANSWER))
+    reader = ReplyStore(tmp_path)
+    find = reader._segments.find
+
+    def late(keys: pa.Array) -> Iterator[Found]:
+        found = list(find(keys))  # as the folder was
+        ReplyStore(tmp_path).settle()
+        return iter(found)
+
+    monkeypatch.setattr(reader._segments, "find", late)
+    assert reader.get(MODEL, [asking("a")]) == [ANSWER]
+    assert not left.exists()
+
+
+def test_a_torn_tail_is_dropped(tmp_path: Path) -> None:
+    left = journal_left(tmp_path, (asking("a"), ANSWER), (asking("b"), ANSWER))
+    content = left.read_bytes()
+    first = content.index(b"\n") + 1
+    generator = random.Random(7)
+    for cut in [0, first - 1, first, len(content) - 1, *generator.sample(range(len(content)), 20)]:
+        left.write_bytes(content[:cut])
+        whole = content[:cut].count(b"\n")
+        assert len(list(read_journal(left))) == whole
+        assert ReplyStore(tmp_path).get(MODEL, [asking("a"), asking("b")]) == [
+            ANSWER if whole > place else None for place in (0, 1)
+        ]
+
+
+def test_a_damaged_line_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    left = journal_left(tmp_path, (asking("a"), ANSWER), (asking("b"), ANSWER))
+    lines = left.read_bytes().splitlines(keepends=True)
+    for broken in (b"nonsense\n", b'{"request": "x"}\n', lines[0].replace(b'"stop"', b"7")):
+        left.write_bytes(broken + lines[1])
+        assert ReplyStore(tmp_path).get(MODEL, [asking("a"), asking("b")]) == [None, ANSWER]
+        assert f"{left}:1 is damaged and left out" in caplog.text
+
+
+def test_what_killed_processes_left_is_settled(tmp_path: Path) -> None:
+    folder = tmp_path / "store" / "cache" / "completions"
+    folder.mkdir(parents=True)
+    journal_left(folder, (asking("a"), ANSWER), (asking("b"), ANSWER))
+    variables = {"RAG_ASSETS_STORE": str(tmp_path / "store")}
+    for last, suffix in ((), ".jsonl"), (("--yes",), ".parquet"):
+        done = CliRunner(env=variables).invoke(main, ["clean", "--orphans", *last])
+        assert done.exit_code == 0, done.output
+        assert [path.suffix for path in folder.iterdir()] == [suffix]
+        assert ReplyStore(folder).get(MODEL, [asking("a"), asking("b")]) == [ANSWER, ANSWER]
+    info = CliRunner(env=variables).invoke(main, ["cache", "info", "--format", "json"])
+    assert [row["entries"] for row in json.loads(info.output)] == [2]
+
+
+def test_the_name_of_the_served_model(tmp_path: Path) -> None:
+    def served(number: int, name: str | None) -> tuple[ChatRequest, Completion]:
+        reply = ANSWER._replace(served_model=name, time=f"2026-01-0{number}T00:00:00Z")
+        return asking(f"q{number}"), reply
+
+    store_replies(tmp_path, MODEL, [served(2, "tiny-1"), served(1, "tiny-1"), served(3, None)])
+    store = ReplyStore(tmp_path)
+    first = Served("tiny-1", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", 2)
+    assert store.served(MODEL) == [first]
+    store_replies(tmp_path, {**MODEL, "model": "tiny-big"}, [served(4, "another")])
+    assert store.served(MODEL) == [first]
+    with store.journal(MODEL) as journal:
+        journal.add(*served(5, "tiny-2"))
+        when = "2026-01-05T00:00:00Z"
+        assert store.served(MODEL) == [first, Served("tiny-2", when, when, 1)]
+    assert [one.name for one in store.served(MODEL)] == ["tiny-1", "tiny-2"]
+
+
+def test_damaged_segment_is_asked_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store_replies(tmp_path, MODEL, [(asking("a"), ANSWER)])
+    (segment,) = tmp_path.iterdir()
+    segment.write_bytes(segment.read_bytes()[:-20])
+    store = ReplyStore(tmp_path)
+    assert store.get(MODEL, [asking("a")]) == [None]
+    assert "completion cache: segment" in caplog.text
+    store_replies(tmp_path, MODEL, [(asking("a"), ANSWER)])
+    assert store.get(MODEL, [asking("a")]) == [ANSWER]
+
+
+def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot write"):
+        store_replies(tmp_path / "file" / "x", MODEL, [(asking("a"), ANSWER)])
+
+
+def _write(folder: Path, writer: int) -> None:
+    store = ReplyStore(folder)
+    for half in (range(10), range(10, 20)):
+        with store.journal(MODEL) as journal:
+            for number in half:
+                for name in (f"q{number}", f"of {writer}: {number}"):
+                    journal.add(asking(name), ANSWER._replace(text=f"{name} by {writer}"))
+                    assert store.get(MODEL, [asking(name)])[0] is not None
+
+
+def test_two_processes_write_at_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_write, args=(tmp_path, number)) for number in (1, 2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    names = [f"{own}{i}" for own in ("q", "of 1: ", "of 2: ") for i in range(20)]
+    found = ReplyStore(tmp_path).get(MODEL, [asking(name) for name in names])
+    texts = [reply.text.rpartition(" by ") for reply in found if reply is not None]
+    assert [name for name, _, _ in texts] == names
+    assert [own for _, _, own in texts[20:]] == ["1"] * 20 + ["2"] * 20
+    assert not list(tmp_path.glob("*.jsonl"))
+    rows = [pq.read_metadata(path).num_rows for path in tmp_path.iterdir()]
+    assert all(one <= 20 for one in rows)

@@ -1,0 +1,172 @@
+"""What a plan says of servers on other machines, against sums that are written out here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+
+from rag_assets.answers.contexts_stage import answer_contexts_key
+from rag_assets.chunking.stage import chunks_key
+from rag_assets.cli.main import main
+from rag_assets.pipeline.outgoing import Outgoing
+from rag_assets.pipeline.stages import STAGES
+from tests.planned import planned
+from tests.tiny_experiment import QUERIES, Tiny
+
+AT = {"base_url": "https://e.org/v1", "api_key_env": None, "model": "m"}
+PRICES = {"prompt_price": 2.0, "completion_price": 10.0}
+ASKED = sum(len(query["text"].encode()) for query in QUERIES)
+
+
+@pytest.fixture
+def stored(fresh: Tiny) -> Tiny:
+    """The documents are chunks as they are, and the chunks are stored."""
+    bm25 = {"type": "bm25", "chunking": "whole"}
+    fresh.config |= {"retrievers": {"bm25": bm25}, "top_k": [2, 3], "primary": "ndcg@3"}
+    fresh.write_config()
+    fresh.run()
+    return fresh
+
+
+def sizes(tiny: Tiny) -> list[int]:
+    """Bytes of the chunks as they are indexed, the longest first."""
+    rows = tiny.pipeline().artifact(chunks_key("whole")).table().to_pylist()
+    assert len(rows) == 8
+    return sorted((len(f"{row['title']}\n{row['text']}".encode()) for row in rows), reverse=True)
+
+
+def outgoing(tiny: Tiny, **retrievers: Mapping[str, object]) -> list[Outgoing]:
+    tiny.config["retrievers"] |= retrievers
+    tiny.write_config()
+    return list(planned(tiny).outgoing)
+
+
+def test_variants(stored: Tiny) -> None:
+    llm = {**AT, "max_cost": 1.5, **PRICES}
+    stored.config |= {"llm": llm, "query_sets": {"q": {"strategy": "hyde", "max_tokens": 100}}}
+    stored.configure("bm25", query_set="q")
+    (line,) = outgoing(stored)
+    assert (line.client, line.host) == ("llm", "e.org")
+    assert (line.questions, line.requests, line.passages) == (6, 6, 0)
+    assert (line.max_calls, line.max_cost) == (None, 1.5)
+    answers = 6 * 100
+    assert line.tokens is not None
+    prompts = line.tokens - answers
+    assert line.cost == pytest.approx((prompts * 2.0 + answers * 10.0) / 1e6, abs=1e-12)
+    stored.config["query_sets"]["q"]["max_tokens"] = 200
+    (longer,) = outgoing(stored)
+    assert longer.tokens == line.tokens + 600
+
+
+def test_embeddings(stored: Tiny) -> None:
+    vectors = {
+        "type": "openai_embedding",
+        "chunking": "whole",
+        **AT,
+        "batch_size": 3,
+        "document_prompt": "doc: ",
+        "price": 0.5,
+        "max_calls": 7,
+    }
+    (line,) = outgoing(stored, vectors=vectors)
+    tokens = sum(sizes(stored)) + 8 * len("doc: ") + ASKED
+    assert line.cost == pytest.approx(tokens * 0.5 / 1e6, abs=1e-15)
+    assert replace(line, cost=None) == Outgoing(
+        "retrievers.vectors",
+        "e.org",
+        questions=6,
+        requests=3 + 2,
+        passages=8,
+        tokens=tokens,
+        max_calls=7,
+    )
+
+
+def test_rerankers(stored: Tiny) -> None:
+    api = {"type": "rerank_api", "input": "bm25", **AT, "candidates": 5, "batch_size": 2}
+    paid = {"type": "cohere", "input": "bm25", **AT, "candidates": "top_k", "price": 2.0}
+    window = {"type": "listwise", "input": "bm25", **AT, "candidates": 5, "window": 3, "step": 2}
+    by_server, by_cohere, by_windows = outgoing(
+        stored, api=api, paid=paid, window={**window, "max_tokens": 50, "max_calls": 12, **PRICES}
+    )
+    longest = sizes(stored)
+    assert by_server == Outgoing(
+        "retrievers.api",
+        "e.org",
+        questions=6,
+        requests=6 * 3,
+        passages=6 * 5,
+        tokens=6 * sum(longest[:5]) + 3 * ASKED,
+    )
+    assert by_cohere == Outgoing(
+        "retrievers.paid",
+        "e.org",
+        questions=6,
+        requests=6,
+        passages=6 * 3,
+        tokens=6 * sum(longest[:3]) + ASKED,
+        cost=6 * 2.0 / 1000,
+    )
+    # Five candidates are two windows of three.
+    assert (by_windows.requests, by_windows.passages) == (6 * 2, 6 * 6)
+    assert by_windows.max_calls == 12
+    answers = 6 * 2 * 50
+    assert by_windows.tokens is not None
+    prompts = by_windows.tokens - answers
+    assert prompts > 6 * 2 * sum(longest[:3]) + 2 * ASKED
+    assert by_windows.cost == pytest.approx((prompts * 2.0 + answers * 10.0) / 1e6, abs=1e-12)
+
+
+def test_what_is_not_known_yet(fresh: Tiny) -> None:
+    api = {"type": "rerank_api", "input": "bm25", **AT, "candidates": 5}
+    here = {**api, "base_url": "http://127.0.0.1:9"}
+    vectors = {"type": "openai_embedding", "chunking": "parts", **AT}
+    fresh.config |= {"primary": "ndcg@3", "top_k": [3]}
+    by_server, by_vectors = sorted(
+        outgoing(fresh, api=api, here=here, vectors=vectors), key=lambda one: one.client
+    )
+    assert (by_server.requests, by_server.passages, by_server.tokens) == (6, 30, None)
+    assert (by_vectors.requests, by_vectors.passages, by_vectors.tokens) == (None, None, None)
+
+
+def test_what_is_shown(stored: Tiny) -> None:
+    api = {"type": "rerank_api", "input": "bm25", **AT, "candidates": 5}
+    stored.config["retrievers"] |= {"api": api, "fast": {**api, "model": "n", "max_calls": 9}}
+    stored.write_config()
+    words = ["plan", str(stored.folder), "--store", str(stored.settings.store)]
+    done = CliRunner(env={"COLUMNS": "300"}).invoke(main, words)
+    assert done.exit_code == 0, done.output
+    tokens = 6 * sum(sizes(stored)[:5]) + ASKED
+    amounts = f"at most: 6 requests, 6 questions, 30 passages, {tokens} tokens"
+    assert f"to e.org (retrievers.api), {amounts}; no limit" in done.stdout
+    assert f"to e.org (retrievers.fast), {amounts}; max_calls 9" in done.stdout
+    warning = "warning: retrievers.api: e.org is asked without a limit; the next version refuses it"
+    assert warning in done.stderr
+    assert "retrievers.fast" not in done.stderr
+
+
+def test_answers(stored: Tiny) -> None:
+    prompt = "version: 1\n[user]\n{context}\n{question}\n"
+    (stored.root / "p.txt").write_text(prompt, encoding="utf-8")
+    stored.config |= {
+        "llms": {"far": {**AT, "max_calls": 50, **PRICES}},
+        "generators": {"w": {"type": "llm", "llm": "far", "max_tokens": 10, "prompt": "../p.txt"}},
+        "answers": {"a": {"generator": "w", "retriever": "bm25", "top_k": [2]}},
+    }
+    (before,) = outgoing(stored)
+    assert (before.client, before.host, before.max_calls) == ("llms.far", "e.org", 50)
+    assert (before.questions, before.requests, before.passages) == (6, 6, 12)
+    assert before.tokens is None
+    pipeline = stored.pipeline()
+    for asset in ("passages", "passage_lists", "answer_contexts"):
+        pipeline.materialize(asset, STAGES[asset].keys(pipeline.experiment))
+    (line,) = outgoing(stored)
+    n_units = pipeline.artifact(answer_contexts_key("a@2")).manifest.rows
+    assert (line.questions, line.requests, line.passages) == (6, 6, n_units)
+    assert line.tokens is not None
+    prompts = line.tokens - 6 * 10
+    assert prompts > ASKED
+    assert line.cost == pytest.approx((prompts * 2.0 + 60 * 10.0) / 1e6, abs=1e-12)
