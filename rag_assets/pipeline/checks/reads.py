@@ -6,10 +6,11 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from rag_assets.chunking.stage import chunks_key
 from rag_assets.pipeline.checks.states import State, anchor_of, of_pipeline
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.retrieval.external.stage import chunk_keys
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
+from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.parquet_files import read_parquet
 
 _UNITS = ["chunk_id", "document_id", "parent_chunk_id"]
@@ -21,7 +22,7 @@ class Reads:
     def __init__(self, pipeline: Pipeline) -> None:
         """Read nothing yet."""
         self.pipeline = pipeline
-        self._units: dict[tuple[str, ...], pa.Table] = {}
+        self._units: dict[tuple[ArtifactKey, ...], pa.Table] = {}
 
     @cached_property
     def anchor(self) -> State | str:
@@ -57,11 +58,11 @@ class Reads:
         Raises:
             MissingArtifact: a chunking is not in the store.
         """
-        chunkings = self.pipeline.experiment.chunkings_of(retriever)
-        if chunkings not in self._units:
-            paths = [self.pipeline.artifact(chunks_key(name)).file for name in chunkings]
+        keys = tuple(chunk_keys(self.pipeline.experiment, retriever))
+        if keys not in self._units:
+            paths = [self.pipeline.artifact(key).file for key in keys]
             tables = [read_parquet(path, _UNITS) for path in paths]
-            self._units[chunkings] = pa.concat_tables(
+            self._units[keys] = pa.concat_tables(
                 [table.replace_schema_metadata(None) for table in tables]
             )
-        return self._units[chunkings]
+        return self._units[keys]

@@ -81,7 +81,7 @@ class Tools:
     def once(self, name: str, open_it: Callable[[], AbstractContextManager[Opened]]) -> Opened:
         """Return what ``open_it`` opens; the next call with this name returns the same.
 
-        Searches are called from several threads: what is opened serves all of them.
+        It may be called from several threads, and what is opened serves all of them.
         """
         with self._lock:
             if name not in self._opened:
@@ -144,8 +144,8 @@ class ExternalRetriever(Retriever, ABC):
         """Ask for the best ``k`` hits of each query; runs a user's code, or asks a server.
 
         Args:
-            queries: pairs of id and text. Latency is measured with one at a time, from as many
-                threads as ``concurrency`` says.
+            queries: pairs of id and text; several are asked at once only where ``concurrency``
+                says so. Latency is measured with one at a time.
             k: how many hits are wanted.
             tools: what it may use.
 
@@ -183,10 +183,11 @@ class ExternalRetriever(Retriever, ABC):
 
     def with_files(self, files: Mapping[str, Path]) -> Self:
         """Return the options with other paths to files."""
-        changes: dict[str, Any] = dict(files)
-        if isinstance(self.revision, RevisionFile):
-            changes["revision"] = RevisionFile(file=files["revision"])
-        return self.model_copy(update=changes)
+        rest = {option: file for option, file in files.items() if option != "revision"}
+        found = super().with_files(rest)
+        if not isinstance(self.revision, RevisionFile):
+            return found
+        return found.model_copy(update={"revision": RevisionFile(file=files["revision"])})
 
     def ranking_config(self) -> Mapping[str, Any]:
         """Return the options that determine what is found."""

@@ -12,6 +12,7 @@ from rag_assets.engine.stage import Stage, TableProduct, retriever_code
 from rag_assets.engine.stage_context import Ranked, StageContext
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.retrieval.base import ImportedRetriever
+from rag_assets.retrieval.external.stage import hits_key, located_ranking
 from rag_assets.retrieval.runs_stage import RunsStage
 from rag_assets.schemas import RUNS
 from rag_assets.sources.stage import QUERIES_KEY
@@ -30,7 +31,8 @@ class ImportedRankings(Stage):
     group = "runs"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [rankings_key(name) for name in experiment.of_family(FAMILY)]
+        names = experiment.of_family(FAMILY)
+        return [rankings_key(name) for name in names if not experiment.locates(name)]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         return retriever_code(experiment, key)
@@ -69,10 +71,14 @@ class ImportedRuns(RunsStage):
     ends_known = False
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        return [Input("rankings", rankings_key(key["retriever"]))]
+        name = key["retriever"]
+        is_located = experiment.locates(name)
+        return [Input("rankings", hits_key(name) if is_located else rankings_key(name))]
 
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
         """Return what was read."""
+        if context.experiment.locates(retriever):
+            return located_ranking(context, retriever)
         artifact = context.artifact(rankings_key(retriever))
         return Ranked(artifact.table(), artifact.manifest.failures)
 
