@@ -10,6 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from rag_assets.assets.work import StaleStages, Work, begin, finish, stale_stages
+from rag_assets.pipeline.asked_revisions import ask_revisions
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
 
@@ -42,6 +43,7 @@ def evaluate(
     """
     started = datetime.now(UTC)
     with pipeline.evaluating():
+        ask_revisions(pipeline, selection.retrievers)
         wanted = begin(pipeline, selection)
         stages = stale_stages(pipeline, wanted)
         first = next(stages, None)

@@ -10,6 +10,7 @@ from rag_assets.engine.failures import failures_of
 from rag_assets.engine.recipe import Recipe
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.stage import QuerySetAnswers
+from rag_assets.retrieval.external.stage import ExternalRankings
 from rag_assets.retrieval.reranking.stage import RerankedRuns
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
@@ -25,7 +26,7 @@ def unanswered(pipeline: Pipeline) -> dict[ArtifactKey, int]:
     """
     found: dict[ArtifactKey, int] = {}
     for stage in pipeline.stages():
-        if not isinstance(stage, QuerySetAnswers | RerankedRuns):
+        if not isinstance(stage, QuerySetAnswers | RerankedRuns | ExternalRankings):
             continue
         seen = set()
         for key in stage.keys(pipeline.experiment):
@@ -64,6 +65,8 @@ def _unanswered_in(pipeline: Pipeline, key: ArtifactKey) -> int:
         table = artifact.table()
         without = table.filter(pc.is_null(table.column("text")))
         return int(pc.count_distinct(without.column("query_id")).as_py())
+    if key.asset == ExternalRankings.name:
+        return len(failures_of(artifact.manifest))
     (name,) = pipeline.experiment.inputs(key["retriever"])
     before = pipeline.artifact(run_key(pipeline.experiment, name, key["top_k"]))
     return len(failures_of(artifact.manifest).keys() - failures_of(before.manifest).keys())

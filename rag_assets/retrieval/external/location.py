@@ -1,9 +1,10 @@
 """Where a returned text stands in the documents, so that it can be judged as our chunks are.
 
 A text is looked for as it is, then with white space and Unicode made alike: each run of white space
-is one blank, characters are those of NFKC (Unicode Standard Annex 15). Where a hit names a document
-or its file, only that one is looked at. A text that stands at several places is at none, unless the
-hit says where it starts: nothing is guessed.
+is one blank, characters are those of NFKC (Unicode Standard Annex 15); at last behind the title of
+a document, which a file may have in its first line. Where a hit names a document or its file, only
+that one is looked at. A text that stands at several places is at none, unless the hit says where it
+starts: nothing is guessed.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ BLOCK_CHARACTERS = 1 << 20
 """Documents are searched together up to so many characters."""
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)
+_FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _RUNS = re.compile(r"\s+|[!-~]+(?![^\s!-~])|[!-~]?[^\s!-~]+")
 
 Offsets = list[tuple[int, int]]
@@ -52,16 +54,21 @@ class Place(NamedTuple):
     end: int | None = None
 
 
-def locate(hits: Sequence[Hit], documents: Mapping[str, str]) -> list[Place]:
+def locate(
+    hits: Sequence[Hit], documents: Mapping[str, str], titles: Mapping[str, str] = {}
+) -> list[Place]:
     """Return the place of each hit that has a text.
 
     Args:
         hits: with a ``text`` each.
         documents: id -> text.
+        titles: id -> title, of documents whose text does not begin with it.
     """
     names = _Names(documents)
     wanted = {hit: names.of(hit) for hit in dict.fromkeys(hit._replace(score=None) for hit in hits)}
-    places = _located(wanted, documents)
+    alike = _AlikeCorpus(documents)
+    ways = ((EXACT, _Corpus(documents)), (NORMALISED, alike), (NORMALISED, alike.behind(titles)))
+    places = _located(wanted, ways)
     return [places[hit._replace(score=None)] for hit in hits]
 
 
@@ -119,12 +126,11 @@ def _without_suffix(parts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _located(
-    wanted: Mapping[Hit, tuple[str, ...] | None], documents: Mapping[str, str]
+    wanted: Mapping[Hit, tuple[str, ...] | None], ways: Sequence[tuple[str, _Corpus]]
 ) -> dict[Hit, Place]:
     places: dict[Hit, Place] = {}
     rest = dict(wanted)
-    plain = _Corpus(documents)
-    for how, corpus in ((EXACT, plain), (NORMALISED, _AlikeCorpus(documents))):
+    for how, corpus in ways:
         anywhere = [corpus.text(hit) for hit, named in rest.items() if named is None]
         found = corpus.everywhere(dict.fromkeys(filter(None, anywhere)))
         for hit, named in list(rest.items()):
@@ -143,8 +149,9 @@ def _one_of(how: str, hit: Hit, found: Sequence[tuple[str, int, int]]) -> Place 
     """Return the only occurrence, or that at which the hit says it starts; None: there is none."""
     if len(found) > 1 and hit.start is not None:
         found = [one for one in found if one[1] == hit.start] or found
-    if len(found) == 1:
+    if len(found) == 1 and found[0][2] > found[0][1]:  # else it is a title and nothing more
         return Place(how, *found[0])
+    found = [one for one in found if one[2] > one[1]]
     documents = {document_id for document_id, _, _ in found}
     return Place(AMBIGUOUS, documents.pop() if len(documents) == 1 else None) if found else None
 
@@ -212,6 +219,10 @@ class _AlikeCorpus(_Corpus):
         super().__init__(documents)
         self._alike: dict[str, str] = {}
 
+    def behind(self, titles: Mapping[str, str]) -> _TitledCorpus:
+        """Return the same documents, each behind its title."""
+        return _TitledCorpus(self._originals, titles)
+
     def text(self, hit: Hit) -> str:
         return normalised(super().text(hit)).strip()
 
@@ -223,6 +234,25 @@ class _AlikeCorpus(_Corpus):
     def span(self, document_id: str, start: int, end: int) -> tuple[str, int, int]:
         offsets = _offsets(self._originals[document_id])
         return document_id, offsets[start][0], offsets[end - 1][1]
+
+
+class _TitledCorpus(_AlikeCorpus):
+    """The documents behind their titles; what is located is the part below the title."""
+
+    def __init__(self, documents: Mapping[str, str], titles: Mapping[str, str]) -> None:
+        heads = {document_id: f"{titles.get(document_id, '')}\n" for document_id in documents}
+        super().__init__({one: heads[one] + text for one, text in documents.items()})
+        self._heads = heads
+
+    def text(self, hit: Hit) -> str:
+        """Return it without the front matter and the marks of a heading before it."""
+        text = _FRONT_MATTER.sub("", hit.text or "").lstrip("# \t\n")
+        return super().text(hit._replace(text=text))
+
+    def span(self, document_id: str, start: int, end: int) -> tuple[str, int, int]:
+        _, first, last = super().span(document_id, start, end)
+        head = len(self._heads[document_id])
+        return document_id, max(first - head, 0), max(last - head, 0)
 
 
 class _Block(NamedTuple):

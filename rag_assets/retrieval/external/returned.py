@@ -148,7 +148,7 @@ def _checked(hit: Hit) -> Hit:
         Unusable: it is not.
     """
     texts = (hit.id, hit.text, hit.document_id, hit.source)
-    places = (hit.start, hit.end)
+    places: tuple[object, object] = (hit.start, hit.end)
     if not all(one is None or isinstance(one, str) for one in texts):
         raise Unusable(f"returned a hit whose id, text or document_id is no text: {_named(hit)}")
     if not all(one is None or (isinstance(one, int) and one >= 0) for one in places):

@@ -22,9 +22,11 @@ from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct, retriever_code
 from rag_assets.engine.stage_context import Part, Ranked, StageContext
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.plain_text import shortened
 from rag_assets.retrieval.base import ImportedRetriever
 from rag_assets.retrieval.external.allowed_code import require_allowed
 from rag_assets.retrieval.external.base import (
+    ALWAYS,
     ExternalRetriever,
     Hit,
     QueryResult,
@@ -80,7 +82,7 @@ class ExternalRankings(Stage):
         return {
             **config.ranking_config(),
             "k": context.experiment.depth(key["retriever"]),
-            "revision": revision_of(context, config),
+            "search_revision": revision_of(context, config),
         }
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
@@ -134,7 +136,10 @@ def _asked(context: StageContext, key: ArtifactKey, config: ExternalRetriever) -
         REVISION: revision_of(context, config),
         ASKED_TWICE: len(again),
         DIFFERED: len(differed),
-        "notes": list(_notes(results, k, len(again), differed)),
+        "notes": [
+            _believed(started, config, revision_of(context, config)),
+            *_notes(results, k, len(again), differed),
+        ],
     }
     _keep_times(context, key, config, times, results)
     return _product(results, facts)
@@ -186,6 +191,18 @@ def _keep_times(
                 asset=key.asset,
                 retriever=key["retriever"],
             )
+
+
+def _believed(asked: datetime, config: ExternalRetriever, revision: str | None) -> str:
+    """Return since when answers are believed, and how long."""
+    when = f"asked on {asked:%Y-%m-%d %H:%M} UTC"
+    if config.revision == ALWAYS:
+        return f"{when}; asked again in each evaluation"
+    if revision is None:
+        return f"{when}; believed until the code, the documents or the queries change"
+    return (
+        f"{when} at revision {shortened(revision, 40)}; believed until that or the queries change"
+    )
 
 
 def _notes(

@@ -82,7 +82,8 @@ def located(
     columns = [rankings.column(name).to_pylist() for name in _HIT]
     hits = [Hit(*values) for values in zip(*columns, strict=True)]
     quoted = [hit for hit in hits if hit.text is not None]
-    places = dict(zip(quoted, locate(quoted, texts), strict=True))
+    titles = dict(zip(texts, documents.column("title").to_pylist(), strict=True))
+    places = dict(zip(quoted, locate(quoted, texts, titles), strict=True))
     rows: list[dict[str, object]] = []
     failures: dict[str, str] = {}
     numbered = zip(rankings["query_id"].to_pylist(), hits, strict=True)
