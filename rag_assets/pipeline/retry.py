@@ -10,7 +10,7 @@ from rag_assets.engine.failures import failures_of
 from rag_assets.engine.recipe import Recipe
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.stage import QuerySetAnswers
-from rag_assets.retrieval.external.stage import ExternalRankings
+from rag_assets.retrieval.external.rankings_stage import ExternalRankings
 from rag_assets.retrieval.reranking.stage import RerankedRuns
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey

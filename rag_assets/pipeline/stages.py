@@ -16,12 +16,8 @@ from rag_assets.evaluation.overlaps_stage import Overlaps
 from rag_assets.evaluation.query_facts_stage import QueryFacts
 from rag_assets.query_sets.stage import QuerySetAnswers, QuerySets
 from rag_assets.retrieval.dense.stage import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns
-from rag_assets.retrieval.external.stage import (
-    ExternalHits,
-    ExternalRankings,
-    ExternalRuns,
-    ExternalUnits,
-)
+from rag_assets.retrieval.external.rankings_stage import ExternalRankings
+from rag_assets.retrieval.external.stage import ExternalHits, ExternalRuns, ExternalUnits
 from rag_assets.retrieval.fusion.stage import FusedRuns
 from rag_assets.retrieval.fusion.tuning_stage import Tuning
 from rag_assets.retrieval.imported.stage import ImportedRankings, ImportedRuns
