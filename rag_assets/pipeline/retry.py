@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
+from rag_assets.engine.attempts import UNANSWERED
 from rag_assets.engine.failures import failures_of
 from rag_assets.engine.recipe import Recipe
 from rag_assets.pipeline.stages import STAGES
@@ -66,7 +67,7 @@ def _unanswered_in(pipeline: Pipeline, key: ArtifactKey) -> int:
         without = table.filter(pc.is_null(table.column("text")))
         return int(pc.count_distinct(without.column("query_id")).as_py())
     if key.asset == ExternalRankings.name:
-        return len(failures_of(artifact.manifest))
+        return int(artifact.manifest.facts.get(UNANSWERED, 0))
     (name,) = pipeline.experiment.inputs(key["retriever"])
     before = pipeline.artifact(run_key(pipeline.experiment, name, key["top_k"]))
     return len(failures_of(artifact.manifest).keys() - failures_of(before.manifest).keys())

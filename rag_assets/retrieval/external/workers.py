@@ -18,7 +18,7 @@ from concurrent.futures import TimeoutError as Late
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from rag_assets.plain_text import shortened
+from rag_assets.plain_text import one_line, shortened
 
 Value = TypeVar("Value")
 MOST_LATE = 3
@@ -98,7 +98,8 @@ class Workers:
             return Outcome(error=f"took longer than {self._timeout:g} s")
         except (Exception, SystemExit) as error:  # whatever a user's code raises
             self._n_late = 0
-            return Outcome(error=shortened(f"{type(error).__name__}: {error}", LONGEST_REASON))
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            return Outcome(error=shortened(one_line(reason), LONGEST_REASON))
         self._n_late = 0
         return Outcome(value, None, seconds)
 
