@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from rag_assets.errors import UsageError
-from rag_assets.retrieval.external.base import Hit, QueryResult, Tools
+from rag_assets.retrieval.external.base import Hit, QueryResult, RevisionQuery, Tools
 from rag_assets.retrieval.external.python import PythonRetriever
 from rag_assets.retrieval.external.workers import MOST_LATE, Workers
 from rag_assets.retrieval.workspace import ALONE
@@ -253,7 +253,7 @@ def test_options_are_checked() -> None:
     with pytest.raises(ValidationError, match="must be package"):
         PythonRetriever(type="python", call="search")
     with pytest.raises(ValidationError, match="asks a database; this search is none"):
-        PythonRetriever(type="python", call="a:b", revision={"sql": "SELECT 1"})
+        PythonRetriever(type="python", call="a:b", revision=RevisionQuery(sql="SELECT 1"))
 
 
 def test_where_a_file_lies_makes_no_difference(tmp_path: Path) -> None:

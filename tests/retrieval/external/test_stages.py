@@ -236,7 +236,7 @@ def test_texts_that_are_from_nowhere_are_counted_and_judged_by_document(searched
     searched.write_config()
     answers = [{**query, "answers": ["ten crowns"]} for query in QUERIES]
     searched.write_rows("queries.jsonl", answers)
-    whole = {"query_id": "q1", "doc_id": "fares.md"}
+    whole: dict[str, Any] = {"query_id": "q1", "doc_id": "fares.md"}
     searched.write_rows("judgments.jsonl", [whole, *JUDGMENTS[1:]])
     searched.write_search(
         "def retrieve(query, k):\n"
@@ -255,7 +255,7 @@ def test_texts_that_are_from_nowhere_are_counted_and_judged_by_document(searched
 @pytest.mark.parametrize("judge", ["document", "evidence"])
 def test_a_run_file_has_texts_and_spans(searched: Searched, judge: str) -> None:
     searched.config["dataset"]["judge"] = judge
-    lines = [
+    lines: list[dict[str, Any]] = [
         {"query_id": "q1", "hits": [{"text": "A dog needs a ticket of 10 crowns."}]},
         {"query_id": "q2", "hits": [["harbours.md", 51, 122], "crew.md"]},
         {
