@@ -7,7 +7,7 @@ where a revision says what is searched.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -119,15 +119,16 @@ def _asked(context: StageContext, key: ArtifactKey, config: ExternalRetriever) -
     retriever, k = key["retriever"], context.experiment.depth(key["retriever"])
     table = context.artifact(QUERIES_KEY).table()
     texts = dict(zip(table["query_id"].to_pylist(), table["text"].to_pylist(), strict=True))
-    results: dict[str, QueryResult] = {}
+    results = _answered_before(context, key, texts)
+    new = {query_id: text for query_id, text in texts.items() if query_id not in results}
     started = datetime.now(UTC)
     with Tools(context.workspace(retriever, key)) as tools:
         before = time.perf_counter()
-        with context.progress(f"ask {retriever}", len(texts)) as advance:
-            found = config.search(list(texts.items()), k, tools)
-            for query_id, result in zip(texts, found, strict=True):
+        with context.progress(f"ask {retriever}", len(new)) as advance:
+            found = enumerate(config.search(list(new.items()), k, tools), 1)
+            for query_id, (number, result) in zip(new, found, strict=True):
                 results[query_id] = result
-                advance(len(results))
+                advance(number)
         seconds = time.perf_counter() - before
         sample = [(one, texts[one]) for one in timed_queries(context) if not results[one].error]
         again, times = _one_at_a_time(config, sample, k, tools)
@@ -144,8 +145,27 @@ def _asked(context: StageContext, key: ArtifactKey, config: ExternalRetriever) -
             *_notes(results, k, len(again), differed, failed),
         ],
     }
-    _keep_times(context, key, times, _together(config, results), seconds, len(results))
+    _keep_times(context, key, times, _together(config, results), seconds, len(new))
     return _product(results, facts)
+
+
+def _answered_before(
+    context: StageContext, key: ArtifactKey, query_ids: Collection[str]
+) -> dict[str, QueryResult]:
+    """Return the answers of the attempt before: a further one asks for what failed only."""
+    recipe = context.recipe(key)
+    before = context.attempts.before(recipe) if recipe is not None else None
+    found = context.store.find(key.asset, before.fingerprint) if before is not None else None
+    if found is None:
+        return {}
+    hits: dict[str, list[Hit]] = {
+        one: [] for one in query_ids if one not in found.manifest.failures
+    }
+    columns = ("query_id", *Hit._fields)
+    table = found.table()
+    for query_id, *values in zip(*(table[name].to_pylist() for name in columns), strict=True):
+        hits[query_id].append(Hit(*values))
+    return {query_id: QueryResult(own) for query_id, own in hits.items()}
 
 
 def _one_at_a_time(

@@ -206,7 +206,11 @@ def test_failures_are_no_zeros_and_are_asked_for_again(searched: Searched) -> No
     (searched.root / "up").touch()
     assert not searched.run()
     assert try_again(searched.pipeline()) == 1
+    searched.forget_log()
     searched.run()
+    assert searched.log[:2] == ["loaded", QUERIES[0]["text"]]
+    assert set(searched.log[2:]) <= {query["text"] for query in QUERIES}
+    assert len(searched.log) == 3  # the query that failed, and the sample of one
     assert means(searched, "mine")["n_failed"] == 0
 
 
