@@ -84,7 +84,10 @@ class PythonRetriever(ExternalRetriever):
 
     def describe_for_plan(self) -> list[str]:
         """Return what would be run."""
-        return [f"runs {Call.of(self.call)} in this process"]
+        call, here = Call.of(self.call), Path.cwd()
+        if call.in_file and Path(call.place).is_relative_to(here):
+            call = call._replace(place=str(Path(call.place).relative_to(here)))
+        return [f"runs {call} in this process"]
 
     def search(
         self, queries: Sequence[tuple[str, str]], k: int, tools: Tools
