@@ -218,7 +218,9 @@ def _reranked(pipeline: Pipeline, line: Outgoing, name: str) -> Outgoing:
     n = queries.manifest.rows
     texts = queries.table()["text"].to_pylist()
     asked = sum(len(text.encode()) for text in texts)
-    chunks = _chunks(pipeline, experiment.chunkings_of(name))
+    # What a search with chunks of its own returns is known when it was asked.
+    is_known = not experiment.located_of(name)
+    chunks = _chunks(pipeline, experiment.chunkings_of(name)) if is_known else None
     sizes = sorted((len(text.encode()) for text in chunks or ()), reverse=True)
     if isinstance(retriever, Listwise):
         moves = [end - start for start, end in windows(depth, retriever.window, retriever.step)]

@@ -112,8 +112,8 @@ class Retriever(Options):
     """Options of one retriever.
 
     Attributes:
-        family: which assets compute it: ``lexical``, ``embedding``, ``imported``, ``fused`` or
-            ``reranked``.
+        family: which assets compute it: ``lexical``, ``embedding``, ``imported``, ``external``,
+            ``fused`` or ``reranked``.
         level: a retriever reads only retrievers of lower levels.
         search_options: options that an index does not depend on.
         model_kind: what runs its model, as the Dagster UI knows it by an icon; None: it has none.
@@ -164,6 +164,10 @@ class Retriever(Options):
         """Return option -> the file that it names."""
         named = {option: getattr(self, option) for option in self.file_options}
         return {option: Path(value) for option, value in named.items() if value is not None}
+
+    def with_files(self, files: Mapping[str, Path]) -> Self:
+        """Return the options with other paths to the files that :meth:`files` gives."""
+        return self.model_copy(update=dict(files))
 
     def read_by(self) -> ModelFiles | None:
         """Return the files of the local model whose tokenizer reads the texts, if there is one.

@@ -31,6 +31,10 @@ def write_given(folder: Path, documents: Mapping[str, str], queries: Mapping[str
         for rank, name in enumerate(ranked, start=1)
     ]
     (folder / "run.trec").write_text("".join(lines), encoding="utf-8")
+    scored = sorted(((len(text), name) for name, text in documents.items()), reverse=True)
+    hits = [(name, score) for score, name in scored]
+    code = f"def retrieve(query, k):\n    return {hits!r}[:k]\n"
+    (folder / "search.py").write_text(code, encoding="utf-8")
     for file, texts in (("chunks.parquet", documents), ("queries.parquet", queries)):
         vectors = [np.array(vector(text), dtype=np.float32) for text in texts.values()]
         pq.write_table(pa.table({"id": list(texts), "vector": vectors}), folder / file)

@@ -54,6 +54,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "mmr": RERANKED,
     "run_file": {"path": "../given/run.trec"},
+    "python": {"call": "../given/search.py:retrieve"},
     "vectors": {
         "chunk_vectors": "../given/chunks.parquet",
         "query_vectors": "../given/queries.parquet",
