@@ -63,6 +63,11 @@ def _configured(
     for part, names in wanted.items():
         block = configuration.get(part, {})
         found[part] = {name: block[name] for name in names if name in block}
+    # What a search holds by now is what drifts.
+    found["retrievers"] = {
+        name: {key: value for key, value in options.items() if key != "revision"}
+        for name, options in found["retrievers"].items()
+    }
     if any(isinstance(experiment.query_sets.get(name), PromptedQuerySet) for name in query_sets):
         found["llm"] = configuration.get("llm")
     return found
