@@ -25,12 +25,14 @@ EXACT, NORMALISED, AMBIGUOUS, MISSING = "exact", "normalised", "ambiguous", "mis
 """How a text was located: as it is, made alike; not: at several places, at none."""
 
 WINDOW = 32
-"""Characters from the beginning of a text whose hashes are compared first."""
+"""Characters from the beginning of a text whose hashes are compared first, at most."""
 
 BLOCK_CHARACTERS = 1 << 20
 """Documents are searched together up to so many characters."""
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)
+_TABLE_BITS = 20
+_SHIFT = np.uint64(64 - _TABLE_BITS)
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _RUNS = re.compile(r"\s+|[!-~]+(?![^\s!-~])|[!-~]?[^\s!-~]+")
 
@@ -188,7 +190,8 @@ class _Corpus:
         found: dict[str, list[tuple[str, int, int]]] = {}
         by_window: dict[int, list[str]] = {}
         for text in texts:
-            by_window.setdefault(min(len(text), WINDOW), []).append(text)
+            window = min(1 << (len(text).bit_length() - 1), WINDOW)
+            by_window.setdefault(window, []).append(text)
         for block in self._blocks() if texts else ():
             codes = np.frombuffer(block.text.encode("utf-32-le", "surrogatepass"), np.uint32)
             for window, own in by_window.items():
@@ -284,19 +287,24 @@ def _occurrences(
         by_hash.setdefault(int(own[0]), []).append(text)
     hashes = _window_hashes(codes, window)
     known = np.array(sorted(by_hash), np.uint64)
-    near = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
-    for place in np.flatnonzero(known[near] == hashes).tolist():
+    may_be = np.zeros(1 << _TABLE_BITS, np.bool_)  # most hashes are ruled out by a look into it
+    may_be[known >> _SHIFT] = True
+    places = np.flatnonzero(may_be[hashes >> _SHIFT])
+    for place in places[np.isin(hashes[places], known)].tolist():
         for text in by_hash[int(hashes[place])]:
             if whole.startswith(text, place):
                 yield text, place
 
 
 def _window_hashes(codes: npt.NDArray[np.uint32], window: int) -> npt.NDArray[np.uint64]:
-    """Return a polynomial hash, modulo 2^64, of each ``window`` neighbouring characters."""
-    n = max(len(codes) - window + 1, 0)
-    hashes = np.zeros(n, np.uint64)
-    for first in range(window):
-        hashes = hashes * _BASE + codes[first : first + n]
+    """Return a polynomial hash, modulo 2^64, of each ``window`` characters, a power of two.
+
+    That of twice as many is made of two: ``h(ab) = h(a) * base^len(b) + h(b)``.
+    """
+    hashes, base, size = codes.astype(np.uint64) * _BASE, _BASE, 1
+    while size < window:
+        hashes = hashes[:-size] * base + hashes[size:]
+        base, size = np.uint64(int(base) ** 2 % 2**64), size * 2
     return hashes
 
 

@@ -16,7 +16,7 @@ from rag_assets.errors import UsageError
 from rag_assets.retrieval.external.base import ExternalRetriever, QueryResult, Tools
 from rag_assets.retrieval.external.called_code import Call, load, source_version
 from rag_assets.retrieval.external.returned import Unusable, hits_of
-from rag_assets.retrieval.external.workers import Outcome, Workers
+from rag_assets.retrieval.external.workers import Outcome, Workers, reason_of
 
 BATCH_QUERIES = 100
 """Queries of one call with ``batch: true``."""
@@ -112,6 +112,8 @@ class PythonRetriever(ExternalRetriever):
             hits = hits_of(outcome.value, k, as_texts=self.returns == "texts")
         except Unusable as error:
             return QueryResult(error=str(error))
+        except Exception as error:  # whatever a generator, or a foreign object, raises
+            return QueryResult(error=reason_of(error))
         return QueryResult(hits, outcome.seconds)
 
 
@@ -122,8 +124,8 @@ def _apart(outcome: Outcome[object], n_queries: int) -> list[Outcome[object]]:
     seconds = outcome.seconds if n_queries == 1 else None
     try:
         answers = list(outcome.value)  # type: ignore[call-overload]
-    except TypeError:
-        answers = []
+    except Exception as error:  # what is no list, or whatever a generator raises
+        return [Outcome(error=reason_of(error))] * n_queries
     if len(answers) != n_queries:
         problem = f"returned {len(answers)} lists of hits for {n_queries} queries"
         return [Outcome(error=problem)] * n_queries

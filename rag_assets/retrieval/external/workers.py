@@ -98,8 +98,7 @@ class Workers:
             return Outcome(error=f"took longer than {self._timeout:g} s")
         except (Exception, SystemExit) as error:  # whatever a user's code raises
             self._n_late = 0
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            return Outcome(error=shortened(one_line(reason), LONGEST_REASON))
+            return Outcome(error=reason_of(error))
         self._n_late = 0
         return Outcome(value, None, seconds)
 
@@ -128,6 +127,12 @@ class Workers:
                 threading.Thread(target=self._loop.run_forever, daemon=True).start()
         within = asyncio.wait_for(_as_coroutine(value), self._timeout)
         return asyncio.run_coroutine_threadsafe(within, self._loop).result()
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what a user's code raised, on one line."""
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    return shortened(one_line(reason), LONGEST_REASON)
 
 
 async def _as_coroutine(value: Awaitable[Any]) -> Any:  # noqa: ANN401

@@ -132,6 +132,16 @@ def test_what_fails_is_a_failure_of_its_query(asked: Asked) -> None:
     assert (third.error or "").startswith("returned int 5, not a list of hits")
 
 
+def test_a_generator_that_raises_is_a_failure_of_its_query(asked: Asked) -> None:
+    code = "def f(query, k):\n    yield query\n    raise OSError('gone')"
+    assert {result.error for result in asked(code)} == {"OSError: gone"}
+
+
+def test_a_batch_of_generators_that_raises_fails(asked: Asked) -> None:
+    code = "def f(queries, k):\n    yield queries\n    raise OSError('gone')"
+    assert {result.error for result in asked(code, batch=True)} == {"OSError: gone"}
+
+
 def test_a_batch_of_another_length_fails_as_a_whole(asked: Asked) -> None:
     results = asked("def f(queries, k):\n    return [[], []]", batch=True)
     assert {result.error for result in results} == {"returned 2 lists of hits for 3 queries"}

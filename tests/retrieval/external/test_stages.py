@@ -13,8 +13,11 @@ from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.asked_revisions import ask_revisions
 from rag_assets.pipeline.failed_queries import try_again, unanswered, unfinished
 from rag_assets.pipeline.plan import plan
+from rag_assets.pipeline.purging import to_purge
 from rag_assets.pipeline.selection import Selection
+from rag_assets.report.latency import latency_rows
 from rag_assets.report.plan import plan_rows
+from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.external.rankings_stage import SINGLE, rankings_key
 from rag_assets.retrieval.external.stage import hits_key, units_key
 from rag_assets.retrieval.runs_stage import run_key
@@ -124,6 +127,27 @@ def test_what_has_another_order_the_second_time_is_said(searched: Searched) -> N
     searched.run()
     (_, line) = facts(searched, rankings_key("mine"))["notes"]
     assert line.startswith("6 of 6 queries that were asked twice gave other hits, or another order")
+
+
+def test_latency_is_of_single_queries_and_of_several_at_once(searched: Searched) -> None:
+    searched.configure("mine", concurrency=3)
+    searched.run()
+    result = EvaluationResult(searched.artifacts, searched.snapshot())
+    experiment = searched.pipeline().experiment
+    mine, bm25 = latency_rows(result, experiment, experiment.retrievers)
+    assert mine["concurrency"] == 3
+    assert bm25["concurrency"] is None
+    for name in ("p50_ms", "p99_ms", "concurrent_p50_ms", "concurrent_p99_ms"):
+        assert isinstance(mine[name], float), name
+    assert mine["n_timed"] == 1
+
+
+def test_a_purge_finds_what_a_search_returned_of_a_document(searched: Searched) -> None:
+    searched.run()
+    searched.snapshot()
+    found = to_purge(searched.settings, "fares.md")
+    assert found is not None
+    assert {"external_rankings", "external_units"} <= {item.kind for item in found.files}
 
 
 def test_an_edit_asks_again_only_where_it_can_matter(searched: Searched) -> None:
