@@ -164,6 +164,10 @@ class Retriever(Options):
         named = {option: getattr(self, option) for option in self.file_options}
         return {option: Path(value) for option, value in named.items() if value is not None}
 
+    def with_files(self, files: Mapping[str, Path]) -> Self:
+        """Return the options with other paths to the files that :meth:`files` gives."""
+        return self.model_copy(update=dict(files))
+
     def read_by(self) -> ModelFiles | None:
         """Return the files of the local model whose tokenizer reads the texts, if there is one.
 
