@@ -39,8 +39,14 @@ JmesPath = Annotated[str, Field(min_length=1), AfterValidator(_is_path)]
 """A JMESPath as text."""
 
 
-def value_at(option: str, path: str, answer: Json) -> Json:
+def value_at(option: str, path: str, answer: Json, place: str = "") -> Json:
     """Return what the path of an option leads to; None where it leads nowhere.
+
+    Args:
+        option: for the message.
+        path: a JMESPath.
+        answer: where it begins.
+        place: what the message begins with.
 
     Raises:
         Unusable: a function in the path cannot take what it finds.
@@ -51,7 +57,7 @@ def value_at(option: str, path: str, answer: Json) -> Json:
         return jmespath.search(path, answer)
     except Exception as error:  # whatever the library makes of what a server sends
         problem = " ".join(str(error).split())
-        raise Unusable(f"`{option}: {path}`: {problem}") from error
+        raise Unusable(f"{place}`{option}: {path}`: {problem}") from error
 
 
 def list_at(option: str, path: str, answer: Json) -> list[Json]:
@@ -96,7 +102,7 @@ def hit_at(paths: Mapping[str, str], row: Json, rank: int) -> Hit:
     """
     values: dict[str, Any] = {}
     for name, path in paths.items():
-        value = value_at(name, path, row)
+        value = value_at(name, path, row, f"hit {rank}: ")
         if name in ("id", "document_id") and _is_whole(value):
             value = str(value)
         needed = name in ("id", "text") or ("text" not in paths and name != "score")
