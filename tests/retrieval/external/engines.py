@@ -50,7 +50,7 @@ class Index:
         passages = [
             Passage(file, found.start(), found[0])
             for file, text in documents.items()
-            for found in re.finditer(r"[^\n#][^\n]*", text)
+            for found in re.finditer(r"^(?!#).+", text, re.M)
         ]
         return cls(passages, encode([passage.text for passage in passages]))
 

@@ -73,6 +73,7 @@ def serving(answer: Answer) -> Iterator[Loopback]:
 def _handler(server: Loopback) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # head and content in one write: TCP holds a second one back
 
         def do_POST(self) -> None:
             parts = urlsplit(self.path)
