@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -74,7 +75,7 @@ def places_in(template: JsonValue) -> Iterator[str]:
 
 
 def secret_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return the headers with a value from the environment, and these values.
+    """Return the headers with a value from the environment, and all that must not be repeated.
 
     Raises:
         UsageError: a variable is not set, or holds what no header can.
@@ -95,12 +96,22 @@ def secret_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], list[str
         for header, text in headers.items()
         if _VARIABLE.search(text)
     }
-    return found, list(values.values())
+    return found, [secret for value in values.values() for secret in (value, *_user_in(value))]
 
 
 def fixed_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers without anything from the environment."""
     return {header: text for header, text in headers.items() if not _VARIABLE.search(text)}
+
+
+def _user_in(value: str) -> list[str]:
+    """Return user and password where a value holds them as basic authentication sends them."""
+    try:
+        pair = base64.b64decode(value, validate=True).decode()
+    except ValueError:
+        return []
+    user, colon, password = pair.partition(":")
+    return [pair, user, password] if colon else []
 
 
 def _written(value: object, as_json: bool) -> str:

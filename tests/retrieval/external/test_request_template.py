@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -141,6 +142,14 @@ def test_only_values_of_variables_are_secret(monkeypatch: pytest.MonkeyPatch) ->
     headers = {"authorization": "ApiKey ${ES_KEY}", "x-tenant": "acme"}
     assert secret_headers(headers) == ({"authorization": "ApiKey abc123"}, ["abc123"])
     assert fixed_headers(headers) == {"x-tenant": "acme"}
+
+
+def test_user_and_password_are_secret_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = base64.b64encode(b"operator:hunter2").decode()
+    monkeypatch.setenv("BASIC", value)
+    headers, secrets = secret_headers({"authorization": "Basic ${BASIC}"})
+    assert headers == {"authorization": f"Basic {value}"}
+    assert secrets == [value, "operator:hunter2", "operator", "hunter2"]
 
 
 @pytest.mark.parametrize(
