@@ -192,6 +192,12 @@ GOOD = {"hits": [{"id": "a"}]}
             {"error": "errors[0].message"},
             "the server says: half of the shards failed",
         ),
+        (
+            always({"hits": [{"d": "a", "s": 0, "e": 2**31}]}),
+            {"id": None, "document_id": "d", "start": "s", "end": "e"},
+            "hit 1: `end: e` is 2147483648; it must be a whole number from 0",
+        ),
+        (always({**GOOD, "why": {"größe": 0}}), {"error": "why"}, 'server says: {"größe": 0}'),
         (always({**GOOD, "timed_out": True}), {"error": "timed_out"}, "the server says: true"),
         (always({}, 302, Location="http://192.0.2.1/x"), {}, "a redirect to http://192.0.2.1, whi"),
         (always({}, 302, Location="/other"), {}, "a redirect to another path, which is not foll"),
@@ -263,6 +269,18 @@ def test_failures_that_are_not_in_a_row_do_not_end_the_search() -> None:
     with serving(answer) as server:
         results = search(retriever(url=server.root, retries=0), *["bad", "bad", "good"] * 3)
     assert [result.error is None for result in results] == [False, False, True] * 3
+
+
+def test_a_row_of_failures_begins_anew_after_an_answer() -> None:
+    def answer(request: Request) -> Reply:
+        return echo(request) if request.body["q"] == "good" else Reply({}, 503)
+
+    with serving(answer) as server:
+        results = search(
+            retriever(url=server.root, retries=0), *["good", "bad", "bad", "bad", "good"]
+        )
+    assert len(server.received) == 4
+    assert str(results[-1].error).startswith("not asked: 3 requests in a row failed, the last by:")
 
 
 @pytest.mark.parametrize(
@@ -360,6 +378,8 @@ def test_a_plan_says_who_would_be_asked_and_asks_nobody() -> None:
         lines = config.describe_for_plan()
     assert lines == [f"asks {server.root}/s by POST, a request for each query, 4 at once"]
     assert server.received == []
+    (line,) = retriever(url="https://h/s", batch_size=2, **BATCH).describe_for_plan()
+    assert line == "asks https://h/s by POST, a request for 2 queries"
 
 
 def test_results_are_in_order_however_many_are_asked_at_once() -> None:
@@ -472,6 +492,10 @@ def test_vectors_of_a_model_of_ours(static_model: Path) -> None:
         ({"method": "GET"}, "`method: POST` needs a body, `method: GET` has none"),
         ({"body": {"q": "{queries}"}}, "a request for several queries needs `answers`"),
         ({"batch_size": 2}, "a request for several queries needs `answers`"),
+        (
+            {"answers": "a", "body": {"q": "{query}", "all": "{queries}"}},
+            "`answers` belongs to '{queries}' or '{vectors}', and to them alone",
+        ),
         ({"answers": "a"}, "`answers` belongs to '{queries}' or '{vectors}', and to them alone"),
         ({"body": {"q": "{vector}"}}, "`embedding` and a '{vector}' in the request belong toge"),
         ({"embedding": {"model": "m"}}, "`embedding` and a '{vector}' in the request belong tog"),

@@ -69,6 +69,11 @@ def test_a_query_in_a_url_is_one_parameter(query: str) -> None:
     assert parse_qs(parts.query, keep_blank_values=True) == {"q": [query], "limit": ["5"]}
 
 
+def test_a_literal_has_its_characters_as_they_are() -> None:
+    # GraphQL knows no pairs of escapes for one character.
+    assert filled("f({query:json})", {"query": "😀\n"}) == 'f("😀\\n")'
+
+
 def test_half_a_character_in_a_url_becomes_a_question_mark() -> None:
     assert filled_url("http://h/?q={query}", {"query": "a\ud800"}) == "http://h/?q=a%3F"
 
