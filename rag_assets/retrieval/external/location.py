@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -35,9 +34,6 @@ _TABLE_BITS = 20
 _SHIFT = np.uint64(64 - _TABLE_BITS)
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _RUNS = re.compile(r"\s+|[!-~]+(?![^\s!-~])|[!-~]?[^\s!-~]+")
-
-Offsets = list[tuple[int, int]]
-"""Of each character of a normalised text: the characters ``[start, end)`` that it was made of."""
 
 
 class Place(NamedTuple):
@@ -72,12 +68,6 @@ def locate(
     ways = ((EXACT, _Corpus(documents)), (NORMALISED, alike), (NORMALISED, alike.behind(titles)))
     places = _located(wanted, ways)
     return [places[hit._replace(score=None)] for hit in hits]
-
-
-def counts(places: Sequence[Place]) -> dict[str, int]:
-    """Return how many texts were located in which way, every way with its number."""
-    found = Counter(place.how for place in places)
-    return {how: found[how] for how in (EXACT, NORMALISED, AMBIGUOUS, MISSING)}
 
 
 class _Names:
@@ -313,9 +303,9 @@ def normalised(text: str) -> str:
     return "".join(made for made, _, _ in _pieces(text))
 
 
-def _offsets(text: str) -> Offsets:
+def _offsets(text: str) -> list[tuple[int, int]]:
     """Return of which characters of ``text`` each of its normalised form was made."""
-    offsets: Offsets = []
+    offsets: list[tuple[int, int]] = []
     for made, start, end in _pieces(text):
         if len(made) == end - start:
             offsets += [(place, place + 1) for place in range(start, end)]

@@ -14,7 +14,6 @@ from rag_assets.retrieval.external.location import (
     MISSING,
     NORMALISED,
     Place,
-    counts,
     locate,
     normalised,
 )
@@ -96,12 +95,6 @@ def test_a_file_has_its_title_before_the_text() -> None:
     front_matter = "---\nauthor: x\n---\n# The boat\n\nIt sails not."
     assert found(front_matter) == Place(NORMALISED, "b.md", 0, 13)
     assert found("# The ferry\n") == Place(MISSING)
-
-
-def test_ways_are_counted() -> None:
-    hits = [Hit(text=text) for text in ("needs a ticket", "needs a ticket", "hot", "none such")]
-    found = counts(locate(hits, DOCUMENTS))
-    assert found == {EXACT: 2, NORMALISED: 0, AMBIGUOUS: 1, MISSING: 1}
 
 
 ALPHABET = st.text("ab \n\u00e9e\u0301\ufb01f\u00a0", max_size=60)
