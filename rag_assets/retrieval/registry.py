@@ -43,6 +43,7 @@ _OWN = {
     "mmr": "reranking.mmr:MMR",
     "run_file": "imported.run_file:RunFileRetriever",
     "python": "external.python:PythonRetriever",
+    "http": "external.http:HttpRetriever",
     "vectors": "dense.vectors:FileVectorsRetriever",
     "openai_embedding": "dense.openai_embedding:OpenAIEmbedding",
     "splade": "dense.splade:Splade",

@@ -21,7 +21,7 @@ ENGINE = (
     "pipeline/rankings.py",
     "engine/latency_sample.py",
     "engine/measurements.py",
-    "engine/attempts.py",
+    "engine/failures.py",
     "pipeline/plan.py",
     "code_versions/closure.py",
     "code_versions/versions.py",
