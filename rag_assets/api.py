@@ -67,6 +67,7 @@ def evaluate(
         :data:`rag_assets.schemas.LEADERBOARD`, all means in [0, 1]. Without labels there is none,
         and ``result.overlaps`` compares the retrievers at each top_k. A notebook shows headline and
         leaderboard; ``to_arrow()``, ``to_pandas()``, ``to_polars()`` and ``plot()`` are for more.
+        ``result.answers`` is the same of answerers.
 
     Raises:
         UsageError: nothing at ``path``, a retriever or cut-off is not the experiment's, or another
@@ -131,19 +132,21 @@ def compare(
 
     Args:
         path: as for :func:`load_experiment`.
-        retrievers: two names: the second is compared with the first; none for all pairs.
+        retrievers: two names: the second is compared with the first; none for all pairs. An
+            answerer is named with its cut-off, as ``plain@5``.
         store: as for :func:`evaluate`.
-        metric: such as ``recall@10``; the primary metric when absent.
+        metric: such as ``recall@10`` or ``answer_f1``; the primary metric when absent, of
+            answerers F1 where there are right answers.
         split: whose queries; the one to show when absent.
 
     Raises:
         NotEvaluated: no evaluation, no labels, or no such cell.
         UsageError: not two retrievers, or an unknown retriever, metric or split.
     """
-    from rag_assets.pipeline.selection import Selection
+    from rag_assets.pipeline.selection import check_cell_names
     from rag_assets.report.comparison_views import Comparison
 
-    Selection.of(load_experiment(path), retrievers)
+    check_cell_names(load_experiment(path), retrievers)
     return Comparison.of(leaderboard(path, store), retrievers, metric, split)
 
 
@@ -160,9 +163,9 @@ def history(
 
     Args:
         path: as for :func:`load_experiment`.
-        metric: such as ``recall@10``; the primary metric when absent.
+        metric: such as ``recall@10`` or ``answer_f1``; the primary metric when absent.
         store: as for :func:`evaluate`.
-        retrievers: whose values; all when empty.
+        retrievers: whose values, answerers as ``plain@5``; all when empty.
         split: whose queries; ``test`` where there is one when absent.
         last: so many of the newest evaluations.
 

@@ -653,6 +653,20 @@ HISTORY_METRICS = TableSchema(
     ),
 )
 
+HISTORY_ANSWERS = TableSchema(
+    "history_answers",
+    "one metric of one answerer on one split of one evaluation",
+    ("answerer", "split", "metric"),
+    (
+        Column("answerer", TEXT, "name@k, or name@- of one without a cut-off"),
+        Column("split", TEXT, "dev or test; all where the queries are not split"),
+        Column("metric", TEXT, "the metric's column in answer_metrics"),
+        Column("value", FLOAT, "its weighted mean"),
+        Column("n_questions", COUNT, "questions that have a value"),
+        Column("n_failed", COUNT, "questions without an answer: 0 in every metric"),
+    ),
+)
+
 _TIME = pa.timestamp("ms", "UTC")
 
 HISTORY = TableSchema(
@@ -694,6 +708,12 @@ HISTORY = TableSchema(
             pa.list_(pa.struct(list(HISTORY_METRICS.arrow()))),
             "every metric of every cell",
         ),
+        Column(
+            "answers",
+            pa.list_(pa.struct(list(HISTORY_ANSWERS.arrow()))),
+            "every metric of every answerer; null: of an older version",
+            True,
+        ),
         Column("schema_version", INT, "version of these columns"),
     ),
 )
@@ -728,5 +748,6 @@ ALL_TABLES = (
     TUNING,
     HISTORY_RETRIEVERS,
     HISTORY_METRICS,
+    HISTORY_ANSWERS,
     HISTORY,
 )

@@ -93,11 +93,7 @@ def answer_comparisons(
     Returns:
         Table of :data:`rag_assets.schemas.ANSWER_COMPARISONS`.
     """
-    # What is compared of retrievers are answerable queries; of answers, all that have a value.
-    one = {
-        cell.key: table.append_column("n_relevant", pa.array([1] * table.num_rows, pa.int32()))
-        for cell, table in tables.items()
-    }
+    one = {cell.key: comparable(table) for cell, table in tables.items()}
     found = [ANSWER_COMPARISONS.empty()]
     for name in (name for name in names if METRICS[name].is_mean):
         table = comparisons(one, counting, (name, 0), resampling, all_pairs(list(one)))
@@ -107,6 +103,17 @@ def answer_comparisons(
         # Where a metric is defined for none of the two, nothing is compared.
         found.append(ANSWER_COMPARISONS.check(table.filter(pc.greater(table["n"], 0))))
     return pa.concat_tables(found).combine_chunks()
+
+
+def comparable(metrics: pa.Table) -> pa.Table:
+    """Return metrics of answers as statistics of retrieval read them.
+
+    Of retrievers answerable queries are compared; of answerers, all questions that have a value.
+
+    Args:
+        metrics: table of :data:`~rag_assets.answers.tables.ANSWER_METRICS`.
+    """
+    return metrics.append_column("n_relevant", pa.array([1] * metrics.num_rows, pa.int32()))
 
 
 def _groups(counting: pa.Table, tables: Collection[pa.Table]) -> Iterator[tuple[str, Counted]]:

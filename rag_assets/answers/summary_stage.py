@@ -21,6 +21,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.package_versions import version
 from rag_assets.schemas import ANSWER_COMPARISONS, ANSWER_SUMMARY
 from rag_assets.sources.stage import QRELS_KEY
+from rag_assets.statistics.comparisons_stage import SHARED
 from rag_assets.store.artifacts import ArtifactKey
 
 ANSWER_SUMMARY_KEY = ArtifactKey.of("answer_summary")
@@ -90,6 +91,7 @@ class AnswerComparisons(Stage):
             "answerers": list(experiment.answer_cells),
             "metrics": list(metric_names(experiment)),
             **asdict(resampling_of(experiment)),
+            SHARED: _shares_documents(experiment),
         }
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:

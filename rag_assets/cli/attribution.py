@@ -6,12 +6,19 @@ from pathlib import Path
 
 import click
 
-from rag_assets.cli.options import format_option, path_argument, retriever_option, store_option
-from rag_assets.cli.terminal import output, print_data
+from rag_assets.cli.options import (
+    format_option,
+    path_argument,
+    refuse_given,
+    retriever_option,
+    store_option,
+)
+from rag_assets.cli.terminal import output, print_data, print_rows
 from rag_assets.errors import DataError, NotEvaluated, UsageError
 from rag_assets.evaluation.query_facts import DEV, TEST
 from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.selection import Selection
+from rag_assets.report.answer_waterfall import checked_rows, waterfall_view
 from rag_assets.report.attribution import attribution_rows, attribution_view, lost_rows, lost_view
 from rag_assets.report.formats import formatted
 from rag_assets.report.result import EvaluationResult
@@ -37,6 +44,9 @@ from rag_assets.store.settings import StoreSettings
 @click.option(
     "--queries", is_flag=True, help="The evidences that were lost, with the text of their queries."
 )
+@click.option(
+    "--answers", is_flag=True, help="What became of each question, from the corpus to its answer."
+)
 @format_option
 def command(
     path: Path,
@@ -45,22 +55,31 @@ def command(
     slice_by: str | None,
     split: str | None,
     queries: bool,
+    answers: bool,
     form: str,
 ) -> None:
     """Print at which stage each retriever found or lost the evidence.
 
     Of the last evaluation of PATH, at the cut-off of its primary metric: found; ranked, but cut at
     k; lost by the fusion or reranker; below the candidates that are read; in no chunk; not in the
-    corpus. `ceiling` is the recall of the candidates that a fusion or reranker reads.
+    corpus. `ceiling` is the recall of the candidates that a fusion or reranker reads. With
+    --answers every question of each answerer is in one class, and the classes sum to 100 %.
 
     Example: rag-assets attribution data/handbook --queries
     """
+    if answers:
+        others = ["retrievers", "slice_by", "queries"]
+        refuse_given(others, "does not apply to --answers, which is of all answerers and questions")
     settings = StoreSettings.resolve(store)
     experiment = open_to_read(path, settings)
     selection = Selection.of(experiment, retrievers)
     if queries and slice_by:
         raise UsageError("--queries lists evidences one by one; --by does not apply to it")
     result = EvaluationResult.current(settings.store / experiment.name)
+    if answers:
+        found = checked_rows(result, result.chosen_split(split))
+        print_rows(found, form, lambda: waterfall_view(experiment.name, found))
+        return
     rows = attribution_rows(result, selection.retrievers, slice_by, split)
     if not rows and slice_by:
         raise DataError(

@@ -6,26 +6,33 @@ from pathlib import Path
 
 import click
 
-from rag_assets.cli.completion import complete_retrievers
+from rag_assets.cli.completion import complete_compared
 from rag_assets.cli.options import Integer, format_option, path_argument, refuse_given, store_option
 from rag_assets.cli.terminal import messages, output, print_data, print_note, print_rows
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.pipeline.registry import open_to_read
-from rag_assets.pipeline.selection import Selection
-from rag_assets.report.comparison_views import moves_view, pair_view, pairs_view
+from rag_assets.pipeline.selection import check_cell_names
+from rag_assets.report.answer_moves import MovedAnswer, answer_move_rows, moved_answers
+from rag_assets.report.comparison_views import (
+    answer_moves_view,
+    moves_view,
+    pair_view,
+    pairs_view,
+)
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.formats import Row, as_json, formatted
-from rag_assets.report.rank_moves import move_rows, moved_queries
-from rag_assets.report.result import EvaluationResult, metric_at
+from rag_assets.report.metric_choice import check_names, is_of_answers, named, noun
+from rag_assets.report.rank_moves import MovedQuery, move_rows, moved_queries
+from rag_assets.report.result import EvaluationResult
 from rag_assets.statistics.pairs import all_pairs
 from rag_assets.store.settings import StoreSettings
 
 
 @click.command("compare")
 @path_argument
-@click.argument("retrievers", nargs=-1, metavar="[A B]", shell_complete=complete_retrievers)
+@click.argument("retrievers", nargs=-1, metavar="[A B]", shell_complete=complete_compared)
 @store_option
-@click.option("--metric", help="This metric, such as recall@10, not the primary one.")
+@click.option("--metric", help="This metric, such as recall@10 or answer_f1, not the primary one.")
 @click.option("--split", help="The queries of this split  [default: test where there is one]")
 @click.option(
     "--show",
@@ -39,7 +46,7 @@ from rag_assets.store.settings import StoreSettings
     "--moves",
     is_flag=True,
     help="With A and B: every query, won, tied or lost by B, and the rank of each relevant "
-    "evidence in both.",
+    "evidence in both, or both answers.",
 )
 @format_option
 def command(
@@ -55,32 +62,34 @@ def command(
     """Compare retriever B with A on the same queries, or all pairs.
 
     The last evaluation of PATH is read; nothing is searched again. The queries that moved most are
-    part of the table and of json.
+    part of the table and of json. Answerers are named with their cut-off, as plain@5.
 
     Example: rag-assets compare data/handbook --format markdown
     """
     if moves and not retrievers:
-        raise UsageError("--moves belongs to two retrievers; name them")
+        raise UsageError("--moves belongs to two retrievers or answerers; name them")
     if moves or not retrievers:
-        refuse_given(["show"], "belongs to two retrievers, without --moves")
+        refuse_given(["show"], "belongs to two retrievers or answerers, without --moves")
     if len(retrievers) not in (0, 2):
         raise UsageError(f"compare takes two retrievers or none, not {len(retrievers)}")
     settings = StoreSettings.resolve(store)
     experiment = open_to_read(path, settings)
-    Selection.of(experiment, retrievers)
+    check_cell_names(experiment, retrievers)
     if retrievers and retrievers[0] == retrievers[1]:
         raise UsageError(f"'{retrievers[0]}' is compared with itself; give two retrievers")
     root = settings.store / experiment.name
     result = EvaluationResult.current(root)
-    result.check_labels()
-    compared = Compared.of(result, metric_at(metric, result.primary), split)
+    chosen = result.chosen_metric(metric, retrievers)
+    check_names(chosen, retrievers)
+    compared = Compared.of(result, chosen, split)
     if moves:
         _print_moves(compared, retrievers[0], retrievers[1], form)
     elif retrievers:
         _print_pair(compared, retrievers[0], retrievers[1], show, form)
     else:
         _print_all(compared, form)
-    print_note(result.tuning_note(retrievers or list(compared.cells), compared.split))
+    if not is_of_answers(chosen):
+        print_note(result.tuning_note(retrievers or list(compared.cells), compared.split))
     _print_note(compared)
 
 
@@ -88,9 +97,10 @@ def _print_all(compared: Compared, form: str) -> None:
     rows = compared.rows(all_pairs(list(compared.cells)))
     if not rows:
         name = compared.result.evaluation.experiment
-        problem = f"has fewer than two retrievers with a cell of {compared.metric}"
+        problem = f"has fewer than two {noun(compared.metric)}s with a cell of {compared.metric}"
         raise NotEvaluated(f"the last evaluation of {name} {problem}")
-    print_rows(rows, form, lambda: pairs_view(compared, rows))
+    own = [named(row, compared.metric) for row in rows]
+    print_rows(own, form, lambda: pairs_view(compared, rows))
 
 
 def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> None:
@@ -99,20 +109,33 @@ def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> Non
         raise NotEvaluated(f"no query of split {compared.split} is answerable")
     row = rows[0]
     if form == "table":
-        output().print(pair_view(compared, row, moved_queries(compared, a, b, show)))
+        output().print(pair_view(compared, row, _moved(compared, a, b, show)))
         return
     row = {**row, **_bounds(compared, a, b), "verdict": compared.verdict(row)}
+    row = named(row, compared.metric)
     if form != "json":
         print_data(formatted([row], form))
         return
-    won, lost = moved_queries(compared, a, b, show)
+    won, lost = _moved(compared, a, b, show)
     row["most_won"] = [query.row() for query in won]
     row["most_lost"] = [query.row() for query in lost]
     print_data(as_json(row))
 
 
+def _moved(
+    compared: Compared, a: str, b: str, show: int
+) -> tuple[list[MovedQuery], list[MovedQuery]] | tuple[list[MovedAnswer], list[MovedAnswer]]:
+    if is_of_answers(compared.metric):
+        return moved_answers(compared, a, b, show)
+    return moved_queries(compared, a, b, show)
+
+
 def _print_moves(compared: Compared, a: str, b: str, form: str) -> None:
     compared.check(a, b)
+    if is_of_answers(compared.metric):
+        rows = answer_move_rows(compared, a, b)
+        print_rows(rows, form, lambda: answer_moves_view(compared, rows, a, b))
+        return
     rows = move_rows(compared, a, b)
     print_rows(rows, form, lambda: moves_view(compared, rows, a, b))
 

@@ -41,10 +41,35 @@ def complete_retrievers(
     """Complete the retrievers that experiment.yaml names, and those of the last evaluation."""
     path, names = _path_of(ctx), list[str]()
     if path is not None:
-        for read in (_written_retrievers, lambda path: _evaluated_retrievers(_store_of(ctx, path))):
+        for read in (
+            _written_retrievers,
+            lambda path: _evaluated(_store_of(ctx, path), "retriever"),
+        ):
             with suppress(Exception):
                 names += read(path)
     return _items(dict.fromkeys(names), incomplete)
+
+
+def complete_answerers(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete the answerers of the last evaluation at their cut-offs, as ``plain@5``."""
+    path, names = _path_of(ctx), list[str]()
+    if path is not None:
+        with suppress(Exception):
+            names = _evaluated(_store_of(ctx, path), "answerer")
+    return _items(dict.fromkeys(names), incomplete)
+
+
+def complete_compared(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete retrievers, and answerers at their cut-offs."""
+    return [
+        item
+        for complete in (complete_retrievers, complete_answerers)
+        for item in complete(ctx, param, incomplete)
+    ]
 
 
 def complete_evaluations(
@@ -91,11 +116,11 @@ def _store_of(ctx: click.Context, path: Path) -> Path:
     return settings.store / name
 
 
-def _evaluated_retrievers(root: Path) -> list[str]:
+def _evaluated(root: Path, dimension: str) -> list[str]:
     evaluation = (root / "current").read_text(encoding="utf-8").strip()
     snapshot = json.loads((root / "evaluations" / f"{evaluation}.json").read_text("utf-8"))
     partitions = (entry["partition"] for entry in snapshot["entries"])
-    return [one["retriever"] for one in partitions if "retriever" in one]
+    return [one[dimension] for one in partitions if dimension in one]
 
 
 def _written_retrievers(path: Path) -> list[str]:

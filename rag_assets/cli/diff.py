@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
 
 from rag_assets.cli.completion import complete_evaluations
-from rag_assets.cli.options import format_option, path_argument, retriever_option, store_option
+from rag_assets.cli.options import (
+    answerer_option,
+    cell_names,
+    format_option,
+    path_argument,
+    retriever_option,
+    store_option,
+)
 from rag_assets.cli.terminal import messages, output, print_data
 from rag_assets.errors import UsageError, allowed_names
+from rag_assets.evaluation.metric_names import Metric
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.registry import open_to_read
+from rag_assets.report.answer_changes import answer_changes
 from rag_assets.report.diff import changes_between, partition_changes
 from rag_assets.report.evaluation_pairs import Comparability, EvaluationPair, comparability
 from rag_assets.report.formats import as_json, formatted
+from rag_assets.report.metric_choice import (
+    check_names,
+    is_of_answers,
+    named,
+    noun,
+)
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.settings import StoreSettings
 
 NOT_COMPARABLE = 1
+
+
+@dataclass(frozen=True)
+class _Means:
+    """What two evaluations came to by one metric; without a pair they cannot be compared."""
+
+    comparable: Comparability
+    pair: EvaluationPair | None
+    rows: list[dict[str, object]]
 
 
 @click.command("diff")
@@ -28,7 +53,8 @@ NOT_COMPARABLE = 1
 @click.argument("eval_b", shell_complete=complete_evaluations)
 @store_option
 @retriever_option
-@click.option("--metric", help="This metric, such as recall@10, not the primary one.")
+@answerer_option
+@click.option("--metric", help="This metric, such as recall@10 or answer_f1, not the primary one.")
 @click.option("--split", help="The queries of this split  [default: test where there is one]")
 @click.option(
     "--intersection",
@@ -44,12 +70,15 @@ def command(
     eval_b: str,
     store: Path | None,
     retrievers: tuple[str, ...],
+    answerers: tuple[str, ...],
     metric: str | None,
     split: str | None,
     intersection: bool,
     form: str,
 ) -> None:
     """Say what differs between EVAL_A and EVAL_B, and compare their metrics.
+
+    Of answerers it lists the answers that changed, and whether by question, context or generator.
 
     An evaluation is `latest`, `previous`, `anchor`, or the beginning or the end of its id. Metrics
     of other queries or labels are not compared: the exit code is then 1.
@@ -61,56 +90,114 @@ def command(
     names = EvaluationNames(settings.store / experiment.name, settings.locks)
     root = settings.store / experiment.name
     a, b = (EvaluationResult(root, names.find(name)) for name in (eval_a, eval_b))
-    comparable = comparability(a, b) if a.has_metrics and b.has_metrics else None
-    pair = None
-    if comparable is not None and (intersection or not comparable.reasons):
-        queries = comparable.chosen(intersection=intersection)
-        pair = EvaluationPair.of(a, b, queries, metric, split)
-        for name in retrievers:
-            if name not in pair.new_cells:
-                raise UsageError(f"unknown retriever {allowed_names(name, pair.new_cells)}")
-    rows = pair.rows(retrievers) if pair is not None else []
+    whose = cell_names(retrievers, answerers)
+    every = [
+        _means(a, b, chosen, split, whose, intersection=intersection)
+        for chosen in _metrics(a, b, metric, whose)
+    ]
+    has_answers = bool(a.answer_metrics and b.answer_metrics) and not retrievers
+    answers = answer_changes(a, b, answerers) if has_answers else None
     if form == "json":
-        print_data(_json(a, b, comparable, rows))
+        print_data(_json(a, b, every, answers))
     elif form == "table":
-        _print_table(a, b, pair, rows)
+        _print_table(a, b, every, answers)
     else:
         reasons = [{"what": r.what, "old": r.old, "new": r.new} for r in changes_between(a, b)]
-        print_data(formatted(rows if form == "csv" else reasons, form))
-        if form == "markdown" and rows:
+        tables = [_named(one) for one in every if one.rows]
+        print_data(formatted((tables or [[]])[0] if form == "csv" else reasons, form))
+        for rows in [*tables, *([answers] if answers else [])] if form == "markdown" else []:
             print_data(f"\n{formatted(rows, form)}")
-    if comparable is not None and pair is None:
-        messages().print(f"note: {comparable.refusal}", soft_wrap=True)
+    refusals = [one.comparable.refusal for one in every if one.pair is None]
+    for refusal in dict.fromkeys(refusals):
+        messages().print(f"note: {refusal}", soft_wrap=True)
+    if refusals:
         ctx.exit(NOT_COMPARABLE)
+
+
+def _metrics(
+    a: EvaluationResult, b: EvaluationResult, metric: str | None, whose: Sequence[str]
+) -> Iterator[Metric]:
+    """Yield the metric that is asked for; else the primary one, and the headline of answers."""
+    if metric is not None or whose:
+        chosen = b.chosen_metric(metric, whose)
+        check_names(chosen, whose)
+        if is_of_answers(chosen) or (a.has_metrics and b.has_metrics):
+            yield chosen
+        return
+    if a.has_metrics and b.has_metrics:
+        yield b.primary
+    if a.answer_metrics and b.answer_metrics:
+        yield b.chosen_metric(None, tuple(b.answer_metrics))
+
+
+def _means(
+    a: EvaluationResult,
+    b: EvaluationResult,
+    metric: Metric,
+    split: str | None,
+    whose: Sequence[str],
+    *,
+    intersection: bool,
+) -> _Means:
+    comparable = comparability(a, b, answers=is_of_answers(metric))
+    if comparable.reasons and not intersection:
+        return _Means(comparable, None, [])
+    queries = comparable.chosen(intersection=intersection)
+    pair = EvaluationPair.of(a, b, queries, metric, split)
+    for name in whose:
+        if name not in pair.new_cells:
+            raise UsageError(f"unknown {noun(metric)} {allowed_names(name, pair.new_cells)}")
+    return _Means(comparable, pair, pair.rows(whose))
+
+
+def _named(one: _Means) -> list[dict[str, object]]:
+    return [named(row, one.pair.metric) for row in one.rows] if one.pair is not None else []
 
 
 def _print_table(
     a: EvaluationResult,
     b: EvaluationResult,
-    pair: EvaluationPair | None,
-    rows: list[dict[str, object]],
+    every: Sequence[_Means],
+    answers: list[dict[str, object]] | None,
 ) -> None:
+    from rag_assets.report.answer_changes import answer_changes_view
     from rag_assets.report.diff import changes_view, means_view
 
     output().print(changes_view(a.evaluation, b.evaluation, changes_between(a, b)))
-    if pair is not None:
+    for one in every:
+        if one.pair is not None:
+            metric, confidence = str(one.pair.metric), one.pair.resampling.confidence
+            output().print("")
+            output().print(means_view(one.rows, metric, confidence))
+    if answers is not None:
         output().print("")
-        output().print(means_view(rows, str(pair.metric), pair.resampling.confidence))
+        output().print(answer_changes_view(answers))
 
 
 def _json(
     a: EvaluationResult,
     b: EvaluationResult,
-    found: Comparability | None,
-    rows: list[dict[str, object]],
+    every: Sequence[_Means],
+    answers: list[dict[str, object]] | None,
 ) -> str:
+    reasons = dict.fromkeys(reason for one in every for reason in one.comparable.reasons)
+    of_answers, of_retrieval = (
+        [row for one in every if _is_of_answers(one) == kind for row in _named(one)]
+        for kind in (True, False)
+    )
     content = {
         "a": a.evaluation.evaluation_id,
         "b": b.evaluation.evaluation_id,
         "changes": [asdict(reason) for reason in changes_between(a, b)],
         "partitions": partition_changes(a, b),
-        "not_comparable": [asdict(reason) for reason in found.reasons] if found else [],
-        "n_shared_queries": len(found.shared) if found else 0,
-        "metrics": rows,
+        "not_comparable": [asdict(reason) for reason in reasons],
+        "n_shared_queries": len(every[0].comparable.shared) if every else 0,
+        "metrics": of_retrieval,
+        "answer_metrics": of_answers,
+        "answers": answers or [],
     }
     return as_json(content)
+
+
+def _is_of_answers(one: _Means) -> bool:
+    return one.pair is not None and is_of_answers(one.pair.metric)

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import click
+from rich.console import Group
 
 from rag_assets.assets.evaluate import evaluate
 from rag_assets.assets.evaluation_steps import EvaluationSummary
@@ -38,6 +39,7 @@ from rag_assets.pipeline.registry import open_experiment
 from rag_assets.pipeline.retriever_warnings import hnsw_warnings, tokenizer_warnings
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.analyzers import unlabelled_findings
+from rag_assets.report.answers import answer_parts
 from rag_assets.report.formats import Row, formatted
 from rag_assets.report.html import write_report
 from rag_assets.report.label_health import pooling_advice
@@ -81,7 +83,7 @@ def command(
 
     Exit code 3: a retriever failed on queries; what is printed is of the others.
 
-    Without labels it prints how alike the retrievers rank, and no metric.
+    Without labels it prints how alike the retrievers rank, and the answerers, by what is known.
 
     PATH is a folder with an experiment.yaml, such a file, or any dataset folder or file, which
     gets the default experiment (BM25, MiniLM, their fusion, reranked).
@@ -117,7 +119,8 @@ def command(
     elif labelled:
         _print_tables(result.slices(selection.retrievers), result, rows)
     else:
-        output().print(overlaps_view(result, rows))
+        parts = answer_parts(result, result.chosen_split()) if result.answer_metrics else []
+        output().print(Group(overlaps_view(result, rows), *parts))
     _print_advice(result, path)
     _print_unanswered(pipeline)
     if form == "table" and verbosity() is not Verbosity.QUIET:

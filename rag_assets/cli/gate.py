@@ -7,7 +7,14 @@ from pathlib import Path
 import click
 
 from rag_assets.cli.completion import complete_evaluations
-from rag_assets.cli.options import Number, path_argument, retriever_option, store_option
+from rag_assets.cli.options import (
+    Number,
+    answerer_option,
+    cell_names,
+    path_argument,
+    retriever_option,
+    store_option,
+)
 from rag_assets.cli.terminal import output, print_data
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.pipeline.evaluation_names import EvaluationNames
@@ -25,7 +32,8 @@ FAILED = 1
 @path_argument
 @store_option
 @retriever_option
-@click.option("--metric", help="Such as recall@10  [default: the primary metric]")
+@answerer_option
+@click.option("--metric", help="Such as recall@10 or answer_f1  [default: the primary metric]")
 @click.option("--split", help="The queries of this split  [default: test where there is one]")
 @click.option(
     "--against",
@@ -76,6 +84,7 @@ def command(
     path: Path,
     store: Path | None,
     retrievers: tuple[str, ...],
+    answerers: tuple[str, ...],
     metric: str | None,
     split: str | None,
     against: str,
@@ -88,7 +97,8 @@ def command(
 ) -> None:
     """Pass or fail the last evaluation of PATH.
 
-    A retriever fails when its mean dropped by more than --max-drop and chance does not explain it.
+    A retriever, or with --answerer or a metric of answers an answerer, fails when its mean dropped
+    by more than --max-drop and chance does not explain it.
     An evaluation that is not complete, or in which a query failed, always fails.
 
     Exit codes: 0 it passes, 1 it fails, 2 it cannot be judged: wrong usage, or the queries or
@@ -101,7 +111,6 @@ def command(
     root = settings.store / experiment.name
     try:
         result = EvaluationResult.current(root)
-        result.check_labels()
         outcome = gate(
             result,
             EvaluationNames(root, settings.locks),
@@ -109,7 +118,7 @@ def command(
             Rules(max_drop, alpha, strict),
             metric=metric,
             split=split,
-            retrievers=retrievers,
+            retrievers=cell_names(retrievers, answerers),
             intersection=intersection,
         )
     except NotEvaluated as error:

@@ -8,6 +8,8 @@ import click
 
 from rag_assets.cli.options import (
     Integer,
+    answerer_option,
+    cell_names,
     format_option,
     path_argument,
     retriever_option,
@@ -17,6 +19,7 @@ from rag_assets.cli.terminal import print_rows
 from rag_assets.pipeline.history import History
 from rag_assets.pipeline.registry import open_to_read
 from rag_assets.report.history import flat_history_rows, history_view
+from rag_assets.report.metric_choice import named
 from rag_assets.report.metric_history import MetricHistory
 from rag_assets.store.settings import StoreSettings
 
@@ -25,7 +28,12 @@ from rag_assets.store.settings import StoreSettings
 @path_argument
 @store_option
 @retriever_option
-@click.option("--metric", metavar="METRIC", help="Such as recall@10  [default: the primary metric]")
+@answerer_option
+@click.option(
+    "--metric",
+    metavar="METRIC",
+    help="Such as recall@10 or answer_f1  [default: the primary metric]",
+)
 @click.option("--split", help="The queries of this split  [default: test where there is one]")
 @click.option(
     "--last",
@@ -40,6 +48,7 @@ def command(
     path: Path,
     store: Path | None,
     retrievers: tuple[str, ...],
+    answerers: tuple[str, ...],
     metric: str | None,
     split: str | None,
     last: int,
@@ -55,7 +64,9 @@ def command(
     settings = StoreSettings.resolve(store)
     experiment = open_to_read(path, settings)
     history = History(settings.store / experiment.name, settings.locks)
-    metric_history = MetricHistory.of(history, metric, retrievers, split, last)
+    whose = cell_names(retrievers, answerers)
+    metric_history = MetricHistory.of(history, metric, whose, split, last)
     rows = metric_history.rows
     shown = rows if form == "json" else flat_history_rows(rows)
+    shown = [named(row, metric_history.metric) for row in shown]
     print_rows(shown, form, lambda: history_view(rows, str(metric_history.metric)))

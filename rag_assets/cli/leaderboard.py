@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from rich.console import Group
 
 from rag_assets.cli.options import Integer, refuse_given, selection_options
 from rag_assets.cli.terminal import print_note, print_rows
@@ -14,10 +15,12 @@ from rag_assets.evaluation.query_facts import ALL, DEV, TEST
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.registry import open_to_read
 from rag_assets.pipeline.selection import Selection
+from rag_assets.report.answers import answer_parts, answer_rows
 from rag_assets.report.formats import Row
 from rag_assets.report.latency import latency_rows, latency_view
 from rag_assets.report.leaderboard import leaderboard_view, result_rows
-from rag_assets.report.result import EvaluationResult, metric_at
+from rag_assets.report.metric_choice import is_of_answers, metric_at, named
+from rag_assets.report.result import EvaluationResult
 from rag_assets.report.slice_tables import slices_view
 from rag_assets.report.slices import TAG, Slice
 from rag_assets.store.settings import StoreSettings
@@ -31,6 +34,11 @@ from rag_assets.store.settings import StoreSettings
     metavar="WHAT",
     help="One row a slice of the queries: by `tag`, "
     "`query.<field>` or `document.<field>` (metadata of the relevant documents).",
+)
+@click.option(
+    "--answers",
+    is_flag=True,
+    help="The answerers in place of the retrievers.",
 )
 @click.option(
     "--latency",
@@ -48,7 +56,7 @@ from rag_assets.store.settings import StoreSettings
     is_flag=True,
     help="Between which values each mean lies over all orders of units with equal scores.",
 )
-@click.option("--metric", help="With --by: this metric, such as recall@10, not the primary one.")
+@click.option("--metric", help="With --by: this metric, such as recall@10 or answer_f1.")
 @click.option(
     "--split",
     "asked",
@@ -67,14 +75,13 @@ def command(
     metric: str | None,
     asked: str | None,
     latency: bool,
+    answers: bool,
 ) -> None:
     """Print the leaderboard of the last evaluation of PATH.
 
     Example: rag-assets leaderboard data/handbook --format markdown
     """
-    if latency:
-        others = ["slice_by", "metric", "top_k", "budget", "asked"]
-        refuse_given(others, "does not apply to --latency, which is of whole rankings")
+    _check_alone(latency=latency, answers=answers)
     settings = StoreSettings.resolve(store)
     experiment = open_to_read(path, settings)
     selection = Selection.of(experiment, retrievers, top_k)
@@ -83,6 +90,9 @@ def command(
     result = EvaluationResult.current(settings.store / experiment.name)
     if latency:
         _print_latency(result, experiment, selection, form)
+        return
+    if answers:
+        _print_answers(result, form, asked)
         return
     if metric and not slice_by:
         raise UsageError("--metric belongs to --by; the leaderboard shows all metrics")
@@ -100,6 +110,24 @@ def command(
         return
     split = result.chosen_split(asked)
     (_print_ties if ties else _print_board)(result, selection, form, split)
+
+
+def _check_alone(*, latency: bool, answers: bool) -> None:
+    """Refuse what does not apply to a table of its own."""
+    if latency:
+        others = ["slice_by", "metric", "top_k", "budget", "asked", "answers"]
+        refuse_given(others, "does not apply to --latency, which is of whole rankings")
+    if answers:
+        others = ["slice_by", "metric", "top_k", "budget", "retrievers", "ties"]
+        refuse_given(others, "does not apply to --answers")
+
+
+def _print_answers(result: EvaluationResult, form: str, asked: str | None) -> None:
+    split = result.chosen_split(asked)
+    rows = answer_rows(result, split)
+    if not rows:
+        raise NotEvaluated(f"the last evaluation of {result.evaluation.experiment} has no answers")
+    print_rows(rows, form, lambda: Group(*answer_parts(result, split)[1:]))
 
 
 def _print_board(result: EvaluationResult, selection: Selection, form: str, split: str) -> None:
@@ -146,16 +174,18 @@ def _print_slices(
     split: str,
 ) -> None:
     name = result.evaluation.experiment
-    cells = result.query_metrics(metric.cutoff or 0)
-    chosen = [table for retriever, table in cells.items() if retriever in selection.retrievers]
+    cells = result.cells_of(metric)
+    whose = list(cells) if is_of_answers(metric) else selection.retrievers
+    chosen = [table for one, table in cells.items() if one in whose]
     if not any(metric.column in table.column_names for table in chosen):
         raise NotEvaluated(f"the last evaluation of {name} has no cell of {metric}")
-    slices = result.slices(selection.retrievers, by, metric, split)
+    slices = result.slices(whose, by, metric, split)
     if not slices:
         what = "a tag" if by == TAG else f"a value of {by}"
         raise DataError(f"no answerable query of {name} has {what}")
-    print_note(result.tuning_note(selection.retrievers, split))
-    rows = [row for one in slices for row in _rows(one, str(metric), by, split)]
+    if not is_of_answers(metric):
+        print_note(result.tuning_note(selection.retrievers, split))
+    rows = [named(row, metric) for one in slices for row in _rows(one, str(metric), by, split)]
     print_rows(rows, form, lambda: slices_view(slices, str(metric), by, split))
 
 

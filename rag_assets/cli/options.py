@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from rag_assets.cli.completion import ExperimentPath, complete_retrievers
+from rag_assets.cli.completion import ExperimentPath, complete_answerers, complete_retrievers
 from rag_assets.errors import UsageError
 from rag_assets.plain_text import shortened
 from rag_assets.report.formats import FORMATS
@@ -73,6 +73,14 @@ retriever_option = click.option(
     help="Only this one; repeatable.",
     shell_complete=complete_retrievers,
 )
+answerer_option = click.option(
+    "--answerer",
+    "answerers",
+    multiple=True,
+    metavar="NAME@K",
+    help="Only this answerer at this cut-off, such as plain@5; repeatable.",
+    shell_complete=complete_answerers,
+)
 top_k_option = click.option(
     "--top-k",
     "top_k",
@@ -107,6 +115,17 @@ def refuse_given(names: Collection[str], why: str) -> None:
         if one.name in names and source is ParameterSource.COMMANDLINE:
             shown = one.opts[-1] if isinstance(one, click.Option) else one.human_readable_name
             raise UsageError(f"{shown} {why}")
+
+
+def cell_names(retrievers: Collection[str], answerers: Collection[str]) -> tuple[str, ...]:
+    """Return the names that --retriever or --answerer gave.
+
+    Raises:
+        UsageError: both were given: they have no metric in common.
+    """
+    if retrievers and answerers:
+        raise UsageError("--retriever and --answerer have no metric in common; give one of them")
+    return (*retrievers, *answerers)
 
 
 def selection_options(command: Decorated) -> Decorated:

@@ -14,6 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from rag_assets.answers.options import AnswerCell
+from rag_assets.answers.summary import GROUPS
 from rag_assets.errors import StoreError
 from rag_assets.pipeline.evaluations import (
     FOLDER,
@@ -26,6 +28,7 @@ from rag_assets.pipeline.history_files import HistoryFiles, as_rows
 from rag_assets.pipeline.remote_sync import bring_history, bring_named, bring_records
 from rag_assets.schemas import (
     HISTORY,
+    HISTORY_ANSWERS,
     HISTORY_METRICS,
     HISTORY_RETRIEVERS,
     LEADERBOARD,
@@ -43,7 +46,7 @@ Row = dict[str, Any]
 Statement = Callable[[str], str]
 """Gives SQL over files, as :func:`metrics_sql` does."""
 
-LISTS = ("retrievers", "metrics")
+LISTS = ("retrievers", "metrics", "answers")
 """Columns of an evaluation that hold a list; each list is a relation of its own."""
 
 _OF_EVALUATION = "experiment, evaluation_id, started, complete"
@@ -69,6 +72,11 @@ def retrievers_sql(files: str) -> str:
     return _unnested(files, "retrievers", HISTORY_RETRIEVERS.arrow().names)
 
 
+def answers_sql(files: str) -> str:
+    """Return the statement for one row a metric of an answerer of an evaluation."""
+    return _unnested(files, "answers", HISTORY_ANSWERS.arrow().names)
+
+
 def _unnested(files: str, column: str, names: Sequence[str]) -> str:
     own = ", ".join(f"item.{name} AS {name}" for name in names)
     rows = _once(files, [*_OF_EVALUATION.split(", "), column])
@@ -80,11 +88,20 @@ def _unnested(files: str, column: str, names: Sequence[str]) -> str:
 
 def _once(files: str, names: Sequence[str]) -> str:
     """A row may stand in two files; see :mod:`rag_assets.pipeline.history_files`."""
+    rows = f"FROM read_parquet({files}, union_by_name = true, hive_partitioning = false)"
+    if "answers" in names:
+        # It may be in no file: all may be of an older version.
+        rows = f"FROM ({_NO_ANSWERS} UNION ALL BY NAME {rows})"
     return (
-        f"SELECT {', '.join(names)} FROM "
-        f"read_parquet({files}, union_by_name = true, hive_partitioning = false) "
+        f"SELECT {', '.join(names)} {rows} "
         "QUALIFY row_number() OVER (PARTITION BY experiment, evaluation_id) = 1"
     )
+
+
+_NO_ANSWERS = (
+    'SELECT NULL::STRUCT(answerer VARCHAR, split VARCHAR, metric VARCHAR, "value" DOUBLE, '
+    "n_questions BIGINT, n_failed BIGINT)[] AS answers WHERE false"
+)
 
 
 _DIGESTS = {
@@ -136,6 +153,7 @@ def _row(root: Path, evaluation: Evaluation) -> Row:
         "packages": canonical_json(origin.packages),
         "retrievers": list(_retrievers(root, evaluation)),
         "metrics": list(_metrics(root, evaluation)),
+        "answers": list(_answers(root, evaluation)),
         "schema_version": SCHEMA_VERSION,
     }
 
@@ -205,7 +223,20 @@ def _metrics(root: Path, evaluation: Evaluation) -> Iterator[Row]:
                     }
 
 
-_logger = logging.getLogger("rag_assets")
+def _answers(root: Path, evaluation: Evaluation) -> Iterator[Row]:
+    for entry in evaluation.entries_of("answer_summary"):
+        if not (root.parent / entry.path).exists():
+            continue
+        for row in table_of(root, evaluation, entry).to_pylist():
+            if row["questions"] == GROUPS[0] and row["mean"] is not None:
+                yield {
+                    "answerer": AnswerCell(row["answerer"], row["top_k"]).key,
+                    "split": row["split"],
+                    "metric": row["metric"],
+                    "value": row["mean"],
+                    "n_questions": row["n"],
+                    "n_failed": row["n_failed"],
+                }
 
 
 def fill_in(root: Path, locks: Path) -> int:
@@ -289,6 +320,16 @@ class History:
             values += retrievers
         where = f"WHERE {which} ORDER BY evaluation_id, retriever, split"
         return self._ask(metrics_sql, where, values, since)
+
+    def answer_metric(self, metric: str, since: str = "") -> list[Row]:
+        """Return one row an evaluation, answerer and split that has the metric, the oldest first.
+
+        Args:
+            metric: its column in the metrics of answers.
+            since: id of the oldest evaluation that is wanted.
+        """
+        where = "WHERE metric = ? AND evaluation_id >= ? ORDER BY evaluation_id, answerer, split"
+        return self._ask(answers_sql, where, [metric, since], since)
 
     def metrics(self, evaluations: Sequence[str]) -> list[Row]:
         """Return one row an evaluation, retriever, split, cut-off and metric, of some ids."""

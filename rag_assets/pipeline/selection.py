@@ -9,6 +9,20 @@ from rag_assets.errors import UsageError, allowed_names
 from rag_assets.experiment.experiment import Experiment
 
 
+def check_cell_names(experiment: Experiment, names: Sequence[str]) -> None:
+    """Refuse names that are neither a retriever nor an answerer at its cut-off, as ``plain@5``.
+
+    Raises:
+        UsageError: the experiment has no such name.
+    """
+    known = {True: experiment.answer_cells, False: experiment.retrievers}
+    for name in names:
+        is_answerer = "@" in name
+        if name not in known[is_answerer]:
+            what = "answerer" if is_answerer else "retriever"
+            raise UsageError(f"unknown {what} {allowed_names(name, known[is_answerer])}")
+
+
 @dataclass(frozen=True)
 class Selection:
     """Retrievers and cut-offs, both in the order of the experiment."""

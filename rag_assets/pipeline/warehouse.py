@@ -29,7 +29,13 @@ from rag_assets.pipeline.evaluations import (
     intact_path,
     read_current,
 )
-from rag_assets.pipeline.history import evaluations_sql, fill_in, metrics_sql, retrievers_sql
+from rag_assets.pipeline.history import (
+    answers_sql,
+    evaluations_sql,
+    fill_in,
+    metrics_sql,
+    retrievers_sql,
+)
 from rag_assets.pipeline.history_files import FOLDER as HISTORY_FOLDER
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.warehouse_record import save, write_ahead_log
@@ -37,6 +43,7 @@ from rag_assets.retrieval.base_runs_stage import UNITS_FILE
 from rag_assets.schemas import (
     FORMER_COLUMNS,
     HISTORY,
+    HISTORY_ANSWERS,
     HISTORY_METRICS,
     HISTORY_RETRIEVERS,
     RELEVANT_UNITS,
@@ -72,6 +79,7 @@ _HISTORY_VIEWS = {
     "evaluations": (HISTORY, evaluations_sql),
     "history": (HISTORY_METRICS, metrics_sql),
     "history_retrievers": (HISTORY_RETRIEVERS, retrievers_sql),
+    "history_answers": (HISTORY_ANSWERS, answers_sql),
 }
 """View -> its columns, and the statement that makes it of the files of the history."""
 

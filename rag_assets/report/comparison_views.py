@@ -13,8 +13,11 @@ from rich.text import Text
 
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.pipeline.comparison_filter import is_significant
+from rag_assets.plain_text import printable
+from rag_assets.report.answer_moves import MovedAnswer, answer_text
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.formats import interval_name, interval_text, p_text, signed_text
+from rag_assets.report.metric_choice import check_names, is_of_answers, named, noun
 from rag_assets.report.notebook import (
     Cell,
     Tabular,
@@ -26,10 +29,10 @@ from rag_assets.report.notebook import (
     words,
 )
 from rag_assets.report.rank_moves import Move, MovedQuery
-from rag_assets.report.result import EvaluationResult, metric_at
-from rag_assets.report.terminal_table import FittedTable, title_line
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.terminal_table import FittedTable, plain_cell, title_line
 from rag_assets.report.view import Context, View
-from rag_assets.schemas import COMPARISONS
+from rag_assets.schemas import ANSWER_COMPARISONS, COMPARISONS
 from rag_assets.statistics.pairs import all_pairs
 from rag_assets.statistics.t_test import ALPHA, POWER
 
@@ -43,7 +46,7 @@ SHOWN = "*"
 def pairs_view(compared: Compared, rows: Sequence[dict[str, Any]]) -> RenderableType:
     """Return one table of several pairs, each read as "the first minus the second"."""
     table = FittedTable(required=["difference"])
-    table.text_column("retrievers")
+    table.text_column(f"{noun(compared.metric)}s")
     adjusted = any(row["p_adjusted"] is not None for row in rows)
     names = ["difference", interval_name(compared.resampling.confidence), "p"]
     for name in [*names, *(["Holm"] if adjusted else []), "won", "lost"]:
@@ -57,13 +60,13 @@ def pairs_view(compared: Compared, rows: Sequence[dict[str, Any]]) -> Renderable
         counts = [str(row["won"]), str(row["lost"])]
         table.add_row(pair, f"{numbers[0]}{mark}", *numbers[1:], *counts)
     legend = f"{SHOWN} p < {ALPHA}{' after Holm over these pairs' if adjusted else ''}"
-    return Group(_title(compared, "pairs of retrievers"), table, "", legend)
+    return Group(_title(compared, f"pairs of {noun(compared.metric)}s"), table, "", legend)
 
 
 def pair_view(
     compared: Compared,
     row: dict[str, Any],
-    moved: tuple[Sequence[MovedQuery], Sequence[MovedQuery]],
+    moved: tuple[Sequence[MovedQuery | MovedAnswer], Sequence[MovedQuery | MovedAnswer]],
 ) -> RenderableType:
     """Return everything on one pair: means, tests, the verdict, and the queries that moved most."""
     a, b = str(row["retriever_a"]), str(row["retriever_b"])
@@ -103,6 +106,28 @@ def moves_view(
     return Group(_title(compared, f"{b} against {a}"), table, "", Text(legend))
 
 
+def answer_moves_view(
+    compared: Compared, rows: Sequence[dict[str, Any]], a: str, b: str
+) -> RenderableType:
+    """Return a table, a row a question, with what either answerer answers."""
+    table = FittedTable(required=["outcome"])
+    table.text_column("question")
+    table.add_column("outcome", no_wrap=True)
+    table.number_column("difference")
+    for name in ("right", a, b):
+        table.add_column(Text(name), overflow="fold", min_width=8)
+    for row in rows:
+        golds = " | ".join(row["golds"]) or "(unanswerable)"
+        texts = [golds, *(answer_text(row[name]) for name in ("answer_a", "answer_b"))]
+        table.add_row(
+            plain_cell(row["query_id"]),
+            row["outcome"],
+            signed_text(row["difference"]),
+            *(plain_cell(text) for text in texts),
+        )
+    return Group(_title(compared, f"{b} against {a}"), table)
+
+
 def _title(compared: Compared, what: str) -> Text:
     split = "" if compared.split == "all" else f", split {compared.split}"
     name = compared.result.evaluation.experiment
@@ -111,7 +136,7 @@ def _title(compared: Compared, what: str) -> Text:
 
 def _means(compared: Compared, a: str, b: str) -> Table:
     table = FittedTable(required=["mean"])
-    table.text_column("retriever")
+    table.text_column(noun(compared.metric))
     table.number_column("mean")
     table.number_column(interval_name(compared.resampling.confidence))
     for name, interval in compared.mean_intervals(a, b).items():
@@ -145,8 +170,13 @@ def _numbers(row: dict[str, Any], confidence: float, n_pairs: int) -> Table:
     return table
 
 
-def _moved(query: MovedQuery, a: str, b: str) -> RenderableType:
+def _moved(query: MovedQuery | MovedAnswer, a: str, b: str) -> RenderableType:
     head = f"{query.value_b - query.value_a:+.4f} {query.query_id}: {' '.join(query.text.split())}"
+    if isinstance(query, MovedAnswer):
+        answers = {"right": " | ".join(query.golds) or "(unanswerable)"}
+        answers |= {a: answer_text(query.answer_a), b: answer_text(query.answer_b)}
+        lines = [Text(printable(f"{name}: {text}")) for name, text in answers.items()]
+        return Group(Text(printable(head)), *(Padding(line, (0, 0, 0, 8)) for line in lines))
     lines = [Text(_move(move, a, b)) for move in query.moves]
     return Group(Text(head), *(Padding(line, (0, 0, 0, 8)) for line in lines))
 
@@ -233,8 +263,9 @@ class Comparison(Tabular):
 
         Args:
             result: the evaluation; nothing is searched again.
-            retrievers: two names, or none for all pairs.
-            metric: such as ``recall@10``; the primary metric when absent.
+            retrievers: two names, or none for all pairs; answerers are ``plain@5``.
+            metric: such as ``recall@10`` or ``answer_f1``; the primary metric when absent, of
+                answerers their headline.
             split: whose queries; the one to show when absent.
 
         Raises:
@@ -244,8 +275,9 @@ class Comparison(Tabular):
         if len(retrievers) not in (0, 2) or (retrievers and retrievers[0] == retrievers[1]):
             raise UsageError("compare takes two different retrievers, or none for all pairs")
         name = result.evaluation.experiment
-        result.check_labels()
-        compared = Compared.of(result, metric_at(metric, result.primary), split)
+        chosen = result.chosen_metric(metric, retrievers)
+        check_names(chosen, retrievers)
+        compared = Compared.of(result, chosen, split)
         pairs = [(retrievers[0], retrievers[1])] if retrievers else None
         rows = compared.rows(pairs or all_pairs(list(compared.cells)))
         if not rows:
@@ -258,8 +290,11 @@ class Comparison(Tabular):
         return [self.compared.verdict(row) for row in self.rows]
 
     def to_arrow(self) -> pa.Table:
-        """Return a table of :data:`rag_assets.schemas.COMPARISONS`."""
-        return pa.Table.from_pylist(self.rows, schema=COMPARISONS.arrow())
+        """Return a table of COMPARISONS or ANSWER_COMPARISONS of :mod:`rag_assets.schemas`."""
+        metric = self.compared.metric
+        schema = ANSWER_COMPARISONS if is_of_answers(metric) else COMPARISONS
+        rows = [named(row, metric) for row in self.rows]
+        return pa.Table.from_pylist(rows, schema=schema.arrow())
 
     def plot(self, *, dark: bool = False) -> go.Figure:
         """Return a figure of the differences with their intervals.

@@ -13,19 +13,21 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.query_facts import with_shared_documents
 from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.pipeline.comparison_filter import is_significant
 from rag_assets.report.formats import Row, p_text
+from rag_assets.report.metric_choice import check_paired, is_of_answers, noun
 from rag_assets.report.result import EvaluationResult
-from rag_assets.schemas import QUERY_METRICS
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.comparisons_stage import COMPARISONS_KEY, SHARED
 from rag_assets.statistics.intervals import intervals
 from rag_assets.statistics.pairs import Pairs, comparisons
 from rag_assets.statistics.resampling import Resampling
+from rag_assets.store.artifacts import ArtifactKey
 
 
 def verdict(row: dict[str, Any], n_pairs: int, caveat: str | None = None) -> str:
@@ -36,7 +38,8 @@ def verdict(row: dict[str, Any], n_pairs: int, caveat: str | None = None) -> str
         n_pairs: size of the family that ``p_adjusted`` was adjusted for.
         caveat: what limits the claim; None: nothing.
     """
-    a, b, metric = row["retriever_a"], row["retriever_b"], f"{row['metric']}@{row['top_k']}"
+    a, b, metric = row["retriever_a"], row["retriever_b"], row["metric"]
+    metric += f"@{row['top_k']}" if row["top_k"] else ""  # answerers have it in their names
     if row["difference"] is None:
         return f"nothing to compare: {a} and {b} have no query with a value of {metric} in common"
     if row["won"] == row["lost"] == 0:
@@ -90,7 +93,7 @@ class Compared:
 
     Attributes:
         result: the evaluation.
-        metric: with its cut-off.
+        metric: with its cut-off; one of answers has none, and compares answerers at theirs.
         split: ``all``, ``dev`` or ``test``.
     """
 
@@ -106,13 +109,11 @@ class Compared:
 
         Raises:
             NotEvaluated: no cell of the evaluation has the metric.
-            UsageError: there is no such split.
+            UsageError: there is no such split, or single queries have no share in the metric.
         """
         metric = metric or result.primary
-        cells = result.query_metrics(metric.cutoff or 0)
-        if not any(metric.column in table.column_names for table in cells.values()):
-            name = result.evaluation.experiment
-            raise NotEvaluated(f"the last evaluation of {name} has no cell of {metric}")
+        check_paired(metric)
+        result.check_cells(metric)
         splits = sorted(set(counting_of(result.table)["split"].to_pylist()))
         chosen = split or (PREFERRED_SPLIT if PREFERRED_SPLIT in splits else splits[0])
         if chosen not in splits:
@@ -125,14 +126,14 @@ class Compared:
         return self.metric.column
 
     @property
-    def is_primary(self) -> bool:
-        """Whether the metric is that by which all pairs were tested as one family."""
-        return self.metric == self.result.primary
+    def is_tested(self) -> bool:
+        """Whether all pairs were tested by the metric as one family."""
+        return self.metric == self.result.primary or is_of_answers(self.metric)
 
     @cached_property
     def cells(self) -> dict[str, pa.Table]:
         """Retriever -> query metrics at the cut-off, in the order of the experiment."""
-        return self.result.query_metrics(self.metric.cutoff or 0)
+        return self.result.cells_of(self.metric)
 
     @cached_property
     def counting(self) -> pa.Table:
@@ -157,10 +158,14 @@ class Compared:
             return None
         return f"{reason}; each was tested by itself, so p and the interval are too small"
 
+    @property
+    def _key(self) -> ArtifactKey:
+        return ANSWER_COMPARISONS_KEY if is_of_answers(self.metric) else COMPARISONS_KEY
+
     @cached_property
     def _config(self) -> Mapping[str, Any]:
         """How the evaluation's own comparisons were computed; empty where it has none."""
-        entries = self.result.evaluation.entries_of(COMPARISONS_KEY.asset)
+        entries = self.result.evaluation.entries_of(self._key.asset)
         manifest = self.result.manifest_of(entries[0]) if entries else None
         return manifest.config if manifest is not None else {}
 
@@ -175,20 +180,22 @@ class Compared:
         if not config:
             name = self.result.evaluation.experiment
             raise NotEvaluated(
-                f"the last evaluation of {name} compared no retrievers; evaluate at least two"
+                f"the last evaluation of {name} compared no {noun(self.metric)}s; "
+                f"evaluate at least two"
             )
         return Resampling(config["confidence"], config["resamples"], config["seed"])
 
     @cached_property
     def family(self) -> dict[frozenset[str], float]:
-        """Pair -> p after Holm's correction; empty for a metric that is not the primary one."""
-        if not self.is_primary:
+        """Pair -> p after Holm's correction; empty for a metric that was not tested."""
+        if not self.is_tested:
             return {}
-        table = self.result.table(COMPARISONS_KEY)
+        a, b = (f"{noun(self.metric)}_{side}" for side in "ab")
         return {
-            frozenset((row["retriever_a"], row["retriever_b"])): row["p_adjusted"]
-            for row in table.to_pylist()
-            if row["split"] == self.split and row["p_adjusted"] is not None
+            frozenset((row[a], row[b])): row["p_adjusted"]
+            for row in self.result.table(self._key).to_pylist()
+            if (row["split"], row["metric"]) == (self.split, self.column)
+            and row["p_adjusted"] is not None
         }
 
     def rows(self, wanted: Pairs) -> list[Row]:
@@ -220,11 +227,11 @@ class Compared:
         """
         for name in retrievers:
             experiment = self.result.evaluation.experiment
-            if name not in self.result.run_retrievers:
-                name_list = allowed_names(name, self.result.run_retrievers)
-                raise NotEvaluated(
-                    f"the last evaluation of {experiment} has no retriever {name_list}"
-                )
+            own = is_of_answers(self.metric)
+            names = list(self.cells) if own else self.result.run_retrievers
+            if name not in names:
+                problem = f"has no {noun(self.metric)} {allowed_names(name, names)}"
+                raise NotEvaluated(f"the last evaluation of {experiment} {problem}")
             if name not in self.cells:
                 problem = f"has no cell of {name} at top_k {self.metric.cutoff}"
                 raise NotEvaluated(f"the last evaluation of {experiment} {problem}")
@@ -241,8 +248,7 @@ class Compared:
         both = pa.array(sorted(self.values(a).keys() & self.values(b).keys()), pa.string())
         rows_of = {}
         for name in (a, b):
-            columns = [*QUERY_METRICS.arrow().names, self.column]
-            table = self.cells[name].select(columns)
+            table = self.cells[name].select(["query_id", "n_relevant", self.column])
             paired = table.filter(pc.is_in(table["query_id"], both))
             cell = {self.metric.cutoff or 0: paired}
             rows = intervals(cell, self.counting, self.resampling).to_pylist()
@@ -272,6 +278,8 @@ class Compared:
         """
         rows = self.counting.to_pylist()
         if any(row["cluster"] != row["query_id"] for row in rows):
+            return None
+        if not self.result.has_metrics:
             return None
         qrels = self.result.table(QRELS_KEY)
         return _queries_per_document(qrels, {row["query_id"] for row in rows})

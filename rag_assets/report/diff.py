@@ -16,6 +16,7 @@ from rag_assets.pipeline.reasons import Reason, Wanted, row_changes, version_cha
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.formats import interval_name, interval_text, p_text
 from rag_assets.report.history import DIGESTS, evaluation_changes
+from rag_assets.report.metric_choice import is_answerer
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import FittedTable, plain_cell, title_line
 from rag_assets.store.artifacts import ArtifactKey, Manifest
@@ -130,7 +131,9 @@ def changes_view(a: Evaluation, b: Evaluation, reasons: Sequence[Reason]) -> Ren
 def means_view(rows: Sequence[dict[str, Any]], metric: str, confidence: float) -> RenderableType:
     """Return a line for each retriever: the mean before and after, and how sure the change is."""
     table = FittedTable(required=["difference"])
-    table.text_column("retriever")
+    table.text_column(
+        "answerer" if any(is_answerer(row["retriever"]) for row in rows) else "retriever"
+    )
     for name in ("old", "new", "difference", interval_name(confidence), "p", "won", "lost"):
         table.number_column(name)
     for row in rows:

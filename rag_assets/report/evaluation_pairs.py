@@ -2,7 +2,7 @@
 
 Only queries that both have may be compared. A query is the same in both when its text is, and its
 labels are. Labels are compared by what they point at: a quote that moved because its document was
-edited above it is the same evidence.
+edited above it is the same evidence. Where answerers are compared, right answers are labels too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.reasons import Reason
 from rag_assets.report.comparisons import PREFERRED_SPLIT
-from rag_assets.report.result import EvaluationResult, metric_at
+from rag_assets.report.metric_choice import check_paired
+from rag_assets.report.result import EvaluationResult
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.intervals import bootstrap_intervals, number_or_none
 from rag_assets.statistics.pairs import difference
@@ -71,8 +72,15 @@ class Comparability:
         )
 
 
-def comparability(a: EvaluationResult, b: EvaluationResult) -> Comparability:
-    """Return what two evaluations with labels share.
+def comparability(
+    a: EvaluationResult, b: EvaluationResult, *, answers: bool = False
+) -> Comparability:
+    """Return what two evaluations share.
+
+    Args:
+        a: one; without ``answers`` it must have labels.
+        b: the other.
+        answers: answerers are compared: questions without evidence count too.
 
     Raises:
         UsageError: they judge different units, so that no query is comparable.
@@ -80,10 +88,16 @@ def comparability(a: EvaluationResult, b: EvaluationResult) -> Comparability:
     _check_judge(a.evaluation, b.evaluation)
     same = {asset: _same(a, b, asset) for asset in ("queries", "qrels")}
     if all(same.values()):
-        return Comparability(frozenset(b.table_of("qrels")["query_id"].to_pylist()), ())
-    quoted = all(_has_documents(one) for one in (a, b))
-    old, new = _labels(a, quoted=quoted), _labels(b, quoted=quoted)
-    old_texts, new_texts = _texts(a), _texts(b)
+        asset = "queries" if answers else "qrels"
+        return Comparability(frozenset(b.table_of(asset)["query_id"].to_pylist()), ())
+    quoted = all(has_documents(one) for one in (a, b))
+    old, new = (_labels(one, quoted=quoted) for one in (a, b))
+    if answers:
+        old, new = (
+            {query: labels.get(query, Counter()) + golds for query, golds in _golds(one).items()}
+            for one, labels in ((a, old), (b, new))
+        )
+    old_texts, new_texts = question_texts(a), question_texts(b)
     both = old.keys() & new.keys()
     shared = {q for q in both if old[q] == new[q] and old_texts[q] == new_texts[q]}
     counts = {
@@ -115,12 +129,20 @@ def _same(a: EvaluationResult, b: EvaluationResult, asset: str) -> bool:
     return digests[0] == digests[1]
 
 
-def _texts(result: EvaluationResult) -> Mapping[str, str]:
+def question_texts(result: EvaluationResult) -> Mapping[str, str]:
+    """Return query -> its text."""
     columns = (result.queries.column(name).to_pylist() for name in ("query_id", "text"))
     return dict(zip(*columns, strict=True))
 
 
-def _has_documents(result: EvaluationResult) -> bool:
+def _golds(result: EvaluationResult) -> Labels:
+    """Return the right answers of every question, as labels."""
+    facts = result.table_of("query_facts")
+    columns = (facts[name].to_pylist() for name in ("query_id", "answers"))
+    return {query_id: Counter(answers) for query_id, answers in zip(*columns, strict=True)}
+
+
+def has_documents(result: EvaluationResult) -> bool:
     """Whether its documents are still there; else labels are compared by their positions."""
     entries = result.evaluation.entries_of("documents")
     return bool(entries) and (result.root / entries[0].path).exists()
@@ -145,7 +167,7 @@ def _quoted(
 
     None: it points at a whole document, or the text is not wanted.
     """
-    rows = result.table_of("qrels").to_pylist()
+    rows = result.table_of("qrels").to_pylist() if result.has_metrics else []
     document_ids = {row["document_id"] for row in rows if quoted and row["start"] is not None}
     texts: dict[str, str] = {}
     if document_ids:
@@ -187,17 +209,18 @@ class EvaluationPair:
         old: EvaluationResult,
         new: EvaluationResult,
         queries: Collection[str],
-        metric: str | None = None,
+        metric: Metric | None = None,
         split: str | None = None,
     ) -> EvaluationPair:
         """Choose metric and split; the primary one, and test where there is one, by default.
 
         Raises:
             NotEvaluated: no cell of the newer evaluation has the metric.
-            UsageError: there is no such metric or split.
+            UsageError: there is no such split, or single queries have no share in the metric.
         """
-        chosen = metric_at(metric, new.primary)
-        cells = new.query_metrics(chosen.cutoff or 0)
+        chosen = metric or new.primary
+        check_paired(chosen)
+        cells = new.cells_of(chosen)
         if not any(chosen.column in table.column_names for table in cells.values()):
             name = new.evaluation.evaluation_id
             raise NotEvaluated(f"evaluation {name} has no cell of {chosen}")
@@ -210,7 +233,8 @@ class EvaluationPair:
     @cached_property
     def resampling(self) -> Resampling:
         """How the newer evaluation's own intervals were computed."""
-        for entry in self.new.evaluation.entries_of("intervals"):
+        entries = self.new.evaluation.entries_of("intervals")
+        for entry in [*entries, *self.new.evaluation.entries_of("answer_summary")]:
             manifest = self.new.manifest_of(entry)
             if manifest is not None:
                 config = manifest.config
@@ -220,7 +244,9 @@ class EvaluationPair:
     @cached_property
     def counting(self) -> pa.Table:
         """What of each compared query of the split counts, in the newer evaluation."""
-        counting, _ = with_shared_documents(counting_of(self.new.table), self.new.table(QRELS_KEY))
+        counting = counting_of(self.new.table)
+        if self.new.has_metrics:
+            counting, _ = with_shared_documents(counting, self.new.table(QRELS_KEY))
         chosen = pc.is_in(counting["query_id"], pa.array(sorted(self.queries), pa.string()))
         return counting.filter(pc.and_(chosen, pc.equal(counting["split"], self.split)))
 
@@ -235,7 +261,7 @@ class EvaluationPair:
         return self._with_metric(self.new)
 
     def _with_metric(self, result: EvaluationResult) -> Mapping[str, pa.Table]:
-        cells = result.query_metrics(self.metric.cutoff or 0)
+        cells = result.cells_of(self.metric)
         column = self.metric.column
         return {name: table for name, table in cells.items() if column in table.column_names}
 
@@ -243,9 +269,9 @@ class EvaluationPair:
         """Compare retriever ``new`` of the newer evaluation with ``old`` of the older one.
 
         Returns:
-            ``retriever``, ``old``, ``new`` (means), and the columns of
-            :data:`rag_assets.schemas.COMPARISONS` that compare them; None when no query has a
-            value in both, or one of them has no such cell.
+            ``retriever`` (of an answerer its name and cut-off), ``old``, ``new`` (means), and the
+            columns of :data:`rag_assets.schemas.COMPARISONS` that compare them; None when no query
+            has a value in both, or one of them has no such cell.
         """
         if old not in self.old_cells or new not in self.new_cells:
             return None

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import metric_columns
+from rag_assets.report.answer_table import AnswerTable
 from rag_assets.report.board_columns import NOTEBOOK, POSITION, RETRIEVER, BoardColumn, columns_of
 from rag_assets.report.notebook import (
     Cell,
@@ -23,6 +24,7 @@ from rag_assets.report.notebook import (
     words,
 )
 from rag_assets.report.overlaps import overlap_rows
+from rag_assets.report.page.answers import answers, answers_said
 from rag_assets.report.page.leaderboard import headline, leaderboard
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.view import Context, View
@@ -42,6 +44,15 @@ class EvaluationTable(EvaluationResult, Tabular):
         """
         return _table(self)
 
+    @property
+    def answers(self) -> AnswerTable:
+        """The answerers as a table of their own.
+
+        Raises:
+            NotEvaluated: there are none.
+        """
+        return AnswerTable(self)
+
     def plot(self, metric: str | None = None, *, dark: bool = False) -> go.Figure:
         """Return bars of a metric by retriever and top_k, with intervals.
 
@@ -56,7 +67,8 @@ class EvaluationTable(EvaluationResult, Tabular):
         return _figure(self, metric, dark)
 
     def _repr_html_(self) -> str:
-        return _html(self)
+        answers = self.answers._repr_html_() if self.answer_metrics else ""
+        return _html(self) + answers
 
 
 def _table(result: EvaluationResult) -> pa.Table:
@@ -98,7 +110,40 @@ def _html(result: EvaluationResult) -> str:
         others = ", ".join(str(other["k"]) for other in board["boards"][1:])
         notes.append(f"to_arrow(), to_pandas() and to_polars() also have top_k {others}")
     rows = [_row(row, columns) for row in one["rows"]]
-    return table_html(title, headings, rows, _said(view), notes)
+    return table_html(title, headings, rows, _said(view), notes) + _answers_html(view)
+
+
+def _answers_html(view: View) -> str:
+    """Return the answerers, and from corpus to answer; empty where nothing was answered."""
+    section = answers(view)
+    if section is None:
+        return ""
+    title = f"{view.result.evaluation.experiment}: answers to {section['n_questions']} questions"
+    names = [name for _, name in section["metrics"]]
+    rows = [
+        [
+            words(row["answerer"]),
+            *(number(cell["value"], _bounds(cell), best=cell["best"]) for cell in row["cells"]),
+            Cell(str(row["n_failed"])),
+        ]
+        for row in section["groups"][0]["rows"]
+    ]
+    board = table_html(title, ["answerer", *names, "failed"], rows, answers_said(section["head"]))
+    if not section["answerers"]:
+        return board
+    classes = [
+        [words(row["name"]), *(_share(cell) for cell in row["cells"])] for row in section["classes"]
+    ]
+    flow = table_html("From corpus to answer", ["class", *section["answerers"]], classes)
+    return board + flow
+
+
+def _share(row: Context | None) -> Cell:
+    return Cell("0") if row is None else Cell(str(row["n"]), f"{100 * row['share']:.1f} %")
+
+
+def _bounds(cell: Context) -> str:
+    return "" if cell["low"] is None else f"{cell['low']:.3f} to {cell['high']:.3f}"
 
 
 def _said(view: View) -> list[str]:
@@ -131,8 +176,7 @@ def _row(row: Context, columns: Sequence[BoardColumn]) -> list[Cell]:
         if cell is None:
             cells.append(number(None))
             continue
-        small = "" if cell["low"] is None else f"{cell['low']:.3f} to {cell['high']:.3f}"
-        cells.append(number(cell["value"], small, best=cell["best"]))
+        cells.append(number(cell["value"], _bounds(cell), best=cell["best"]))
     return [*cells, *(Cell(column.text(row.get(column.name), "")) for column in columns)]
 
 

@@ -18,10 +18,14 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from rag_assets.answers.stage import answers_key
+from rag_assets.engine.failures import UNANSWERED
 from rag_assets.errors import UsageError, allowed_names
+from rag_assets.evaluation.metric_names import Metric
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.report.evaluation_pairs import EvaluationPair, comparability
 from rag_assets.report.formats import Row, four_places
+from rag_assets.report.metric_choice import check_names, is_of_answers, noun
 from rag_assets.report.result import EvaluationResult
 from rag_assets.statistics.intervals import bootstrap_intervals, number_or_none
 from rag_assets.statistics.randomisation import randomisation_p_values
@@ -149,7 +153,7 @@ class Check:
     """One retriever.
 
     Attributes:
-        retriever: its name.
+        retriever: its name; of an answerer with its cut-off, as ``plain@5``.
         against: the retriever that it is compared with: itself, or the baseline.
         drop: what was measured; None: no query has a value in both.
         failure: why it fails; None: it passes.
@@ -213,22 +217,29 @@ def gate(
     """Judge an evaluation.
 
     Args:
-        new: the evaluation; it must have metrics.
+        new: the evaluation.
         names: finds the evaluation to compare with.
         against: ``baseline``, ``previous``, ``anchor``, or a part of an id.
         rules: what is allowed.
-        metric: the primary one when absent.
+        metric: the primary one when absent; of answerers their headline.
         split: test where there is one, when absent.
-        retrievers: only these; all that both evaluations have when empty.
+        retrievers: only these, or only these answerers at their cut-offs, as ``plain@5``; all that
+            both evaluations have when empty.
         intersection: compare also where queries or labels differ, on those that are the same.
 
     Raises:
         UsageError: the evaluations are not comparable, or a name is unknown.
-        NotEvaluated: there is nothing to compare with.
+        NotEvaluated: there is nothing to compare with, or the evaluation has no such metric.
     """
-    old = new if against == BASELINE else _older(names, new, against)
-    queries = comparability(old, new).chosen(intersection=intersection)
-    pair = EvaluationPair.of(old, new, queries, metric, split)
+    chosen_metric = new.chosen_metric(metric, retrievers)
+    check_names(chosen_metric, retrievers)
+    new.check_cells(chosen_metric)
+    answers = is_of_answers(chosen_metric)
+    if answers and against == BASELINE:
+        raise UsageError("answerers have no baseline; compare with an earlier evaluation")
+    old = new if against == BASELINE else _older(names, new, against, chosen_metric)
+    queries = comparability(old, new, answers=answers).chosen(intersection=intersection)
+    pair = EvaluationPair.of(old, new, queries, chosen_metric, split)
     chosen = _chosen(pair, retrievers, against)
     checks = tuple(_check(pair, name, other, rules) for name, other in chosen)
     return Gate(
@@ -244,12 +255,16 @@ def gate(
     )
 
 
-def _older(names: EvaluationNames, new: EvaluationResult, against: str) -> EvaluationResult:
+def _older(
+    names: EvaluationNames, new: EvaluationResult, against: str, metric: Metric
+) -> EvaluationResult:
     evaluation = names.find(against)
     if not evaluation.complete:
         problem = f"evaluation {evaluation.evaluation_id} is not complete"
         raise UsageError(f"{problem}; a gate compares with complete ones only")
     old = EvaluationResult(new.root, evaluation)
+    if is_of_answers(metric):
+        return old
     if not old.has_metrics:
         problem = f"evaluation {evaluation.evaluation_id} had no labels, so it has no metrics"
         raise UsageError("; ".join(filter(None, (problem, evaluation.unread_labels))))
@@ -274,7 +289,7 @@ def _chosen(
         (name, other) for name, other in pairs.items() if not retrievers or name in retrievers
     ]
     if not chosen:
-        raise UsageError(f"no retriever has a cell of {pair.metric} to compare")
+        raise UsageError(f"no {noun(pair.metric)} has a cell of {pair.metric} to compare")
     return chosen
 
 
@@ -320,6 +335,8 @@ def _incomplete(result: EvaluationResult) -> list[str]:
 
 def _missing(result: EvaluationResult) -> Iterator[str]:
     configuration = result.evaluation.origin.configuration
+    if not result.has_metrics:
+        return
     entries = result.evaluation.entries_of("metrics")
     cells = {(entry.partition["retriever"], entry.partition["top_k"]) for entry in entries}
     for name in configuration.get("retrievers", {}):
@@ -329,14 +346,20 @@ def _missing(result: EvaluationResult) -> Iterator[str]:
 
 
 def _failed(result: EvaluationResult) -> Iterator[str]:
-    for retriever in result.run_retrievers:
+    keys = {name: list(result.run_keys(name).values()) for name in result.run_retrievers}
+    for name in result.answer_metrics:
+        manifest = result.manifest(answers_key(name))
+        # What a file of answers lacks is a finding, which no other evaluation changes.
+        if manifest is not None and manifest.facts.get(UNANSWERED):
+            keys[name] = [answers_key(name)]
+    for name, partitions in keys.items():
         failures: dict[str, str] = {}
-        for key in result.run_keys(retriever).values():
+        for key in partitions:
             failures |= result.failures(key)
         if failures:
             shown = [f"{query}: {why}" for query, why in sorted(failures.items())[:SHOWN]]
             more = "" if len(failures) <= SHOWN else f"; and {len(failures) - SHOWN} more"
-            yield f"{retriever} failed on queries: {'; '.join(shown)}{more}"
+            yield f"{name} failed on queries: {'; '.join(shown)}{more}"
 
 
 def _notes(pair: EvaluationPair, retrievers: Collection[str]) -> Iterator[str]:
@@ -347,6 +370,7 @@ def _notes(pair: EvaluationPair, retrievers: Collection[str]) -> Iterator[str]:
         for name in [name for name in old if name not in new]:
             yield f"{name} is gone"
     count = len(set(pair.queries))
-    labelled = len(set(pair.new.table_of("qrels")["query_id"].to_pylist()))
+    asset = "queries" if is_of_answers(pair.metric) else "qrels"
+    labelled = len(set(pair.new.table_of(asset)["query_id"].to_pylist()))
     if count < labelled:
         yield f"only the {count} of {labelled} labelled queries that are the same in both count"

@@ -17,6 +17,7 @@ from rich.text import Text
 from rag_assets.plain_text import markdown
 from rag_assets.report.formats import formatted, p_text
 from rag_assets.report.gate import Check, Drop, Gate
+from rag_assets.report.metric_choice import is_answerer
 from rag_assets.report.terminal_table import FittedTable, plain_cell
 
 _COLUMNS = ("old", "new", "change", "interval", "p")
@@ -26,7 +27,7 @@ def gate_view(gate: Gate) -> RenderableType:
     """Return the table, and below it why it failed and what a pass does not say."""
     table = FittedTable(required=["change"])
     table.add_column("result", no_wrap=True)
-    table.text_column("retriever")
+    table.text_column(_noun(gate))
     for name in _COLUMNS:
         table.number_column(name)
     for check in gate.checks:
@@ -43,13 +44,17 @@ def gate_markdown(gate: Gate) -> str:
     rows = [
         {
             "result": _word(check),
-            "retriever": check.retriever,
+            _noun(gate): check.retriever,
             **dict(zip(_COLUMNS, _numbers(check.drop), strict=True)),
         }
         for check in gate.checks
     ]
     lines = "".join(f"- {markdown(' '.join(line.split()))}\n" for line in _lines(gate))
     return f"### {summary(gate)}\n\n{formatted(rows, 'markdown')}" + (f"\n{lines}" if lines else "")
+
+
+def _noun(gate: Gate) -> str:
+    return "answerer" if any(is_answerer(check.retriever) for check in gate.checks) else "retriever"
 
 
 def summary(gate: Gate) -> str:

@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from rag_assets.pipeline.reasons import Reason, changes
+from rag_assets.report.metric_choice import is_answerer
 from rag_assets.report.terminal_table import FittedTable, plain_cell
 
 DIGESTS = {
@@ -20,7 +21,13 @@ DIGESTS = {
 }
 """Column of the history -> what is said where two evaluations differ in it."""
 
-_NAMED = {"retrievers": "retriever", "chunking": "chunking", "query_sets": "query set"}
+_NAMED = {
+    "retrievers": "retriever",
+    "chunking": "chunking",
+    "query_sets": "query set",
+    "generators": "generator",
+    "answers": "answerer",
+}
 """Parts of a configuration that are named by people; one that is new is one reason."""
 
 _JSON = {"configuration": "", "code_versions": "rag_assets.", "packages": ""}
@@ -50,7 +57,7 @@ def evaluation_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[R
 
 def _json_changes(before: str, was: dict[str, Any], now: dict[str, Any]) -> Iterator[Reason]:
     for part, noun in _NAMED.items():
-        old, new = was.get(part), now.get(part)
+        old, new = was.get(part, {}), now.get(part, {})
         if not isinstance(old, dict) or not isinstance(new, dict):
             continue
         for name in [name for name in new if name not in old]:
@@ -163,7 +170,7 @@ def history_view(rows: Sequence[dict[str, Any]], metric: str) -> RenderableType:
     table = FittedTable(required=[metric])
     table.add_column("evaluation", min_width=10, overflow="fold")
     table.add_column("id", no_wrap=True)
-    table.text_column("retriever")
+    table.text_column(_noun(rows))
     table.number_column(Text(metric))
     table.number_column("change")
     table.text_column("what changed")
@@ -182,6 +189,10 @@ def history_view(rows: Sequence[dict[str, Any]], metric: str) -> RenderableType:
             plain_cell(lead[2]),
         )
     return Group(table)
+
+
+def _noun(rows: Sequence[Mapping[str, Any]]) -> str:
+    return "answerer" if any(is_answerer(row["retriever"] or "") for row in rows) else "retriever"
 
 
 def what_changed(row: Mapping[str, Any]) -> str:

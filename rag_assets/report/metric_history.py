@@ -18,6 +18,15 @@ from rag_assets.report.history import (
     time_text,
     what_changed,
 )
+from rag_assets.report.metric_choice import (
+    ANSWER_HEADLINES,
+    check_names,
+    is_answerer,
+    is_of_answers,
+    metric_at,
+    named,
+    noun,
+)
 from rag_assets.report.notebook import (
     Cell,
     Tabular,
@@ -29,7 +38,6 @@ from rag_assets.report.notebook import (
     table_html,
     words,
 )
-from rag_assets.report.result import metric_at
 from rag_assets.store.remote.mirror import shown_store
 
 if TYPE_CHECKING:
@@ -89,8 +97,9 @@ class MetricHistory(Tabular):
 
         Args:
             history: the experiment's evaluations.
-            metric: such as ``recall@10``; the primary one of the last evaluation when absent.
-            retrievers: whose values; all when empty.
+            metric: such as ``recall@10`` or ``answer_f1``; the primary one of the last evaluation
+                when absent, of answerers F1.
+            retrievers: whose values, answerers as ``plain@5``; all when empty.
             split: whose queries; ``test`` where there is one when absent.
             last: so many of the newest evaluations.
 
@@ -103,9 +112,12 @@ class MetricHistory(Tabular):
             root = history.root
             raise NotEvaluated(f"{root.name} has no evaluation in {shown_store(root.parent)} yet")
         primary = parse_metric(str(evaluations[-1]["primary_metric"]))
+        if metric is None and any(map(is_answerer, retrievers)):
+            metric = ANSWER_HEADLINES[0]
         chosen_metric = metric_at(metric, primary)
+        check_names(chosen_metric, retrievers)
         since = str(evaluations[0]["evaluation_id"])
-        values = history.metric(chosen_metric.column, chosen_metric.cutoff or 0, since=since)
+        values = _values(history, chosen_metric, since)
         _check(chosen_metric, retrievers, [str(row["retriever"]) for row in values])
         chosen = [row for row in values if not retrievers or row["retriever"] in retrievers]
         shown = {row["evaluation_id"] for row in evaluations[-last:]}
@@ -115,7 +127,7 @@ class MetricHistory(Tabular):
         )
 
     def to_arrow(self) -> pa.Table:
-        """Return a table of :data:`SCHEMA`."""
+        """Return a table of :data:`SCHEMA`; of answerers with ``answerer`` for ``retriever``."""
         rows = flat_history_rows(self.rows)
         columns = {name: [row[name] for row in rows] for name in SCHEMA.names}
         times = pa.array(columns.pop("started"), pa.string()).cast(SCHEMA.field("started").type)
@@ -123,7 +135,8 @@ class MetricHistory(Tabular):
             times if name == "started" else pa.array(columns[name], SCHEMA.field(name).type)
             for name in SCHEMA.names
         ]
-        return pa.Table.from_arrays(arrays, schema=SCHEMA)
+        table = pa.Table.from_arrays(arrays, schema=SCHEMA)
+        return table.rename_columns(list(named(dict.fromkeys(SCHEMA.names), self.metric)))
 
     def plot(self, *, dark: bool = False) -> go.Figure:
         """Return a line a retriever; only evaluations that can be compared are joined.
@@ -137,12 +150,24 @@ class MetricHistory(Tabular):
         return _html(self)
 
 
+def _values(history: History, metric: Metric, since: str) -> list[Row]:
+    """Return the values of a metric; an answerer stands where a retriever does."""
+    if not is_of_answers(metric):
+        return history.metric(metric.column, metric.cutoff or 0, since=since)
+    return [
+        {**row, "retriever": row["answerer"], "n_queries": row["n_questions"]}
+        for row in history.answer_metric(metric.column, since)
+    ]
+
+
 def _check(metric: Metric, names: Sequence[str], available: list[str]) -> None:
     if not available:
         raise NotEvaluated(f"none of these evaluations has a cell of {metric}")
     for name in names:
         if name not in available:
-            raise UsageError(f"unknown retriever {allowed_names(name, dict.fromkeys(available))}")
+            raise UsageError(
+                f"unknown {noun(metric)} {allowed_names(name, dict.fromkeys(available))}"
+            )
 
 
 def _html(history: MetricHistory) -> str:
@@ -157,7 +182,7 @@ def _html(history: MetricHistory) -> str:
             value = number(row["value"])
             name = words(row["retriever"] or "-")
             rows.append([words(*when), name, value, Cell(change), words(what)])
-    headings = ["evaluation", "retriever", str(history.metric), "change", "what changed"]
+    headings = ["evaluation", noun(history.metric), str(history.metric), "change", "what changed"]
     notes = ["without a change: the first of its name, or over other queries, labels or weights"]
     return table_html(
         f"{history.experiment}: {history.metric} over evaluations", headings, rows, notes=notes

@@ -48,9 +48,7 @@ def moved_queries(
     compared: Compared, a: str, b: str, n: int
 ) -> tuple[list[MovedQuery], list[MovedQuery]]:
     """Return the ``n`` queries that b wins most, and those that it loses most, largest first."""
-    gained = _gained(compared, a, b)
-    won = sorted((q for q in gained if gained[q] > SAME), key=lambda q: -gained[q])[:n]
-    lost = sorted((q for q in gained if gained[q] < -SAME), key=lambda q: gained[q])[:n]
+    won, lost = most_moved(compared, a, b, n)
     queries = _moves(compared, a, b, [*won, *lost])
     return queries[: len(won)], queries[len(won) :]
 
@@ -62,22 +60,36 @@ def move_rows(compared: Compared, a: str, b: str) -> list[Row]:
     ``value_a``, ``value_b``, ``evidence`` and its ranks, ``rank_a`` and ``rank_b``: None where the
     deepest run does not have it.
     """
-    gained = _gained(compared, a, b)
-    ordered = sorted(gained, key=lambda q: (-gained[q] if abs(gained[q]) > SAME else 0.0, q))
+    gained = gains(compared, a, b)
     rows: list[Row] = []
-    for query in _moves(compared, a, b, ordered):
+    for query in _moves(compared, a, b, list(gained)):
         difference = gained[query.query_id]
-        outcome = "tied" if abs(difference) <= SAME else "won" if difference > 0 else "lost"
-        lead: Row = {"query_id": query.query_id, "outcome": outcome, "difference": difference}
+        lead: Row = {"query_id": query.query_id, "outcome": outcome(difference)}
+        lead |= {"difference": difference}
         lead |= {"value_a": query.value_a, "value_b": query.value_b}
         rows += [{**lead, **asdict(move)} for move in query.moves]
     return rows
 
 
-def _gained(compared: Compared, a: str, b: str) -> dict[str, float]:
-    """Return query -> value of b minus that of a, of the queries on which both have one."""
+def gains(compared: Compared, a: str, b: str) -> dict[str, float]:
+    """Return query -> value of b minus that of a, where both have one; the most won first."""
     values_a, values_b = compared.values(a), compared.values(b)
-    return {q: values_b[q] - values_a[q] for q in sorted(values_a.keys() & values_b.keys())}
+    gained = {q: values_b[q] - values_a[q] for q in values_a.keys() & values_b.keys()}
+    ordered = sorted(gained, key=lambda q: (-gained[q] if abs(gained[q]) > SAME else 0.0, q))
+    return {q: gained[q] for q in ordered}
+
+
+def outcome(difference: float) -> str:
+    """Return what became of a query: ``won``, ``tied`` or ``lost``."""
+    return "tied" if abs(difference) <= SAME else "won" if difference > 0 else "lost"
+
+
+def most_moved(compared: Compared, a: str, b: str, n: int) -> tuple[list[str], list[str]]:
+    """Return the ``n`` queries that b wins most, and those that it loses most, largest first."""
+    gained = gains(compared, a, b)
+    won = [q for q in gained if outcome(gained[q]) == "won"][:n]
+    lost = sorted((q for q in gained if outcome(gained[q]) == "lost"), key=lambda q: (gained[q], q))
+    return won, lost[:n]
 
 
 def _moves(compared: Compared, a: str, b: str, query_ids: Sequence[str]) -> list[MovedQuery]:

@@ -9,6 +9,7 @@ from typing import Self
 
 import pyarrow as pa
 
+from rag_assets.answers.summary import comparable
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.errors import NotEvaluated, StoreError, UsageError
 from rag_assets.evaluation.leaderboard import splits_of
@@ -22,7 +23,13 @@ from rag_assets.pipeline.evaluations import (
     read_current,
     table_of,
 )
-from rag_assets.report.slices import TAG, Slice, members_by, slices
+from rag_assets.report.metric_choice import (
+    ANSWER_HEADLINES,
+    is_answerer,
+    is_of_answers,
+    metric_at,
+)
+from rag_assets.report.slices import DOCUMENT, TAG, Slice, members_by, slices
 from rag_assets.schemas import ANSWER_COMPARISONS, ANSWER_SUMMARY, TableSchema
 from rag_assets.store.artifacts import ArtifactKey, Manifest
 
@@ -81,8 +88,10 @@ class EvaluationResult:
 
     @property
     def splits(self) -> list[str]:
-        """The splits that the leaderboard has, the one to show first: ``test`` before ``dev``."""
-        return splits_of(self.leaderboard)
+        """The splits of the queries, the one to show first: ``test`` before ``dev``."""
+        if self.has_metrics or not self.answer_metrics:
+            return splits_of(self.leaderboard)
+        return sorted(set(self.answer_summary["split"].to_pylist()) - {ALL}, reverse=True)
 
     def chosen_split(self, asked: str | None = None) -> str:
         """Return the split that was asked for, else the one to show: ``test``, or ``all``.
@@ -149,6 +158,49 @@ class EvaluationResult:
             if entry.partition["top_k"] == str(top_k)
         }
 
+    @cached_property
+    def answer_metrics(self) -> dict[str, pa.Table]:
+        """Answerer at its cut-off -> table of :data:`rag_assets.answers.tables.ANSWER_METRICS`."""
+        entries = self.evaluation.entries_of("answer_metrics")
+        return {entry.partition["answerer"]: self._table(entry) for entry in entries}
+
+    def cells_of(self, metric: Metric) -> dict[str, pa.Table]:
+        """Return who may have a value of the metric -> the metrics of each query.
+
+        They are retrievers at the metric's cut-off; for a metric of answers, answerers at theirs.
+        """
+        if is_of_answers(metric):
+            return {name: comparable(table) for name, table in self.answer_metrics.items()}
+        return self.query_metrics(metric.cutoff or 0)
+
+    def chosen_metric(self, name: str | None, whose: Collection[str] = ()) -> Metric:
+        """Return the metric of a name; for None the primary one, or that of answerers ``whose``.
+
+        Raises:
+            UsageError: there is no such metric.
+            NotEvaluated: answerers are named, and there is none.
+        """
+        if name is not None or not any(map(is_answerer, whose)):
+            return metric_at(name, self.primary)
+        rows = self.answer_summary.to_pylist()
+        present = {row["metric"] for row in rows if row["mean"] is not None}
+        for headline in ANSWER_HEADLINES:
+            if headline in present:
+                return Metric(headline)
+        raise NotEvaluated(f"the last evaluation of {self.evaluation.experiment} has no answers")
+
+    def check_cells(self, metric: Metric) -> None:
+        """Do nothing where someone has a value of the metric.
+
+        Raises:
+            NotEvaluated: nobody has; without labels no metric of retrieval exists.
+        """
+        if not is_of_answers(metric):
+            self.check_labels()
+        if not any(metric.column in one.column_names for one in self.cells_of(metric).values()):
+            name = self.evaluation.experiment
+            raise NotEvaluated(f"the last evaluation of {name} has no cell of {metric}")
+
     def run_keys(self, retriever: str) -> dict[int, ArtifactKey]:
         """Return top_k -> the run of one retriever, a table of :data:`rag_assets.schemas.RUNS`."""
         return {
@@ -203,9 +255,9 @@ class EvaluationResult:
         """Return a metric by query tag or by a field; empty when no answerable query is in any.
 
         Args:
-            retrievers: whose means to give; all of the evaluation when absent.
+            retrievers: whose means to give, or answerers, as ``plain@5``; all when absent.
             by: ``tag``, ``query.<field>`` or ``document.<field>`` (of the relevant documents).
-            metric: with a cut-off; the primary metric when absent.
+            metric: with a cut-off, or one of answers; the primary metric when absent.
             split: whose queries to count; the one to show when absent.
 
         Raises:
@@ -215,11 +267,13 @@ class EvaluationResult:
         metric = metric or self.primary
         cells = {
             name: table
-            for name, table in self.query_metrics(metric.cutoff or 0).items()
+            for name, table in self.cells_of(metric).items()
             if (retrievers is None or name in retrievers) and metric.column in table.column_names
         }
         if not cells:
             return []
+        if by.startswith(DOCUMENT):
+            self.check_labels()
         members = members_by(by, self.table_of)
         return slices(cells, members, metric.column, self.weights(self.chosen_split(split)))
 
@@ -306,15 +360,3 @@ class EvaluationResult:
 
     def _table(self, entry: SnapshotEntry) -> pa.Table:
         return table_of(self.root, self.evaluation, entry)
-
-
-def metric_at(name: str | None, primary: Metric) -> Metric:
-    """Return the metric of a name, the primary one for None; its cut-off where it names none.
-
-    Raises:
-        UsageError: there is no such metric.
-    """
-    if name is None:
-        return primary
-    metric = parse_metric(name)
-    return metric if metric.cutoff is not None else metric._replace(cutoff=primary.cutoff)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,9 @@ from rag_assets.pipeline.evaluation_names import ANCHOR
 from rag_assets.report.html import write_report
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.atomic import write_text
-from tests.tiny_experiment import Tiny
+from tests.answers.answering import CONFIG as ANSWERING
+from tests.answers.answering import GOLDS
+from tests.tiny_experiment import QUERIES, Tiny
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 OPTIONS = (
@@ -77,7 +80,7 @@ class Opened:
 
     def see_all(self) -> None:
         """Scroll to each section, so that every chart is drawn."""
-        for name in ("charts", "stages", "score_gaps", "explorer", "history"):
+        for name in ("charts", "stages", "answers", "score_gaps", "explorer", "history"):
             for section in self.page.locator(f"#{name}").all():
                 section.scroll_into_view_if_needed()
         self.until("[...document.querySelectorAll('.chart')].every((o) => o.querySelector('svg'))")
@@ -120,6 +123,26 @@ def history_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Evaluation
     tiny.snapshot()
     del tiny.config["retrievers"]["okapi"]
     tiny.configure("tfidf", type="tfidf", chunking="whole")
+    tiny.run()
+    result = EvaluationResult(tiny.artifacts, tiny.snapshot())
+    return result, write_report(result)
+
+
+@pytest.fixture(scope="session")
+def answers_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[EvaluationResult, Path]:
+    """Answers from a file, among them hostile ones, and sentences copied from contexts."""
+    tiny = Tiny(tmp_path_factory.mktemp("answers_page")).write()
+    rows = [{**row, "answers": [*GOLDS[row["query_id"]], ATTACK]} for row in QUERIES]
+    tiny.write_rows("queries.jsonl", rows)
+    given = dict(zip((row["query_id"] for row in QUERIES), HOSTILE, strict=True))
+    (tiny.folder / "predictions.json").write_text(json.dumps(given), encoding="utf-8")
+    tiny.config["generators"] = {**ANSWERING["generators"], "sentence": {"type": "extractive"}}
+    tiny.config["answers"] = {
+        "official": {"generator": "predicted"},
+        "copied": {"generator": "sentence", "retriever": "bm25", "top_k": [3]},
+        "gold": {"generator": "sentence", "context": "gold", "chunking": "parts"},
+    }
+    tiny.write_config()
     tiny.run()
     result = EvaluationResult(tiny.artifacts, tiny.snapshot())
     return result, write_report(result)

@@ -175,6 +175,34 @@ def test_hostile_texts_are_shown_and_do_nothing(browser: Browser, hostile_report
     assert hostile_report.stat().st_size < 6_000_000
 
 
+def test_answers_are_side_by_side_with_their_contexts(
+    browser: Browser, answers_report: Report
+) -> None:
+    opened = Opened(browser, answers_report[1], viewport=DESKTOP, reduced_motion="reduce")
+    opened.see_all()
+    page = opened.page
+    assert page.locator("#answers h2").inner_text() == "Answers"
+    assert page.locator("#chart-answer-flow .sankey-node").count() >= 2
+    page.select_option("#answer-flow-name", label="copied@3")
+    opened.until("document.querySelector('#chart-answer-flow').textContent.includes('copied@3')")
+    page.locator("#query-list button", has_text="fire on the car deck").click()
+    boxes = page.locator("#query .answer")
+    assert boxes.locator("h4").all_inner_texts() == ["official@-", "copied@3", "gold@-"]
+    assert boxes.nth(0).locator(".said").inner_text().startswith(HOSTILE[3][:40])
+    assert "with foam" in page.locator("#query .answered > p").inner_text()
+    boxes.nth(2).locator("summary").click()
+    mark = "A fire on the car deck is fought with foam."
+    assert boxes.nth(2).locator("mark").all_inner_texts() == [mark]
+    for button in page.locator("#query-list button").all():
+        button.click()
+    for viewport in (DESKTOP, PHONE):
+        page.set_viewport_size(viewport)  # type: ignore[arg-type]
+        opened.until(f"document.documentElement.scrollWidth === {viewport['width']}")
+    assert page.evaluate("window.attacked") is None
+    assert page.locator("img").count() == 0
+    assert opened.wrong == []
+
+
 def test_a_script_in_the_page_would_be_refused(desktop: Opened) -> None:
     """Were a text not escaped, the page's policy would still let nothing of it run."""
     page = desktop.page

@@ -29,7 +29,14 @@ def warehouse_rows(settings: StoreSettings) -> dict[str, list[object]]:
         return {
             name: sorted(connection.sql(f"SELECT * FROM {name}").fetchall(), key=repr)
             for name in names
-            if name not in ("measurements", "evaluations", "history", "history_retrievers")
+            if name
+            not in (
+                "measurements",
+                "evaluations",
+                "history",
+                "history_retrievers",
+                "history_answers",
+            )
         }
 
 

@@ -7,7 +7,7 @@ import json
 from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
-from rag_assets.errors import Incomplete
+from rag_assets.errors import Incomplete, NotEvaluated, UsageError
 from rag_assets.report.answers import answer_rows
 from rag_assets.report.result import EvaluationResult
 from tests.answers.answering import with_answers
@@ -60,3 +60,21 @@ def test_answers_that_a_server_did_not_give_are_told_and_asked_again(fresh: Tiny
         again = command(fresh, "evaluate", "--retry-failed")
         assert again.exit_code == 0, again.output
         assert len(server.received) == n + 1
+
+
+def test_attribution_goes_on_to_the_answer(fresh: Tiny) -> None:
+    fresh.write()
+    assert command(fresh, "evaluate").exit_code == 0
+    nothing = command(fresh, "attribution", "--answers")
+    assert nothing.exit_code == NotEvaluated.exit_code
+    assert "`answers` in experiment.yaml" in nothing.stderr
+    with_answers(fresh)
+    assert command(fresh, "evaluate").exit_code == 0
+    rows = json.loads(command(fresh, "attribution", "--answers", "--format", "json").stdout)
+    official = {row["outcome"]: row["n"] for row in rows if row["answerer"] == "official@-"}
+    assert official["failed"] == 1
+    assert sum(official.values()) == 7
+    assert "from corpus to answer" in command(fresh, "attribution", "--answers").stdout
+    refused = command(fresh, "attribution", "--answers", "--retriever", "bm25")
+    assert refused.exit_code == UsageError.exit_code
+    assert "--answers" in refused.stderr

@@ -29,6 +29,7 @@ from tests.cli.conftest import warehouse_rows
 from tests.dagster_state import not_fresh
 from tests.forked import Forks, Place
 from tests.pipeline.matrix_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Matrix
+from tests.tiny_experiment import Tiny
 
 CRASHES = int(os.environ.get("RAG_ASSETS_CRASHES", "3"))
 SEED = int(os.environ.get("RAG_ASSETS_CRASH_SEED", "0"))
@@ -135,7 +136,7 @@ def kill_at(forks: Forks, matrix: Matrix, seconds: float) -> bool:
     return forks.wait(process) < 0
 
 
-def check_nothing_is_corrupt(matrix: Matrix) -> None:
+def check_nothing_is_corrupt(matrix: Tiny) -> None:
     for path in results(matrix):
         manifest = read_manifest(path)
         assert manifest is not None, path
@@ -206,7 +207,7 @@ def test_killed_between_any_two_writes_at_the_end(
     assert 6 <= write < 19
 
 
-def results(matrix: Matrix) -> list[Path]:
+def results(matrix: Tiny) -> list[Path]:
     """All finished artifacts: Parquet files, and folders with a manifest."""
     found: list[Path] = []
     for path in matrix.objects("").rglob("*"):
@@ -219,7 +220,7 @@ def results(matrix: Matrix) -> list[Path]:
     return found
 
 
-def content_of(matrix: Matrix) -> dict[str, bytes]:
+def content_of(matrix: Tiny) -> dict[str, bytes]:
     """The bytes of all results, by their path."""
     files = [f for path in results(matrix) for f in ([path] if path.is_file() else path.rglob("*"))]
     return {f.relative_to(matrix.settings.store).as_posix(): f.read_bytes() for f in files}

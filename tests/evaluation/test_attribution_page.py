@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from rag_assets.cli import main
 from rag_assets.evaluation.attribution import PLACES, attributions, places
 from rag_assets.schemas import QRELS
+from tests.answers.answering import with_answers
 from tests.labels.health.tables import documents
 from tests.made_tables import Label, judgment_table, run_table
 from tests.tiny_experiment import Tiny
@@ -26,7 +27,7 @@ QUERIES = re.findall(r"```sql\n(.*?)```", TEXT, re.S)
 
 
 def test_the_page_has_its_examples() -> None:
-    assert (len(EXAMPLES), len(COMMANDS), len(QUERIES)) == (2, 5, 2)
+    assert (len(EXAMPLES), len(COMMANDS), len(QUERIES)) == (2, 6, 2)
     assert all(f"`{place}`" in TEXT for place in PLACES)
 
 
@@ -69,7 +70,7 @@ def test_example(example: dict[str, Any]) -> None:
 
 def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a small experiment in the place of the handbook."""
-    tiny = Tiny(tmp_path / "tiny").write()
+    tiny = with_answers(Tiny(tmp_path / "tiny").write())
     (tmp_path / "data").mkdir()
     tiny.folder.rename(tmp_path / "data" / "handbook")
     monkeypatch.chdir(tmp_path)

@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
 from rag_assets.errors import UsageError
+from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.pipeline.evaluations import read_evaluation
 from rag_assets.report.diff import changes_between, partition_changes
 from rag_assets.report.evaluation_pairs import EvaluationPair, comparability
@@ -97,7 +98,7 @@ def test_the_intersection_is_what_both_ask_alike(tiny: Tiny) -> None:
         "1 labelled query with another text",
     ]
     assert found.shared == {"q2", "q3", "q4", "q5"}
-    rows = EvaluationPair.of(*results, found.shared, "mrr@3").rows(["bm25"])
+    rows = EvaluationPair.of(*results, found.shared, parse_metric("mrr@3")).rows(["bm25"])
     old, new = (
         {row["query_id"]: row["mrr"] for row in one.query_metrics(3)["bm25"].to_pylist()}
         for one in results

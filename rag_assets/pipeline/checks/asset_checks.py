@@ -23,6 +23,7 @@ from rag_assets.evaluation.table_checks import (
 from rag_assets.labels.health.duplicates import duplicate_documents, duplicate_queries
 from rag_assets.labels.health.findings import ERROR, Finding, reading_problems, rows
 from rag_assets.labels.health.unusable_labels import dangling_ids, queries_without_relevant
+from rag_assets.pipeline.checks.answer_drift import ANSWER_DRIFT
 from rag_assets.pipeline.checks.answers import ANSWER_METRICS, ANSWERS
 from rag_assets.pipeline.checks.check import WARNING, Check, CheckResult, Found, Reads
 from rag_assets.pipeline.checks.drift import DRIFT
@@ -194,7 +195,7 @@ _OF_ASSET: dict[str, tuple[Check, ...]] = {
     "query_set_answers": SERVED,
     "metrics": METRICS,
     "comparisons": COMPARISONS,
-    "answers": (*ANSWERS, *SERVED),
+    "answers": (*ANSWERS, *SERVED, ANSWER_DRIFT),
     "answer_metrics": ANSWER_METRICS,
 }
 

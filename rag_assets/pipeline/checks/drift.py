@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from rag_assets.engine.failures import failures_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.health.findings import WARNING, Finding, findings_table
+from rag_assets.pipeline.checks.answer_drift import answer_drift_findings
 from rag_assets.pipeline.checks.check import (
     MOST_EXAMPLES,
     NO_ANCHOR,
@@ -271,14 +272,14 @@ FAR = "far_query"
 
 
 def drift_findings(pipeline: Pipeline, evaluation: Evaluation) -> tuple[pa.Table, list[str]]:
-    """Compare the best scores of an evaluation with those of the anchor.
+    """Compare the best scores and the answers of an evaluation with those of the anchor.
 
     Of each retriever the cell at the cut-off of the primary metric is looked at: the first hit is
     the same in every other one.
 
     Returns:
-        Table of :data:`rag_assets.labels.health.findings.FINDINGS`, and which retrievers were not
-        compared, with the reason.
+        Table of :data:`rag_assets.labels.health.findings.FINDINGS`, and which retrievers and
+        answerers were not compared, with the reason.
     """
     experiment = pipeline.experiment
     anchor = anchor_of(pipeline)
@@ -297,9 +298,13 @@ def drift_findings(pipeline: Pipeline, evaluation: Evaluation) -> tuple[pa.Table
             skipped[drift].append(name)
         else:
             findings += _findings(pipeline, name, drift)
-    return findings_table(findings), [
-        f"drift of {', '.join(names)}: {reason}" for reason, names in skipped.items()
-    ]
+    notes = [f"drift of {', '.join(names)}: {reason}" for reason, names in skipped.items()]
+    for one in answer_drift_findings(pipeline, anchor, now):
+        if isinstance(one, str):
+            notes.append(one)
+        else:
+            findings.append(one)
+    return findings_table(findings), notes
 
 
 def _findings(pipeline: Pipeline, retriever: str, drift: ScoreDrift) -> Iterator[Finding]:

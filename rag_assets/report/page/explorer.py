@@ -11,9 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from rag_assets.answers.waterfall import CLASSES
 from rag_assets.evaluation.attribution import PLACES
+from rag_assets.report.answer_waterfall import CLASS_NAMES
 from rag_assets.report.attribution import LOSSES
 from rag_assets.report.page.embedded_data import escaped_json, rounded, shortened
+from rag_assets.report.page.query_answers import QueryAnswer, answers_to, gold_answers
 from rag_assets.report.page.query_results import (
     Documents,
     Evidence,
@@ -35,8 +38,11 @@ EVIDENCES, ALTERNATIVES, TAGS = 12, 8, 20
 QUERY_CHARACTERS = 600
 """Longer texts of queries are cut."""
 
+ANSWER_CHARACTERS, GOLDS, CONTEXT_UNITS = 400, 6, 10
+"""Longer answers are cut; right answers of a query, and units of a context that are shown."""
+
 CELLS = 10_000
-"""Queries times retrievers, at most; fewer where these rows leave too little for texts."""
+"""Queries times retrievers and answerers, at most; fewer where they leave too little for texts."""
 
 RESULTS = 50_000
 """Results in all, as long as each list keeps :data:`FEWEST`."""
@@ -65,6 +71,7 @@ class _Shown:
     """
 
     names: list[str]
+    answerers: list[str]
     depth: int
     rows: list[Context]
     tables: _Tables
@@ -101,26 +108,37 @@ def explorer(view: View) -> Context | None:
             "documents": shown.listed,
             "units": units,
             "queries": shown.rows,
+            "answerers": shown.answerers,
+            "classes": [CLASS_NAMES[name] for name in CLASSES],
         },
     }
 
 
 def _shown(view: View, cells: int) -> _Shown:
-    """Return at most so many queries times retrievers."""
+    """Return at most so many queries times retrievers and answerers."""
     names = [row["retriever"] for row in view.at_cutoff]
-    queries = _shown_queries(view, names, max(1, cells // len(names)))
+    n_answerers = len(view.result.evaluation.entries_of("answers"))
+    queries = _shown_queries(view, names, max(1, cells // (len(names) + n_answerers)))
     ids = [query["query_id"] for query in queries]
     depth = min(max(FEWEST, RESULTS // (len(names) * max(len(ids), 1))), DEEPEST, view.cutoff)
     results = [results_of(view.result, name, view.cutoff, depth, ids) for name in names]
     evidence = evidence_of(view.result, names, ids)
+    answered = answers_to(view.result, ids) if n_answerers else {}
+    golds = gold_answers(view.result, ids) if n_answerers else {}
     tables = _Tables()
     rows = [_query_row(one, results, evidence.get(one["query_id"], []), tables) for one in queries]
+    if answered:
+        for row, query_id in zip(rows, ids, strict=True):
+            row["o"] = [
+                shortened(one, ANSWER_CHARACTERS) for one in golds.get(query_id, ())[:GOLDS]
+            ]
+            row["a"] = [_answer(of.get(query_id), tables) for of in answered.values()]
     for unit in tables.units:
         _number(tables.documents, unit.document_id)
     path = view.result.path(DOCUMENTS_KEY)
     documents = read_documents(path, tables.documents) if path is not None else {}
     listed = [[shortened(i), shortened(documents.get(i, ("", ""))[0])] for i in tables.documents]
-    shown = _Shown(names, depth, rows, tables, evidence, documents, listed)
+    shown = _Shown(names, list(answered), depth, rows, tables, evidence, documents, listed)
     everything = [rows, listed, list(tables.tags), _places(tables)]
     shown.size = len(escaped_json(everything).encode())
     return shown
@@ -198,6 +216,24 @@ def _query_row(
         "e": [_evidence(one, tables) for one in evidence[:EVIDENCES]],
         "m": max(len(evidence) - EVIDENCES, 0),
     }
+
+
+def _answer(one: QueryAnswer | None, tables: _Tables) -> list[object] | None:
+    """Return text, error, EM, F1, number of the class, units, and how many units are left out."""
+    if one is None:
+        return None
+    units = None
+    if one.context is not None:
+        units = [_number(tables.units, unit) for unit in one.context[:CONTEXT_UNITS]]
+    return [
+        None if one.text is None else shortened(one.text, ANSWER_CHARACTERS),
+        None if one.error is None else shortened(one.error, ANSWER_CHARACTERS),
+        one.em,
+        rounded(one.f1, 4),
+        None if one.outcome is None else CLASSES.index(one.outcome),
+        units,
+        max(len(one.context or ()) - CONTEXT_UNITS, 0),
+    ]
 
 
 def _evidence(one: Evidence, tables: _Tables) -> Context:

@@ -17,6 +17,7 @@ from rag_assets.report.attribution import stages
 from rag_assets.report.comparison_views import significance
 from rag_assets.report.label_health import labels
 from rag_assets.report.overlaps import overlaps
+from rag_assets.report.page.answers import answers
 from rag_assets.report.page.embedded_data import json_block
 from rag_assets.report.page.explorer import explorer
 from rag_assets.report.page.history import history
@@ -38,6 +39,7 @@ SCRIPTS = (
     "history.js",
     "explorer_data.js",
     "explorer_results.js",
+    "explorer_answers.js",
     "explorer.js",
     "start.js",
 )
@@ -58,6 +60,7 @@ SECTIONS = (
     Section("significance", "Which differences are real", significance),
     Section("slices", "By query tag", slices),
     Section("stages", "Where evidence is lost", stages),
+    Section("answers", "Answers", answers),
     Section("score_gaps", "Scores and trust", score_gaps),
     Section("explorer", "Queries", explorer),
     Section("overlaps", "Overlap between retrievers", overlaps),

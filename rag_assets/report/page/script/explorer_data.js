@@ -1,5 +1,6 @@
 // What the filters of the explorer choose. A query: i id, t text, g tags, v values, r results,
-// h which of them are relevant, e evidences (s spans, k ranks, l places), m evidences left out.
+// h which of them are relevant, e evidences (s spans, k ranks, l places), m evidences left out,
+// o right answers, a an answer of each answerer.
 
 const OUTCOMES = {
   all: { name: () => "all", keeps: () => true },

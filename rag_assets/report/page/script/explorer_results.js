@@ -107,6 +107,7 @@ function showQuery(data, query, left, right) {
     ...(query.g.length ? [tags] : []),
     element("p", { class: "soft", text: `${data.metric}: ${values}` }),
     query.e.length ? evidenceTable(data, query, left, right) : element("p", { class: "soft", text: "No relevant evidence: the query is unanswerable." }),
+    ...(data.answerers.length ? [answersPart(data, query)] : []),
     element("div", { class: "sides" }, results(data, query, left, right), ...(left === right ? [] : [results(data, query, right, left)])),
   ];
   article.replaceChildren(...parts);

@@ -1,12 +1,14 @@
-// Where evidence is lost, as a flow; and the gaps between scores, as a histogram.
+// Where evidence and answers are lost, as flows; and the gaps between scores, as a histogram.
 
 // What is left goes along the bottom from stage to stage; what a stage loses leaves to the top.
-function flowParts(flow, name) {
+const KINDS = { lost: "below", neutral: "c5", gained: "c2" };
+
+function flowParts(flow, name, what) {
   const node = { label: [], x: [], y: [], color: [] };
   const link = { source: [], target: [], value: [], color: [] };
   const steps = flow.steps.length || 1;
-  const add = (label, x, y, name) => {
-    node.label.push(plain(label));
+  const add = (label, number, x, y, name) => {
+    node.label.push(`${plain(label)}<br>${number}`);
     node.x.push(x);
     node.y.push(y);
     node.color.push(colour(name));
@@ -18,31 +20,41 @@ function flowParts(flow, name) {
     link.value.push(value);
     link.color.push(withAlpha(colour(name), alpha));
   };
-  let place = add(`${name}: ${flow.n} evidences`, 0.001, 0.6, "c0");
+  let place = add(name, `${flow.n} ${what}`, 0.001, 0.6, "c0");
   flow.steps.forEach((step, n) => {
-    join(place, add(`${step.lost}: ${step.n_lost}`, (n + 0.6) / steps, 0.1, "below"), step.n_lost, "below", 0.5);
+    const tone = KINDS[step.kind ?? "lost"];
+    join(place, add(step.lost, step.n_lost, (n + 0.6) / steps, 0.1, tone), step.n_lost, tone, 0.5);
     if (!step.n_left) return;
-    const next = add(`${step.left}: ${step.n_left}`, Math.min((n + 1) / steps, 0.999), 0.6, "c0");
+    const next = add(step.left, step.n_left, Math.min((n + 1) / steps, 0.999), 0.6, "c0");
     join(place, next, step.n_left, "c0", 0.25);
     place = next;
   });
-  if (!flow.steps.length) join(place, add(`found: ${flow.n}`, 0.999, 0.6, "c0"), flow.n, "c0", 0.25);
+  if (!flow.steps.length) join(place, add("found", flow.n, 0.999, 0.6, "c0"), flow.n, "c0", 0.25);
   return { node, link };
 }
 
 function startFlow(data) {
-  const retriever = byId("flow-retriever");
-  fill(retriever, data.retrievers.map((name, n) => [n, name]), 0);
+  return startFlowOf(data.retrievers, data.flows, "evidences", "flow-retriever", "chart-flow");
+}
+
+function startAnswerFlow(data) {
+  return startFlowOf(data.names, data.flows, "questions", "answer-flow-name", "chart-answer-flow");
+}
+
+function startFlowOf(names, flows, what, control, chart) {
+  const chosen = byId(control);
+  fill(chosen, names.map((name, n) => [n, name]), 0);
   const drawFlow = () => {
-    const number = Number(retriever.value);
-    const { node, link } = flowParts(data.flows[number], data.retrievers[number]);
-    draw("chart-flow", [{
+    const number = Number(chosen.value);
+    const { node, link } = flowParts(flows[number], names[number], what);
+    byId(chart).style.minWidth = `${Math.max(40, 11 * flows[number].steps.length)}rem`;
+    draw(chart, [{
       type: "sankey", arrangement: "snap", link: { ...link, hoverinfo: "none" },
       node: { ...node, pad: 20, thickness: 14, line: { width: 0 }, hoverinfo: "none" },
       textfont: { color: colour("ink"), size: 12, shadow: "none" },
     }], layout({ margin: { l: 8, r: 72, t: 16, b: 16 } }));
   };
-  retriever.addEventListener("change", drawFlow);
+  chosen.addEventListener("change", drawFlow);
   return drawFlow;
 }
 

@@ -1,0 +1,154 @@
+"""The answers that differ between two evaluations, and what changed them.
+
+An answer is made from a question, a context and a generator. Which of them differ is known exactly:
+texts are compared with texts, and what a generator is, down to the bytes of its files, stands in
+the manifests. Where none of them differs, a server answered the same request otherwise.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+
+from rag_assets.answers.contexts import units_by_query
+from rag_assets.answers.contexts_stage import answer_contexts_key
+from rag_assets.answers.stage import answers_key
+from rag_assets.report.answer_moves import answer_text
+from rag_assets.report.evaluation_pairs import has_documents, question_texts
+from rag_assets.report.formats import signed_text
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.terminal_table import FittedTable, plain_cell, title_line
+from rag_assets.store.artifacts import Manifest
+
+Row = dict[str, Any]
+
+COMPARED = ("answer_em", "answer_f1")
+
+SHOWN = 10
+"""So many changed answers are shown; ``--format json`` has all."""
+
+
+def answer_changes(
+    a: EvaluationResult, b: EvaluationResult, answerers: Collection[str] = ()
+) -> list[Row]:
+    """Return a row for each answer that differs, of the answerers that both evaluations have.
+
+    Args:
+        a: the older evaluation.
+        b: the newer one.
+        answerers: only these, as ``plain@5``; all when empty.
+
+    Returns:
+        ``answerer``, ``query_id``, ``old`` and ``new`` (None: failed), ``answer_em_change`` and
+        ``answer_f1_change`` (None: not defined in both), and ``cause``: ``question``, ``context``
+        and ``generator``, those of them that differ, joined by "and"; else ``model``, where the
+        server names another one, or ``asked again``. The largest change of F1 comes first.
+    """
+    rows = [
+        row
+        for name in b.answer_metrics
+        if name in a.answer_metrics and (not answerers or name in answerers)
+        for row in _changes(a, b, name)
+    ]
+    return sorted(rows, key=lambda row: -abs(row["answer_f1_change"] or 0.0))
+
+
+def _changes(a: EvaluationResult, b: EvaluationResult, answerer: str) -> list[Row]:
+    key = answers_key(answerer)
+    if {one.fingerprint for one in a.evaluation.entries_of(key.asset) if one.key == key} == {
+        one.fingerprint for one in b.evaluation.entries_of(key.asset) if one.key == key
+    }:
+        return []
+    old, new = (_by_question(result, answerer) for result in (a, b))
+    changed = [q for q in new if q in old and old[q]["answer"] != new[q]["answer"]]
+    if not changed:
+        return []
+    manifests = a.manifest(key), b.manifest(key)
+    generator = ["generator"] if _generator(manifests[0]) != _generator(manifests[1]) else []
+    reads = any(one is not None and "contexts" in one.inputs for one in manifests)
+    quoted = has_documents(a) and has_documents(b)
+    contexts = [_contexts(one, answerer, quoted=quoted) if reads else {} for one in (a, b)]
+    questions = question_texts(a), question_texts(b)
+    rows = []
+    for query in changed:
+        causes = ["question"] if questions[0].get(query) != questions[1].get(query) else []
+        causes += ["context"] if contexts[0].get(query) != contexts[1].get(query) else []
+        causes += generator
+        if not causes:
+            same_model = old[query]["served_model"] == new[query]["served_model"]
+            causes = ["asked again" if same_model else "model"]
+        row: Row = {"answerer": answerer, "query_id": query}
+        row |= {"old": old[query]["answer"], "new": new[query]["answer"]}
+        row |= {f"{name}_change": _change(name, old[query], new[query]) for name in COMPARED}
+        rows.append({**row, "cause": " and ".join(causes)})
+    return rows
+
+
+def _by_question(result: EvaluationResult, answerer: str) -> dict[str, Row]:
+    """Return question -> its answer, the model that wrote it, and the metrics."""
+    answers = result.table(answers_key(answerer)).select(["query_id", "answer", "served_model"])
+    rows: dict[str, Row] = {row["query_id"]: row for row in answers.to_pylist()}
+    for row in result.answer_metrics[answerer].to_pylist():
+        rows[row["query_id"]] |= {name: row.get(name) for name in COMPARED}
+    return rows
+
+
+def _change(name: str, old: Row, new: Row) -> float | None:
+    before, after = old.get(name), new.get(name)
+    return None if before is None or after is None else after - before
+
+
+def _generator(manifest: Manifest | None) -> object:
+    """Return all that an answer depends on beside its question and its context."""
+    if manifest is None:
+        return None
+    config = {name: value for name, value in manifest.config.items() if name != "failed"}
+    return config, manifest.versions, manifest.code_version, manifest.inputs.get("reader")
+
+
+def _contexts(
+    result: EvaluationResult, answerer: str, *, quoted: bool
+) -> Mapping[str, Sequence[object]]:
+    """Return question -> the texts of its context in order; their places where not ``quoted``."""
+    units = units_by_query(result.table(answer_contexts_key(answerer)))
+    documents = result.table_of("documents").select(["document_id", "text"]) if quoted else None
+    texts = dict(zip(*(c.to_pylist() for c in documents.columns), strict=True)) if documents else {}
+    return {
+        query: [
+            texts[unit["document_id"]][unit["start"] : unit["end"]]
+            if quoted
+            else (unit["document_id"], unit["start"], unit["end"])
+            for unit in of_query
+        ]
+        for query, of_query in units.items()
+    }
+
+
+def answer_changes_view(rows: Sequence[Row]) -> RenderableType:
+    """Return how many answers changed and why, and a table of those that changed most."""
+    causes = Counter((row["answerer"], row["cause"]) for row in rows)
+    counts = "; ".join(f"{name}: {n} by {cause}" for (name, cause), n in causes.items())
+    if not rows:
+        return title_line("no answer changed")
+    table = FittedTable(required=["cause"])
+    table.text_column("answerer")
+    table.text_column("question")
+    for name in ("old", "new"):
+        table.add_column(name, overflow="fold", min_width=8)
+    table.number_column("F1")
+    table.add_column("cause", overflow="fold", min_width=9)
+    for row in rows[:SHOWN]:
+        table.add_row(
+            plain_cell(row["answerer"]),
+            plain_cell(row["query_id"]),
+            *(plain_cell(answer_text(row[name])) for name in ("old", "new")),
+            "-" if row["answer_f1_change"] is None else signed_text(row["answer_f1_change"]),
+            row["cause"],
+        )
+    parts: list[RenderableType] = [title_line(f"{len(rows)} answers changed"), table]
+    more = len(rows) - SHOWN
+    lines = [counts, *([f"and {more} more; --format json has all"] if more > 0 else [])]
+    return Group(*parts, *(plain_cell(line) for line in lines))

@@ -1,0 +1,85 @@
+"""Which metric is meant, and whose it is: that of a retriever, or of an answerer at its cut-off.
+
+An answerer at its cut-off is one name, ``plain@5``, or ``perfect@-`` where it has none; retrievers
+have no ``@`` in theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rag_assets.answers.metrics import METRICS
+from rag_assets.errors import UsageError
+from rag_assets.evaluation.metric_names import Metric, parse_metric
+
+ANSWER_HEADLINES = ("answer_f1", "evidence_cited", "grounded", "abstained")
+"""The first of them that has a value is what answerers are compared by where none is named."""
+
+
+def is_of_answers(metric: Metric) -> bool:
+    """Whether a metric is one of answers, not of retrieval."""
+    return metric.measure in METRICS
+
+
+def is_answerer(name: str) -> bool:
+    """Whether a name is that of an answerer at its cut-off."""
+    return "@" in name
+
+
+def noun(metric: Metric) -> str:
+    """Return what has a value of the metric: ``retriever`` or ``answerer``."""
+    return "answerer" if is_of_answers(metric) else "retriever"
+
+
+def metric_at(name: str | None, primary: Metric) -> Metric:
+    """Return the metric of a name, the primary one for None; its cut-off where it names none.
+
+    Raises:
+        UsageError: there is no such metric.
+    """
+    if name is None:
+        return primary
+    measure, _, cutoff = name.partition("@")
+    if measure in METRICS:
+        if cutoff:
+            raise UsageError(f"{measure} has no cut-off; an answerer has: `--answerer plain@5`")
+        return Metric(measure)
+    metric = parse_metric(name)
+    return metric if metric.cutoff is not None else metric._replace(cutoff=primary.cutoff)
+
+
+def check_paired(metric: Metric) -> None:
+    """Refuse a metric of which single questions have no share, so that no pair can be tested.
+
+    Raises:
+        UsageError: it is such a metric.
+    """
+    if is_of_answers(metric) and not METRICS[metric.measure].is_mean:
+        raise UsageError(f"{metric} is no mean of single questions; they cannot be compared by it")
+
+
+def check_names(metric: Metric, names: Iterable[str]) -> None:
+    """Refuse names that have no value of the metric, whatever an evaluation has.
+
+    Raises:
+        UsageError: an answerer and a metric of retrieval, or the other way round.
+    """
+    for name in names:
+        if is_answerer(name) != is_of_answers(metric):
+            kind = "an answerer" if is_answerer(name) else "a retriever"
+            of = "answers" if is_of_answers(metric) else "retrieval"
+            raise UsageError(f"{name} is {kind}, and {metric} is a metric of {of}")
+
+
+def named(row: Mapping[str, object], metric: Metric) -> dict[str, object]:
+    """Return a row for programs: of answerers, ``retriever`` in names of columns is ``answerer``.
+
+    They have their cut-off in their name.
+    """
+    if not is_of_answers(metric):
+        return dict(row)
+    return {
+        name.replace("retriever", "answerer"): value
+        for name, value in row.items()
+        if name != "top_k"
+    }

@@ -1,0 +1,111 @@
+"""Published answers of two systems to SQuAD 2.0 dev, through the stages of an experiment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag_assets.answers.metrics_stage import answer_metrics_key
+from rag_assets.answers.stage import answers_key
+from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY, ANSWER_SUMMARY_KEY
+from rag_assets.evaluation.dialects.squad_v2_official import official_scores, read_golds
+from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.settings import StoreSettings
+
+SharedData = Callable[[str], Path]
+
+SYSTEMS = ("nlnet", "bert")
+READ = ("documents", "queries", "qrels", "query_facts")
+ANSWERED = ("answers", "answer_metrics", "answer_summary", "answer_comparisons")
+MORE_RIGHT = {"nlnet": 2, "bert": 0}
+"""Questions whose answers refuse in words: right for us, wrong for the script."""
+
+
+@pytest.fixture(scope="module")
+def pipeline(shared_data: SharedData, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
+    """The experiment of docs/results.md, up to its answers; no retriever runs."""
+    dev = shared_data("squad_dev_v2") / "dev-v2.0.rebuilt.json"
+    predictions = shared_data("squad_predictions")
+    folder = tmp_path_factory.mktemp("squad_answers")
+    generators = {
+        name: {"type": "file", "path": str(predictions / f"{name}.json")} for name in SYSTEMS
+    }
+    config = {
+        "name": "squad_published_answers",
+        "dataset": {"path": str(dev), "format": "squad"},
+        "retrievers": {"bm25": {"type": "bm25", "analyzer": "english"}},
+        "generators": generators,
+        "answers": {name: {"generator": name} for name in SYSTEMS},
+        "top_k": [1],
+        "statistics": {"cluster": "query.paragraph"},
+    }
+    (folder / "experiment.yaml").write_text(json.dumps(config), encoding="utf-8")
+    made = Pipeline(load_experiment(folder), StoreSettings.resolve(folder / "store"))
+    for stage in made.stages():
+        if stage.name in (*READ, *ANSWERED):
+            made.materialize(stage.name, stage.keys(made.experiment))
+    return made
+
+
+def rows(pipeline: Pipeline, key: ArtifactKey) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pipeline.artifact(key).table().to_pylist()
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.real_data
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_question_by_question_as_the_script_says(
+    pipeline: Pipeline, shared_data: SharedData, system: str
+) -> None:
+    golds = read_golds(shared_data("squad_dev_v2") / "dev-v2.0.rebuilt.json")
+    given = {r["query_id"]: r["answer"] for r in rows(pipeline, answers_key(f"{system}@-"))}
+    script = official_scores(golds, given)
+    ours = rows(pipeline, answer_metrics_key(f"{system}@-"))
+    differ = [
+        row["query_id"]
+        for row in ours
+        if (row["answer_em"], row["answer_f1"]) != script.per_question[row["query_id"]]
+    ]
+    assert len(ours) == 11873
+    assert len(differ) == MORE_RIGHT[system]
+    means = {
+        (row["questions"], row["metric"]): row["mean"]
+        for row in rows(pipeline, ANSWER_SUMMARY_KEY)
+        if row["answerer"] == system
+    }
+    more = 100 * MORE_RIGHT[system]
+    values = script.values
+    for name, metric in (("exact", "answer_em"), ("f1", "answer_f1")):
+        for prefix, group, n, own in (
+            ("", "all", 11873, more),
+            ("HasAns_", "answerable", 5928, 0),
+            ("NoAns_", "unanswerable", 5945, more),
+        ):
+            official = values[f"{prefix}{name}"]
+            assert official is not None
+            assert 100 * means[group, metric] == pytest.approx(official + own / n, abs=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.real_data
+def test_bert_is_better_than_nlnet(pipeline: Pipeline) -> None:
+    """The differences of docs/results.md, whole paragraphs drawn."""
+    found = {row["metric"]: row for row in rows(pipeline, ANSWER_COMPARISONS_KEY)}
+    expected = {"answer_em": (0.0290, 0.021, 0.037), "answer_f1": (0.0298, 0.022, 0.037)}
+    for metric, (difference, low, high) in expected.items():
+        row = found[metric]
+        assert (row["answerer_a"], row["answerer_b"]) == ("nlnet@-", "bert@-")
+        assert row["difference"] == pytest.approx(difference, abs=5e-5)
+        assert (row["low"], row["high"]) == (
+            pytest.approx(low, abs=1e-3),
+            pytest.approx(high, abs=1e-3),
+        )
+        assert (row["n"], row["n_clusters"]) == (11873, 1204)
+        assert row["p_adjusted"] < 0.001

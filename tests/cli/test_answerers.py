@@ -1,0 +1,332 @@
+"""Answerers on the command line, everywhere where retrievers are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from click.testing import Result
+
+import rag_assets
+from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY
+from rag_assets.cli.completion import complete_answerers, complete_compared
+from rag_assets.pipeline.history_gathering import add_rows
+from rag_assets.pipeline.warehouse import rebuild
+from rag_assets.report.evaluation_table import EvaluationTable
+from tests.answers.answering import GOLDS, PREDICTIONS, with_answers, write_predictions
+from tests.tiny_experiment import Tiny
+
+Invoke = Callable[..., Result]
+
+OTHER = {**PREDICTIONS, "q1": "40 crowns", "q2": GOLDS["q2"][0], "q3": "beside", "q5": "at six"}
+"""Against PREDICTIONS: half lost, won, half won, tied, failed no more."""
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    tiny = Tiny(tmp_path_factory.mktemp("answers")).write()
+    with_answers(
+        tiny,
+        generators={
+            "predicted": {"type": "file", "path": "predictions.json"},
+            "other": {"type": "file", "path": "other.json"},
+        },
+        answers={
+            "official": {"generator": "predicted"},
+            "read": {"generator": "other", "retriever": "bm25", "top_k": [3]},
+        },
+    )
+    (tiny.folder / "other.json").write_text(json.dumps({**OTHER, "q7": "the captain"}), "utf-8")
+    tiny.run()
+    tiny.snapshot()
+    return tiny
+
+
+@pytest.fixture(scope="module")
+def run(tiny: Tiny, invoke: Invoke) -> Invoke:
+    def command(name: str, *arguments: object) -> Result:
+        return invoke(name, tiny.folder, *arguments, "--store", tiny.root / "store")
+
+    return command
+
+
+def parsed(result: Result) -> Any:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_all_pairs_are_those_of_the_evaluation(run: Invoke, tiny: Tiny) -> None:
+    table = tiny.pipeline().artifact(ANSWER_COMPARISONS_KEY).table().to_pylist()
+    (stored,) = [row for row in table if row["metric"] == "answer_f1"]
+    assert parsed(run("compare", "--metric", "answer_f1", "--format", "json")) == [stored]
+
+
+def test_a_pair_with_the_questions_that_moved(run: Invoke) -> None:
+    row = parsed(run("compare", "official@-", "read@3", "--format", "json"))
+    assert (row["answerer_a"], row["answerer_b"], row["metric"]) == (
+        "official@-",
+        "read@3",
+        "answer_f1",
+    )
+    assert (row["n"], row["won"], row["tied"], row["lost"]) == (7, 3, 2, 2)
+    # Without articles: q3 one of one word and one of two, q5 one of two and one of four.
+    gained = {one["query_id"]: one["difference"] for one in row["most_won"] + row["most_lost"]}
+    assert gained == pytest.approx({"q2": 7 / 9, "q3": 2 / 3, "q5": 1 / 3, "q1": -1 / 2, "q7": -1})
+    assert row["difference"] == pytest.approx(sum(gained.values()) / 7)
+    assert row["low"] <= row["difference"] <= row["high"]
+    (first, *_) = row["most_won"]
+    assert (first["golds"], first["answer_a"]) == (GOLDS["q2"], "in the wind")
+
+
+def test_a_pair_for_people(run: Invoke) -> None:
+    shown = run("compare", "official@-", "read@3").stdout
+    assert "tiny: read@3 against official@- on answer_f1" in shown
+    assert "no difference shown between official@- and read@3 on answer_f1:" in shown
+    assert "official@-: (failed)" in shown
+    assert "right: (unanswerable)" in shown
+    assert "answerers" in run("compare", "--metric", "answer_em").stdout
+    moves = run("compare", "official@-", "read@3", "--moves").stdout
+    assert "(refused)" in moves
+    assert "tied" in moves
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["official@-", "bm25"], "bm25 is a retriever, and answer_f1 is a metric of answers"),
+        (["bm25", "okapi", "--metric", "answer_em"], "bm25 is a retriever, and answer_em is"),
+        (["official@-", "read@9"], "unknown answerer 'read@9' (did you mean 'read@3'?)"),
+        (["official@-", "read@3", "--metric", "answer_f1@5"], "answer_f1 has no cut-off"),
+        (["--metric", "abstention_f1"], "abstention_f1 is no mean of single questions"),
+        (["official@-", "read@3", "--metric", "ndcg"], "official@- is an answerer, and ndcg@5"),
+    ],
+)
+def test_what_cannot_be_compared(run: Invoke, arguments: list[str], problem: str) -> None:
+    failed = run("compare", *arguments)
+    assert failed.exit_code == 2
+    assert problem in failed.stderr
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """Two evaluations: other predictions, another retriever, and a document with another text."""
+    tiny = Tiny(tmp_path_factory.mktemp("answers")).write()
+    with_answers(
+        tiny,
+        generators={
+            "predicted": {"type": "file", "path": "predictions.json"},
+            "spans": {"type": "extractive"},
+        },
+        answers={
+            "official": {"generator": "predicted"},
+            "copy": {"generator": "spans", "retriever": "bm25", "top_k": [3]},
+            "perfect": {"generator": "spans", "context": "gold", "chunking": "parts"},
+        },
+    )
+    tiny.run()
+    tiny.snapshot()
+    write_predictions(tiny, {**OTHER, "q6": "after 500 hours", "q7": ""})
+    tiny.replace("fares.md", "A dog needs a ticket of 10", "A dog needs a new ticket of 10")
+    tiny.replace("judgments.jsonl", "A dog needs a ticket of 10", "A dog needs a new ticket of 10")
+    tiny.run()
+    tiny.snapshot()
+    return tiny
+
+
+@pytest.fixture(scope="module")
+def over(twice: Tiny, invoke: Invoke) -> Invoke:
+    def command(name: str, *arguments: object) -> Result:
+        return invoke(name, twice.folder, *arguments, "--store", twice.root / "store")
+
+    return command
+
+
+def test_answers_that_changed_and_what_changed_them(over: Invoke) -> None:
+    result = over("diff", "previous", "latest", "--intersection", "--format", "json")
+    rows = {(row["answerer"], row["query_id"]): row for row in parsed(result)["answers"]}
+    assert {one: row["cause"] for one, row in rows.items()} == {
+        ("official@-", "q1"): "generator",
+        ("official@-", "q2"): "generator",
+        ("official@-", "q3"): "generator",
+        ("official@-", "q5"): "generator",
+        ("official@-", "q6"): "generator",
+        ("copy@3", "q1"): "context",
+        ("perfect@-", "q1"): "context",
+    }
+    first = rows["official@-", "q2"]
+    assert (first["old"], first["new"]) == ("in the wind", GOLDS["q2"][0])
+    assert first["answer_f1_change"] == pytest.approx(7 / 9)
+    assert first["answer_em_change"] == 1.0
+    assert rows["official@-", "q5"]["old"] is None
+
+
+def test_a_diff_of_other_labels_is_of_what_is_the_same(over: Invoke) -> None:
+    refused = over("diff", "previous", "latest", "--answerer", "official@-")
+    assert refused.exit_code == 1
+    assert "1 labelled query with other labels" in refused.stderr
+    assert "official@-: 5 by generator" in refused.stdout
+    row = parsed(
+        over(
+            *("diff", "previous", "latest", "--answerer", "official@-"),
+            *("--intersection", "--format", "json"),
+        )
+    )["answer_metrics"][0]
+    assert (row["answerer"], row["metric"], row["n"]) == ("official@-", "answer_f1", 6)
+    # q2 7/9, q3 2/3, q5 1/3, q6 1/5; q4 and q7 as before.
+    assert row["difference"] == pytest.approx((7 / 9 + 2 / 3 + 1 / 3 + 1 / 5) / 6)
+    shown = over("diff", "previous", "latest", "--intersection").stdout
+    assert "answer_f1 on 6 questions" in shown or "answer_f1 on 6 queries" in shown
+    assert "ndcg@5 on" in shown
+
+
+def test_a_gate_of_answers(over: Invoke) -> None:
+    against = ["--against", "previous", "--intersection"]
+    passed = over("gate", "--answerer", "official@-", *against, "--format", "json")
+    outcome = parsed(passed)
+    assert (outcome["metric"], outcome["passed"]) == ("answer_f1", True)
+    (check,) = outcome["checks"]
+    assert (check["retriever"], check["drop"]["n"]) == ("official@-", 6)
+    every = parsed(over("gate", "--metric", "answer_em", *against, "--format", "json"))
+    names = [check["retriever"] for check in every["checks"]]
+    assert names == ["official@-", "copy@3", "perfect@-"]
+    assert "answerer" in over("gate", "--metric", "answer_em", *against).stdout
+    both = over("gate", "--answerer", "copy@3", "--retriever", "bm25", *against)
+    assert both.exit_code == 2
+    assert "give one of them" in both.stderr
+    baseline = over("gate", "--metric", "answer_f1", "--against", "baseline")
+    assert "answerers have no baseline" in baseline.stderr
+
+
+def test_a_gate_fails_where_answers_got_worse(twice: Tiny, tmp_path: Path, invoke: Invoke) -> None:
+    worse = twice.copy_to(tmp_path / "copy")
+    write_predictions(worse, {f"q{n}": "no" for n in range(1, 8)})
+    worse.run()
+    worse.snapshot()
+    arguments = ("--against", "previous", "--store", worse.root / "store")
+    failed = invoke("gate", worse.folder, "--metric", "answer_f1", *arguments)
+    assert failed.exit_code == 1
+    assert "failed: official@-: dropped by" in failed.stdout
+    assert invoke("gate", worse.folder, *arguments).exit_code == 0
+
+
+def test_the_history_of_answerers(over: Invoke) -> None:
+    rows = parsed(over("history", "--answerer", "official@-", "--format", "json"))
+    assert [row["answerer"] for row in rows] == ["official@-"] * 2
+    assert rows[0]["value"] == pytest.approx((1 + 2 / 9 + 1 + 0.8 + 1) / 7)
+    assert rows[1]["n_queries"] == 7
+    assert rows[1]["comparable"] is False
+    assert rows[1]["change"] is None
+    every = over("history", "--metric", "answer_em").stdout
+    assert "answerer" in every.splitlines()[0]
+    assert all(name in every for name in ("official@-", "copy@3", "perfect@-"))
+    unknown = over("history", "--answerer", "copy@9")
+    assert "unknown answerer 'copy@9' (did you mean 'copy@3'?)" in unknown.stderr
+
+
+def test_a_history_without_answers_is_read_and_gets_them(
+    twice: Tiny, tmp_path: Path, invoke: Invoke
+) -> None:
+    older = twice.copy_to(tmp_path / "copy")
+    folder = older.artifacts / "history"
+    for file in folder.glob("*.parquet"):
+        add_rows(folder, pq.read_table(file).drop_columns(["answers"]))
+    arguments = ("history", older.folder, "--store", older.root / "store")
+    assert invoke(*arguments).exit_code == 0
+    failed = invoke(*arguments, "--metric", "answer_f1")
+    assert failed.stderr == "error: none of these evaluations has a cell of answer_f1\n"
+    older.snapshot()
+    rows = parsed(invoke(*arguments, "--metric", "answer_f1", "--format", "json"))
+    assert [row["answerer"] for row in rows if row["value"] is not None] == [
+        "copy@3",
+        "official@-",
+        "perfect@-",
+    ]
+
+
+def test_the_answerers_for_programs(run: Invoke) -> None:
+    official, read = parsed(run("leaderboard", "--answers", "--format", "json"))
+    assert (official["answerer"], official["top_k"], official["n_failed"]) == ("official", None, 1)
+    assert (read["answerer"], read["top_k"]) == ("read", 3)
+    assert official["answer_em"] == pytest.approx(3 / 7)
+    assert official["answer_em_low"] <= official["answer_em"] <= official["answer_em_high"]
+    header, *lines = run("leaderboard", "--answers", "--format", "csv").stdout.splitlines()
+    assert header.startswith("answerer,top_k,split,answer_em,answer_em_low,")
+    assert len(lines) == 2
+    assert "answers to 7 questions" in run("leaderboard", "--answers").stdout
+    refused = run("leaderboard", "--answers", "--ties")
+    assert "--ties does not apply to --answers" in refused.stderr
+
+
+def test_slices_of_answerers(run: Invoke) -> None:
+    arguments = ("leaderboard", "--by", "tag", "--metric", "answer_f1")
+    rows = parsed(run(*arguments, "--format", "json"))
+    safety = {row["answerer"]: row["answer_f1"] for row in rows if row["tag"] == "safety"}
+    assert safety == {"official@-": pytest.approx(0.5), "read@3": pytest.approx(5 / 6)}
+    assert "answer_f1 by query tag" in run(*arguments).stdout
+
+
+def test_answers_without_labels_of_retrieval(tiny: Tiny, tmp_path: Path, invoke: Invoke) -> None:
+    bare = tiny.copy_to(tmp_path / "copy")
+    (bare.folder / "judgments.jsonl").unlink()
+    arguments = ("--store", bare.root / "store")
+    evaluated = invoke("evaluate", bare.folder, *arguments)
+    assert evaluated.exit_code == 0, evaluated.output
+    assert "answers to 7 questions" in evaluated.stdout
+    pair = invoke("compare", bare.folder, "official@-", "read@3", "--format", "json", *arguments)
+    assert parsed(pair)["won"] == 3
+    invoke("evaluate", bare.folder, *arguments)
+    gated = invoke("gate", bare.folder, "--metric", "answer_f1", "--against", "latest", *arguments)
+    assert gated.exit_code == 0, gated.output
+    board = invoke("leaderboard", bare.folder, "--answers", "--format", "json", *arguments)
+    assert len(parsed(board)) == 2
+    assert invoke("gate", bare.folder, "--against", "latest", *arguments).exit_code == 2
+
+
+def test_answers_in_python_and_in_a_notebook(tiny: Tiny) -> None:
+    result = EvaluationTable.current(tiny.artifacts)
+    frame = result.answers.to_pandas()
+    assert list(frame["questions"].unique()) == ["all", "answerable", "unanswerable"]
+    shown = result._repr_html_()
+    assert "answers to 7 questions" in shown
+    assert "read@3" in shown
+    figure = result.answers.plot("answer_em")
+    assert figure.data[0].x == ("official@-", "read@3")
+    assert figure.data[0].y[0] == pytest.approx(3 / 7)
+    compared = rag_assets.compare(
+        tiny.folder, "official@-", "read@3", store=tiny.root / "store", metric="answer_em"
+    )
+    assert compared.to_arrow().to_pylist()[0]["answerer_b"] == "read@3"
+    assert "read@3 - official@-" in compared._repr_html_()
+    over_time = rag_assets.history(tiny.folder, "answer_em", store=tiny.root / "store")
+    assert over_time.to_arrow()["answerer"].to_pylist() == ["official@-", "read@3"]
+
+
+def test_what_a_shell_completes(tiny: Tiny) -> None:
+    context = click.Context(click.Command("compare"))
+    context.params = {"path": tiny.folder, "store": tiny.root / "store"}
+    parameter = click.Argument(["retrievers"])
+    every = [item.value for item in complete_compared(context, parameter, "")]
+    assert {"bm25", "official@-", "read@3"} <= set(every)
+    assert [item.value for item in complete_answerers(context, parameter, "r")] == ["read@3"]
+
+
+def test_the_warehouse_has_answers(tiny: Tiny) -> None:
+    warehouse = rebuild(tiny.settings)
+    with duckdb.connect(str(warehouse), read_only=True) as connection:
+        rows = connection.sql(
+            "SELECT answerer, value FROM history_answers WHERE metric = 'answer_em' ORDER BY 1"
+        ).fetchall()
+        assert rows[0] == ("official@-", pytest.approx(3 / 7))
+        joined = connection.sql(
+            "SELECT count(*) FROM answers "
+            "JOIN answer_metrics USING (experiment, answerer, query_id)"
+        ).fetchall()
+        assert joined == [(14,)]
+        names = {row[0] for row in connection.sql("SHOW TABLES").fetchall()}
+    assert {"answer_summary", "answer_comparisons", "answer_waterfall", "answer_contexts"} <= names
