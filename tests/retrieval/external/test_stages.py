@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rag_assets.answers.contexts_stage import answer_contexts_key
 from rag_assets.errors import ConfigError, DataError, UsageError
 from rag_assets.evaluation.attributions_stage import attributions_key
 from rag_assets.evaluation.contexts_stage import retriever_contexts_key
@@ -15,6 +16,7 @@ from rag_assets.pipeline.failed_queries import try_again, unanswered, unfinished
 from rag_assets.pipeline.plan import plan
 from rag_assets.pipeline.purging import to_purge
 from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.validation import validate
 from rag_assets.report.latency import latency_rows
 from rag_assets.report.plan import plan_rows
 from rag_assets.report.result import EvaluationResult
@@ -22,6 +24,7 @@ from rag_assets.retrieval.external.rankings_stage import SINGLE, rankings_key
 from rag_assets.retrieval.external.stage import hits_key, units_key
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
+from tests.answers.answering import with_answers
 from tests.retrieval.external.conftest import SEARCH, Searched
 from tests.tiny_experiment import JUDGMENTS, QUERIES
 
@@ -97,6 +100,24 @@ def test_definitions_and_validate_run_nothing(searched: Searched) -> None:
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     assert searched.log == []
+
+
+def test_an_answerer_reads_chunks_of_its_own(searched: Searched) -> None:
+    with_answers(searched, answers={"read": {"generator": "predicted", "retriever": "mine"}})
+    searched.config["answers"]["read"]["budget"] = 60
+    searched.write_config()
+    # The search would have to be asked for what the budget has room for.
+    reason = "the budget of read: its search has chunks of its own"
+    assert reason in validate(searched.pipeline()).skipped
+    assert searched.log == []
+    lost = '{"text": "A text of no document."}'
+    searched.write_search(SEARCH.replace("return [{", f"return [{lost}] + [{{"))
+    searched.run()
+    pipeline = searched.pipeline()
+    rows = pipeline.artifact(answer_contexts_key("read@3")).table().to_pylist()
+    own = pipeline.artifact(units_key("mine")).table()["chunk_id"].to_pylist()
+    assert {row["unit_id"] for row in rows} <= set(own)
+    assert {row["position"] for row in rows if row["document_id"].startswith("not-located#")} == {1}
 
 
 def test_each_query_is_asked_once_and_a_sample_twice(searched: Searched) -> None:
