@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
@@ -24,6 +25,21 @@ class Options(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+class FileOptions(Options):
+    """Options of which some may name a file.
+
+    Attributes:
+        file_options: options that name a file; its content counts, not its name.
+    """
+
+    file_options: ClassVar[tuple[str, ...]] = ()
+
+    def files(self) -> Mapping[str, Path]:
+        """Return option -> the file that it names."""
+        named = {option: getattr(self, option) for option in self.file_options}
+        return {option: Path(value) for option, value in named.items() if value is not None}
 
 
 class OneOf:

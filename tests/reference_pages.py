@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 import click
 
 from rag_assets import schemas
+from rag_assets.answers.generators.base import Generator
 from rag_assets.answers.generators.registry import GENERATOR_TYPES
 from rag_assets.answers.metrics import METRICS as ANSWER_METRICS
 from rag_assets.answers.options import AnswererOptions, AnswerMetricsOptions
@@ -36,7 +37,7 @@ from rag_assets.experiment.checks import ChecksConfig, DriftConfig
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.labels.health.findings import FINDINGS
-from rag_assets.options import Options
+from rag_assets.options import FileOptions, Options
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.schemas import TableSchema
 from tests.option_tables import options_rows
@@ -167,10 +168,12 @@ def _block(model: type[Options]) -> str:
     return f"{_prose(_inherited_doc(model))}\n{table}{nested}"
 
 
+_BASES = (Options, FileOptions, Chunker, Generator)
+"""What they say is for those who write a member, not for users of one."""
+
+
 def _inherited_doc(model: type[Options]) -> str:
-    bases = [
-        one for one in model.__mro__ if issubclass(one, Options) and one not in (Options, Chunker)
-    ]
+    bases = [one for one in model.__mro__ if issubclass(one, Options) and one not in _BASES]
     return "\n\n".join(inspect.cleandoc(one.__doc__) for one in bases if one.__doc__)
 
 

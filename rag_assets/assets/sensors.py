@@ -6,9 +6,10 @@ Without `from __future__ import annotations`: Dagster reads the annotation of `c
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,11 +72,9 @@ def _named_files(experiment: Experiment) -> Iterator[Path]:
     """Yield the YAML and the files that it names besides the dataset."""
     if experiment.has_file:
         yield experiment.source
-    for retriever in experiment.retrievers.values():
-        files: Mapping[str, Path] = retriever.files()
-        yield from files.values()
-    for query_set in experiment.query_sets.values():
-        yield from query_set.files().values()
+    named = (experiment.retrievers, experiment.query_sets, experiment.generators)
+    for options in chain.from_iterable(one.values() for one in named):
+        yield from options.files().values()
 
 
 def _models(experiment: Experiment) -> list[str]:

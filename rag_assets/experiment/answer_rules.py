@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from rag_assets.answers.generators.llm import LlmGenerator
 from rag_assets.answers.metrics import METRICS
@@ -12,38 +11,27 @@ from rag_assets.errors import UsageError, allowed_names
 from rag_assets.experiment.config import ExperimentConfig, GeneratorConfig
 from rag_assets.experiment.llm_rules import check_llm
 from rag_assets.experiment.retriever_rules import Fail
-from rag_assets.regular_files import missing_file
 
 Wrong = Callable[[str, str], Exception]
 """Makes the error of one answerer, from a key ("": the whole block) and a problem."""
 
 
-def generators_of(config: ExperimentConfig, base: Path, fail: Fail) -> dict[str, GeneratorConfig]:
-    """Return the generators with absolute files.
+def check_generator(
+    name: str, generator: GeneratorConfig, config: ExperimentConfig, fail: Fail
+) -> GeneratorConfig:
+    """Return a generator whose files are absolute, if its language model and prompt are right.
 
     Raises:
-        ConfigError: made by ``fail``: a file is not there, or there is no language model.
+        ConfigError: made by ``fail``: there is no such model, or the prompt lacks a place.
     """
-    found = {}
-    for name, generator in config.generators.items():
-        absolute = {option: base / file for option, file in generator.files().items()}
-        for option, file in absolute.items():
-            if not file.is_file():
-                raise fail(("generators", name, option), missing_file(file))
-        if isinstance(generator, LlmGenerator):
-            check_llm(generator.llm, ("generators", name), config, fail)
-        found[name] = generator.model_copy(update=absolute)
-        _check_prompt(name, found[name], fail)
-    return found
-
-
-def _check_prompt(name: str, generator: GeneratorConfig, fail: Fail) -> None:
     if not isinstance(generator, LlmGenerator):
-        return
+        return generator
+    check_llm(generator.llm, ("generators", name), config, fail)
     try:
         generator.template()
     except UsageError as error:
         raise fail(("generators", name, "prompt"), str(error)) from error
+    return generator
 
 
 def check_answer_metrics(config: ExperimentConfig, fail: Fail) -> None:

@@ -17,7 +17,7 @@ from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.experiment.answer_rules import (
     answerers_of,
     check_answer_metrics,
-    generators_of,
+    check_generator,
 )
 from rag_assets.experiment.config import (
     ChunkingConfig,
@@ -44,15 +44,14 @@ from rag_assets.experiment.retriever_rules import (
     tuned_retrievers,
 )
 from rag_assets.experiment.yaml_file import Location, YamlFile, dotted, read_yaml
+from rag_assets.options import FileOptions
 from rag_assets.plain_text import shortened
 from rag_assets.plugins import Members
 from rag_assets.query_sets.prompted import PromptedQuerySet
-from rag_assets.query_sets.query_set import QuerySet
 from rag_assets.query_sets.registry import QUERY_SET_TYPES
 from rag_assets.regular_files import missing_file, unusable
 from rag_assets.retrieval.base import ORIGINAL, BaseRetriever, ImportedRetriever
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
-from rag_assets.retrieval.retriever import Retriever
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.formats import FORMATS, open_dataset, unread_labels, with_columns
 from rag_assets.sources.ir_datasets import IrDataset
@@ -61,7 +60,7 @@ from rag_assets.sources.rows import KEEP
 EXPERIMENT_FILE = "experiment.yaml"
 YAML_SUFFIXES = (".yaml", ".yml")
 
-WithFiles = TypeVar("WithFiles", Retriever, QuerySet)
+WithFiles = TypeVar("WithFiles", bound=FileOptions)
 
 KINDS: tuple[Members[Any], ...] = (
     RETRIEVER_TYPES,
@@ -177,7 +176,12 @@ def _complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig
     measures, extra = _metrics(config, fail)
     primary = _primary(config, measures, extra, fail)
     check_answer_metrics(config, fail)
-    generators = generators_of(config, base, fail)
+    generators = {
+        name: check_generator(
+            name, _with_files("generators", name, generator, base, fail), config, fail
+        )
+        for name, generator in config.generators.items()
+    }
     answerers = answerers_of(
         config, list(retrievers), list(chunkings), fail, has_labels=dataset.has_qrels
     )

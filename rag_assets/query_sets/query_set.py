@@ -10,29 +10,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rag_assets.options import Options
+from rag_assets.options import FileOptions
 
 
-class QuerySet(Options):
-    """Options of one query set.
-
-    Attributes:
-        file_options: options that name a file; its content counts, not its name.
-    """
-
-    file_options: ClassVar[tuple[str, ...]] = ()
+class QuerySet(FileOptions):
+    """Options of one query set."""
 
     strategy: str
-
-    def files(self) -> Mapping[str, Path]:
-        """Return option -> the file that it names."""
-        named = {option: getattr(self, option) for option in self.file_options}
-        return {option: Path(value) for option, value in named.items() if value is not None}
 
     def described(self) -> Mapping[str, Any]:
         """Return the options that determine the variants, without names of files."""

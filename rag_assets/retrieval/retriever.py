@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import (
     Annotated,
     Any,
@@ -22,7 +21,7 @@ from pydantic import Field
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.models.model_files import ModelFiles
-from rag_assets.options import Number, Options
+from rag_assets.options import FileOptions, Number, Options
 from rag_assets.ordering import Hits, Positions
 
 Queries = TypeVar("Queries", contravariant=True)
@@ -108,7 +107,7 @@ class Rm3Expansion(Options):
     original_weight: Annotated[Number, Field(ge=0, le=1)] = 0.5
 
 
-class Retriever(Options):
+class Retriever(FileOptions):
     """Options of one retriever.
 
     Attributes:
@@ -118,7 +117,6 @@ class Retriever(Options):
         search_options: options that an index does not depend on.
         model_kind: what runs its model, as the Dagster UI knows it by an icon; None: it has none.
         search_kind: what searches, likewise.
-        file_options: options that name a file; its content counts, not its name.
         expand: what is returned, and judged, around each unit; ranks stay as they are.
     """
 
@@ -128,7 +126,6 @@ class Retriever(Options):
     model_kind: ClassVar[str | None] = None
     search_kind: ClassVar[str | None] = None
     provider: ClassVar[str | None] = None
-    file_options: ClassVar[tuple[str, ...]] = ()
 
     type: str
     expand: WindowExpansion | None = None
@@ -159,11 +156,6 @@ class Retriever(Options):
     def input_names(self) -> tuple[str, ...]:
         """The retrievers that this one reads; none for a base retriever."""
         return ()
-
-    def files(self) -> Mapping[str, Path]:
-        """Return option -> the file that it names."""
-        named = {option: getattr(self, option) for option in self.file_options}
-        return {option: Path(value) for option, value in named.items() if value is not None}
 
     def read_by(self) -> ModelFiles | None:
         """Return the files of the local model whose tokenizer reads the texts, if there is one.

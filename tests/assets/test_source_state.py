@@ -15,11 +15,14 @@ from tests.tiny_experiment import Tiny
 
 @pytest.fixture
 def rich(tmp_path: Path) -> Tiny:
-    """Documents, queries, qrels, and a file of query variants and a model of its own."""
+    """Documents, queries, qrels; files of query variants and of answers, and a model of its own."""
     tiny = Tiny(tmp_path / "tiny").write()
     tiny.config["query_sets"] = {"asked": {"strategy": "file", "path": "variants.jsonl"}}
     rows = [{"query_id": "q1", "text": "price of a dog's ticket"}]
     tiny.write_rows("variants.jsonl", rows)
+    tiny.config["generators"] = {"given": {"type": "file", "path": "answers.jsonl"}}
+    tiny.config["answers"] = {"elsewhere": {"generator": "given"}}
+    tiny.write_rows("answers.jsonl", [{"query_id": "q1", "answer": "40 crowns"}])
     model = tmp_path / "model"
     shutil.copytree(resolve_model(DEFAULT_MODEL).path, model, copy_function=os.symlink)
     tiny.configure("minilm", type="embedding", chunking="parts", model=str(model))
@@ -32,7 +35,7 @@ def state(tiny: Tiny) -> SourceState:
 
 def test_what_is_looked_at(rich: Tiny) -> None:
     found = state(rich)
-    assert found.files == 12
+    assert found.files == 13
     assert found.models == (rich.config["retrievers"]["minilm"]["model"],)
     assert state(rich) == found
 
@@ -50,6 +53,7 @@ CHANGES: dict[str, Callable[[Tiny], object]] = {
     "label": lambda tiny: tiny.replace("judgments.jsonl", '"relevance": 1', '"relevance": 2'),
     "new document": lambda tiny: tiny.write_document("new.md", "# New\n\nA line.\n"),
     "variant": lambda tiny: tiny.replace("variants.jsonl", "price", "cost"),
+    "answer": lambda tiny: tiny.replace("answers.jsonl", "40 crowns", "45 crowns"),
     "configuration": lambda tiny: tiny.configure("bm25", k1=0.4),
     "model": other_tokenizer,
 }

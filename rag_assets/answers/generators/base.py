@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.llm.completions import Completions
-from rag_assets.options import Options
+from rag_assets.options import FileOptions
 
 
 class Question(NamedTuple):
@@ -86,23 +86,16 @@ class Tools:
     alone: bool = False
 
 
-class Generator(Options):
+class Generator(FileOptions):
     """Options of one generator.
 
     Attributes:
         reads_context: whether its answers depend on the context, or on the question alone.
-        file_options: options that name a file; its content counts, not its name.
     """
 
     reads_context: ClassVar[bool] = True
-    file_options: ClassVar[tuple[str, ...]] = ()
 
     type: str
-
-    def files(self) -> Mapping[str, Path]:
-        """Return option -> the file that it names."""
-        named = {option: getattr(self, option) for option in self.file_options}
-        return {option: Path(value) for option, value in named.items() if value is not None}
 
     def described(self, *, alone: bool = False) -> Mapping[str, Any]:
         """Return what of the options determines the answers, besides files and the model.
